@@ -1,0 +1,36 @@
+"""What can be wrong with an input, said so that the reader can mend it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An input that was not understood: a value that callers handle, never an exception.
+
+    `what` is the finding, `where` the place in the input (`line 12`, `group[0].child[1].name`),
+    `fix` the next step for the person who reads it.
+    """
+
+    what: str
+    where: str
+    fix: str
+
+    def __str__(self) -> str:
+        """One line for a log, a terminal or a problem document."""
+        return f"{self.what} (at {self.where}); {self.fix}"
+
+
+class TopoError(Exception):
+    """Root of the errors that this product raises on purpose."""
+
+
+class BadInputError(TopoError):
+    """A setting, file or request that cannot be used; carries the same three answers."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+class BrokenInvariantError(TopoError):
+    """Our own mistake: the process must end rather than serve on."""

@@ -1,0 +1,150 @@
+"""The published forest: groups over nodes, and everything known that could not be placed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topo.model.ids import Generation, GroupName, GroupPath, Kind, NodeName, SourceName
+
+ROOT = GroupPath(())
+"""The path above every root."""
+
+
+class Status(StrEnum):
+    """The two words of the vendor's document."""
+
+    READY = "Ready"
+    NOT_READY = "NotReady"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something is not as it should be: a stable code for machines, a sentence for people."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A leaf. `reasons` is empty if and only if the status is Ready. `gpus`: GPUs reported."""
+
+    name: NodeName
+    status: Status
+    reasons: tuple[Reason, ...] = ()
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An inner vertex: children in natural order, all groups or all nodes or mixed.
+
+    `tier` counts from the leaves (1 = closest to the nodes). `expected` is the number of direct
+    children that make it complete, None where nobody says. `source` stated the membership.
+    """
+
+    name: GroupName
+    kind: Kind
+    tier: int
+    status: Status
+    children: "tuple[Group | Node, ...]"
+    reasons: tuple[Reason, ...] = ()
+    expected: int | None = None
+    source: SourceName | None = None
+
+    def walk(self, above: GroupPath = ROOT) -> "Iterator[tuple[GroupPath, Group | Node]]":
+        """Every vertex of this subtree, parents first, each with the path of its parent."""
+        yield above, self
+        path = GroupPath((*above, self.name))
+        for child in self.children:
+            if isinstance(child, Group):
+                yield from child.walk(path)
+            else:
+                yield path, child
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """A known node that is in no group, and why."""
+
+    node: Node
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two statements that cannot both hold, which one was used, and what to do about it.
+
+    `code` is stable (`oversize-group`, `cloned-server-uuid`, …); `subjects` names nodes, groups or
+    machines in natural order.
+    """
+
+    code: str
+    subjects: tuple[str, ...]
+    text: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UnjoinedMachine:
+    """A machine that a manager lists and that no join key matches to a node: never guessed."""
+
+    id: str
+    names: tuple[tuple[str, str], ...]
+    group: GroupPath
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """All groups and all nodes, in natural order; a strict tree: nobody has two parents."""
+
+    roots: tuple[Group, ...] = ()
+    unplaced: tuple[Unplaced, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    unjoined: tuple[UnjoinedMachine, ...] = ()
+
+    def walk(self) -> Iterator[tuple[GroupPath, Group | Node]]:
+        """Every group and placed node, parents first, each with the path of its parent."""
+        for root in self.roots:
+            yield from root.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How a source fares: when it last gave a good answer, and what is wrong since."""
+
+    source: SourceName
+    last_good_at_s: float | None
+    failing_since_s: float | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What readers get: a forest, its number, and the state of the sources behind it.
+
+    `restored_age_s` is set while the forest still rests on a state file and no source has spoken:
+    the age in seconds of what is shown.
+    """
+
+    generation: Generation
+    forest: Forest
+    sources: tuple[SourceState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between two consecutive generations, and why it came.
+
+    `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `group-added`,
+    `group-removed`, `group-status`, `conflict-added`, `conflict-removed`. `before` and `after` are
+    paths (joined with `/`) for moves, statuses for statuses.
+    """
+
+    generation: Generation
+    what: str
+    subject: str
+    before: str = ""
+    after: str = ""
+    why: str = ""

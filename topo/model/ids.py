@@ -1,0 +1,41 @@
+"""Identifiers that the type checker keeps apart, and the one order names are listed in."""
+
+import re
+from typing import NewType
+
+NodeName = NewType("NodeName", str)
+"""A Kubernetes node name, or the host name outside Kubernetes."""
+GroupName = NewType("GroupName", str)
+"""A group's own name; unique only under its parent, see `GroupPath`."""
+GroupPath = NewType("GroupPath", tuple[GroupName, ...])
+"""Names from a root down to a group: the group's identity. Equal names under two parents differ."""
+Kind = NewType("Kind", str)
+"""What a group is: `dragonfly`, `switchbox`, `nvlink-domain`, …; a leaf is `node`."""
+ServerUuid = NewType("ServerUuid", str)
+"""A server's identity on the inter-node interconnect, lower case."""
+GpuUuid = NewType("GpuUuid", str)
+BootId = NewType("BootId", str)
+Bdf = NewType("Bdf", str)
+"""A PCI address in the form of sysfs: `0000:3b:00.0`, lower case, four digits of domain."""
+SourceName = NewType("SourceName", str)
+"""One that states facts: `config-file`, `cluster-manager`, `workers`."""
+Generation = NewType("Generation", int)
+"""Number of a published forest; grows by one when the content changes, never otherwise."""
+
+NODE = Kind("node")
+DRAGONFLY = Kind("dragonfly")
+SWITCHBOX = Kind("switchbox")
+NVLINK_DOMAIN = Kind("nvlink-domain")
+NVLINK_CLIQUE = Kind("nvlink-clique")
+
+_DIGITS = re.compile(r"(\d+)", re.ASCII)
+
+
+def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
+    """A sort key under which `node-2` precedes `node-10`.
+
+    Text and numbers alternate, so two keys never compare a number with text; the name itself
+    breaks ties such as `n1` and `n01`, which keeps the order total. O(len(name)).
+    """
+    parts = _DIGITS.split(name)
+    return tuple(int(p) if i % 2 else p for i, p in enumerate(parts)), name

@@ -1,0 +1,209 @@
+"""What one node is made of, as its worker reports it.
+
+Every class here is a frozen value; pydantic validates the same classes at the wire
+(`topo.model.wire`), so the bounds stand beside the fields.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from annotated_types import Ge, Le, MaxLen, MinLen
+
+from topo.model.ids import Bdf, BootId, GpuUuid, NodeName, ServerUuid
+
+Text = Annotated[str, MaxLen(256)]
+"""A short free text: a model name, a reason."""
+
+MAX_GPUS = 128
+"""More entries than any host has: a C600 host shows 16 dies, the largest known box 32."""
+MAX_PORTS = 2048
+MAX_NICS = 256
+
+
+class LinkKind(StrEnum):
+    """How two devices of one host reach each other, in the words of the vendors' legends."""
+
+    SELF = "X"
+    METAXLINK = "MX"
+    NVLINK = "NV"
+    HCCS = "HCCS"
+    HCCS_SW = "HCCS_SW"
+    SIO = "SIO"
+    ETHERNET = "ETH"
+    PIX = "PIX"
+    PXB = "PXB"
+    PHB = "PHB"
+    NUMA_NODE = "NODE"
+    SYSTEM = "SYS"
+    NONE = "NA"
+    UNKNOWN = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One cell of a link matrix: its kind, bonded links where counted, and the code as printed."""
+
+    kind: LinkKind
+    code: Annotated[str, MaxLen(16)]
+    count: Annotated[int, Ge(0), Le(1024)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMatrix:
+    """The intra-node link matrix: `links[row][column]`.
+
+    Rows and columns are `gpus` followed by `nics`; a source that prints no NIC rows leaves them
+    out, so `len(links)` is `len(gpus)` or `len(gpus) + len(nics)`. `numa` and `cpus` have one entry
+    per GPU; `None` and `""` mean that the source did not say. `unknown_codes` counts the cells
+    whose code is in no legend known to us.
+    """
+
+    gpus: Annotated[tuple[Text, ...], MaxLen(MAX_GPUS)]
+    nics: Annotated[tuple[Text, ...], MaxLen(MAX_NICS)]
+    links: Annotated[tuple[tuple[Link, ...], ...], MaxLen(MAX_GPUS + MAX_NICS)]
+    numa: tuple[int | None, ...] = ()
+    cpus: tuple[str, ...] = ()
+    unknown_codes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU (or one die, where the vendor counts dies). `healthy=None`: nobody said."""
+
+    index: Annotated[int, Ge(0), Le(MAX_GPUS)]
+    uuid: GpuUuid | None = None
+    bdf: Bdf | None = None
+    model: Text | None = None
+    memory_bytes: Annotated[int, Ge(0)] | None = None
+    numa: int | None = None
+    healthy: bool | None = None
+    trouble: Text = ""
+
+
+class PortState(StrEnum):
+    """A GPU link port: `unused` is wired to nothing and says nothing about health."""
+
+    UP = "up"
+    DOWN = "down"
+    UNUSED = "unused"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPort:
+    """One interconnect port of one GPU; `port` counts from 0 as the libraries do."""
+
+    gpu: Annotated[int, Ge(0), Le(MAX_GPUS)]
+    port: Annotated[int, Ge(0), Le(1024)]
+    state: PortState
+    speed_gts: float | None = None
+    width: int | None = None
+    remote: Text | None = None
+    trouble: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One remote slot of a server: who is at the other end, and whether the connection is up.
+
+    `connected=None` means that the source names the peer but not its state.
+    """
+
+    slot: Annotated[int, Ge(1), Le(64)]
+    uuid: ServerUuid
+    connected: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPeers:
+    """This server's identity on the inter-node links and the servers it sees there."""
+
+    local: ServerUuid
+    remotes: Annotated[tuple[Peer, ...], MaxLen(64)] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFabric:
+    """One GPU's NVLink fabric state.
+
+    The GPU belongs to a multi-node domain if and only if `state` is `Completed`, `status` is
+    `Success` and `cluster_uuid` is set (all zeros is parsed as `None`); health is separate.
+    `rack`, `tray` come from platformInfo.
+    """
+
+    gpu: Annotated[int, Ge(0), Le(MAX_GPUS)]
+    state: Text
+    status: Text = ""
+    cluster_uuid: Text | None = None
+    clique: Annotated[int, Ge(0)] | None = None
+    healthy: bool | None = None
+    trouble: Text = ""
+    rack: Text | None = None
+    tray: Text | None = None
+
+    @property
+    def member_of(self) -> tuple[str, int] | None:
+        """(clusterUuid, cliqueId) of the multi-node domain, or None outside one."""
+        if self.state != "Completed" or self.status != "Success" or self.cluster_uuid is None:
+            return None
+        return self.cluster_uuid, self.clique or 0
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPort:
+    """One InfiniBand or RoCE port of the host."""
+
+    hca: Text
+    port: Annotated[int, Ge(0), Le(256)]
+    up: bool
+    state: Text = ""
+    phys_state: Text = ""
+    rate_gbps: float | None = None
+    link_layer: Text = ""
+    node_guid: Text | None = None
+    bdf: Bdf | None = None
+    numa: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """The names under which others may know this node; see the join keys of DESIGN section 3."""
+
+    name: Annotated[NodeName, MinLen(1), MaxLen(253)]
+    boot_id: Annotated[BootId, MaxLen(64)]
+    hostname: Annotated[str, MaxLen(253)] = ""
+    internal_ip: Annotated[str, MaxLen(64)] = ""
+    provider_id: Annotated[str, MaxLen(512)] = ""
+    system_uuid: Annotated[str, MaxLen(64)] = ""
+
+
+class ProbeState(StrEnum):
+    """`absent` is a source that this host does not have; it says nothing about health."""
+
+    OK = "ok"
+    ABSENT = "absent"
+    FAILED = "failed"
+    TIMED_OUT = "timed-out"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeHealth:
+    """How one probe fared at its last run."""
+
+    probe: Text
+    state: ProbeState
+    detail: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """All that a worker knows of its node at one reading."""
+
+    identity: NodeIdentity
+    gpus: Annotated[tuple[Gpu, ...], MaxLen(MAX_GPUS)] = ()
+    matrix: LinkMatrix | None = None
+    ports: Annotated[tuple[LinkPort, ...], MaxLen(MAX_PORTS)] = ()
+    peers: ServerPeers | None = None
+    fabrics: Annotated[tuple[GpuFabric, ...], MaxLen(MAX_GPUS)] = ()
+    nics: Annotated[tuple[NetworkPort, ...], MaxLen(MAX_NICS)] = ()
+    probes: Annotated[tuple[ProbeHealth, ...], MaxLen(64)] = ()

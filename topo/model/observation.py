@@ -1,0 +1,178 @@
+"""Facts as the sources state them, before discovery has judged any of them."""
+
+from dataclasses import dataclass
+
+from topo.model.forest import Status
+from topo.model.ids import GroupName, Kind, NodeName, SourceName
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    NodeFacts,
+    ServerPeers,
+)
+
+CONFIG_FILE = SourceName("config-file")
+CLUSTER_MANAGER = SourceName("cluster-manager")
+WORKERS = SourceName("workers")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredNode:
+    """A leaf that somebody wrote down; `status=None` when they left it out."""
+
+    name: NodeName
+    status: Status | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredGroup:
+    """A group that somebody wrote down, with its children in the order written."""
+
+    name: GroupName
+    kind: Kind
+    children: "tuple[DeclaredGroup | DeclaredNode, ...]" = ()
+    status: Status | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredForest:
+    """The body of `nodegroup.yaml`; bare nodes at the root are nodes in no group."""
+
+    roots: tuple[DeclaredGroup | DeclaredNode, ...] = ()
+
+
+ProbeFact = (
+    LinkMatrix
+    | ServerPeers
+    | DeclaredForest
+    | tuple[Gpu, ...]
+    | tuple[LinkPort, ...]
+    | tuple[GpuFabric, ...]
+    | tuple[NetworkPort, ...]
+)
+"""What one probe output can state. Empty tuples are not stated: a parser leaves them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedProbe:
+    """One probe output, understood: its format's name, the facts, and what was odd about it."""
+
+    format: str
+    facts: tuple[ProbeFact, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedGroup:
+    """A group as the cluster manager states it; `id` is the manager's own key."""
+
+    id: str
+    name: GroupName
+    kind: Kind
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedMachine:
+    """A machine as the cluster manager states it: its names, its group, its health if said.
+
+    `names` maps a join key (`node_name`, `hostname`, `internal_ip`, `provider_id`,
+    `system_uuid`, `server_uuid`) to the manager's value for it.
+    """
+
+    id: str
+    names: tuple[tuple[str, str], ...]
+    group_id: str | None = None
+    status: Status | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedTopology:
+    """One full answer of a cluster manager."""
+
+    groups: tuple[ManagedGroup, ...] = ()
+    machines: tuple[ManagedMachine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLoaded:
+    """Event: the configured forest was read and is valid."""
+
+    declared: DeclaredForest
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerReported:
+    """Event: the cluster manager gave a full, valid answer (or events were applied to one)."""
+
+    topology: ManagedTopology
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReported:
+    """Event: one reading of a node. Sent for a full report and for every change."""
+
+    facts: NodeFacts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBeat:
+    """Event: one more reading of a node, equal to the one before."""
+
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRefused:
+    """Event: a report was not accepted; `code` is a conflict code, `text` the sentence for people.
+
+    `claimant` tells refusals of one kind about one node apart.
+    """
+
+    node: NodeName
+    code: str
+    text: str
+    claimant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFailed:
+    """Event: a source gave no usable answer; what it said before stays."""
+
+    source: SourceName
+    refusal: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecovered:
+    """Event: a source answers again with nothing new to say."""
+
+    source: SourceName
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRemoved:
+    """Event: a node left the cluster for good (its Kubernetes object is gone)."""
+
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Event: time passed and nothing else happened."""
+
+
+Event = (
+    ConfigLoaded
+    | ManagerReported
+    | WorkerReported
+    | WorkerBeat
+    | WorkerRefused
+    | SourceFailed
+    | SourceRecovered
+    | NodeRemoved
+    | Ticked
+)

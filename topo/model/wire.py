@@ -1,0 +1,83 @@
+"""The messages that travel: worker to master (port 10001), and what REST clients send.
+
+A worker posts `Report` to `/v1/reports` and gets a `ReportAnswer`. The first report of a worker
+process is `full`; after that a `change` carries only the sections that differ and a `beat` carries
+nothing. `seq` grows by one per report of one `instance`; a master that missed one answers
+`want: full`. The format is our own (the vendor's is not public). Unknown keys are ignored here, so
+that workers and masters of neighbouring versions understand each other; requests of people are
+strict elsewhere.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from topo.model.ids import NodeName
+from topo.model.machine import (
+    MAX_GPUS,
+    MAX_NICS,
+    MAX_PORTS,
+    Gpu,
+    GpuFabric,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    NodeFacts,
+    ProbeHealth,
+    ServerPeers,
+)
+
+WIRE_VERSION = 1
+MAX_REPORT_BYTES = 1 << 20
+"""A full report of 16 GPUs with 36 links each is about 60 kB; one MiB bounds what we will read."""
+REPORTS_PATH = "/v1/reports"
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class FactsChange(_Message):
+    """The sections of `NodeFacts` that differ from the report before; the others are unset.
+
+    `None` is a value of `matrix` and `peers` ("not there any more"), so what matters is which
+    fields are set (`model_fields_set`), not whether they are None.
+    """
+
+    gpus: Annotated[tuple[Gpu, ...], Field(max_length=MAX_GPUS)] = ()
+    matrix: LinkMatrix | None = None
+    ports: Annotated[tuple[LinkPort, ...], Field(max_length=MAX_PORTS)] = ()
+    peers: ServerPeers | None = None
+    fabrics: Annotated[tuple[GpuFabric, ...], Field(max_length=MAX_GPUS)] = ()
+    nics: Annotated[tuple[NetworkPort, ...], Field(max_length=MAX_NICS)] = ()
+    probes: Annotated[tuple[ProbeHealth, ...], Field(max_length=64)] = ()
+
+
+class Report(_Message):
+    """One message of a worker. `instance` is fresh random text for every worker process."""
+
+    v: Literal[1] = 1
+    node: Annotated[NodeName, Field(min_length=1, max_length=253)]
+    instance: Annotated[str, Field(min_length=8, max_length=64)]
+    seq: Annotated[int, Field(ge=0)]
+    kind: Literal["full", "change", "beat"]
+    facts: NodeFacts | None = None
+    change: FactsChange | None = None
+
+    @model_validator(mode="after")
+    def _body_fits_kind(self) -> "Report":
+        if (self.facts is not None) != (self.kind == "full"):
+            raise ValueError("facts: present if and only if kind is full")
+        if (self.change is not None) != (self.kind == "change"):
+            raise ValueError("change: present if and only if kind is change")
+        if self.facts is not None and self.facts.identity.name != self.node:
+            raise ValueError("facts.identity.name: differs from node")
+        return self
+
+
+class ReportAnswer(_Message):
+    """What the master wants next, and how often it wants to hear from this worker."""
+
+    seq: int
+    want: Literal["change", "full"] = "change"
+    beat_s: float = 10.0
