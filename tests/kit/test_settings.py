@@ -1,0 +1,185 @@
+"""Flags, variables and what is said when they do not fit."""
+
+from typing import Annotated, Literal
+
+import pytest
+
+from topo.kit.durations import Seconds
+from topo.kit.logs import LogSettings
+from topo.kit.settings import (
+    CommaList,
+    Env,
+    ServiceSettings,
+    help_text,
+    load,
+    read,
+    stray_variables,
+    type_text,
+)
+from topo.model.errors import Refusal
+
+
+class _Settings(ServiceSettings, LogSettings):
+    server_port: Annotated[int, Env("VENDOR_PORT", "OLD_PORT")] = 9001
+    """Port of the API."""
+    mode: Literal["config", "dragonfly"] = "config"
+    """Where the tree comes from."""
+    enable_training: bool = False
+    """Accepted, does nothing."""
+    period: Seconds = 30.0
+    """How often."""
+    keys: CommaList = ("a", "b")
+    """In order."""
+    address: str = ""
+    """Whom to ask."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        if self.mode == "dragonfly" and not self.address:
+            return (Refusal("no address", "--address", "give one"),)
+        return ()
+
+
+class _Needy(ServiceSettings):
+    name: str
+    """Who."""
+
+
+def _read(*argv: str) -> _Settings:
+    settings = read(_Settings, argv)
+    assert isinstance(settings, _Settings), settings
+    return settings
+
+
+def _refused(*argv: str) -> Refusal:
+    refused = read(_Settings, argv)
+    assert isinstance(refused, tuple)
+    return refused[0]
+
+
+def test_flags_come_with_equals_or_as_the_next_word() -> None:
+    settings = _read("--server-port=1", "--mode", "config", "--period=1w", "--keys=x, y,")
+    assert (settings.server_port, settings.period) == (1, 604800)
+    assert settings.keys == ("x", "y")
+
+
+@pytest.mark.parametrize(
+    ("argv", "value"),
+    [
+        (["--enable-training"], True),
+        (["--enable-training=true"], True),
+        (["--enable-training=false"], False),
+        ([], False),
+    ],
+)
+def test_a_switch_may_stand_alone_or_with_a_value(argv: list[str], value: bool) -> None:  # noqa: FBT001
+    assert _read(*argv).enable_training is value
+
+
+def test_a_flag_given_twice_takes_its_last_value() -> None:
+    assert _read("--server-port=1", "--server-port=2").server_port == 2
+
+
+def test_a_flag_beats_our_variable_which_beats_the_vendors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLD_PORT", "3")
+    assert _read().server_port == 3
+    monkeypatch.setenv("VENDOR_PORT", "4")
+    assert _read().server_port == 4
+    monkeypatch.setenv("TOPO_SERVER_PORT", "5")
+    assert _read().server_port == 5
+    assert _read("--server-port=6").server_port == 6
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPO_SERVER_PORT", "")
+    monkeypatch.setenv("VENDOR_PORT", "")
+    assert _read().server_port == 9001
+
+
+def test_a_list_in_a_variable_is_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPO_KEYS", "hostname,system_uuid")
+    assert _read().keys == ("hostname", "system_uuid")
+
+
+@pytest.mark.parametrize(
+    ("argv", "where", "fix"),
+    [
+        (["--server-prt=1"], "--server-prt", "did you mean --server-port?"),
+        (["--zzz"], "--zzz", "--help"),
+        (["stray"], "stray", "--name=value"),
+        (["--mode"], "--mode", "--mode=VALUE"),
+        (["--mode", "--enable-training"], "--mode", "--mode=VALUE"),
+        (["--server-port=x"], "--server-port", "Port of the API."),
+        (["--mode=swithcbox"], "--mode", "Where the tree comes from."),
+        (["--period=soon"], "--period", "How often."),
+        (["--mode=dragonfly"], "--address", "give one"),
+        (["--log-level=loud"], "--log-level", "lowest level"),
+    ],
+)
+def test_what_does_not_fit_names_the_place_and_the_fix(
+    argv: list[str], where: str, fix: str
+) -> None:
+    refused = _refused(*argv)
+    assert refused.where == where
+    assert fix in refused.fix
+
+
+def test_a_bad_variable_is_named_as_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOPO_SERVER_PORT", "x")
+    assert _refused().where == "TOPO_SERVER_PORT"
+    monkeypatch.delenv("TOPO_SERVER_PORT")
+    monkeypatch.setenv("VENDOR_PORT", "y")
+    assert _refused().where == "VENDOR_PORT"
+    assert "'y'" in _refused().what
+
+
+def test_every_finding_is_told_at_once() -> None:
+    refused = read(_Settings, ["--server-port=x", "--mode=y"])
+    assert isinstance(refused, tuple)
+    assert {r.where for r in refused} == {"--server-port", "--mode"}
+
+
+def test_a_missing_value_is_named() -> None:
+    refused = read(_Needy, [])
+    assert isinstance(refused, tuple)
+    assert refused[0].fix == "give --name=VALUE"
+
+
+def test_load_ends_the_process_with_2_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        load(_Settings, ["--server-prt=1"])
+    assert end.value.code == 2
+    assert "did you mean --server-port?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h", "--version"])
+def test_help_and_version_go_to_stdout(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        load(_Settings, [flag])
+    assert end.value.code == 0
+    assert capsys.readouterr().out
+
+
+def test_help_names_every_flag_variable_default_and_meaning() -> None:
+    text = help_text(_Settings)
+    for part in ("--server-port=9001", "TOPO_SERVER_PORT", "VENDOR_PORT", "Port of the API."):
+        assert part in text
+    for part in ("--enable-training=false", "--keys=a,b", "--period=30", "--log-file\n"):
+        assert part in text
+
+
+def test_a_misspelt_variable_is_pointed_out_and_a_service_link_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOPO_SERVR_PORT", "1")
+    monkeypatch.setenv("TOPO_MASTER_SERVICE_SERVICE_PORT_HTTP", "9001")
+    assert stray_variables(_Settings) == [
+        "TOPO_SERVR_PORT is set but is no setting; did you mean TOPO_SERVER_PORT?"
+    ]
+    load(_Settings, [])
+    assert "did you mean TOPO_SERVER_PORT?" in capsys.readouterr().err
+
+
+def test_types_have_a_word_for_a_table() -> None:
+    assert type_text(_Settings.model_fields["mode"].annotation) == "config or dragonfly"
+    assert type_text(_Settings.model_fields["log_file"].annotation) == "path"
+    assert type_text(int) == "int"

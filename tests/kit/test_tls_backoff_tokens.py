@@ -1,0 +1,159 @@
+"""TLS contexts, waiting times and tokens."""
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from tenacity import Future, RetryCallState, Retrying
+
+from topo.kit.backoff import (
+    RETRY_AFTER_CEILING_S,
+    RetryLaterError,
+    full_jitter,
+    parse_retry_after,
+    retry_after_or,
+)
+from topo.kit.tls import client_context, server_context
+from topo.kit.tokens import Identity, WorkerTokens, bearer
+from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import NodeName
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    directory = tmp_path_factory.mktemp("tls")
+    cert, key = directory / "cert.pem", directory / "key.pem"
+    subprocess.run(
+        [
+            *[
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+            ],
+            *("-keyout", str(key), "-out", str(cert), "-subj", "/CN=localhost"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+def test_a_client_verifies_unless_told_otherwise(pair: tuple[Path, Path]) -> None:
+    strict = client_context(pair[0])
+    assert (strict.verify_mode, strict.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert len(strict.get_ca_certs()) >= 1
+    loose = client_context(None, verify=False)
+    assert (loose.verify_mode, loose.check_hostname) == (ssl.CERT_NONE, False)
+
+
+def test_a_server_context_needs_a_matching_pair(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    assert server_context(*pair).minimum_version == ssl.TLSVersion.TLSv1_2
+    with pytest.raises(BadInputError, match="cannot be used"):
+        server_context(pair[1], pair[0])
+    with pytest.raises(BadInputError, match="absent"):
+        server_context(tmp_path / "absent", pair[1])
+
+
+def test_an_unusable_ca_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ca").write_text("not pem")
+    with pytest.raises(BadInputError, match="CA file"):
+        client_context(tmp_path / "ca")
+
+
+def _state(attempt: int, error: Exception | None) -> RetryCallState:
+    state = RetryCallState(Retrying(), None, (), {})
+    state.attempt_number = attempt
+    outcome = Future(attempt)
+    if error is None:
+        outcome.set_result(None)
+    else:
+        outcome.set_exception(error)
+    state.outcome = outcome
+    return state
+
+
+def test_the_wait_is_jittered_in_full_and_has_a_ceiling() -> None:
+    wait = full_jitter(0.1, 5.0)
+    early = [wait(_state(1, OSError())) for _ in range(200)]
+    late = [wait(_state(50, OSError())) for _ in range(200)]
+    assert max(early) <= 0.2
+    assert min(late) < 2.5 < max(late) <= 5.0
+
+
+def test_the_peers_wish_is_heard_within_bounds() -> None:
+    wait = retry_after_or(full_jitter(0.1, 0.2))
+    assert wait(_state(1, RetryLaterError("busy", 7.0))) == 7.0
+    assert wait(_state(1, RetryLaterError("busy", 1e9))) == RETRY_AFTER_CEILING_S
+    assert wait(_state(1, RetryLaterError("busy"))) <= 0.2
+    assert wait(_state(1, OSError())) <= 0.2
+    assert wait(_state(1, None)) <= 0.2
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("120", 120.0),
+        ("Thu, 01 Jan 1970 00:16:40 GMT", 100.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("soon", None),
+        ("-5", None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(header, now_s=900.0) == seconds
+
+
+def test_a_token_stands_for_its_node_or_for_all() -> None:
+    tokens = WorkerTokens.parse("# comment\nshared\n\nnode-1 bound # of node-1\n")
+    assert isinstance(tokens, WorkerTokens)
+    shared, bound = tokens.identify("shared"), tokens.identify("bound")
+    assert shared == Identity()
+    assert bound == Identity(NodeName("node-1"))
+    assert shared is not None
+    assert bound is not None
+    assert shared.may_report(NodeName("any"))
+    assert bound.may_report(NodeName("node-1"))
+    assert not bound.may_report(NodeName("node-2"))
+    for wrong in ("", "Shared", "shared ", "node-1", "\ud800"):
+        assert tokens.identify(wrong) is None
+    assert "bound" not in repr(tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("", "line 1", "no token"),
+        ("# only\n", "line 1", "no token"),
+        ("ok\na b c", "line 2", "3 words"),
+        ("n1 same\nn2 same", "line 2", "twice"),
+        ("x" * 9000, "line 1", "1 words"),
+    ],
+)
+def test_a_broken_token_file_is_refused(text: str, where: str, what: str) -> None:
+    refused = WorkerTokens.parse(text)
+    assert isinstance(refused, Refusal)
+    assert refused.where == where
+    assert what in refused.what
+    assert "same" not in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer abc", "abc"),
+        ("bearer  abc ", "abc"),
+        ("Basic abc", None),
+        ("Bearer", None),
+        ("Bearer " + "x" * 9000, None),
+    ],
+)
+def test_the_bearer_token_is_taken_from_its_header(header: str, token: str | None) -> None:
+    assert bearer({"Authorization": header}) == token
+    assert bearer({}) is None

@@ -1,0 +1,63 @@
+"""How long to wait before trying again: full jitter, a ceiling, and the peer's own wish."""
+
+from email.utils import parsedate_to_datetime
+
+from tenacity import RetryCallState, wait_random_exponential
+from tenacity.wait import wait_base
+
+from topo.model.errors import TopoError
+
+RETRY_AFTER_CEILING_S = 300.0
+"""A peer may ask for patience, not switch us off."""
+
+
+def full_jitter(base_s: float, ceiling_s: float) -> wait_base:
+    """Uniform in 0…min(ceiling, base * 2^n) seconds at retry n, which spreads a herd best.
+
+    Source: AWS Architecture Blog, "Exponential Backoff And Jitter" (2015).
+    """
+    return wait_random_exponential(multiplier=base_s, max=ceiling_s)
+
+
+class RetryLaterError(TopoError):
+    """An attempt worth repeating; `retry_after_s` is the peer's own wish, None without one."""
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class _RetryAfterOr(wait_base):
+    def __init__(self, otherwise: wait_base) -> None:
+        self._otherwise = otherwise
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        wait_s = self._otherwise(retry_state)
+        outcome = retry_state.outcome
+        error = outcome.exception() if outcome is not None else None
+        if isinstance(error, RetryLaterError) and error.retry_after_s is not None:
+            return max(wait_s, min(error.retry_after_s, RETRY_AFTER_CEILING_S))
+        return wait_s
+
+
+def retry_after_or(wait: wait_base) -> wait_base:
+    """At least what the failed attempt's `RetryLaterError` asks (bounded), else what `wait` says.
+
+    The longer of the two: jitter stays on top of a short Retry-After that all clients got alike.
+    """
+    return _RetryAfterOr(wait)
+
+
+def parse_retry_after(header: str | None, now_s: float) -> float | None:
+    """Seconds from now of a `Retry-After` header (RFC 9110 10.2.3: seconds or an HTTP date).
+
+    `now_s` is Unix time. None where the header is absent or makes no sense.
+    """
+    if header is None:
+        return None
+    if header.strip().isascii() and header.strip().isdigit():
+        return float(header)
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now_s)
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,36 @@
+"""Spans of time as people write them: `10`, `0.5s`, `30m`, `1w`."""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from topo.model.errors import Refusal
+
+_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])?", re.ASCII)
+
+
+def parse_duration(text: str) -> float | Refusal:
+    """Seconds; a bare number is seconds. The unit letters are the vendor's (`1w`, `26w`)."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        return Refusal(
+            f"{text!r} is not a duration",
+            "value",
+            "write a number and a unit: 30, 30s, 5m, 12h, 1w",
+        )
+    return float(match[1]) * _UNITS_S[match[2] or "s"]
+
+
+def _seconds(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parsed = parse_duration(value)
+    if isinstance(parsed, Refusal):
+        raise ValueError(f"{parsed.what}; {parsed.fix}")  # noqa: TRY004 - pydantic wants ValueError
+    return parsed
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=10 * 366 * 86400)]
+"""A setting in seconds that also accepts the units of `parse_duration`."""

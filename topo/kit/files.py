@@ -1,0 +1,68 @@
+"""Files that change under us: Kubernetes mounts are swapped by a symlink, editors rename."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from topo.model.errors import Refusal
+
+Fingerprint = tuple[int, int, int, int]
+
+
+def fingerprint(path: Path) -> Fingerprint | None:
+    """What tells two versions of a file apart: device, inode, mtime (ns), size; None where absent.
+
+    Symlinks are followed, so the swap of a ConfigMap's `..data` shows as another inode.
+    """
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def read_bounded(path: Path, limit_bytes: int) -> bytes | Refusal:
+    """The file's content, or why it cannot be had; never more than the limit is read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(limit_bytes + 1)
+    except FileNotFoundError:
+        return Refusal("the file does not exist", str(path), "create it, or correct the path")
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return Refusal(
+            f"the file cannot be read: {reason}", str(path), "make it readable for this user"
+        )
+    if len(content) > limit_bytes:
+        return Refusal(
+            f"the file is larger than {limit_bytes} bytes", str(path), "is it the right file?"
+        )
+    return content
+
+
+@dataclass(slots=True)
+class WatchedFile:
+    """A file polled for changes: `poll` answers the content when it differs from last time.
+
+    A fingerprint costs one `stat`; content is read only when that moved, and compared, so a file
+    that is touched without a change is not reported.
+    """
+
+    path: Path
+    limit_bytes: int
+    _seen: Fingerprint | None = None
+    _last: bytes | Refusal | None = None
+
+    def poll(self) -> bytes | Refusal | None:
+        """New content, a refusal when the file became unusable, None when nothing changed."""
+        now = fingerprint(self.path)
+        if now is not None and now == self._seen:
+            return None
+        content = read_bounded(self.path, self.limit_bytes)
+        # A swap between the two calls shows as a fingerprint that is older than the content:
+        # the next poll then reads once more and finds it equal.
+        self._seen = now
+        if content == self._last:
+            return None
+        self._last = content
+        return content

@@ -1,0 +1,205 @@
+"""Logs: one event per fact, JSON or console, to stdout or a file that rotates by time and age."""
+
+import logging
+import logging.handlers
+import re
+import sys
+import time
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import structlog
+from pydantic import BaseModel, Field
+
+from topo.kit.durations import Seconds
+from topo.model.errors import BadInputError, Refusal
+
+HIDDEN = "***"
+
+_WEEK_S = 7 * 86400.0
+_SECRET_KEY = re.compile(
+    r"(?:^|[_-])(?:token|tokens|password|passwd|secret|secrets|authorization|cookie|api[_-]?key|"
+    r"private[_-]?key|credential|credentials)$",
+    re.IGNORECASE,
+)
+"""Ends of keys whose values are secrets; `token_file` or `credentials_dir` name places."""
+_SECRET_TEXT = re.compile(
+    r"(?P<keep>\b(?:bearer|basic)\s+|://[^/\s:@]*:|"
+    r"[\"']?\b(?:password|passwd|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)"
+    r"(?P<secret>[^\s\"'@,;&}]+)",
+    re.IGNORECASE,
+)
+
+
+class LogSettings(BaseModel):
+    """The vendor's log flags, to be mixed into a service's settings."""
+
+    log_file: Path | None = Field(None, description="File to log to; stdout without one.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The lowest level that is logged."
+    )
+    log_format: Literal["json", "console"] = Field(
+        "json", description="One JSON object per line, or text for people."
+    )
+    log_rotation_time: Seconds = Field(
+        _WEEK_S, description="The log file is renamed at multiples of this span (1h, 1d, 1w)."
+    )
+    log_max_age: Seconds = Field(
+        26 * _WEEK_S, description="Renamed log files older than this are deleted."
+    )
+
+
+def hide_secrets(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """A structlog processor: values of secret keys and secrets inside texts become `***`."""
+    return {key: _hidden(key, value) for key, value in event.items()}
+
+
+def _hidden(key: object, value: object) -> object:
+    if isinstance(key, str) and _SECRET_KEY.search(key) and value not in (None, "", True, False):
+        return HIDDEN
+    if isinstance(value, str):
+        return hide_in_text(value)
+    if isinstance(value, Mapping):
+        return {k: _hidden(k, v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden("", item) for item in value]
+    if isinstance(value, Exception):
+        return hide_in_text(repr(value))
+    return value
+
+
+def hide_in_text(text: str) -> str:
+    """The text with bearer values, passwords in URLs and `password=…` masked."""
+    return _SECRET_TEXT.sub(lambda match: match["keep"] + HIDDEN, text)
+
+
+class RotatingFile(logging.handlers.BaseRotatingHandler):
+    """A log file renamed at multiples of `rotation_s` of Unix time, old ones deleted by age.
+
+    The multiple is read off the file's own mtime, so restarts neither delay nor repeat a rotation.
+    """
+
+    def __init__(self, path: Path, rotation_s: float, max_age_s: float) -> None:
+        super().__init__(path, "a", encoding="utf-8", delay=False)
+        self._path = path
+        self._rotation_s = max(rotation_s, 1.0)
+        self._max_age_s = max_age_s
+        stat = path.stat()
+        self._period = self._period_of(stat.st_mtime if stat.st_size else time.time())
+        self._delete_old()
+
+    def _period_of(self, unix_s: float) -> int:
+        return int(unix_s // self._rotation_s)
+
+    def shouldRollover(self, record: logging.LogRecord) -> bool:  # noqa: N802 - logging's name
+        """Whether the record belongs to a later period than the file."""
+        return self._period_of(record.created) > self._period
+
+    def doRollover(self) -> None:  # noqa: N802 - logging's name
+        """Renames the file after the second its period began and opens a new one."""
+        if self.stream is not None:
+            self.stream.close()
+        began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._period * self._rotation_s))
+        self.rotate(self.baseFilename, f"{self.baseFilename}.{began}")
+        self._period = self._period_of(time.time())
+        self.stream = self._open()
+        self._delete_old()
+
+    def _delete_old(self) -> None:
+        oldest_s = time.time() - self._max_age_s
+        for path in self._path.parent.glob(f"{self._path.name}.*Z"):
+            if path.stat().st_mtime < oldest_s:
+                path.unlink(missing_ok=True)
+
+
+def configure_logs(settings: LogSettings, service: str) -> None:
+    """Sends structlog and the standard library's loggers to one place, secrets hidden.
+
+    Raises `BadInputError` when the log file cannot be opened.
+    """
+    shared = _shared_processors(service)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = _handler(settings)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_last_processors(settings),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(settings.log_level.upper())
+    # Per-request lines: the metrics count requests, the log tells facts.
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+def _shared_processors(service: str) -> list[structlog.typing.Processor]:
+    def name_service(
+        _logger: object, _name: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        event["service"] = service
+        return event
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        name_service,
+    ]
+
+
+def _last_processors(settings: LogSettings) -> list[structlog.typing.Processor]:
+    # Tracebacks become text before secrets are hidden; none of the renderers shows local
+    # variables, which is where passwords live.
+    if settings.log_format == "json":
+        return [
+            structlog.processors.format_exc_info,
+            hide_secrets,
+            structlog.processors.JSONRenderer(serializer=_dumps),
+        ]
+    colours = settings.log_file is None and sys.stdout.isatty()
+    return [
+        structlog.processors.format_exc_info,
+        hide_secrets,
+        structlog.dev.ConsoleRenderer(
+            colors=colours, exception_formatter=structlog.dev.plain_traceback
+        ),
+    ]
+
+
+def _dumps(event: object, **_: object) -> str:
+    return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _handler(settings: LogSettings) -> logging.Handler:
+    if settings.log_file is None:
+        return logging.StreamHandler(sys.stdout)
+    try:
+        settings.log_file.parent.mkdir(parents=True, exist_ok=True)
+        return RotatingFile(settings.log_file, settings.log_rotation_time, settings.log_max_age)
+    except OSError as error:
+        raise BadInputError(
+            Refusal(
+                f"the log file cannot be opened: {error.strerror or error}",
+                f"--log-file={settings.log_file}",
+                "give a file in a writable directory, or leave the flag out to log to stdout",
+            )
+        ) from error

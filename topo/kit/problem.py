@@ -1,0 +1,74 @@
+"""Errors of the HTTP APIs as `application/problem+json` (RFC 9457), with the field and the fix."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+
+import orjson
+import structlog
+from aiohttp import web
+
+from topo.model.errors import BadInputError, Refusal
+
+CONTENT_TYPE = "application/problem+json"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = structlog.get_logger(__name__)
+
+_FIXES = {
+    404: "see /openapi.json for the calls there are",
+    405: "use a method of the Allow header",
+    413: "send a smaller body",
+}
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    field: str = "",
+    fix: str = "",
+    headers: Mapping[str, str] | None = None,
+    **extra: object,
+) -> web.Response:
+    """A problem document: `title` is the status in words, `field` and `fix` only where known."""
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+    }
+    if field:
+        body["field"] = field
+    if fix:
+        body["fix"] = fix
+    body.update(extra)
+    return web.Response(
+        status=status, body=orjson.dumps(body), content_type=CONTENT_TYPE, headers=headers
+    )
+
+
+def refusal(
+    status: int, refused: Refusal, *, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A refusal's three answers as a problem document."""
+    return problem(status, refused.what, field=refused.where, fix=refused.fix, headers=headers)
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns everything raised below into a problem document; our own mistakes are logged."""
+    try:
+        return await handler(request)
+    except BadInputError as error:
+        return refusal(400, error.refusal)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        headers = {k: v for k, v in error.headers.items() if k in ("Allow", "Retry-After")}
+        detail = error.text or error.reason
+        if error.status in (404, 405):
+            detail = f"{request.method} {request.path}: {error.reason}"
+        return problem(error.status, detail, fix=_FIXES.get(error.status, ""), headers=headers)
+    except Exception:  # noqa: BLE001 - one bad request must not hide behind a bare 500
+        _log.exception("request failed", method=request.method, path=request.path)
+        return problem(500, "the master made a mistake; its log says more", fix="report it")

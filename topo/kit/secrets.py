@@ -1,0 +1,55 @@
+"""Secrets from files; never from flags, which every user of the machine can read."""
+
+import base64
+import binascii
+from pathlib import Path
+
+from topo.kit.files import read_bounded
+from topo.model.errors import BadInputError, Refusal
+
+MAX_SECRET_BYTES = 64 * 1024
+"""A Kubernetes Secret is at most 1 MiB; tokens and passwords are a few kB."""
+
+
+def read_secret(path: Path) -> str:
+    """The file's text without the newline that editors and `echo` put at its end.
+
+    Raises `BadInputError` when the file is absent, unreadable, empty, too large or not UTF-8.
+    """
+    content = read_bounded(path, MAX_SECRET_BYTES)
+    if isinstance(content, Refusal):
+        raise BadInputError(content)
+    try:
+        text = content.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise BadInputError(
+            Refusal("the secret is not UTF-8 text", str(path), "write it as plain text")
+        ) from None
+    if not text:
+        raise BadInputError(Refusal("the secret is empty", str(path), "write the value into it"))
+    return text
+
+
+def read_credential(path: Path) -> str:
+    """A user name or password as the vendor's manual makes them.
+
+    The manual has people put `echo value | base64` into the chart, which Kubernetes may encode once
+    more; so the file may hold the value, the value with a newline, or the base64 of either. Base64
+    is believed only when the decoded text *ends with the newline that `echo` leaves*: a password
+    that merely happens to be valid base64 is taken as it stands. Source: vendor manual, values
+    `topoDiscovery.switchbox.clusterManagerUser` and `.clusterManagerPassword`.
+    """
+    text = read_secret(path)
+    decoded = _echoed(text)
+    return text if decoded is None else decoded
+
+
+def _echoed(text: str) -> str | None:
+    try:
+        decoded = base64.b64decode(text, validate=True).decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+    value = decoded.rstrip("\r\n")
+    if value == decoded or not value or not value.isprintable():
+        return None
+    return value

@@ -1,0 +1,146 @@
+"""The life of a service: background tasks, several HTTP ports, signals, exit code.
+
+Follows what aiohttp 3.14 was measured to do: a `TaskGroup` inside a `cleanup_ctx` is entered and
+left by the one task that runs the service, so a child that dies cancels that task at once instead
+of leaving a process that answers "ok" with nobody at work behind it.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from ssl import SSLContext
+
+import structlog
+import uvloop
+from aiohttp import web
+
+from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
+
+Work = Callable[[], Awaitable[None]]
+"""Runs until it is cancelled; to return is as wrong as to raise."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One application on one port.
+
+    `port=0` takes a free one, which the log names. `drain_s` bounds the wait for requests under way
+    at the end; aiohttp may wait it twice (once for them to end, once after it cancelled them).
+    """
+
+    app: web.Application
+    port: int
+    host: str | None = None
+    name: str = "api"
+    tls: SSLContext | None = None
+    drain_s: float = 4.0
+
+
+def background(
+    works: Callable[[web.Application], Mapping[str, Work]],
+) -> Callable[[web.Application], AsyncIterator[None]]:
+    """A `cleanup_ctx` that runs the named works while the app lives; list it last.
+
+    `works` is called at start, so that it finds what earlier contexts put into the app.
+    """
+
+    async def context(app: web.Application) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_until_cancelled(name, work), name=name)
+                for name, work in works(app).items()
+            ]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    return context
+
+
+async def _until_cancelled(name: str, work: Work) -> None:
+    try:
+        await work()
+    except Exception as error:
+        _log.critical("background task died", task=name, reason=str(error), exc_info=True)
+        raise
+    _log.critical("background task died", task=name, reason="it returned")
+    raise BrokenInvariantError(f"background task {name} returned")
+
+
+async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
+    """Serves the sites until SIGTERM or SIGINT; the exit code of the process.
+
+    0 after a signal, 1 when a background task died or a port could not be had. Sites start in the
+    order given and stop in reverse, so the one that owns the background work comes first.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stop, number)
+    try:
+        async with AsyncExitStack() as stack:
+            for site in sites:
+                await _start(site, stack)
+            if started is not None:
+                started()
+            await stop.wait()
+    except BadInputError as error:
+        refusal = error.refusal
+        _log.critical("cannot start", what=refusal.what, where=refusal.where, fix=refusal.fix)
+        return 1
+    except Exception as error:  # noqa: BLE001 - whatever it is, it ends the process and is said
+        _log.critical("stopped by a failure", failures=list(_messages(error)))
+        return 1
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+    _log.info("stopped")
+    return 0
+
+
+def run(service: Coroutine[None, None, int]) -> int:
+    """Runs a service's coroutine on uvloop; its exit code."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(service)
+
+
+def _on_signal(stop: asyncio.Event, number: signal.Signals) -> None:
+    _log.info("stopping", signal=number.name)
+    stop.set()
+
+
+async def _start(site: Site, stack: AsyncExitStack) -> None:
+    runner = web.AppRunner(
+        site.app,
+        handle_signals=False,
+        access_log=None,
+        handler_cancellation=False,
+        shutdown_timeout=site.drain_s,
+        keepalive_timeout=75.0,
+    )
+    stack.push_async_callback(runner.cleanup)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, site.host, site.port, ssl_context=site.tls, backlog=4096).start()
+    except OSError as error:
+        raise BadInputError(
+            Refusal(
+                f"port {site.port} cannot be had: {error.strerror or error}",
+                f"{site.name} port",
+                "stop what holds it, or choose another port",
+            )
+        ) from error
+    for address in runner.addresses:
+        _log.info("listening", site=site.name, host=address[0], port=address[1], tls=bool(site.tls))
+
+
+def _messages(error: BaseException) -> Iterator[str]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _messages(inner)
+    else:
+        yield f"{type(error).__name__}: {error}"
