@@ -1,0 +1,99 @@
+"""Bundles survive the disk, and broken ones are refused with their place."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topo.model.errors import Refusal
+from topo.model.machine import ProbeState
+from topo.sim import metax_texts
+from topo.sim.presets import PRESET_NAMES, demo_world, nvlink_world, preset
+from topo.sim.recording import BUNDLE_FILE, Bundle, Take, bundle_of, read, write, write_bundle
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_a_written_bundle_reads_back_equal(name: str, tmp_path: Path) -> None:
+    """Every preset's first host: write, read, compare."""
+    world = preset(name)
+    assert world is not None
+    write_bundle(tmp_path, world.nodes[0])
+    assert read(tmp_path) == bundle_of(world.nodes[0])
+
+
+def test_a_failed_take_keeps_its_state_and_has_no_file(tmp_path: Path) -> None:
+    """A probe that timed out is part of the recording."""
+    take = Take("mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s", seconds=5.0)
+    bundle = Bundle(demo_world().nodes[0].identity, (take,), "2026-01-02T03:04:05Z")
+    write(tmp_path, bundle)
+    assert read(tmp_path) == bundle
+    assert [path.name for path in tmp_path.iterdir()] == [BUNDLE_FILE]
+
+
+def test_a_fabric_less_tray_says_so() -> None:
+    """Without a fabric the library's text has none and the CLI prints N/A."""
+    bare = replace(nvlink_world(1, 1).nodes[0], fabric=None)
+    texts = {take.probe: take.text for take in bundle_of(bare).takes}
+    assert {d["fabric"] for d in json.loads(texts["nvml"])["devices"]} == {None}
+    assert "State                             : N/A" in texts["nvidia-smi-fabric"]
+
+
+def test_islands_meet_over_the_same_numa_node_or_the_system() -> None:
+    """Eight GPUs in two islands on two NUMA nodes: MX inside, SYS across; one NUMA node: NODE."""
+    node = demo_world().nodes[0]
+    assert "GPU0    X       MX      MX      MX      SYS" in metax_texts.smi_topo(node)
+    single = replace(node, hardware=replace(node.hardware, numa_nodes=1))
+    assert "GPU0    X       MX      MX      MX      NODE" in metax_texts.smi_topo(single)
+
+
+def _index(directory: Path) -> dict[str, object]:
+    value = json.loads((directory / BUNDLE_FILE).read_text())
+    assert isinstance(value, dict)
+    return value
+
+
+def test_an_absent_bundle_names_the_file(tmp_path: Path) -> None:
+    """An empty directory is not a bundle."""
+    refusal = read(tmp_path)
+    assert isinstance(refusal, Refusal)
+    assert BUNDLE_FILE in refusal.where
+
+
+def test_a_missing_text_is_refused(tmp_path: Path) -> None:
+    """The index names a file that is gone."""
+    write_bundle(tmp_path, demo_world().nodes[0])
+    (tmp_path / "mxsml.json").unlink()
+    refusal = read(tmp_path)
+    assert isinstance(refusal, Refusal)
+    assert refusal.where.endswith("mxsml.json")
+
+
+def test_a_file_name_cannot_leave_the_directory(tmp_path: Path) -> None:
+    """A bundle from a stranger must not read /etc/passwd."""
+    write_bundle(tmp_path, demo_world().nodes[0])
+    index = _index(tmp_path)
+    index["probes"] = [
+        {"probe": "x", "format": "x", "state": "ok", "file": "../../../etc/passwd"},
+    ]
+    (tmp_path / BUNDLE_FILE).write_text(json.dumps(index))
+    refusal = read(tmp_path)
+    assert isinstance(refusal, Refusal)
+    assert "probes.0.file" in refusal.where
+
+
+def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """What a later worker wrote is not guessed at."""
+    write_bundle(tmp_path, demo_world().nodes[0])
+    (tmp_path / BUNDLE_FILE).write_text(json.dumps({**_index(tmp_path), "version": 2}))
+    refusal = read(tmp_path)
+    assert isinstance(refusal, Refusal)
+    assert "version 2" in refusal.what
+
+
+@given(st.integers(0, 127), st.integers(0, 127))
+def test_no_two_gpus_share_an_address(a: int, b: int) -> None:
+    """PCI addresses are distinct up to the largest host."""
+    assert (metax_texts.bdf(a) == metax_texts.bdf(b)) == (a == b)
