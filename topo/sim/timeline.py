@@ -1,0 +1,243 @@
+"""Faults of simulated hosts, in sentences: `at 5s: remote 1 of node-3 vanishes`.
+
+A timeline is text, one sentence a line, `#` begins a comment. A sentence begins a fault or ends
+one, and `apply` bends a host's facts to the faults that stand. Facts rather than raw texts are
+bent, so that every probe format, the recording of a real host included, obeys the same sentences.
+
+| begins | ends |
+|---|---|
+| `remote 1 of node-3 vanishes` | `remote 1 of node-3 returns` |
+| `gpu 2 of node-1 fails` | `gpu 2 of node-1 heals` |
+| `link 3 of gpu 2 of node-1 goes down` | `link 3 of gpu 2 of node-1 comes up` |
+| `fabric of gpu 2 of node-1 breaks` | `fabric of gpu 2 of node-1 heals` |
+| `fabric of gpu 2 of node-1 degrades` | `fabric of gpu 2 of node-1 recovers` |
+| `node-1 falls silent` | `node-1 speaks` |
+
+Remotes count from 1 as the vendor's slots do; GPUs and links from 0 as the libraries do.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from enum import StrEnum
+
+from topo.kit.durations import parse_duration
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts, PortState, ServerPeers
+
+MAX_LINES = 10_000
+TROUBLE = "simulated fault"
+
+
+class FaultKind(StrEnum):
+    """What can be wrong with a simulated host."""
+
+    REMOTE_GONE = "remote"
+    GPU_FAILED = "gpu"
+    LINK_DOWN = "link"
+    FABRIC_BROKEN = "fabric-broken"
+    FABRIC_DEGRADED = "fabric-degraded"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """One standing fault. `gpu` and `index` (slot or port) are 0 where the kind has none."""
+
+    kind: FaultKind
+    node: NodeName
+    gpu: int = 0
+    index: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A fault that begins or ends, `at_s` seconds after the start of the replay."""
+
+    fault: Fault
+    begins: bool
+    at_s: float = 0.0
+
+    def __str__(self) -> str:
+        """The sentence without its time."""
+        form = next(form for form in _FORMS if form.kind is self.fault.kind)
+        verb = form.begins if self.begins else form.ends
+        fields = {"index": self.fault.index, "gpu": self.fault.gpu, "node": self.fault.node}
+        return f"{form.subject.format_map(fields)} {verb}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    kind: FaultKind
+    subject: str
+    begins: str
+    ends: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        subject = self.subject.format_map(
+            {
+                "index": r"(?P<index>\d{1,4})",
+                "gpu": r"(?P<gpu>\d{1,3})",
+                "node": r"(?P<node>[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)",
+            }
+        )
+        return re.compile(f"{subject} (?P<verb>{self.begins}|{self.ends})", re.ASCII)
+
+
+_FORMS = (
+    _Form(FaultKind.REMOTE_GONE, "remote {index} of {node}", "vanishes", "returns"),
+    _Form(FaultKind.LINK_DOWN, "link {index} of gpu {gpu} of {node}", "goes down", "comes up"),
+    _Form(FaultKind.FABRIC_BROKEN, "fabric of gpu {gpu} of {node}", "breaks", "heals"),
+    _Form(FaultKind.FABRIC_DEGRADED, "fabric of gpu {gpu} of {node}", "degrades", "recovers"),
+    _Form(FaultKind.GPU_FAILED, "gpu {gpu} of {node}", "fails", "heals"),
+    _Form(FaultKind.SILENT, "{node}", "falls silent", "speaks"),
+)
+_PATTERNS = tuple((form, form.pattern) for form in _FORMS)
+_AT = re.compile(r"at (?P<time>[^:]+): *(?P<rest>.*)")
+_EXAMPLES = tuple(
+    f"{form.subject.format_map({'index': 1, 'gpu': 2, 'node': 'NODE'})} {verb}"
+    for form in _FORMS
+    for verb in (form.begins, form.ends)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Sentences in the order of their times; equal times keep the order of the text."""
+
+    sentences: tuple[Sentence, ...] = ()
+
+    def faults_at(self, elapsed_s: float) -> frozenset[Fault]:
+        """The faults that stand so many seconds after the start. O(sentences)."""
+        return standing(s for s in self.sentences if s.at_s <= elapsed_s)
+
+
+def standing(sentences: Iterable[Sentence]) -> frozenset[Fault]:
+    """The faults that stand after the sentences were heard in order."""
+    faults: set[Fault] = set()
+    for sentence in sentences:
+        if sentence.begins:
+            faults.add(sentence.fault)
+        else:
+            faults.discard(sentence.fault)
+    return frozenset(faults)
+
+
+def parse_timeline(text: str) -> Timeline | Refusal:
+    """A timeline from lines `at 5s: SENTENCE` (`parse_duration` has the units), or a refusal."""
+    sentences = _parse(text, timed=True)
+    if isinstance(sentences, Refusal):
+        return sentences
+    return Timeline(tuple(sorted(sentences, key=lambda sentence: sentence.at_s)))
+
+
+def parse_faults(text: str) -> frozenset[Fault] | Refusal:
+    """The faults that stand after lines `SENTENCE` without times, or the first bad line."""
+    sentences = _parse(text, timed=False)
+    return sentences if isinstance(sentences, Refusal) else standing(sentences)
+
+
+def apply(faults: frozenset[Fault], facts: NodeFacts) -> NodeFacts:
+    """The facts as the host would report them under these faults; other hosts' faults are skipped.
+
+    Falling silent changes no fact: see `is_silent`. A fault on something that the host does not
+    have changes nothing. O(faults x facts).
+    """
+    for fault in sorted(faults):
+        if fault.node == facts.identity.name:
+            facts = _bend(fault, facts)
+    return facts
+
+
+def is_silent(faults: frozenset[Fault], node: NodeName) -> bool:
+    """Whether the node's worker must send nothing at all."""
+    return Fault(FaultKind.SILENT, node) in faults
+
+
+def _bend(fault: Fault, facts: NodeFacts) -> NodeFacts:
+    match fault.kind:
+        case FaultKind.REMOTE_GONE:
+            return replace(facts, peers=_without_slot(facts.peers, fault.index))
+        case FaultKind.GPU_FAILED:
+            gpus = tuple(
+                replace(gpu, healthy=False, trouble=TROUBLE) if gpu.index == fault.gpu else gpu
+                for gpu in facts.gpus
+            )
+            return replace(facts, gpus=gpus)
+        case FaultKind.LINK_DOWN:
+            ports = tuple(
+                replace(port, state=PortState.DOWN, trouble=TROUBLE)
+                if (port.gpu, port.port) == (fault.gpu, fault.index)
+                else port
+                for port in facts.ports
+            )
+            return replace(facts, ports=ports)
+        case FaultKind.FABRIC_BROKEN | FaultKind.FABRIC_DEGRADED:
+            return _bend_fabric(fault, facts)
+        case FaultKind.SILENT:
+            return facts
+
+
+def _bend_fabric(fault: Fault, facts: NodeFacts) -> NodeFacts:
+    """Broken as Azure's bad GB200 nodes print it; degraded as a member with an unhealthy link."""
+    broken = fault.kind is FaultKind.FABRIC_BROKEN
+    fabrics = tuple(
+        fabric
+        if fabric.gpu != fault.gpu
+        else replace(fabric, status="Insufficient Resources", cluster_uuid=None, clique=0)
+        if broken
+        else replace(fabric, healthy=False, trouble=TROUBLE)
+        for fabric in facts.fabrics
+    )
+    return replace(facts, fabrics=fabrics)
+
+
+def _without_slot(peers: ServerPeers | None, slot: int) -> ServerPeers | None:
+    if peers is None:
+        return None
+    return replace(peers, remotes=tuple(peer for peer in peers.remotes if peer.slot != slot))
+
+
+def _parse(text: str, *, timed: bool) -> list[Sentence] | Refusal:
+    lines = text.splitlines()
+    if len(lines) > MAX_LINES:
+        return Refusal(f"more than {MAX_LINES} lines", f"line {MAX_LINES + 1}", "shorten it")
+    sentences: list[Sentence] = []
+    for number, line in enumerate(lines, start=1):
+        words = " ".join(line.partition("#")[0].split())
+        if words:
+            found = _timed_sentence(words) if timed else _sentence(words, 0.0)
+            if isinstance(found, str):
+                return Refusal(f"not a sentence I know: {words[:80]!r}", f"line {number}", found)
+            sentences.append(found)
+    return sentences
+
+
+def _timed_sentence(words: str) -> Sentence | str:
+    match = _AT.fullmatch(words)
+    at_s = None if match is None else parse_duration(match["time"])
+    if match is None or not isinstance(at_s, float):
+        return "begin with a time: `at 5s: remote 1 of node-3 vanishes`"
+    return _sentence(match["rest"], at_s)
+
+
+def _sentence(words: str, at_s: float) -> Sentence | str:
+    """The sentence, or how to mend it."""
+    if words.startswith("at "):
+        return "leave the time out here: a sentence holds as long as it stands in this file"
+    for form, pattern in _PATTERNS:
+        match = pattern.fullmatch(words)
+        if match is not None:
+            groups = match.groupdict()
+            fault = Fault(
+                form.kind,
+                NodeName(match["node"]),
+                gpu=int(groups.get("gpu") or 0),
+                index=int(groups.get("index") or 0),
+            )
+            return Sentence(fault, begins=match["verb"] == form.begins, at_s=at_s)
+    close = get_close_matches(words, _EXAMPLES, n=1, cutoff=0.5)
+    return f"did you mean `{close[0]}`?" if close else f"say one of: {'; '.join(_EXAMPLES)}"
