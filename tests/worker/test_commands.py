@@ -1,0 +1,154 @@
+"""Commands: real processes that answer, fail, hang, flood and leave children behind."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from topo.model.machine import ProbeState
+from worker.probes.commands import NVIDIA_EXITS, Command, find_program
+
+Programs = Path
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """A folder at the head of PATH where a test puts its programs."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    return folder
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    """A shell script of that name that may be run."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+async def gone(pid: int) -> bool:
+    """Whether the process is gone within a second."""
+    for _ in range(100):
+        if not alive(pid):
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def test_an_answer_is_the_raw_text(programs: Programs) -> None:
+    """What the program prints, as it prints it; its complaints are not part of it."""
+    program(programs, "mx-smi", 'echo "args: $*"; echo noise >&2')
+    reading = await Command(("mx-smi", "topo", "-m")).read()
+    assert (reading.state, reading.text) == (ProbeState.OK, "args: topo -m\n")
+
+
+async def test_the_program_sees_a_plain_environment(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LC_ALL is C, and no variable of ours leaks into a vendor's tool."""
+    monkeypatch.setenv("TOPO_SECRET_THING", "hush")
+    program(programs, "mx-smi", "env")
+    text = (await Command(("mx-smi",)).read()).text
+    assert "LC_ALL=C\n" in text
+    assert "hush" not in text
+
+
+async def test_a_program_that_is_not_installed_is_absent(programs: Programs) -> None:
+    """No fault, and the folders of the vendor are searched after PATH."""
+    assert (await Command(("mx-smi",)).read()).state is ProbeState.ABSENT
+    vendor = programs.parent / "mxdriver"
+    vendor.mkdir()
+    program(vendor, "mx-smi", "echo hello")
+    assert (await Command(("mx-smi",), folders=(str(vendor),)).read()).text == "hello\n"
+    program(programs, "mx-smi", "echo mine")
+    assert find_program("mx-smi", (str(vendor),)) == str(programs / "mx-smi")
+
+
+async def test_exit_9_of_nvidia_smi_says_what_it_means(programs: Programs) -> None:
+    """The documented meaning beats the long advice that the tool prints."""
+    program(programs, "nvidia-smi", "echo NVIDIA-SMI has failed because; exit 9")
+    reading = await Command(("nvidia-smi",), exits=NVIDIA_EXITS).read()
+    assert reading.state is ProbeState.FAILED
+    assert reading.detail == "nvidia-smi ended with exit status 9: the driver is not loaded"
+
+
+@pytest.mark.parametrize(
+    ("script", "detail"),
+    [
+        ("echo first >&2; echo second >&2; exit 3", "exit status 3: first"),
+        ("echo on stdout; exit 4", "exit status 4: on stdout"),
+        ("exit 5", "exit status 5: no message"),
+        ("kill -SEGV $$", "signal SIGSEGV: no message"),
+    ],
+)
+async def test_a_failure_carries_the_first_line_of_its_message(
+    programs: Programs, script: str, detail: str
+) -> None:
+    """Exit status or signal, and what the program said first."""
+    program(programs, "mx-smi", script)
+    reading = await Command(("mx-smi",)).read()
+    assert reading.state is ProbeState.FAILED
+    assert reading.detail == f"mx-smi ended with {detail}"
+
+
+async def test_a_program_that_cannot_start_fails(programs: Programs) -> None:
+    """A file that may be run and is no program."""
+    path = programs / "mx-smi"
+    path.write_bytes(b"\x7fELF nonsense")
+    path.chmod(0o755)
+    reading = await Command(("mx-smi",)).read()
+    assert reading.state is ProbeState.FAILED
+    assert "cannot be started" in reading.detail
+
+
+async def test_a_hanging_program_dies_with_its_children(programs: Programs, tmp_path: Path) -> None:
+    """Cancelled at its timeout: the script, and the sleep that it started in the background."""
+    program(programs, "mx-smi", f"sleep 600 & echo $! > {tmp_path}/child; wait")
+    command = Command(("mx-smi",))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(command.read(), 0.5)
+    assert await gone(int((tmp_path / "child").read_text()))
+
+
+async def test_a_program_that_left_a_child_on_its_output_is_cut_off(
+    programs: Programs, tmp_path: Path
+) -> None:
+    """The program ended but its child keeps the pipe open: the timeout ends both."""
+    program(programs, "mx-smi", f"sleep 600 & echo $! > {tmp_path}/child; echo text")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(Command(("mx-smi",)).read(), 0.5)
+    assert await gone(int((tmp_path / "child").read_text()))
+
+
+async def test_a_flood_is_cut_off_at_the_limit(programs: Programs) -> None:
+    """100 MB: killed at the limit, long before the end of the flood."""
+    program(programs, "mx-smi", "head -c 100000000 /dev/zero; sleep 600")
+    begun = time.monotonic()
+    reading = await Command(("mx-smi",), limit_bytes=1 << 20).read()
+    assert reading.state is ProbeState.FAILED
+    assert "more than 1048576 bytes" in reading.detail
+    assert time.monotonic() - begun < 5
+
+
+async def test_a_flood_of_complaints_does_not_block(programs: Programs) -> None:
+    """10 MB on stderr: read, mostly dropped, and the answer still arrives."""
+    program(programs, "mx-smi", "head -c 10000000 /dev/zero >&2; echo text")
+    assert (await Command(("mx-smi",)).read()).text == "text\n"
+
+
+async def test_bytes_that_are_no_text_are_kept_readable(programs: Programs) -> None:
+    """Invalid UTF-8 becomes replacement characters, never an exception."""
+    program(programs, "mx-smi", r"printf 'a\377b'")
+    assert (await Command(("mx-smi",)).read()).text == "a\N{REPLACEMENT CHARACTER}b"

@@ -1,0 +1,70 @@
+"""What a probe is: a name, a pace, and a way to get one raw text."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from topo.model.machine import ProbeState
+
+MAX_OUTPUT_BYTES = 8 << 20
+"""What one reading may be; the largest seen, `nvidia-smi -q -x` of eight B200, is 360 kB."""
+MAX_DETAIL_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One run of a probe. `text` is empty unless the state is `ok`.
+
+    `detail` must not vary from run to run while the cause stays the same: a new detail is news.
+    """
+
+    state: ProbeState
+    text: str = ""
+    detail: str = ""
+
+
+def ok(text: str) -> Reading:
+    """A reading with its raw text."""
+    return Reading(ProbeState.OK, text)
+
+
+def absent(why: str) -> Reading:
+    """This host does not have the source; that is no fault."""
+    return Reading(ProbeState.ABSENT, detail=_short(why))
+
+
+def failed(why: str) -> Reading:
+    """The source is there and did not answer as it should."""
+    return Reading(ProbeState.FAILED, detail=_short(why))
+
+
+def timed_out(why: str) -> Reading:
+    """The source did not answer in time, or still hangs in an earlier question."""
+    return Reading(ProbeState.TIMED_OUT, detail=_short(why))
+
+
+def _short(why: str) -> str:
+    return " ".join(why.split())[:MAX_DETAIL_CHARS]
+
+
+def _nothing() -> None:
+    """Most probes hold nothing between readings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A source of raw texts of one format.
+
+    `read` gives a reading and does not raise for anything its source does; when it is cancelled
+    (its time is up) it stops what it started. `instead_of` names probes that this one stands in
+    for: it runs only while they do not state all of `gives` (names of `NodeFacts` fields).
+    `close` ends what the probe keeps between readings.
+    """
+
+    name: str
+    format: str
+    interval_s: float
+    timeout_s: float
+    read: Callable[[], Awaitable[Reading]]
+    instead_of: tuple[str, ...] = ()
+    gives: frozenset[str] = frozenset()
+    close: Callable[[], None] = _nothing
