@@ -39,8 +39,9 @@ class Node:
 class Group:
     """An inner vertex: children in natural order, all groups or all nodes or mixed.
 
-    `tier` counts from the leaves (1 = closest to the nodes). `expected` is the number of direct
-    children that make it complete, None where nobody says. `source` stated the membership.
+    `tier` counts from the leaves (1 = closest to the nodes). `expected` is the number of nodes
+    below that make it complete, None where nobody says. `source` stated the membership and calls
+    the group `key`.
     """
 
     name: GroupName
@@ -51,6 +52,7 @@ class Group:
     reasons: tuple[Reason, ...] = ()
     expected: int | None = None
     source: SourceName | None = None
+    key: str = ""
 
     def walk(self, above: GroupPath = ROOT) -> "Iterator[tuple[GroupPath, Group | Node]]":
         """Every vertex of this subtree, parents first, each with the path of its parent."""
@@ -131,6 +133,7 @@ class Snapshot:
     generation: Generation
     forest: Forest
     sources: tuple[SourceState, ...] = ()
+    restored_age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

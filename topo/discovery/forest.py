@@ -1,0 +1,198 @@
+"""From the path of every node to the forest: strict by construction, rebuilt only where touched.
+
+A path is the chain of groups above a node, outermost first. A group's identity is its whole chain,
+so equal keys under two parents are two groups and nobody can have two parents. Subtrees that
+nothing touched are reused as the same objects, which is what makes one change cost its depth.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from topo.model.forest import Group, Node, Reason, Status
+from topo.model.ids import GroupName, Kind, NodeName, SourceName, natural_key
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One group on a node's path. `key` is its identity below its parent, `name` what people read.
+
+    `expected` is the number of nodes that make the group complete, `exact` whether more is a fault.
+    `troubles` are reasons of the group's own.
+    """
+
+    kind: Kind
+    key: str
+    name: GroupName
+    source: SourceName
+    expected: int | None = None
+    exact: bool = False
+    troubles: tuple[Reason, ...] = ()
+
+
+Path = tuple[Rung, ...]
+Leaf = Callable[[NodeName], Node]
+
+
+@dataclass(slots=True)
+class _Branch:
+    """One group under construction.
+
+    `children` are in natural order with their positions in `slots`, both None after the set of
+    children changed; `stale` names the children whose own value changed.
+    """
+
+    rung: Rung | None = None
+    branches: "dict[str, _Branch]" = field(default_factory=dict)
+    leaves: set[NodeName] = field(default_factory=set)
+    children: "list[Group | Node] | None" = None
+    slots: dict[str, int] = field(default_factory=dict)
+    stale_branches: set[str] = field(default_factory=set)
+    stale_leaves: set[NodeName] = field(default_factory=set)
+    built: Group | None = None
+    nodes: int = 0
+
+
+class Tree:
+    """All placed nodes by path. Mutable; owned by the discovery state."""
+
+    def __init__(self) -> None:
+        self._root = _Branch()
+        self._paths: dict[NodeName, Path] = {}
+        self._roots: tuple[Group, ...] = ()
+
+    def place(self, node: NodeName, path: Path) -> None:
+        """Put a node at the end of a path; an empty path takes it out. O(depth)."""
+        before = self._paths.get(node, ())
+        if before == path:
+            return
+        if before:
+            self._remove(node, before)
+            del self._paths[node]
+        if path:
+            self._add(node, path)
+            self._paths[node] = path
+
+    def touch(self, node: NodeName) -> None:
+        """Say that a node's own value changed. O(depth)."""
+        branch = self._root
+        for rung in self._paths.get(node, ()):
+            branch.stale_branches.add(rung.key)
+            branch = branch.branches[rung.key]
+        branch.stale_leaves.add(node)
+
+    def path(self, node: NodeName) -> Path:
+        """The path of a node; empty for a node in no group."""
+        return self._paths.get(node, ())
+
+    def build(self, leaf: Leaf) -> tuple[Group, ...]:
+        """The roots in natural order; groups that did not change are the same objects as before."""
+        if self._root.stale_branches or self._root.children is None:
+            children = _children(self._root, leaf)
+            self._roots = tuple(g for g in children if isinstance(g, Group))
+        return self._roots
+
+    def _add(self, node: NodeName, path: Path) -> None:
+        branch = self._root
+        for rung in path:
+            branch.stale_branches.add(rung.key)
+            below = branch.branches.get(rung.key)
+            if below is None:
+                below = branch.branches[rung.key] = _Branch()
+                branch.children = None
+            elif below.rung is not None and below.rung.name != rung.name:
+                branch.children = None
+            below.rung = rung
+            branch = below
+        branch.leaves.add(node)
+        branch.children = None
+
+    def _remove(self, node: NodeName, path: Path) -> None:
+        trail = [self._root]
+        for rung in path:
+            trail[-1].stale_branches.add(rung.key)
+            trail.append(trail[-1].branches[rung.key])
+        trail[-1].leaves.discard(node)
+        trail[-1].children = None
+        for depth in range(len(path), 0, -1):
+            if trail[depth].branches or trail[depth].leaves:
+                break
+            del trail[depth - 1].branches[path[depth - 1].key]
+            trail[depth - 1].children = None
+
+
+def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
+    """The children of a branch in natural order, as few of them made anew as can be.
+
+    A child whose value changed is replaced in its slot; a changed set of children is sorted anew.
+    """
+    for key in branch.stale_branches & branch.branches.keys():
+        _grow(branch.branches[key], leaf)
+    if branch.children is None:
+        branch.children = sorted(
+            [
+                *(leaf(node) for node in branch.leaves),
+                *(b.built for b in branch.branches.values() if b.built is not None),
+            ],
+            key=_order,
+        )
+        branch.slots = {_slot(child): at for at, child in enumerate(branch.children)}
+    else:
+        for node in branch.stale_leaves & branch.leaves:
+            branch.children[branch.slots[_leaf_slot(node)]] = leaf(node)
+        for key in branch.stale_branches:
+            built = branch.branches[key].built
+            if built is not None:
+                branch.children[branch.slots[_slot(built)]] = built
+    branch.nodes = len(branch.leaves) + sum(b.nodes for b in branch.branches.values())
+    branch.stale_branches, branch.stale_leaves = set(), set()
+    return branch.children
+
+
+def _grow(branch: _Branch, leaf: Leaf) -> None:
+    children = tuple(_children(branch, leaf))
+    group = _group(branch.rung, children, branch.nodes)
+    if group != branch.built:
+        branch.built = group
+
+
+def _slot(child: Group | Node) -> str:
+    return f"group {child.key}" if isinstance(child, Group) else _leaf_slot(child.name)
+
+
+def _leaf_slot(node: NodeName) -> str:
+    return f"node {node}"
+
+
+def _order(child: Group | Node) -> tuple[tuple[tuple[str | int, ...], str], str, bool]:
+    """Natural by name; kind and sort of vertex only part groups that share a name."""
+    return natural_key(child.name), getattr(child, "kind", ""), isinstance(child, Node)
+
+
+def _group(rung: Rung | None, children: tuple[Group | Node, ...], nodes: int) -> Group:
+    assert rung is not None, "every branch below the root was added with its rung"  # noqa: S101
+    reasons = tuple(_group_reasons(rung, children, nodes))
+    below = [child.tier for child in children if isinstance(child, Group)]
+    return Group(
+        name=rung.name,
+        kind=rung.kind,
+        tier=max(below, default=0) + 1,
+        status=Status.NOT_READY if reasons else Status.READY,
+        children=children,
+        reasons=reasons,
+        expected=rung.expected,
+        source=rung.source,
+        key=rung.key,
+    )
+
+
+def _group_reasons(rung: Rung, children: tuple[Group | Node, ...], nodes: int) -> Iterator[Reason]:
+    yield from rung.troubles
+    if rung.expected is not None and nodes < rung.expected:
+        yield Reason("incomplete", f"{nodes} of {rung.expected} nodes")
+    if rung.expected is not None and rung.exact and nodes > rung.expected:
+        text = f"{nodes} nodes are wired together where {rung.expected} make a {rung.kind}"
+        yield Reason("oversize", text)
+    bad = [child.name for child in children if child.status is Status.NOT_READY]
+    if bad:
+        shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+        yield Reason("child-not-ready", f"not ready: {shown}")

@@ -1,0 +1,153 @@
+"""From readings to a verdict: what is wrong with a node, without trembling.
+
+A *reading* maps each bad subject (a GPU, a link, a port) to its reason; every subject that is not
+named is good. Hysteresis: a subject goes down after so many bad readings in a row and up after so
+many good ones, so a flapping link settles in the state it had. The first reading of a node decides
+at once, because there is nothing to hold on to.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from topo.model.forest import Reason
+from topo.model.machine import NodeFacts, PortState, ProbeState
+
+Subject = tuple[str, str]
+"""(`gpu` | `gpus` | `port` | `fabric` | `link`, which one)."""
+Reading = Mapping[Subject, Reason]
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """A subject that is down, or that was read against its state `count` times in a row."""
+
+    reason: Reason
+    down: bool
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Verdict:
+    """The debounced health of one node. Mutable; owned by the discovery state.
+
+    Only subjects that are down or in doubt take memory, and `read` is O(1) for a healthy node.
+    """
+
+    bad_readings: int
+    good_readings: int
+    _doubts: dict[Subject, _Doubt] = field(default_factory=dict)
+    _seen: bool = False
+
+    def read(self, reading: Reading) -> bool:
+        """Count one reading; True if the set of reasons changed."""
+        if not self._doubts and not reading:
+            self._seen = True
+            return False
+        before = self.reasons
+        for subject, reason in reading.items():
+            self._read_bad(subject, reason)
+        for subject in [s for s in self._doubts if s not in reading]:
+            self._read_good(subject)
+        self._seen = True
+        return self.reasons != before
+
+    def _read_bad(self, subject: Subject, reason: Reason) -> None:
+        doubt = self._doubts.setdefault(subject, _Doubt(reason, down=False))
+        doubt.reason = reason
+        if doubt.down:
+            doubt.count = 0
+            return
+        doubt.count += 1
+        if not self._seen or doubt.count >= self.bad_readings:
+            doubt.down, doubt.count = True, 0
+
+    def _read_good(self, subject: Subject) -> None:
+        doubt = self._doubts[subject]
+        doubt.count = doubt.count + 1 if doubt.down else 0
+        if not doubt.down or not self._seen or doubt.count >= self.good_readings:
+            del self._doubts[subject]
+
+    def forget(self, subject: Subject) -> None:
+        """Drop a subject that no longer exists, whatever its state."""
+        self._doubts.pop(subject, None)
+
+    def is_down(self, subject: Subject) -> bool:
+        """True if the subject is settled in its bad state."""
+        doubt = self._doubts.get(subject)
+        return doubt is not None and doubt.down
+
+    @property
+    def settled(self) -> bool:
+        """True if another equal reading would change nothing."""
+        return not self._doubts
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The reasons of all subjects that are down, in the order of their subjects."""
+        if not self._doubts:
+            return ()
+        return tuple(self._doubts[s].reason for s in sorted(self.down))
+
+    @property
+    def down(self) -> dict[Subject, Reason]:
+        """The subjects that are down, each with its latest reason."""
+        return {s: d.reason for s, d in self._doubts.items() if d.down}
+
+    @classmethod
+    def held(cls, bad_readings: int, good_readings: int, reading: Reading) -> "Verdict":
+        """A verdict that starts down in `reading`; the next reading decides at once."""
+        verdict = cls(bad_readings, good_readings)
+        verdict.read(reading)
+        verdict._seen = False
+        return verdict
+
+
+def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
+    """The bad subjects of one reading, links to other nodes excepted (see `links`).
+
+    `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
+    """
+    return dict(
+        [
+            *_missing_gpus(facts, expected_gpus),
+            *_gpus(facts),
+            *_ports(facts),
+            *_fabrics(facts),
+        ]
+    )
+
+
+def _missing_gpus(facts: NodeFacts, expected: int) -> Iterator[tuple[Subject, Reason]]:
+    found = len(facts.gpus)
+    if found >= expected:
+        return
+    failing = "; ".join(
+        f"probe {p.probe}: {p.detail or p.state}"
+        for p in facts.probes
+        if p.state in (ProbeState.FAILED, ProbeState.TIMED_OUT)
+    )
+    text = f"{found} of {expected} GPUs reported" + (f" ({failing})" if failing else "")
+    yield ("gpus", ""), Reason("gpus-missing", text)
+
+
+def _gpus(facts: NodeFacts) -> Iterator[tuple[Subject, Reason]]:
+    for gpu in facts.gpus:
+        if gpu.healthy is False:
+            text = f"GPU {gpu.index} is unhealthy" + (f": {gpu.trouble}" if gpu.trouble else "")
+            yield ("gpu", f"{gpu.index:03}"), Reason("gpu-unhealthy", text)
+
+
+def _ports(facts: NodeFacts) -> Iterator[tuple[Subject, Reason]]:
+    for port in facts.ports:
+        if port.state is PortState.DOWN:
+            text = f"GPU {port.gpu} link port {port.port} is down"
+            text += f": {port.trouble}" if port.trouble else ""
+            yield ("port", f"{port.gpu:03}/{port.port:04}"), Reason("port-down", text)
+
+
+def _fabrics(facts: NodeFacts) -> Iterator[tuple[Subject, Reason]]:
+    for fabric in facts.fabrics:
+        if fabric.healthy is False:
+            text = f"GPU {fabric.gpu} NVLink fabric is unhealthy"
+            text += f": {fabric.trouble}" if fabric.trouble else ""
+            yield ("fabric", f"{fabric.gpu:03}"), Reason("fabric-unhealthy", text)

@@ -1,0 +1,208 @@
+"""Which machine of the cluster manager is which node, by names that both of them state.
+
+The keys are tried in order; a key decides when exactly one node carries the machine's value. A
+value carried by several nodes decides nothing, two machines that lead to one node are both set
+aside, and a machine that no key joins is reported: nothing is guessed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from topo.model.ids import NodeName, ServerUuid, natural_key
+from topo.model.machine import NodeIdentity
+from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
+
+Named = tuple[str, str]
+"""(join key, value as compared)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a machine belongs to no node."""
+
+    machine: ManagedMachine
+    code: str
+    text: str
+    nodes: tuple[NodeName, ...] = ()
+
+
+def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, ...]:
+    """All names a node answers to, in no particular order."""
+    stated = {
+        "node_name": identity.name,
+        "hostname": identity.hostname,
+        "internal_ip": identity.internal_ip,
+        "provider_id": identity.provider_id,
+        "system_uuid": identity.system_uuid,
+        "server_uuid": server or "",
+    }
+    return tuple((key, _folded(value)) for key, value in stated.items() if value)
+
+
+def _folded(value: str) -> str:
+    """Names compare without case: firmware and operating systems disagree about UUID case."""
+    return value.strip().lower()
+
+
+class Machines:
+    """The manager's last answer, joined to nodes. Mutable; owned by the discovery state.
+
+    A machine that a later answer leaves out stays, marked missing, until `expire`.
+    """
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = keys
+        self._groups: dict[str, ManagedGroup] = {}
+        self._machines: dict[str, ManagedMachine] = {}
+        self._missing_since_s: dict[str, float] = {}
+        self._by_name: dict[Named, set[str]] = {}
+        self._names: dict[NodeName, tuple[Named, ...]] = {}
+        self._nodes: dict[Named, set[NodeName]] = {}
+        self._joined: dict[str, NodeName | Failure] = {}
+        self._of_node: dict[NodeName, set[str]] = {}
+        self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
+
+    @property
+    def topology(self) -> ManagedTopology:
+        """What is held now, missing machines included, for the state file."""
+        return ManagedTopology(tuple(self._groups.values()), tuple(self._machines.values()))
+
+    @property
+    def missing(self) -> tuple[ManagedMachine, ...]:
+        """Machines held although the manager no longer lists them, in natural order."""
+        return tuple(self._machines[i] for i in sorted(self._missing_since_s, key=natural_key))
+
+    def replace(self, topology: ManagedTopology, now_s: float) -> None:
+        """Take a full answer; O(machines)."""
+        stated = {m.id: m for m in topology.machines}
+        for back in self._missing_since_s.keys() & stated.keys():
+            del self._missing_since_s[back]
+        for gone in self._machines.keys() - stated.keys():
+            self._missing_since_s.setdefault(gone, now_s)
+            stated[gone] = self._machines[gone]
+        held = {i: self._groups[i] for i in self._ancestry(stated.values())}
+        self._groups = held | {g.id: g for g in topology.groups}
+        self._machines = stated
+        self._index()
+
+    def expire(self, before_s: float) -> bool:
+        """Drop machines missing since before that time; True if there were any."""
+        late = [i for i, since_s in self._missing_since_s.items() if since_s <= before_s]
+        for machine in late:
+            del self._missing_since_s[machine], self._machines[machine]
+        if late:
+            self._index()
+        return bool(late)
+
+    def know(self, node: NodeName, names: tuple[Named, ...]) -> set[NodeName]:
+        """Learn (or with no names, forget) a node's names; the nodes whose machine differs now."""
+        before = self._names.get(node, ())
+        if before == names:
+            return set()
+        for name in before:
+            self._nodes[name].discard(node)
+        self._names.pop(node, None)
+        if names:
+            self._names[node] = names
+            for name in names:
+                self._nodes.setdefault(name, set()).add(node)
+        near = {m for name in (*before, *names) for m in self._by_name.get(name, ())}
+        return self._rejoin(near)
+
+    def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
+        """The manager's groups around a node, outermost first; empty without a sure machine."""
+        machine = self.machine(node)
+        return self.ancestors(machine.group_id) if machine is not None else ()
+
+    def machine(self, node: NodeName) -> ManagedMachine | None:
+        """The one machine that is this node, or None."""
+        ids = self._of_node.get(node, set())
+        return self._machines[next(iter(ids))] if len(ids) == 1 else None
+
+    def ancestors(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
+        """The chain of groups down to this one, outermost first; worked out once per answer."""
+        if group_id is None:
+            return ()
+        if group_id not in self._chains:
+            self._chains[group_id] = self._climb(group_id)
+        return self._chains[group_id]
+
+    def _climb(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
+        chain: list[ManagedGroup] = []
+        seen: set[str] = set()
+        while group_id is not None and group_id in self._groups and group_id not in seen:
+            seen.add(group_id)
+            chain.append(self._groups[group_id])
+            group_id = chain[-1].parent_id
+        return tuple(reversed(chain))
+
+    def census(self) -> Mapping[str, int]:
+        """Machines listed in each group or below it, by group id."""
+        counts: dict[str, int] = {}
+        for machine in self._machines.values():
+            for group in self.ancestors(machine.group_id):
+                counts[group.id] = counts.get(group.id, 0) + 1
+        return counts
+
+    def failures(self) -> tuple[Failure, ...]:
+        """Every machine that is no node, in natural order of the machines."""
+        found = [j for j in self._joined.values() if isinstance(j, Failure)]
+        found.extend(self._twins())
+        return tuple(sorted(found, key=lambda f: natural_key(f.machine.id)))
+
+    def _twins(self) -> Iterator[Failure]:
+        for node, ids in self._of_node.items():
+            if len(ids) < 2:
+                continue
+            for machine in ids:
+                others = ", ".join(sorted(ids - {machine}, key=natural_key))
+                text = f"machines {machine} and {others} both answer to node {node}"
+                yield Failure(self._machines[machine], "machine-joined-twice", text, (node,))
+
+    def _ancestry(self, machines: Iterable[ManagedMachine]) -> set[str]:
+        return {g.id for m in machines for g in self.ancestors(m.group_id)}
+
+    def _index(self) -> None:
+        self._chains = {}
+        self._by_name = {}
+        for machine in self._machines.values():
+            for key, value in machine.names:
+                self._by_name.setdefault((key, _folded(value)), set()).add(machine.id)
+        self._joined, self._of_node = {}, {}
+        self._rejoin(self._machines)
+
+    def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
+        affected: set[NodeName] = set()
+        for machine_id in machines:
+            result = self._join(self._machines[machine_id])
+            before = self._joined.get(machine_id)
+            if result == before:
+                continue
+            if isinstance(before, str):
+                affected.add(before)
+                self._of_node[before].discard(machine_id)
+                if not self._of_node[before]:
+                    del self._of_node[before]
+            self._joined[machine_id] = result
+            if isinstance(result, str):
+                affected.add(result)
+                self._of_node.setdefault(result, set()).add(machine_id)
+        return affected
+
+    def _join(self, machine: ManagedMachine) -> NodeName | Failure:
+        names = {key: _folded(value) for key, value in machine.names if value.strip()}
+        ambiguous: set[NodeName] = set()
+        for key in self._keys:
+            if key not in names:
+                continue
+            found = self._nodes.get((key, names[key]), set())
+            if len(found) == 1:
+                return next(iter(found))
+            ambiguous |= found
+        if ambiguous:
+            nodes = tuple(sorted(ambiguous, key=natural_key))
+            text = f"several nodes answer to machine {machine.id}: {', '.join(nodes)}"
+            return Failure(machine, "machine-ambiguous", text, nodes)
+        tried = ", ".join(f"{k}={names[k]}" for k in self._keys if k in names)
+        text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
+        return Failure(machine, "machine-unjoined", text)

@@ -1,0 +1,75 @@
+"""What one node claims of its inter-node links, remembered while a cable is out.
+
+A claim is "my slot 1 leads to server U". The wiring of a cluster does not change because a link is
+down, so a claim that vanishes from the readings stays, as a bad reading, until its slot leads
+somewhere else or the link has been dead for long. That keeps a group together, marked NotReady,
+while somebody looks for the cable.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from topo.discovery.health import Subject
+from topo.model.forest import Reason
+from topo.model.ids import ServerUuid
+from topo.model.machine import Peer, ServerPeers
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A remote server that a node sees, or saw, behind one slot."""
+
+    uuid: ServerUuid
+    slot: int
+    seen: bool = True
+    connected: bool = True
+
+
+Claims = dict[ServerUuid, Claim]
+
+
+def link_subject(uuid: ServerUuid) -> Subject:
+    """The subject under which the health of this claim is counted."""
+    return "link", uuid
+
+
+def merge(claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid]) -> Claims:
+    """The claims after a reading that showed `peers`; `dead` are claims already judged down.
+
+    A claim that is missing, dead, and whose slot now leads to a server that was not claimed before
+    was re-cabled and is dropped. A server that merely moved to another slot (drivers compact the
+    list when a cable goes) is not new. A server behind two slots counts once, under the lower slot.
+    """
+    shown = _by_uuid(peers)
+    new_slots = {p.slot for u, p in shown.items() if u not in claims}
+    gone = set(dead)
+    merged = {
+        uuid: Claim(uuid, claim.slot, seen=False, connected=False)
+        for uuid, claim in claims.items()
+        if uuid not in shown and not (uuid in gone and claim.slot in new_slots)
+    }
+    for uuid, peer in shown.items():
+        merged[uuid] = Claim(uuid, peer.slot, connected=peer.connected is not False)
+    return merged
+
+
+def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:
+    if peers is None:
+        return {}
+    shown: dict[ServerUuid, Peer] = {}
+    for peer in sorted(peers.remotes, key=lambda p: p.slot):
+        if peer.uuid != peers.local:
+            shown.setdefault(peer.uuid, peer)
+    return shown
+
+
+def judge_links(claims: Claims) -> dict[Subject, Reason]:
+    """The bad subjects among the claims of one reading."""
+    bad: dict[Subject, Reason] = {}
+    for claim in claims.values():
+        if claim.seen and claim.connected:
+            continue
+        how = "is not connected" if claim.seen else "is no longer seen"
+        text = f"remote {claim.slot} (server {claim.uuid}) {how}"
+        bad[link_subject(claim.uuid)] = Reason("link-down", text)
+    return bad

@@ -1,0 +1,36 @@
+"""What survives a restart: the judgement so far, without the bulk that workers send again."""
+
+from dataclasses import dataclass
+
+from topo.discovery.naming import NameRecord
+from topo.model.forest import Reason
+from topo.model.ids import Generation, NodeName, ServerUuid
+from topo.model.machine import NodeIdentity
+from topo.model.observation import DeclaredForest, ManagedTopology
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMemory:
+    """One node as last judged. `claims` are (server UUID, slot); `domain` is (cluster, clique)."""
+
+    identity: NodeIdentity
+    gpus: int
+    local: ServerUuid | None
+    claims: tuple[tuple[ServerUuid, int], ...]
+    domain: tuple[str, int] | None
+    reasons: tuple[tuple[str, str, Reason], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Everything that `Discovery.restore` needs; about 400 bytes of JSON a node."""
+
+    format: int
+    generation: Generation
+    nodes: tuple[NodeMemory, ...]
+    links: tuple[tuple[NodeName, NodeName], ...]
+    names: tuple[NameRecord, ...]
+    topology: ManagedTopology | None
+    declared: DeclaredForest | None

@@ -1,0 +1,71 @@
+"""What the operator chose: which sources build which tiers, and the numbers of the judgement."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """How groups are found; the first three are the vendor's words (`--mode`).
+
+    `config`: the file. `dragonfly`: what the workers see of their peers. `switchbox`: switchboxes
+    from the cluster manager, dragonflies inside them from the workers. `nvlink`: clusterUuid, then
+    clique. `auto`: whatever the workers see.
+    """
+
+    CONFIG = "config"
+    DRAGONFLY = "dragonfly"
+    SWITCHBOX = "switchbox"
+    NVLINK = "nvlink"
+    AUTO = "auto"
+
+    @property
+    def asks_manager(self) -> bool:
+        """True where a cluster manager states tiers of this mode."""
+        return self is Mode.SWITCHBOX
+
+    @property
+    def asks_workers(self) -> bool:
+        """True where the groups themselves come from worker reports."""
+        return self is not Mode.CONFIG
+
+
+JOIN_KEYS = (
+    "node_name",
+    "hostname",
+    "internal_ip",
+    "provider_id",
+    "system_uuid",
+    "server_uuid",
+)
+"""The names under which a manager may know a node, in the order they are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverySettings:
+    """The numbers of the judgement. Times in seconds; readings are messages of one worker.
+
+    `beat_s` times `stale_beats` without a word makes a worker stale. A subject (a GPU, a link) goes
+    down after `bad_readings` in a row and comes up after `good_readings`. A link confirmed for
+    `incumbent_s` wins over a newcomer that claims the same server UUID: longer than any restart of
+    ours takes, so that two claims met during a restart cancel each other instead of racing. A
+    machine that the manager drops is kept for `machine_forget_s`, a silent node or a dead link for
+    `forget_s`, a refused report is listed for `refusal_s`.
+    """
+
+    mode: Mode = Mode.CONFIG
+    node_number: int = 2
+    gpus_per_node: int = 0
+    beat_s: float = 10.0
+    stale_beats: int = 3
+    bad_readings: int = 2
+    good_readings: int = 3
+    join_keys: tuple[str, ...] = JOIN_KEYS
+    incumbent_s: float = 60.0
+    machine_forget_s: float = 600.0
+    forget_s: float = 86_400.0
+    refusal_s: float = 60.0
+
+    @property
+    def stale_s(self) -> float:
+        """Silence after which a worker counts as stale."""
+        return self.beat_s * self.stale_beats
