@@ -1,0 +1,67 @@
+"""The link codes of the vendors' legends, and how to cut them apart where a tool glued them.
+
+Sources: the legends printed by mx-smi 2.1 to 2.3, nvidia-smi 352 to 595, npu-smi 24.1.
+"""
+
+import re
+
+from topo.model.machine import Link, LinkKind
+
+_KINDS = {
+    "X": LinkKind.SELF,
+    "MX": LinkKind.METAXLINK,
+    "HCCS_SW": LinkKind.HCCS_SW,
+    "HCCS": LinkKind.HCCS,
+    "SIO": LinkKind.SIO,
+    "ETH": LinkKind.ETHERNET,
+    "PIX": LinkKind.PIX,
+    "PXB": LinkKind.PXB,
+    "PHB": LinkKind.PHB,
+    "NODE": LinkKind.NUMA_NODE,
+    "SYS": LinkKind.SYSTEM,
+    "SOC": LinkKind.SYSTEM,  # nvidia-smi before 390 wrote "socket-level link" so
+    "N/A": LinkKind.NONE,
+    "NA": LinkKind.NONE,
+}
+_KNOWN = re.compile(r"NV[0-9]{1,3}|" + "|".join(_KINDS), re.ASCII)
+_NVLINK = re.compile(r"NV([0-9]{1,3})", re.ASCII)
+_CODE_LIKE = re.compile(r"[A-Za-z?*-][\w+*#/.?-]{0,15}", re.ASCII)
+
+
+def cut(token: str, wanted: int) -> tuple[list[str], int] | None:
+    """The codes that `token` is made of, at most `wanted`, and the characters they take.
+
+    `NODEX` is two codes and `SYS0-63` one with a CPU list glued on; the codes are a prefix code, so
+    there is one way to cut. A word in no legend is one code, itself. None: this is no code at all
+    (it starts with a digit), as the cell after the last link cell is.
+    """
+    codes: list[str] = []
+    at = 0
+    while at < len(token) and len(codes) < wanted:
+        match = _KNOWN.match(token, at)
+        if match is None:
+            break
+        codes.append(match.group())
+        at = match.end()
+    if codes and (at == len(token) or (len(codes) == wanted and not _grows(token, at))):
+        return codes, at
+    return ([token], len(token)) if _CODE_LIKE.fullmatch(token) else None
+
+
+def is_code(token: str) -> bool:
+    """Whether `token` consists of codes of a legend and nothing else."""
+    parts = cut(token, len(token))
+    return parts is not None and all(_KNOWN.fullmatch(code) for code in parts[0])
+
+
+def link(code: str) -> Link:
+    """The link that `code` stands for; kind UNKNOWN, with the code kept, outside every legend."""
+    nvlink = _NVLINK.fullmatch(code)
+    if nvlink is not None:
+        return Link(LinkKind.NVLINK, code, int(nvlink.group(1)))
+    return Link(_KINDS.get(code, LinkKind.UNKNOWN), code)
+
+
+def _grows(token: str, at: int) -> bool:
+    """Whether what follows the cut is a letter: then the whole was one longer, unknown word."""
+    return token[at].isalpha() or token[at] == "_"

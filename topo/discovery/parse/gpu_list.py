@@ -1,0 +1,50 @@
+"""Checks that every list of GPUs has to pass, whichever tool printed it.
+
+The rows of a list stand for themselves, so a list that is cut is read as far as it goes, with a
+warning that names what is missing; only a list that contradicts itself is refused.
+"""
+
+import re
+
+from topo.model.errors import Refusal
+from topo.model.machine import MAX_GPUS, Gpu
+
+_ATTACHED = re.compile(r"^[ \t]*Attached GPUs[ \t]*:[ \t]*([0-9]{1,4})[ \t]*$", re.MULTILINE)
+
+
+def attached(text: str) -> int | None:
+    """How many GPUs the tool says are attached, where its head line says so."""
+    match = _ATTACHED.search(text)
+    return int(match.group(1)) if match else None
+
+
+def unsound(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:
+    """Why (line, GPU) pairs are no list of one host's GPUs: none, too many, one index twice."""
+    if not found:
+        return Refusal("no GPU is listed", "the whole text", fix)
+    seen: dict[int, int] = {}
+    for line, gpu in found:
+        if gpu.index in seen:
+            where = f"lines {seen[gpu.index]} and {line}"
+            return Refusal(f"GPU {gpu.index} is listed twice", where, fix)
+        if gpu.index >= MAX_GPUS or len(seen) >= MAX_GPUS:
+            what = f"GPU {gpu.index} is beyond the {MAX_GPUS} that a host can have"
+            return Refusal(what, f"line {line}", fix)
+        seen[gpu.index] = line
+    return None
+
+
+def ordered(found: list[tuple[int, Gpu]]) -> tuple[Gpu, ...]:
+    """The GPUs by index, whatever order the tool printed them in."""
+    return tuple(sorted((gpu for _, gpu in found), key=lambda gpu: gpu.index))
+
+
+def gaps(found: list[tuple[int, Gpu]], declared: int | None) -> list[str]:
+    """Warnings about GPUs that the tool counts, or numbers past, and does not list."""
+    have = {gpu.index for _, gpu in found}
+    total = max(declared or 0, max(have, default=-1) + 1)
+    missing = [str(index) for index in range(min(total, MAX_GPUS)) if index not in have]
+    if not missing:
+        return []
+    named = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+    return [f"{len(have)} of {total} GPUs are listed: the text is cut before or at GPU {named}"]
