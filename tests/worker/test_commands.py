@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.worker.processes import gone
 from topo.model.machine import ProbeState
 from worker.probes.commands import NVIDIA_EXITS, Command, find_program
 
@@ -27,24 +28,6 @@ def program(folder: Path, name: str, script: str) -> None:
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
-
-async def gone(pid: int) -> bool:
-    """Whether the process is gone within a second."""
-    for _ in range(100):
-        if not alive(pid):
-            return True
-        await asyncio.sleep(0.01)
-    return False
 
 
 async def test_an_answer_is_the_raw_text(programs: Programs) -> None:

@@ -91,7 +91,7 @@ class Command:
         if answer.status != 0:
             words = answer.stderr.decode("utf-8", "replace").strip() or text.strip()
             said = self._exits.get(answer.status) or (words.splitlines() or ["no message"])[0]
-            return failed(f"{name} ended with {_status_words(answer.status)}: {said}")
+            return failed(f"{name} ended with {status_words(answer.status)}: {said}")
         return ok(text)
 
     async def _run(self, program: str) -> Answer:
@@ -169,7 +169,8 @@ async def _head(stream: asyncio.StreamReader, limit_bytes: int) -> bytes:
     return head
 
 
-def _status_words(status: int) -> str:
+def status_words(status: int) -> str:
+    """`exit status 9` or `signal SIGSEGV`, from a return code of asyncio."""
     if status >= 0:
         return f"exit status {status}"
     try:

@@ -1,0 +1,32 @@
+"""Vendor libraries, built once for all tests of the worker."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.worker.compiling import compile_library
+
+
+@pytest.fixture(scope="session")
+def mxsml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A libmxsml.so of revision 2.3.1."""
+    return compile_library("mxsml.c", tmp_path_factory.mktemp("new") / "libmxsml.so")
+
+
+@pytest.fixture(scope="session")
+def old_mxsml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A libmxsml.so from before ETH, port states and several remotes."""
+    return compile_library("mxsml.c", tmp_path_factory.mktemp("old") / "libmxsml.so", "OLD")
+
+
+@pytest.fixture(scope="session")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A libnvidia-ml.so.1 of a driver of the 570 series, on a GB200 tray."""
+    return compile_library("nvml.c", tmp_path_factory.mktemp("new-nvml") / "libnvidia-ml.so.1")
+
+
+@pytest.fixture(scope="session")
+def old_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A libnvidia-ml.so.1 from before fabrics."""
+    folder = tmp_path_factory.mktemp("old-nvml")
+    return compile_library("nvml.c", folder / "libnvidia-ml.so.1", "OLD")

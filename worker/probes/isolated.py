@@ -1,0 +1,93 @@
+"""The worker's side of a helper process: ask, wait, and end it when it does not answer."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+from topo.model.machine import ProbeState
+from worker.probes.commands import kill_family, status_words
+from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, failed, timed_out
+
+_HELPER = (sys.executable, "-P", "-m", "worker.probes.helper")
+
+
+class HelperProcess:
+    """One vendor library behind a process boundary.
+
+    The process is started at the first reading and kept. A reading that is cancelled kills it; one
+    that the kernel does not let die is never joined by a second one. A library that is absent
+    costs no standing process: its helper ends and is started again at the next reading.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        command: Sequence[str] = _HELPER,
+    ) -> None:
+        self._argv = (*command, *arguments)
+        self._environment = environment
+        self._process: asyncio.subprocess.Process | None = None
+        self._doomed: asyncio.subprocess.Process | None = None
+
+    async def read(self) -> Reading:
+        """One reading. On cancellation the process is killed with its family."""
+        if self._doomed is not None and self._doomed.returncode is None:
+            return timed_out("the library hangs and cannot be killed")
+        try:
+            process = await self._running()
+        except OSError as error:
+            return failed(f"the helper cannot be started: {error.strerror}")
+        keep = False
+        try:
+            reading = await _ask(process)
+            keep = reading.state is not ProbeState.ABSENT and process.returncode is None
+            return reading
+        finally:
+            if not keep:
+                self._process = None
+                if not await kill_family(process):
+                    self._doomed = process
+
+    def close(self) -> None:
+        """Kills the process, if there is one."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _running(self) -> asyncio.subprocess.Process:
+        if self._process is None or self._process.returncode is not None:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                env={**os.environ, "LC_ALL": "C", **self._environment},
+                start_new_session=True,
+                limit=MAX_OUTPUT_BYTES,
+            )
+        return self._process
+
+
+async def _ask(process: asyncio.subprocess.Process) -> Reading:
+    """One question and its answer; a helper that ends instead has been crashed by its library."""
+    if process.stdin is None or process.stdout is None:
+        raise AssertionError("both ends are pipes")
+    try:
+        process.stdin.write(b"\n")
+        await process.stdin.drain()
+        line = await process.stdout.readline()
+    except ValueError:
+        return failed(f"the library said more than {MAX_OUTPUT_BYTES} bytes")
+    except ConnectionError:
+        line = b""
+    if not line.endswith(b"\n"):
+        return failed(f"the library ended its process: {status_words(await process.wait())}")
+    answer = json.loads(line)
+    return Reading(ProbeState(answer["state"]), answer["text"], answer["detail"][:200])
