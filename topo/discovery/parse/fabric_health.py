@@ -68,6 +68,11 @@ class Health:
     trouble: str = ""
 
 
+def status_word(code: int) -> str:
+    """NVML's return code in words, `code N` for one that is not listed."""
+    return STATUSES.get(code, f"code {code}")
+
+
 def from_words(words: Mapping[str, str]) -> Health:
     """Health from key and word pairs; the summary decides where there is one.
 

@@ -116,7 +116,7 @@ class _Scanner:
         return self._before + self._expat.CurrentLineNumber
 
     def run(self, document: str) -> None:
-        self._expat.Parse(document.encode("utf-8", errors="replace"), True)
+        self._expat.Parse(document.encode(), True)
 
     def _entity(self, name: str, *_rest: object) -> None:
         raise _Refused(f"the XML declares an entity ({shorten(name, 40)}), nvidia-smi never does")

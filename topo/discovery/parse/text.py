@@ -45,6 +45,8 @@ def undress(text: str) -> str | Refusal:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = text.replace("\x00", "").replace("\xa0", " ")
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()  # lone surrogates, which no codec writes
     if not text.strip():
         return Refusal("the text is empty", "line 1", "give the output of the command itself")
     return text
