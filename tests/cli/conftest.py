@@ -1,0 +1,180 @@
+"""A small real HTTP server that speaks the master's documents, and a way to run `topo`."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from typer.testing import CliRunner, Result
+
+from tests.cli import samples
+from topo.cli.main import app
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+
+class FakeMaster:
+    """Serves what the test sets, from a thread of its own; every method is for the test's thread.
+
+    `broken` maps a path to the (status, body, headers) that it answers instead.
+    """
+
+    def __init__(self) -> None:
+        self.document: Any = samples.healthy()
+        self.changes: list[Any] = []
+        self.broken: dict[str, tuple[int, str, dict[str, str]]] = {}
+        self.asked: list[web.BaseRequest] = []
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._listeners: set[asyncio.Queue[str | None]] = set()
+        self._runner: web.AppRunner | None = None
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._do(self._start()).result(5)
+
+    def stop(self) -> None:
+        """Closes the port and every connection; `start` opens the same port again."""
+        self._do(self._stop()).result(5)
+
+    def close(self) -> None:
+        self.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    def publish(self, document: Any, changes: list[Any]) -> None:
+        """A new generation: the document from now on, and an event to everybody who follows."""
+        self.document, self.changes = document, self.changes + changes
+        data = _json({"generation": document["generation"], "changes": changes})
+        self.say(f"id: {document['generation']}\nevent: change\ndata: {data}\n\n")
+
+    def say(self, text: str | None) -> None:
+        """Text for every event stream; None ends the streams."""
+
+        async def tell() -> None:
+            for listener in self._listeners:
+                listener.put_nowait(text)
+
+        self._do(tell()).result(5)
+
+    def has_listener(self) -> bool:
+        return bool(self._listeners)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> "Future[None]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _start(self) -> None:
+        fake = web.Application(middlewares=[self._middleware])
+        fake.add_routes(
+            [
+                web.get("/health", self._ok),
+                web.get("/ready", self._ok),
+                web.get("/openapi.json", self._openapi),
+                web.get("/v1/topology", self._topology),
+                web.get("/v1/topology/diff", self._diff),
+                web.get("/v1/topology/events", self._events),
+            ]
+        )
+        self._runner = web.AppRunner(fake, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def _stop(self) -> None:
+        for listener in self._listeners:
+            listener.put_nowait(None)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._runner = None
+
+    @web.middleware
+    async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.asked.append(request)
+        if told := self.broken.get(request.path):
+            status, body, headers = told
+            return web.Response(status=status, text=body, headers=headers)
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    async def _ok(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _openapi(self, _: web.Request) -> web.Response:
+        return web.json_response({"openapi": "3.1.0", "info": {"version": "0.1.0"}})
+
+    async def _topology(self, request: web.Request) -> web.Response:
+        known = {"node-1", "node-3"}
+        if (name := request.query.get("node")) and name not in known:
+            problem = {"title": "Not Found", "detail": f"no node {name}", "fix": "topo tree"}
+            return web.json_response(problem, status=404, content_type="application/problem+json")
+        return web.json_response(self.document)
+
+    async def _diff(self, request: web.Request) -> web.Response:
+        since, until = int(request.query["from"]), int(request.query["to"])
+        moved = [c for c in self.changes if since < c["generation"] <= until]
+        return web.json_response({"from": since, "to": until, "changes": moved})
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b": hello\r\n\r\n")
+        since = int(request.query["since"])
+        for change in self.changes:
+            if change["generation"] > since:
+                data = _json({"generation": change["generation"], "changes": [change]})
+                await response.write(f"event: change\ndata: {data}\n\n".encode())
+        listener: asyncio.Queue[str | None] = asyncio.Queue()
+        self._listeners.add(listener)
+        try:
+            while (text := await listener.get()) is not None:
+                await response.write(text.encode())
+        finally:
+            self._listeners.discard(listener)
+        return response
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)
+
+
+@pytest.fixture
+def fake_master() -> Iterator[FakeMaster]:
+    fake = FakeMaster()
+    fake.start()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_demo_of_the_developer(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a running demo nor the caller's settings may reach a test."""
+    monkeypatch.setenv("TOPO_DEMO_DIR", str(tmp_path_factory.mktemp("demo") / "none"))
+    for name in ("TOPO_MASTER", "TOPO_TOKEN_FILE", "TOPO_CA_FILE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+Topo = Callable[..., Result]
+
+
+@pytest.fixture
+def topo(fake_master: FakeMaster) -> Topo:
+    """Runs `topo` against the fake master in this process."""
+
+    def run(*arguments: str, **more: Any) -> Result:
+        more.setdefault("env", {"TOPO_MASTER": fake_master.url, "NO_COLOR": "1"})
+        return CliRunner().invoke(app, [*arguments], **more)
+
+    return run

@@ -1,0 +1,256 @@
+"""Documents as a master answers them, made for the tests of the command line."""
+
+from typing import Any
+
+
+def node(name: str, status: str = "Ready", *reasons: tuple[str, str], gpus: int = 8) -> Any:
+    """A leaf of `/v1/topology`."""
+    return {
+        "name": name,
+        "kind": "node",
+        "status": status,
+        "reasons": [{"code": code, "text": text} for code, text in reasons],
+        "gpus": gpus,
+    }
+
+
+def group(name: str, kind: str, children: list[Any], *reasons: tuple[str, str]) -> Any:
+    """A group of `/v1/topology` with the counts of its children."""
+    leaves = [child["capacity"] for child in children if child["kind"] != "node"] + [
+        {"nodes": 1, "ready": child["status"] == "Ready", "gpus": child["gpus"]}
+        for child in children
+        if child["kind"] == "node"
+    ]
+    return {
+        "name": name,
+        "kind": kind,
+        "tier": 1 if all(child["kind"] == "node" for child in children) else 2,
+        "path": [name],
+        "status": "NotReady" if reasons else "Ready",
+        "reasons": [{"code": code, "text": text} for code, text in reasons],
+        "expected": 2,
+        "source": "workers",
+        "capacity": {key: sum(leaf[key] for leaf in leaves) for key in ("nodes", "ready", "gpus")},
+        "child": children,
+    }
+
+
+def source(name: str, state: str = "ok", age_s: float | None = 1.2, **more: Any) -> Any:
+    """The state of one source."""
+    return {
+        "source": name,
+        "state": state,
+        "age_s": age_s,
+        "failing_s": None,
+        "trouble": "",
+        **more,
+    }
+
+
+def healthy() -> Any:
+    """One switchbox of two dragonflies of two nodes, all Ready."""
+    return {
+        "generation": 12,
+        "mode": "switchbox",
+        "restored_age_s": None,
+        "groups": [
+            group(
+                "switchbox-sample1",
+                "switchbox",
+                [
+                    group("dragonfly-0a1b2c3d", "dragonfly", [node("node-1"), node("node-2")]),
+                    group("dragonfly-4e5f6a7b", "dragonfly", [node("node-3"), node("node-4")]),
+                ],
+            )
+        ],
+        "unplaced": [],
+        "conflicts": [],
+        "unjoined": [],
+        "sources": [source("cluster-manager"), source("workers", age_s=0.34)],
+    }
+
+
+CUT = ("link-down", "the link to node-4 is down on this side")
+
+
+def troubled() -> Any:
+    """The same after a cut, with everything else that can be wrong."""
+    document = healthy()
+    lower = group(
+        "dragonfly-4e5f6a7b",
+        "dragonfly",
+        [node("node-3", "NotReady", CUT), node("node-4")],
+        ("child-not-ready", "not ready: node-3"),
+    )
+    box = group(
+        "switchbox-sample1",
+        "switchbox",
+        [document["groups"][0]["child"][0], lower],
+        ("child-not-ready", "not ready: dragonfly-4e5f6a7b"),
+    )
+    alone = node("node-9", "NotReady", ("stale", "no message for 31 s"), gpus=0)
+    return {
+        **document,
+        "generation": 13,
+        "restored_age_s": 75.0,
+        "groups": [box],
+        "unplaced": [{**alone, "reason": {"code": "no-peer", "text": "it sees no peer"}}],
+        "conflicts": [
+            {
+                "code": "cloned-server-uuid",
+                "subjects": ["node-7", "node-8"],
+                "text": "node-7 and node-8 report one server UUID",
+                "fix": "give one of them a UUID of its own",
+            }
+        ],
+        "unjoined": [
+            {
+                "id": "machine-77",
+                "names": {"hostname": "rack4-u12"},
+                "group": ["switchbox-sample1"],
+                "text": "no node has one of its names",
+            }
+        ],
+        "sources": [
+            source("cluster-manager", "failing", 95.0, failing_s=61.0, trouble="HTTP 500"),
+            source("config-file", "waiting", None),
+            source("workers", age_s=200000.0),
+        ],
+    }
+
+
+def _links(row: int) -> list[Any]:
+    codes = [["X", "MX"], ["MX", "X"]]
+    kinds = {"X": "X", "MX": "MX", "PIX": "PIX", "SYS": "SYS"}
+    cells = [*codes[row], "PIX" if row == 0 else "SYS"]
+    return [{"kind": kinds[code], "code": code, "count": 0} for code in cells]
+
+
+def detail() -> Any:
+    """What the worker of node-3 said, with one of everything."""
+    return {
+        "identity": {
+            "name": "node-3",
+            "boot_id": "b-1",
+            "hostname": "node-3",
+            "internal_ip": "10.0.0.3",
+            "provider_id": "",
+            "system_uuid": "4c4c4544",
+        },
+        "gpus": [
+            {
+                "index": 0,
+                "uuid": "GPU-aa",
+                "bdf": "0000:0f:00.0",
+                "model": "MXC500",
+                "memory_bytes": 64 << 30,
+                "numa": 0,
+                "healthy": True,
+                "trouble": "",
+            },
+            {
+                "index": 1,
+                "uuid": None,
+                "bdf": None,
+                "model": None,
+                "memory_bytes": None,
+                "numa": None,
+                "healthy": False,
+                "trouble": "unavailable: ECC",
+            },
+        ],
+        "matrix": {
+            "gpus": ["GPU0", "GPU1"],
+            "nics": ["NIC0"],
+            "links": [_links(0), _links(1)],
+            "numa": [0, 1],
+            "cpus": ["0-31", "32-63"],
+            "unknown_codes": 0,
+        },
+        "ports": [
+            {"gpu": 0, "port": 0, "state": "up"},
+            {"gpu": 0, "port": 1, "state": "unused"},
+            {"gpu": 1, "port": 0, "state": "down", "trouble": "no signal"},
+        ],
+        "peers": {
+            "local": "uuid-3",
+            "remotes": [
+                {"slot": 1, "uuid": "uuid-4", "connected": False},
+                {"slot": 2, "uuid": "uuid-5", "connected": None},
+            ],
+        },
+        "fabrics": [
+            {
+                "gpu": 0,
+                "state": "Completed",
+                "status": "Success",
+                "cluster_uuid": "c-1",
+                "clique": 7,
+                "healthy": True,
+                "rack": "r9",
+                "tray": "4",
+            }
+        ],
+        "nics": [
+            {
+                "hca": "mlx5_0",
+                "port": 1,
+                "up": True,
+                "state": "ACTIVE",
+                "rate_gbps": 400.0,
+                "link_layer": "InfiniBand",
+                "numa": 0,
+                "node_guid": "ab:cd",
+            },
+            {"hca": "mlx5_1", "port": 1, "up": False},
+        ],
+        "probes": [
+            {"probe": "mxsml", "state": "ok", "detail": ""},
+            {"probe": "nvml", "state": "absent", "detail": "no libnvidia-ml.so.1"},
+            {"probe": "mx-smi", "state": "timed-out", "detail": "after 5 s"},
+        ],
+        "beat_age_s": 0.7,
+    }
+
+
+def inside() -> Any:
+    """The answer for `?node=node-3`."""
+    document = troubled()
+    box = document["groups"][0]
+    lower = {**box["child"][1], "child": box["child"][1]["child"][:1]}
+    return {
+        **document,
+        "groups": [{**box, "child": [lower]}],
+        "unplaced": [],
+        "node": detail(),
+    }
+
+
+def changes(generation: int = 13) -> Any:
+    """What moved from the healthy to the troubled document, in part."""
+    return [
+        {
+            "generation": generation,
+            "what": "node-status",
+            "subject": "node-3",
+            "before": "Ready",
+            "after": "NotReady",
+            "why": CUT[1],
+        },
+        {
+            "generation": generation,
+            "what": "node-moved",
+            "subject": "node-9",
+            "before": "switchbox-sample1/dragonfly-x",
+            "after": "",
+            "why": "it sees no peer",
+        },
+        {
+            "generation": generation,
+            "what": "conflict-added",
+            "subject": "node-7, node-8",
+            "before": "",
+            "after": "cloned-server-uuid",
+            "why": "",
+        },
+    ]

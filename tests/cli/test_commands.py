@@ -1,0 +1,212 @@
+"""`topo` against a master: what is printed, what it asks, how it ends."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.exits import Exit
+
+
+def test_tree_prints_the_forest(topo: Topo) -> None:
+    shown = topo("tree")
+    assert shown.exit_code == Exit.OK
+    assert "● switchbox-sample1  switchbox  Ready  4/4 nodes" in shown.stdout
+    assert shown.stderr == ""
+
+
+def test_tree_as_json_is_the_masters_document_untouched(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    """Keys that this version does not know come through too."""
+    fake_master.document["from_the_future"] = {"a": [1]}
+    assert json.loads(topo("tree", "-o", "json").stdout) == fake_master.document
+    assert yaml.safe_load(topo("tree", "--output", "yaml").stdout) == fake_master.document
+
+
+def test_group_and_depth_travel_as_the_query(topo: Topo, fake_master: FakeMaster) -> None:
+    topo("tree", "--group", "switchbox-1/dragonfly-2", "--depth", "1")
+    assert dict(fake_master.asked[-1].query) == {"group": "switchbox-1/dragonfly-2", "depth": "1"}
+
+
+def test_node_shows_one_node_from_the_inside(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.document = samples.inside()
+    shown = topo("node", "node-3")
+    assert shown.exit_code == Exit.OK
+    assert "links inside the node" in shown.stdout
+    assert fake_master.asked[-1].query["node"] == "node-3"
+    assert json.loads(topo("node", "node-3", "-o", "json").stdout)["node"] == samples.detail()
+
+
+def test_an_unknown_node_is_refused_with_the_masters_own_words(topo: Topo) -> None:
+    shown = topo("node", "node-77")
+    assert shown.exit_code == Exit.REFUSED
+    assert shown.stderr.splitlines() == [
+        "topo: no node node-77",
+        "  at GET /v1/topology",
+        "  next: topo tree",
+    ]
+
+
+def test_diff_without_options_is_the_last_change(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.publish(samples.troubled(), samples.changes(13))
+    shown = topo("diff")
+    assert shown.exit_code == Exit.OK
+    assert "generation 12 to 13" in shown.stdout
+    assert "node-3  Ready → NotReady" in shown.stdout
+    assert dict(fake_master.asked[-1].query) == {"from": "12", "to": "13"}
+
+
+def test_diff_between_two_named_generations(topo: Topo) -> None:
+    shown = topo("diff", "--from", "3", "--to", "9", "-o", "json")
+    assert json.loads(shown.stdout) == {"from": 3, "to": 9, "changes": []}
+    assert "nothing changed" in topo("diff", "--from", "3", "--to", "9").stdout
+
+
+def test_a_forgotten_generation_says_so(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.broken["/v1/topology/diff"] = (410, '{"detail": "history starts at 7"}', {})
+    shown = topo("diff", "--from", "1", "--to", "9")
+    assert shown.exit_code == Exit.REFUSED
+    assert "history starts at 7" in shown.stderr
+    assert "next: the master keeps a limited history" in shown.stderr
+
+
+def test_doctor_finds_nothing_in_a_healthy_cluster(topo: Topo) -> None:
+    shown = topo("doctor")
+    assert shown.exit_code == Exit.OK
+    assert "nothing is wrong" in shown.stdout
+    assert "version 0.1.0, the same as this topo" in shown.stdout
+
+
+def test_doctor_names_every_trouble_and_ends_with_1(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.document = samples.troubled()
+    fake_master.broken["/ready"] = (503, '{"detail": "no forest yet"}', {})
+    fake_master.broken["/openapi.json"] = (200, '{"info": {"version": "9.0"}}', {})
+    shown = topo("doctor", "-o", "json")
+    assert shown.exit_code == Exit.FINDING
+    told = json.loads(shown.stdout)
+    assert told["wrong"] is True
+    assert {finding["code"] for finding in told["findings"]} == {
+        "ready",
+        "version",
+        "restored",
+        "source-failing",
+        "source-waiting",
+        "source-old",
+        "link-down",
+        "stale",
+        "no-peer",
+        "cloned-server-uuid",
+        "unjoined",
+    }
+    assert all(finding["next_step"] for finding in told["findings"])
+    assert "GET /ready answers 503: no forest yet" in topo("doctor").stdout
+
+
+def test_doctor_says_that_an_empty_tree_is_wrong(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.document = {"generation": 0, "groups": []}
+    fake_master.broken["/openapi.json"] = (404, "nothing", {})
+    fake_master.broken["/health"] = (500, "[1]", {})
+    shown = topo("doctor")
+    assert shown.exit_code == Exit.FINDING
+    assert "no node is known" in shown.stdout
+
+
+def test_nobody_at_the_address_is_3(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.stop()
+    shown = topo("tree")
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert "no master answers: Connection refused" in shown.stderr
+    assert "next: start one with `topo demo`" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("answer", "ending"),
+    [
+        ((200, "<html>", {}), ("did not answer JSON", Exit.UNREACHABLE)),
+        ((200, '{"generation": 1}', {}), ("not the document expected", Exit.UNREACHABLE)),
+        ((200, "[]", {}), ("not the document expected", Exit.UNREACHABLE)),
+        ((302, "", {"Location": "http://other/"}), ("HTTP status 302", Exit.UNREACHABLE)),
+        ((503, '{"detail": "starting"}', {}), ("starting", Exit.UNREACHABLE)),
+        ((401, "[]", {}), ("HTTP status 401", Exit.REFUSED)),
+        ((404, "gone\x1b[2J", {}), ("HTTP status 404", Exit.REFUSED)),
+        ((400, '{"detail": "bad\\u001b[2J", "fix": "f"}', {}), ("bad\ufffd[2J", Exit.REFUSED)),
+    ],
+)
+def test_an_unusable_answer_is_said_in_one_sentence(
+    topo: Topo, fake_master: FakeMaster, answer: Any, ending: tuple[str, Exit]
+) -> None:
+    words, code = ending
+    fake_master.broken["/v1/topology"] = answer
+    shown = topo("tree")
+    assert shown.exit_code == code
+    assert words in shown.stderr
+    assert "next: " in shown.stderr
+    assert "Traceback" not in shown.output
+    assert "\x1b" not in shown.output
+
+
+def test_an_answer_without_end_is_cut(
+    topo: Topo, fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topo.cli.client.MAX_ANSWER_BYTES", 1000)
+    fake_master.broken["/v1/topology"] = (200, "x" * 2000, {})
+    shown = topo("tree")
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert "more than 1000 bytes" in shown.stderr
+
+
+def test_the_token_travels_as_a_bearer_token(
+    topo: Topo, fake_master: FakeMaster, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    assert topo("tree", "--token-file", str(file)).exit_code == Exit.OK
+    assert fake_master.asked[-1].headers["Authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--master", "ftp://x"], "not an http or https URL"),
+        (["--master", "http://"], "not an http or https URL"),
+        (["--master", "http://x:99999"], "not a URL"),
+        (["--token-file", "/nowhere"], "does not exist"),
+        (["--master", "http://10.0.0.1:9001", "--token-file", "TOKEN"], "travel unencrypted"),
+        (["--master", "https://127.0.0.1:1", "--ca-file", "/nowhere"], "CA file cannot be used"),
+        (["--depth", "-1"], "greater than or equal to 0"),
+        (["--no-such-flag"], "No such option"),
+    ],
+)
+def test_bad_usage_is_2(topo: Topo, tmp_path: Path, arguments: list[str], words: str) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret")
+    shown = topo("tree", *(str(token) if a == "TOKEN" else a for a in arguments))
+    assert shown.exit_code == Exit.USAGE
+    assert words in shown.stderr
+    assert "s3cret" not in shown.output
+
+
+def test_tls_where_none_is_spoken_names_the_likely_cause(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    shown = topo("tree", "--master", f"https://127.0.0.1:{fake_master.port}")
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert "compare http:// and https://" in shown.stderr
+
+
+def test_a_name_that_does_not_resolve_is_3(topo: Topo) -> None:
+    shown = topo("tree", "--master", "http://no-such-host.invalid:9001")
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert "does not resolve" in shown.stderr
+
+
+def test_version_and_help_need_no_master(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.stop()
+    assert topo("--version").stdout == "topo 0.1.0\n"
+    assert topo("tree", "-h").exit_code == Exit.OK
+    assert topo().exit_code == Exit.USAGE

@@ -1,0 +1,324 @@
+"""The parts of `topo demo`: its directory, ports, processes, faults, command lines."""
+
+import asyncio
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Topo
+from topo.cli.demo import plan, processes, tether
+from topo.cli.demo.ports import free
+from topo.cli.demo.processes import Died, Program, Started
+from topo.cli.demo.runtime import Demo, Home, directory, running_demo
+from topo.cli.exits import CliError, Exit
+from topo.sim.presets import demo_world, world
+from topo.sim.recording import write_bundle
+
+NODES = tuple(f"node-sample{n}" for n in range(1, 9))
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    with Home() as made:
+        yield made
+
+
+@pytest.fixture
+def demo(home: Home) -> Demo:
+    """A demo that other terminals find, without any process."""
+    recordings = home.path / "recordings"
+    for node in demo_world().nodes:
+        write_bundle(recordings / node.name, node)
+    told = Demo("http://127.0.0.1:9", str(recordings), NODES, "demo", {"topo-master": 42})
+    home.tell(told)
+    return told
+
+
+def faults_of(demo: Demo, node: str) -> str:
+    return (demo.replay_dir(node) / "faults.txt").read_text()
+
+
+# --- the directory
+
+
+def test_the_directory_is_private_and_gone_afterwards() -> None:
+    with Home() as home:
+        assert home.path.stat().st_mode & 0o777 == 0o700
+        (home.path / "secrets").mkdir()
+    assert not home.path.exists()
+
+
+def test_a_demo_is_found_while_it_runs_and_not_after(demo: Demo, home: Home) -> None:
+    assert running_demo() == demo
+    home.__exit__()
+    assert running_demo() is None
+
+
+def test_what_a_killed_demo_left_is_no_demo_and_is_removed_by_the_next() -> None:
+    with Home() as killed:
+        killed.tell(Demo("http://127.0.0.1:9", "/x", NODES, "demo"))
+        left = directory().with_name("left")
+        shutil.copytree(killed.path, left)
+    left.rename(directory())
+    directory().chmod(0o700)
+    (directory() / "logs").mkdir()
+    assert running_demo() is None
+    with Home() as home:
+        assert sorted(path.name for path in home.path.iterdir()) == ["lock"]
+
+
+def test_a_second_demo_is_refused(home: Home) -> None:
+    with pytest.raises(CliError) as refused, Home():
+        pass
+    assert refused.value.refusal.what == "a demo is already running"
+    assert home.path.exists()
+
+
+def test_a_directory_that_others_may_read_is_refused() -> None:
+    directory().mkdir(parents=True, mode=0o755)
+    with pytest.raises(CliError, match="not a private directory"), Home():
+        pass
+    assert running_demo() is None
+
+
+def test_somebody_elses_files_in_the_directory_stay() -> None:
+    with Home() as home:
+        (home.path / "notes.txt").write_text("mine")
+    assert (home.path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("told", ["", "[]", "{}", '{"master": 1}', "\x00"])
+def test_a_runtime_file_that_says_nothing_is_no_demo(home: Home, told: str) -> None:
+    (home.path / "demo.json").write_text(told)
+    assert running_demo() is None
+
+
+def test_without_a_setting_the_directory_names_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOPO_DEMO_DIR")
+    assert directory().name == f"topo-demo-{os.getuid()}"
+
+
+# --- ports
+
+
+def test_a_usual_port_is_used_where_it_is_free_and_another_where_it_is_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        taken = holder.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            open_again = other.getsockname()[1]
+        found = free((taken, open_again))
+    assert found[0] not in {taken, 0, open_again}
+    assert found[1] == open_again
+
+
+# --- processes
+
+
+def sleeper(tmp_path: Path, code: str) -> Program:
+    return Program("sleeper", (sys.executable, "-c", code), tmp_path / "log")
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110 - what is awaited happens in another process
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_that_dies_is_told_with_its_last_lines_and_started_again(
+    tmp_path: Path,
+) -> None:
+    program = sleeper(tmp_path, "print('one'); print('two'); raise SystemExit(7)")
+    events: list[Started | Died] = []
+    async with processes.running([program], events.append):
+        await until(lambda: len(events) >= 4)
+    first, death, again, second_death = events[:4]
+    assert isinstance(first, Started)
+    assert isinstance(again, Started)
+    assert isinstance(death, Died)
+    assert isinstance(second_death, Died)
+    assert death.how == "ended with exit code 7"
+    assert death.last_lines == ("one", "two")
+    assert (death.deaths, second_death.deaths) == (1, 2)
+    assert second_death.restart_in_s > death.restart_in_s
+    assert again.pid != first.pid
+
+
+async def test_a_killed_process_is_told_by_its_signal(tmp_path: Path) -> None:
+    events: list[Started | Died] = []
+    program = sleeper(tmp_path, "import time; time.sleep(60)")
+    async with processes.running([program], events.append):
+        await until(lambda: len(events) >= 1)
+        os.kill(events[0].pid, signal.SIGKILL)
+        await until(lambda: len(events) >= 2)
+    assert isinstance(events[1], Died)
+    assert events[1].how == "was ended by SIGKILL"
+
+
+async def test_nothing_runs_after_the_block_even_what_ignores_the_polite_signal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_GRACE_S", 0.2)
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('deaf', flush=True); time.sleep(60)"
+    )
+    program = sleeper(tmp_path, deaf)
+    events: list[Started | Died] = []
+    async with processes.running([program], events.append):
+        await until(lambda: len(events) >= 1)
+        await until(lambda: "deaf" in program.log.read_text())
+    assert not is_alive(events[0].pid)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_tethered_process_dies_with_a_parent_that_was_killed() -> None:
+    child = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    parent = (
+        "import os, subprocess, sys\n"
+        f"subprocess.Popen([sys.executable, '-I', '-S', {tether.__file__!r}, str(os.getpid()),"
+        f" sys.executable, '-c', {child!r}]).wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as top:
+        assert top.stdout is not None
+        pid = int(top.stdout.readline())
+        assert is_alive(pid)
+        top.kill()
+        deadline = time.monotonic() + 5
+        while is_alive(pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_process_whose_parent_is_gone_already_does_not_start() -> None:
+    command = [sys.executable, tether.__file__, "1", sys.executable, "-c", "print('ran')"]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stdout == b""
+
+
+def test_settings_of_the_caller_do_not_reach_the_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOPO_MODE", "config")
+    assert "TOPO_MODE" not in processes.environment()
+    assert "PATH" in processes.environment()
+
+
+# --- faults
+
+
+def test_a_cut_pulls_both_ends_and_heal_mends_them(demo: Demo, topo: Topo) -> None:
+    shown = topo("demo", "cut", "node-sample3")
+    assert shown.exit_code == Exit.OK
+    sentences = ["remote 1 of node-sample3 vanishes", "remote 1 of node-sample4 vanishes"]
+    assert shown.stdout.splitlines() == sentences
+    assert faults_of(demo, "node-sample3") == f"{sentences[0]}\n"
+    assert faults_of(demo, "node-sample4") == f"{sentences[1]}\n"
+    assert topo("demo", "heal").stdout == "2 healed\n"
+    assert faults_of(demo, "node-sample3") == ""
+    assert topo("demo", "heal").stdout == "nothing was broken\n"
+
+
+def test_any_sentence_begins_or_ends_a_fault(demo: Demo, topo: Topo) -> None:
+    topo("demo", "cut", "node-sample1")
+    assert topo("demo", "fault", "gpu 2 of node-sample1 fails").exit_code == Exit.OK
+    assert len(faults_of(demo, "node-sample1").splitlines()) == 2
+    topo("demo", "fault", "remote 1 of node-sample1 returns")
+    assert faults_of(demo, "node-sample1") == "gpu 2 of node-sample1 fails\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["cut", "node-sample9"], "the demo has no node 'node-sample9'"),
+        (["cut", "../../etc"], "the demo has no node"),
+        (["cut", "node-sample1", "--slot", "2"], "no cable in slot 2"),
+        (["fault", "gpu 2 of node-sample1 flies"], "did you mean"),
+        (["fault", "gpu 2 of node-sample99 fails"], "no node 'node-sample99'"),
+    ],
+)
+def test_a_fault_of_something_that_is_not_there_is_refused(
+    demo: Demo, topo: Topo, arguments: list[str], words: str
+) -> None:
+    shown = topo("demo", *arguments)
+    assert shown.exit_code == Exit.USAGE
+    assert words in shown.stderr
+    assert not list(Path(demo.recordings).rglob("faults.*"))
+
+
+def test_status_shows_processes_and_faults(demo: Demo, topo: Topo) -> None:
+    assert "nothing is broken" in topo("demo", "status").stdout
+    topo("demo", "cut", "node-sample3")
+    shown = topo("demo", "status").stdout
+    assert "● topo-master  pid 42" in shown
+    assert "✗ remote 1 of node-sample4 vanishes" in shown
+    told = json.loads(topo("demo", "status", "-o", "json").stdout)
+    assert told["master"] == demo.master
+    assert told["faults"][0] == "remote 1 of node-sample3 vanishes"
+
+
+@pytest.mark.parametrize("command", [["cut", "n"], ["heal"], ["status"], ["fault", "x"]])
+def test_without_a_demo_the_next_step_is_to_start_one(topo: Topo, command: list[str]) -> None:
+    shown = topo("demo", *command)
+    assert shown.exit_code == Exit.FINDING
+    assert "next: start one with `topo demo`" in shown.stderr
+
+
+def test_tree_finds_the_demo_by_itself(demo: Demo, topo: Topo) -> None:
+    shown = topo("tree", env={})
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert demo.master in shown.stderr
+
+
+# --- command lines
+
+
+def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
+    stage = plan.Stage(tmp_path)
+    plan.prepare(stage, demo_world())
+    secrets = [stage.token(node).read_text() for node in NODES]
+    secrets.append((stage.manager / "secret" / "password").read_text().strip())
+    assert len(set(secrets)) == 9
+    ports = plan.Ports(1, 2, 3)
+    programs = plan.programs(stage, demo_world(), "demo", ports)
+    assert [program.name for program in programs[:3]] == [
+        "topo-master",
+        "cluster manager",
+        "topo-worker node-sample1",
+    ]
+    everything = " ".join(word for program in programs for word in program.argv)
+    assert not any(secret in everything for secret in secrets)
+
+
+def test_a_world_without_switchboxes_needs_no_manager(tmp_path: Path) -> None:
+    stage = plan.Stage(tmp_path)
+    small = world(0, 1, 4)
+    plan.prepare(stage, small)
+    programs = plan.programs(stage, small, "0x1x4", plan.Ports(1, 2, 3))
+    assert "cluster manager" not in {program.name for program in programs}
+    assert "--mode=auto" in programs[0].argv
+    assert "--node-number=4" in programs[0].argv
+
+
+def test_the_lock_is_no_longer_held_after_the_demo() -> None:
+    with Home() as home:
+        pass
+    home.path.mkdir(mode=0o700)
+    with (home.path / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,127 @@
+"""What people see, character by character, at a width of 100 columns without colour.
+
+After a change on purpose: `TOPO_GOLDEN=write python -m pytest tests/cli/test_render.py`, then read
+the difference.
+"""
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from tests.cli import samples
+from topo.cli import diagnosis
+from topo.cli.client import as_topology
+from topo.cli.render import changes, findings, node, tree
+from topo.cli.render.words import age
+from topo.cli.terminal import ASCII, UNICODE, Glyphs
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def text(renderable: RenderableType, *, encoding: str = "utf-8", width: int = 100) -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
+    Console(file=stream, width=width, highlight=False, markup=False, emoji=False).print(renderable)
+    stream.flush()
+    lines = raw.getvalue().decode(encoding).split("\n")
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def bare() -> Any:
+    return {"generation": 0, "groups": []}
+
+
+def lonely() -> Any:
+    """A node whose worker was never heard, in no group."""
+    entry = {**samples.node("node-9", "NotReady", gpus=0)}
+    entry["reason"] = {"code": "no-peer", "text": "it sees no peer"}
+    return {"generation": 3, "groups": [], "unplaced": [entry], "node": None}
+
+
+PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
+    "tree-healthy": lambda marks: tree.topology(as_topology(samples.healthy()), marks),
+    "tree-troubled": lambda marks: tree.topology(as_topology(samples.troubled()), marks),
+    "tree-bare": lambda marks: tree.topology(as_topology(bare()), marks),
+    "node": lambda marks: node.page(as_topology(samples.inside()), marks),
+    "node-lonely": lambda marks: node.page(as_topology(lonely()), marks),
+    "changes": lambda marks: changes.listed(samples.changes(), marks),
+    "findings": lambda marks: findings.report(
+        diagnosis.examine(as_topology(samples.troubled())), ["GET /health answers 200"], marks
+    ),
+    "findings-none": lambda marks: findings.report([], ["all 4 nodes are Ready"], marks),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_is_the_golden_text(name: str) -> None:
+    drawn = text(PICTURES[name](UNICODE))
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("TOPO_GOLDEN") == "write":
+        file.write_text(drawn, encoding="utf-8")
+    assert drawn == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_terminal_without_unicode_sees_every_line_too(name: str) -> None:
+    drawn = text(PICTURES[name](ASCII), encoding="ascii")
+    assert drawn.isascii()
+    words = {word for word in text(PICTURES[name](UNICODE)).split() if word.isalnum()}
+    assert words <= set(drawn.replace("|", " ").split())
+
+
+def test_a_status_is_told_apart_without_colour() -> None:
+    """The glyph differs and the word stands beside it."""
+    lines = text(PICTURES["tree-troubled"](UNICODE)).splitlines()
+    assert any("✗ node-3  NotReady" in line for line in lines)
+    assert any("● node-4  8 GPUs" in line for line in lines)
+
+
+def test_control_characters_of_a_name_never_reach_the_terminal() -> None:
+    document = samples.healthy()
+    evil = samples.node("node\x1b[2J\x9b2J\r", "NotReady", ("x", "why\x1b]0;title\x07"))
+    document["groups"][0]["child"].append(evil)
+    document["groups"][0]["name"] = "box\x1b[31m"
+    drawn = text(tree.topology(as_topology(document), UNICODE))
+    assert not {"\x1b", "\x9b", "\r", "\x07"} & set(drawn)
+    assert "node\N{REPLACEMENT CHARACTER}[2J" in drawn
+
+
+def test_square_brackets_of_a_name_are_text_and_not_markup() -> None:
+    document = samples.healthy()
+    document["groups"][0]["name"] = "[red]box[/red]"
+    assert "[red]box[/red]" in text(tree.topology(as_topology(document), UNICODE))
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (samples.changes()[0], "✗ node-3  Ready → NotReady  the link to node-4 is down"),
+        (samples.changes()[2], "✗ node-7, node-8  conflict added: cloned-server-uuid"),
+        ({"generation": 1, "what": "group-added", "subject": "d"}, "● d  group added"),
+        (samples.changes()[1], "▲ node-9  switchbox-sample1/dragonfly-x → nowhere  it sees no"),
+        ({"generation": 1, "what": "conflict-removed", "subject": "a"}, "● a  conflict removed"),
+    ],
+)
+def test_a_change_is_one_line(change: Any, line: str) -> None:
+    assert text(changes.line(change, UNICODE)).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (None, "never"),
+        (0.04, "0.0 s"),
+        (9.99, "10.0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7200, "2 h"),
+        (200000, "2 d"),
+    ],
+)
+def test_an_age_reads_like_an_age(seconds: float | None, words: str) -> None:
+    assert age(seconds) == words

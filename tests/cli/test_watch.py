@@ -1,0 +1,65 @@
+"""`topo tree --watch`: every change, resumed after a break, in a real process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster
+
+
+@contextmanager
+def watching(fake: FakeMaster, *more: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "topo.cli.main", "tree", "--watch", *more]
+    env = {**os.environ, "TOPO_MASTER": fake.url, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def a_line(stream: IO[str] | None) -> Any:
+    assert stream is not None
+    return json.loads(stream.readline())
+
+
+def until_followed(fake: FakeMaster) -> None:
+    deadline = time.monotonic() + 10
+    while not fake.has_listener():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_every_generation_is_one_line_of_json(fake_master: FakeMaster) -> None:
+    with watching(fake_master, "-o", "json") as process:
+        assert a_line(process.stdout) == samples.healthy()
+        until_followed(fake_master)
+        fake_master.publish(samples.troubled(), samples.changes())
+        assert a_line(process.stdout)["generation"] == 13
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 0, process.stderr and process.stderr.read()
+
+
+def test_a_watch_outlives_a_restart_of_the_master(fake_master: FakeMaster) -> None:
+    """It says that it is not current while the master is away, and shows what it missed."""
+    with watching(fake_master) as process:
+        assert process.stdout is not None
+        assert "generation 12" in process.stdout.readline()
+        until_followed(fake_master)
+        fake_master.stop()
+        while "not current: no master answers" not in process.stdout.readline():
+            pass
+        fake_master.document = {**samples.healthy(), "generation": 14}
+        fake_master.start()
+        while "generation 14" not in process.stdout.readline():
+            pass

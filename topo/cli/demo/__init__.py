@@ -1,0 +1,1 @@
+"""`topo demo`: a whole simulated cluster of real processes on this machine."""

@@ -1,0 +1,93 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo demo` and what one does to a running demo from another terminal."""
+
+from typing import Annotated
+
+import typer
+
+from topo.cli.options import Output, OutputFormat
+
+app = typer.Typer(
+    invoke_without_command=True,
+    help="A simulated cluster of real processes on this machine; cut its cables, heal it.",
+)
+NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node of the demo.")]
+
+
+@app.callback()
+def demo(
+    context: typer.Context,
+    *,
+    world: Annotated[
+        str,
+        typer.Option(metavar="WORLD", help="A preset, or SWITCHBOXESxDRAGONFLIESxNODES[xGPUS]."),
+    ] = "demo",
+    once: Annotated[
+        bool, typer.Option("--once", help="Start, print the tree, stop: for scripts.")
+    ] = False,
+) -> None:
+    """Run a simulated cluster: a cluster manager, workers, a master, until Ctrl-C."""
+    if context.invoked_subcommand is not None:
+        return
+    import asyncio
+
+    from topo.cli import terminal, worlds
+    from topo.cli.demo.narrator import Narrator
+    from topo.cli.demo.play import play
+
+    simulated = worlds.chosen(world)
+    code = asyncio.run(play(simulated, world, Narrator(terminal.out()), once=once))
+    raise typer.Exit(code)
+
+
+@app.command()
+def cut(
+    node: NodeName,
+    *,
+    slot: Annotated[
+        int, typer.Option(min=1, metavar="SLOT", help="Which of its cables, from 1.")
+    ] = 1,
+) -> None:
+    """Pull a cable between this node and its neighbour, at both ends."""
+    from topo.cli.demo import faults
+
+    for sentence in faults.cut(node, slot):
+        print(sentence)
+
+
+@app.command()
+def fault(
+    sentence: Annotated[
+        str, typer.Argument(metavar="SENTENCE", help="Such as `gpu 2 of node-sample1 fails`.")
+    ],
+) -> None:
+    """Let any fault of the simulation happen, or end, in a sentence."""
+    from topo.cli.demo import faults
+
+    print(faults.add(sentence))
+
+
+@app.command()
+def heal() -> None:
+    """Plug everything in again."""
+    from topo.cli.demo import faults
+
+    healed = faults.heal()
+    print(f"{healed} healed" if healed else "nothing was broken")
+
+
+@app.command()
+def status(*, output: OutputFormat = Output.TABLE) -> None:
+    """Show the running demo: its address, its processes, what is broken."""
+    from topo.cli import connection
+    from topo.cli.demo import faults
+    from topo.cli.demo.runtime import the_demo
+    from topo.cli.render import stage
+
+    running = the_demo()
+    standing = faults.standing(running)
+    if output is Output.TABLE:
+        connection.draw(lambda marks: stage.status(running, standing, marks))
+    else:
+        document = {"master": running.master, "processes": running.pids, "faults": standing}
+        print(connection.dumped(document, output), end="")

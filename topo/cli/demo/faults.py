@@ -1,0 +1,96 @@
+"""Faults in a running demo: sentences in the file that each replaying worker looks at."""
+
+from collections.abc import Iterable
+
+from topo.cli import worlds
+from topo.cli.demo.runtime import Demo, the_demo
+from topo.cli.exits import CliError, Exit, usage
+from topo.model.errors import Refusal
+from topo.sim.presets import SimNode
+from topo.sim.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
+
+FAULTS_FILE = "faults.txt"
+
+
+def cut(node: str, slot: int) -> tuple[str, ...]:
+    """Pulls the cable in that slot, at both of its ends; the sentences that now hold.
+
+    Raises `CliError` where no demo runs, or the node or the cable does not exist.
+    """
+    demo = the_demo()
+    ends = _ends(demo, node, slot)
+    for end in ends:
+        _write(demo, end.node, _standing(demo, end.node) | {end})
+    return tuple(_words(end) for end in ends)
+
+
+def add(words: str) -> str:
+    """Lets a sentence of `topo.sim.timeline` hold, which may end another; raises `CliError`."""
+    demo = the_demo()
+    heard = parse_timeline(f"at 0s: {words}")
+    if isinstance(heard, Refusal):
+        raise CliError(Exit.USAGE, Refusal(heard.what, "SENTENCE", heard.fix))
+    (sentence,) = heard.sentences
+    node = sentence.fault.node
+    _known(demo, node)
+    others = _standing(demo, node) - {sentence.fault}
+    _write(demo, node, others | {sentence.fault} if sentence.begins else others)
+    return str(sentence)
+
+
+def heal() -> int:
+    """Ends every fault; how many there were. Raises `CliError` where no demo runs."""
+    demo = the_demo()
+    broken = {node: faults for node in demo.nodes if (faults := _standing(demo, node))}
+    for node in broken:
+        _write(demo, node, ())
+    return sum(len(faults) for faults in broken.values())
+
+
+def standing(demo: Demo) -> list[str]:
+    """The sentences that hold now, in the order of the nodes."""
+    return [_words(fault) for node in demo.nodes for fault in sorted(_standing(demo, node))]
+
+
+def _ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
+    """The two ends of the cable in a slot of a node."""
+    _known(demo, node)
+    hosts = worlds.chosen(demo.world).nodes
+    near = next(host for host in hosts if host.name == node)
+    far = next((h for h in hosts if h.server_uuid in near.peers[slot - 1 : slot]), None)
+    if far is None:
+        fix = f"it has {len(near.peers)}, counted from 1"
+        raise usage(f"{node} has no cable in slot {slot}", "--slot", fix)
+    return _end(near, slot), _end(far, far.peers.index(near.server_uuid) + 1)
+
+
+def _end(host: SimNode, slot: int) -> Fault:
+    return Fault(FaultKind.REMOTE_GONE, host.name, index=slot)
+
+
+def _known(demo: Demo, node: str) -> None:
+    if node not in demo.nodes:
+        raise usage(f"the demo has no node {node!r}", "NODE", f"one of {', '.join(demo.nodes)}")
+
+
+def _standing(demo: Demo, node: str) -> frozenset[Fault]:
+    try:
+        text = (demo.replay_dir(node) / FAULTS_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return frozenset()
+    found = parse_faults(text)
+    if isinstance(found, Refusal):
+        raise CliError(Exit.USAGE, found)
+    return found
+
+
+def _write(demo: Demo, node: str, faults: Iterable[Fault]) -> None:
+    """Replaces the file at once: the worker never reads half a sentence."""
+    file = demo.replay_dir(node) / FAULTS_FILE
+    draft = file.with_suffix(".new")
+    draft.write_text("".join(f"{_words(fault)}\n" for fault in sorted(faults)), encoding="utf-8")
+    draft.replace(file)
+
+
+def _words(fault: Fault) -> str:
+    return str(Sentence(fault, begins=True))

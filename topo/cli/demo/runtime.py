@@ -1,0 +1,134 @@
+"""Where a running demo is: one private directory per user that other terminals look into.
+
+The directory is `$TOPO_DEMO_DIR`, else `topo-demo-<uid>` in the directory for temporary files. It
+belongs to the user alone (mode 0700), holds everything the demo writes, and is gone after it.
+Whether a demo runs is whether somebody holds the lock of its lock file, so the leftovers of a
+killed demo are never taken for a living one and process numbers that came around do not matter.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Self
+
+from topo.cli.exits import CliError, Exit, usage
+from topo.model.errors import Refusal
+
+_LOCK = "lock"
+_FILE = "demo.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What other terminals need of a running demo; `pids` maps a process's name to its number."""
+
+    master: str
+    recordings: str
+    nodes: tuple[str, ...]
+    world: str
+    pids: Mapping[str, int] = field(default_factory=dict)
+
+    def replay_dir(self, node: str) -> Path:
+        """The directory that the worker of a node replays from."""
+        return Path(self.recordings) / node
+
+
+def directory() -> Path:
+    """The directory of this user's demo, whether there is one or not."""
+    chosen = os.environ.get("TOPO_DEMO_DIR")
+    if chosen:
+        return Path(chosen).absolute()
+    return Path(tempfile.gettempdir()) / f"topo-demo-{os.getuid()}"
+
+
+def running_demo() -> Demo | None:
+    """The demo of this user, None where none runs or it is still starting."""
+    home = directory()
+    if not _is_private(home) or not _is_locked(home / _LOCK):
+        return None
+    try:
+        told = json.loads((home / _FILE).read_text(encoding="utf-8"))
+        return Demo(**{**told, "nodes": tuple(told["nodes"])})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def the_demo() -> Demo:
+    """The running demo; raises `CliError` where there is none."""
+    demo = running_demo()
+    if demo is None:
+        refusal = Refusal("no demo is running", str(directory()), "start one with `topo demo`")
+        raise CliError(Exit.FINDING, refusal)
+    return demo
+
+
+class Home:
+    """The demo's directory while this process owns it: made and locked, then removed."""
+
+    def __init__(self) -> None:
+        self.path = directory()
+        self._lock: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Makes the directory; raises `CliError` when a demo runs or somebody else owns it."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not _is_private(self.path):
+            fix = "set TOPO_DEMO_DIR to a directory of your own with mode 0700"
+            raise usage("not a private directory of this user", str(self.path), fix)
+        self._lock = (self.path / _LOCK).open("ab")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            fix = "use it (`topo tree`), stop it, or set TOPO_DEMO_DIR for a second one"
+            raise usage("a demo is already running", str(self.path), fix) from None
+        self._empty()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes all that the demo wrote."""
+        self._empty()
+        (self.path / _LOCK).unlink(missing_ok=True)
+        if self._lock is not None:
+            self._lock.close()
+        with suppress(OSError):  # somebody else put a file there: it is theirs to remove
+            self.path.rmdir()
+
+    def tell(self, demo: Demo) -> None:
+        """Lets other terminals find the demo from now on."""
+        fresh = self.path / f".{_FILE}"
+        fresh.write_text(json.dumps(asdict(demo)), encoding="utf-8")
+        fresh.replace(self.path / _FILE)
+
+    def _empty(self) -> None:
+        """Removes what this program puts there, and nothing that somebody else put there."""
+        for name in ("secrets", "recordings", "logs", "state"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        (self.path / _FILE).unlink(missing_ok=True)
+
+
+def _is_private(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return ours and not stat.S_IMODE(found.st_mode) & 0o077
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,82 @@
+"""The `topo` command: what there is, and how failures reach the shell.
+
+The files of the commands import their heavy parts (HTTP client, renderers, pydantic) when a
+command runs, so `topo --help` and completion answer in a fraction of a second.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from topo.cli import diff, doctor, node, parse, sim, tree
+from topo.cli.demo import commands as demo
+from topo.cli.exits import CliError, Exit
+from topo.cli.safe import plain
+from topo.model.errors import BadInputError, Refusal
+
+
+class _Commands(TyperGroup):
+    """The root group: expected failures end as one finding on stderr and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; see docs/cli.md for the exit codes."""
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            code, refusal = error.exit_code, error.refusal
+        except BadInputError as error:
+            code, refusal = Exit.USAGE, error.refusal
+        except KeyboardInterrupt:
+            raise typer.Exit(Exit.INTERRUPTED) from None
+        explain(refusal)
+        raise typer.Exit(code)
+
+
+def explain(refusal: Refusal) -> None:
+    """Prints what is wrong, where, and the next step, without control characters."""
+    typer.secho(f"topo: {plain(refusal.what)}", err=True, fg="red")
+    if refusal.where:
+        typer.echo(f"  at {plain(refusal.where)}", err=True)
+    if refusal.fix:
+        typer.echo(f"  next: {plain(refusal.fix)}", err=True)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # its locals could show a token
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callback
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - only for this flag
+
+        print(f"topo {version('supernode-topology')}")
+        raise typer.Exit
+
+
+@app.callback()
+def topo(
+    *,
+    _show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Which GPU nodes are wired together: the tree, its nodes, its changes, its troubles."""
+
+
+app.command()(tree.tree)
+app.command()(node.node)
+app.command()(diff.diff)
+app.command()(doctor.doctor)
+app.command()(parse.parse)
+app.add_typer(demo.app, name="demo")
+app.add_typer(sim.app, name="sim")
+
+if __name__ == "__main__":
+    sys.exit(app())

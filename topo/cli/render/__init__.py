@@ -1,0 +1,1 @@
+"""JSON documents to rich renderables: pure functions, tested by their text at a fixed width."""

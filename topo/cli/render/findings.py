@@ -1,0 +1,34 @@
+"""The doctor's findings for people."""
+
+from collections.abc import Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from topo.cli.diagnosis import Finding, Severity
+from topo.cli.render.words import plural
+from topo.cli.safe import plain
+from topo.cli.terminal import Glyphs
+
+
+def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) -> RenderableType:
+    """What was looked at and found well, then each finding with its next step."""
+    well = [Text(f"{glyphs.ready} {plain(line)}", style="green") for line in healthy]
+    wrong = sum(finding.severity is Severity.WRONG for finding in findings)
+    verdict = f"{wrong} finding{plural(wrong)}" if wrong else "nothing is wrong"
+    return Stack(
+        *well,
+        *(_finding(finding, glyphs) for finding in findings),
+        Text(f"\n{verdict}", style="bold red" if wrong else "bold green"),
+    )
+
+
+def _finding(finding: Finding, glyphs: Glyphs) -> Text:
+    wrong = finding.severity is Severity.WRONG
+    sign = glyphs.not_ready if wrong else glyphs.attention
+    line = Text(f"{sign} ", style="red" if wrong else "yellow")
+    line.append(plain(finding.subject), style="bold default")
+    line.append(f"  {plain(finding.what)}  ", style="default")
+    line.append(plain(finding.code), style="dim")
+    return line.append(f"\n  {glyphs.arrow} {plain(finding.next_step)}", style="dim")

@@ -1,0 +1,251 @@
+"""One node from the inside: identity, GPUs, link matrix, ports, peers, NICs, probes, reasons."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich import box
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from topo.cli.documents import GroupDoc, NodeDetailDoc, NodeDoc, TopologyDoc, UnplacedDoc, is_node
+from topo.cli.render.words import age, joined, mark, reason_lines, style
+from topo.cli.safe import plain
+from topo.cli.terminal import Glyphs
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkKind,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    NodeIdentity,
+    PortState,
+    ProbeHealth,
+    ProbeState,
+    ServerPeers,
+)
+
+_GIB = 1 << 30
+_LINK_STYLES = {
+    LinkKind.SELF: "bright_black",
+    LinkKind.METAXLINK: "bold green",
+    LinkKind.NVLINK: "bold green",
+    LinkKind.HCCS: "bold green",
+    LinkKind.HCCS_SW: "bold green",
+    LinkKind.SIO: "bold green",
+    LinkKind.PIX: "cyan",
+    LinkKind.PXB: "cyan",
+    LinkKind.PHB: "blue",
+    LinkKind.NUMA_NODE: "yellow",
+    LinkKind.SYSTEM: "red",
+    LinkKind.UNKNOWN: "bold magenta",
+}
+"""Greener is closer; colour only repeats what the code says."""
+_PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
+
+
+def page(document: TopologyDoc, glyphs: Glyphs) -> RenderableType:
+    """The answer of `/v1/topology?node=NAME` for people."""
+    return Stack(*_blocks(document, glyphs))
+
+
+def _blocks(document: TopologyDoc, glyphs: Glyphs) -> Iterator[RenderableType]:
+    path, leaf, reason = find(document)
+    if leaf is not None:
+        yield _head(leaf, path, glyphs) + reason_lines(leaf.get("reasons", []), glyphs)
+    if reason:
+        yield Text(f"  in no group: {plain(reason)}", style="yellow")
+    detail = document.get("node")
+    if detail is None:
+        yield Text("  no worker has reported this node", style="yellow")
+        return
+    yield Text(f"  last message of its worker {age(detail.get('beat_age_s'))} ago", style="dim")
+    for title, block in _sections(detail, glyphs):
+        yield Text(f"\n{title}", style="bold")
+        yield Padding(block, (0, 0, 0, 2))
+
+
+def find(document: TopologyDoc) -> tuple[list[str], NodeDoc | UnplacedDoc | None, str]:
+    """The path to the first leaf of a narrowed document, the leaf, why it is in no group."""
+    for group in document["groups"]:
+        if found := _first_leaf(group, [group["name"]]):
+            return *found, ""
+    for entry in document.get("unplaced", []):
+        return [], entry, entry["reason"]["text"]
+    return [], None, ""
+
+
+def _first_leaf(group: GroupDoc, path: list[str]) -> tuple[list[str], NodeDoc] | None:
+    for child in group.get("child", []):
+        if is_node(child):
+            return path, child
+        if found := _first_leaf(child, [*path, child["name"]]):
+            return found
+    return None
+
+
+def _head(node: NodeDoc, path: Sequence[str], glyphs: Glyphs) -> Text:
+    head = mark(node["status"], glyphs)
+    head.append(f" {plain(node['name'])}", style="bold")
+    head.append(f"  {plain(node['status'])}", style=style(node["status"]))
+    return head.append(f"  in {joined(path)}" if path else "", style="dim")
+
+
+def _sections(detail: NodeDetailDoc, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
+    """The parts that the worker reported, each with its title; absent parts are left out."""
+    if identity := detail.get("identity"):
+        yield "identity", _identity(identity)
+    if gpus := detail.get("gpus"):
+        yield "GPUs", _gpus(gpus, glyphs)
+    if matrix := detail.get("matrix"):
+        yield "links inside the node", drawn(matrix)
+    if ports := detail.get("ports"):
+        yield "link ports", _ports(ports, glyphs)
+    if peers := detail.get("peers"):
+        yield "servers at the other end", _peers(peers, glyphs)
+    if fabrics := detail.get("fabrics"):
+        yield "NVLink fabric", _fabrics(fabrics, glyphs)
+    if nics := detail.get("nics"):
+        yield "network ports", _nics(nics, glyphs)
+    if probes := detail.get("probes"):
+        yield "probes", _probes(probes)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _identity(identity: NodeIdentity) -> Table:
+    table = _table("", "")
+    table.show_header = False
+    for label, value in (
+        ("host name", identity.hostname),
+        ("internal IP", identity.internal_ip),
+        ("provider id", identity.provider_id),
+        ("system UUID", identity.system_uuid),
+        ("boot id", identity.boot_id),
+    ):
+        if value:
+            table.add_row(Text(label, style="dim"), plain(value))
+    return table
+
+
+def _verdict(good: bool | None, words: str, glyphs: Glyphs) -> Text:  # noqa: FBT001 - a fact
+    """Words with the mark of a fact that holds, does not hold, or is not known."""
+    if good is None:
+        return Text(f"{glyphs.dot} {words}", style="dim")
+    sign = glyphs.ready if good else glyphs.not_ready
+    return Text(f"{sign} {words}", style="green" if good else "red")
+
+
+_HEALTH = {True: "healthy", False: "failed", None: "not said"}
+
+
+def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Table:
+    table = _table("#", "model", "memory", "NUMA", "PCI", "uuid", "health")
+    for gpu in gpus:
+        memory = f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else ""
+        numa = "" if gpu.numa is None else str(gpu.numa)
+        health = " ".join(filter(None, (_HEALTH[gpu.healthy], plain(gpu.trouble))))
+        table.add_row(
+            str(gpu.index),
+            plain(gpu.model or ""),
+            memory,
+            numa,
+            plain(gpu.bdf or ""),
+            plain(gpu.uuid or ""),
+            _verdict(gpu.healthy, health, glyphs),
+        )
+    return table
+
+
+def drawn(matrix: LinkMatrix) -> Table:
+    """The link matrix with the codes as the tool printed them."""
+    names = (*matrix.gpus, *matrix.nics)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("")
+    for name in names:
+        table.add_column(plain(name), justify="center", no_wrap=True)
+    if numa := any(entry is not None for entry in matrix.numa):
+        table.add_column("NUMA", justify="right")
+    for index, (name, row) in enumerate(zip(names, matrix.links, strict=False)):
+        cells = [Text(plain(cell.code), style=_LINK_STYLES.get(cell.kind, "")) for cell in row]
+        place = matrix.numa[index] if index < len(matrix.numa) else None
+        tail = [Text("" if place is None else str(place), style="dim")] if numa else []
+        table.add_row(Text(plain(name), style="dim"), *cells, *tail)
+    return table
+
+
+def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Table:
+    """One row per GPU: ports by state, and every port that is down with its trouble."""
+    table = _table("GPU", "up", "down", "unused", "trouble")
+    for gpu in sorted({port.gpu for port in ports}):
+        mine = [port for port in ports if port.gpu == gpu]
+        count = Counter(port.state for port in mine)
+        down = [port for port in mine if port.state is PortState.DOWN]
+        words = ", ".join(f"port {port.port} {plain(port.trouble)}".strip() for port in down)
+        table.add_row(
+            str(gpu),
+            str(count[PortState.UP]),
+            str(count[PortState.DOWN]),
+            str(count[PortState.UNUSED]),
+            _verdict(good=False, words=words, glyphs=glyphs) if down else Text(),
+        )
+    return table
+
+
+_CONNECTED = {True: "connected", False: "not connected", None: "state not said"}
+
+
+def _peers(peers: ServerPeers, glyphs: Glyphs) -> Table:
+    table = _table("slot", "server", "state")
+    table.add_row(Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
+    for peer in peers.remotes:
+        words = _CONNECTED[peer.connected]
+        table.add_row(str(peer.slot), plain(peer.uuid), _verdict(peer.connected, words, glyphs))
+    return table
+
+
+def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:
+    table = _table("GPU", "state", "status", "cluster", "clique", "rack", "tray", "health")
+    for fabric in fabrics:
+        health = " ".join(filter(None, (_HEALTH[fabric.healthy], plain(fabric.trouble))))
+        table.add_row(
+            str(fabric.gpu),
+            plain(fabric.state),
+            plain(fabric.status),
+            plain(fabric.cluster_uuid or ""),
+            "" if fabric.clique is None else str(fabric.clique),
+            plain(fabric.rack or ""),
+            plain(fabric.tray or ""),
+            _verdict(fabric.healthy, health, glyphs),
+        )
+    return table
+
+
+def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Table:
+    table = _table("port", "state", "rate", "layer", "NUMA", "node GUID")
+    for nic in nics:
+        table.add_row(
+            f"{plain(nic.hca)}/{nic.port}",
+            _verdict(nic.up, plain(nic.state) or ("up" if nic.up else "down"), glyphs),
+            f"{nic.rate_gbps:g} Gb/s" if nic.rate_gbps is not None else "",
+            plain(nic.link_layer),
+            "" if nic.numa is None else str(nic.numa),
+            plain(nic.node_guid or ""),
+        )
+    return table
+
+
+def _probes(probes: Iterable[ProbeHealth]) -> Table:
+    table = _table("probe", "state", "detail")
+    for probe in probes:
+        state = Text(probe.state.value, style=_PROBE_STYLES.get(probe.state, "red"))
+        table.add_row(plain(probe.probe), state, Text(plain(probe.detail), style="dim"))
+    return table

@@ -1,0 +1,62 @@
+"""The small pieces that trees and tables share: marks, styles, ages, safe text."""
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from topo.cli.documents import NodeDoc, ReasonDoc
+from topo.cli.safe import plain
+from topo.cli.terminal import Glyphs
+
+READY = "Ready"
+
+
+def style(status: str) -> str:
+    """Green for Ready, red for anything else; the glyph says the same without colour."""
+    return "green" if status == READY else "red"
+
+
+def mark(status: str, glyphs: Glyphs) -> Text:
+    """The coloured glyph of a status."""
+    return Text(glyphs.ready if status == READY else glyphs.not_ready, style=style(status))
+
+
+def reason_lines(reasons: Iterable[ReasonDoc], glyphs: Glyphs) -> Text:
+    """One dim line per reason, each on a line of its own below what it explains."""
+    lines = Text()
+    for reason in reasons:
+        words = f"{glyphs.arrow} {plain(reason['text'] or reason['code'])}"
+        lines.append(f"\n  {words}", style="dim")
+    return lines
+
+
+def leaf(node: NodeDoc, glyphs: Glyphs) -> Text:
+    """A node on one line: mark, name, status where it is not Ready, GPUs."""
+    line = mark(node["status"], glyphs) + Text(f" {plain(node['name'])}")
+    if node["status"] != READY:
+        line.append(f"  {plain(node['status'])}", style=style(node["status"]))
+    if count := node.get("gpus", 0):
+        line.append(f"  {count} GPU{plural(count)}", style="dim")
+    return line
+
+
+def plural(count: int) -> str:
+    """The English plural ending for a count."""
+    return "" if count == 1 else "s"
+
+
+def age(seconds: float | None) -> str:
+    """An age people can read: `0.4 s`, `12 s`, `3 min`, `2 h`, `4 d`; `never` for None."""
+    if seconds is None:
+        return "never"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit_s, name in ((86400, "d"), (3600, "h"), (120, "min")):
+        if seconds >= unit_s:
+            return f"{seconds // (60 if name == 'min' else unit_s):.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def joined(path: Iterable[str]) -> str:
+    """A group's path as people write it: names joined with `/`."""
+    return "/".join(plain(name) for name in path)

@@ -1,0 +1,51 @@
+"""The two streams of a command, and the characters that the one at the other end can show."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+
+_PIPE_COLUMNS = 160
+"""Width where nobody told us one: wide enough that `topo tree | grep` sees whole lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """Marks that say a status without colour, and the few signs around them."""
+
+    ready: str
+    not_ready: str
+    attention: str
+    arrow: str
+    dot: str
+    rule: str
+
+
+UNICODE = Glyphs(ready="●", not_ready="✗", attention="▲", arrow="→", dot="·", rule="─")
+ASCII = Glyphs(ready="+", not_ready="x", attention="!", arrow="->", dot="-", rule="-")
+
+
+def out() -> Console:
+    """The console of standard output."""
+    return _console(sys.stdout)
+
+
+def err() -> Console:
+    """The console of standard error: everything that is not the answer itself goes there."""
+    return _console(sys.stderr)
+
+
+def glyphs(console: Console) -> Glyphs:
+    """The marks that this console can encode."""
+    return UNICODE if console.encoding.lower().startswith("utf") else ASCII
+
+
+def _console(stream: TextIO) -> Console:
+    if not (stream.encoding or "").lower().startswith("utf") and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no crash
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_COLUMNS
+    return Console(
+        file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
+    )

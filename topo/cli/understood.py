@@ -1,0 +1,54 @@
+"""From the bytes of a probe output to what the parsers make of them, as one plain document."""
+
+from difflib import get_close_matches
+from typing import Any
+
+import orjson
+
+from topo.discovery.parse import FORMATS, decode, parse, recognise
+from topo.model.errors import Refusal
+from topo.model.machine import Gpu, GpuFabric, LinkMatrix, LinkPort, NetworkPort, ServerPeers
+from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact
+
+_SECTIONS: tuple[tuple[type, str], ...] = (
+    (LinkMatrix, "matrix"),
+    (ServerPeers, "peers"),
+    (DeclaredForest, "declared"),
+    (Gpu, "gpus"),
+    (LinkPort, "ports"),
+    (GpuFabric, "fabrics"),
+    (NetworkPort, "nics"),
+)
+"""The names that `/v1/topology?node=` uses for the same facts; lists go by their elements."""
+
+
+def understood(content: bytes, format_name: str | None) -> dict[str, Any] | Refusal:
+    """The format's name, the facts by section, and the warnings; or why it is not understood.
+
+    `format_name=None` lets the text say what it is.
+    """
+    if format_name is not None and format_name not in FORMATS:
+        near = get_close_matches(format_name, FORMATS, n=1)
+        fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}"
+        return Refusal(f"no format is called {format_name!r}", "--format", fix)
+    text = decode(content)
+    if isinstance(text, Refusal):
+        return text
+    name = format_name or recognise(text)
+    if name is None:
+        fix = f"known formats: {', '.join(FORMATS)}; force one with --format"
+        return Refusal("the format is not recognised", "the whole input", fix)
+    parsed = parse(text, name)
+    return parsed if isinstance(parsed, Refusal) else _document(parsed)
+
+
+def _document(parsed: ParsedProbe) -> dict[str, Any]:
+    facts = {_section(fact): fact for fact in parsed.facts}
+    document = {"format": parsed.format, **facts, "warnings": parsed.warnings}
+    plain: dict[str, Any] = orjson.loads(orjson.dumps(document))
+    return plain
+
+
+def _section(fact: ProbeFact) -> str:
+    sample = fact[0] if isinstance(fact, tuple) else fact
+    return next(name for kind, name in _SECTIONS if isinstance(sample, kind))
