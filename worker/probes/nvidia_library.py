@@ -61,12 +61,16 @@ class _Reader:
 
     def read(self) -> dict[str, object]:
         count = min(pynvml.nvmlDeviceGetCount(), MAX_DEVICES)
-        handles = [self._try(i, pynvml.nvmlDeviceGetHandleByIndex, i) for i in range(count)]
+        asked = ((i, self._try(i, pynvml.nvmlDeviceGetHandleByIndex, i)) for i in range(count))
+        handles = {index: handle for index, handle in asked if handle is not None}
         return {
             "format": "nvml",
             "driver": self._try(None, pynvml.nvmlSystemGetDriverVersion),
-            "devices": [self._device(i, handle) for i, handle in enumerate(handles) if handle],
-            "topology": [[self._ancestor(i, a, b) for b in handles] for i, a in enumerate(handles)],
+            "devices": [self._device(index, handle) for index, handle in handles.items()],
+            "topology": [
+                [self._ancestor(index, a, b) for b in handles.values()]
+                for index, a in handles.items()
+            ],
             "errors": self._errors,
         }
 
@@ -158,8 +162,6 @@ class _Reader:
     def _ancestor(self, index: int, a: Any, b: Any) -> int:
         if a is b:
             return int(pynvml.NVML_TOPOLOGY_INTERNAL)
-        if a is None or b is None:
-            return -1
         level = self._try(index, pynvml.nvmlDeviceGetTopologyCommonAncestor, a, b)
         return -1 if level is None else int(level)
 

@@ -1,0 +1,115 @@
+"""The worker's settings: the vendor's flags, and ours."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from topo.kit.durations import Seconds
+from topo.kit.logs import LogSettings
+from topo.kit.settings import Env, ServiceSettings
+from topo.model.errors import Refusal
+
+
+class WorkerSettings(LogSettings, ServiceSettings):
+    """Every field is a flag and a `TOPO_…` variable; the text under a field is its help."""
+
+    server_address: str = "topo-master-service:10001"
+    """Where the master takes reports, host:port."""
+    metrics_address: str = "9002"
+    """Port, or host:port, of this worker's /metrics and /health; port 0 takes a free one."""
+    detect_mode: Literal["config", "dragonfly", "switchbox", "nvlink", "auto"] = "dragonfly"
+    """The vendor's flag: accepted; a worker reports all it sees and the master decides."""
+    node_number: Annotated[int, Field(ge=1)] = 2
+    """The vendor's flag: accepted; the master decides what makes a complete group."""
+    enable_training: bool = False
+    """The vendor's flag: accepted; this worker never trains links nor changes any hardware."""
+
+    node_name: Annotated[str, Env("NODE_NAME"), Field(max_length=253)] = ""
+    """This node's name in Kubernetes; without it the host name."""
+    node_ip: Annotated[str, Env("NODE_IP", "HOST_IP"), Field(max_length=64)] = ""
+    """This node's internal address, for managers that know machines by it."""
+    provider_id: Annotated[str, Field(max_length=512)] = ""
+    """This node's spec.providerID, for managers that know machines by it."""
+    token_file: Path | None = None
+    """File with the token that the master knows; read anew when it changes."""
+    server_tls: bool = False
+    """Report over https."""
+    tls_ca: Path | None = None
+    """PEM file of the authority that signed the master's certificate; else the system's."""
+
+    probe_interval: Annotated[Seconds, Field(gt=0)] = 2.0
+    """Seconds between readings of libraries and of sysfs."""
+    probe_timeout: Annotated[Seconds, Field(gt=0)] = 5.0
+    """Seconds after which a library or sysfs reading is given up."""
+    command_interval: Annotated[Seconds, Field(gt=0)] = 15.0
+    """Seconds between runs of mx-smi or nvidia-smi and between scrapes of the exporter."""
+    command_timeout: Annotated[Seconds, Field(gt=0)] = 10.0
+    """Seconds after which a command is killed and a scrape given up."""
+    absent_interval: Annotated[Seconds, Field(gt=0)] = 60.0
+    """Seconds between looks for a source that this host does not have."""
+    quick_interval: Annotated[Seconds, Field(gt=0)] = 0.2
+    """Seconds between the readings that confirm a change."""
+    exporter_address: str = "127.0.0.1:8000"
+    """host:port of a mx-exporter on this host."""
+    mxsml_library: Path | None = None
+    """The libmxsml.so to load, if it is not where drivers put it."""
+    sysfs_root: Path = Path("/sys")
+    """Where the host's sysfs is mounted."""
+
+    record: Path | None = None
+    """Write a support bundle of all raw probe outputs into this folder, then end."""
+    record_anonymous: bool = False
+    """Replace user names, host names and addresses in the bundle."""
+    replay: Path | None = None
+    """Report the recording in this folder instead of this host."""
+
+    @field_validator("server_address", "exporter_address")
+    @classmethod
+    def _host_and_port(cls, address: str) -> str:
+        if "://" in address:
+            raise ValueError("write host:port; https is --server-tls")
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise ValueError("write host:port with a port from 1 to 65535")
+        return address
+
+    @field_validator("metrics_address")
+    @classmethod
+    def _port_at_the_end(cls, address: str) -> str:
+        port = address.rpartition(":")[2]
+        if not port.isdecimal() or not 0 <= int(port) < 65536:
+            raise ValueError("write a port from 0 to 65535, or host:port")
+        return address
+
+    @property
+    def metrics_host(self) -> str | None:
+        """The interface of /metrics; None is every one."""
+        return self.metrics_address.rpartition(":")[0].strip("[]") or None
+
+    @property
+    def metrics_port(self) -> int:
+        """The port of /metrics."""
+        return int(self.metrics_address.rpartition(":")[2])
+
+    @property
+    def server_url(self) -> str:
+        """The master's address as a URL without a path."""
+        return f"{'https' if self.server_tls else 'http'}://{self.server_address}"
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Flags that contradict each other."""
+        found = []
+        if self.record is not None and self.replay is not None:
+            found.append(
+                Refusal("one cannot record a replay", "--record, --replay", "give one of the two")
+            )
+        if self.tls_ca is not None and not self.server_tls:
+            found.append(
+                Refusal(
+                    "an authority is given, and reports would travel in the clear",
+                    "--tls-ca",
+                    "add --server-tls",
+                )
+            )
+        return tuple(found)
