@@ -6,7 +6,7 @@ chain from the cursor that was asked. Whatever does not fit is a `Refusal`, and 
 reads the whole topology again; nothing is ever half applied.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
@@ -121,13 +121,15 @@ def read_events(document: object, asked: str) -> EventPage | Refusal:
 
 
 def apply_events(
-    topology: ManagedTopology, events: Iterable[ManagerEvent]
+    topology: ManagedTopology, events: Sequence[ManagerEvent]
 ) -> ManagedTopology | Refusal:
     """What a full poll would say after these events, or the first event that cannot have happened.
 
     Only the end is checked as a whole: between two events of one page a group may lie empty or a
     machine wait for its group. O(n log n) for n groups and machines, once per page.
     """
+    if not events:
+        return topology
     draft = _Draft(
         {group.id: group for group in topology.groups},
         {machine.id: machine for machine in topology.machines},

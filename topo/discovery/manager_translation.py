@@ -21,7 +21,7 @@ from topo.model.errors import BadInputError, Refusal
 
 Document = dict[str, object]
 
-_TOKEN = re.compile(r"[!-~]{1,8192}")
+TOKEN = re.compile(r"[!-~]{1,8192}")
 """What may stand in a header: printable ASCII without spaces, so no header can be smuggled in."""
 _MAX_LIFE_S = 10 * 366 * 86400
 
@@ -85,7 +85,7 @@ def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
         life = rule.expires_in_s and place.found(rule.expires_in_s, "expires_in_s")
     except BadInputError:
         return _login_refusal(rule.token, "token", "failed on the answer")
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not TOKEN.fullmatch(token):
         return _login_refusal(rule.token, "token", "yielded no token")
     if life is None:
         return Grant(token, None)

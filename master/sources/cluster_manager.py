@@ -1,0 +1,231 @@
+"""The source that asks a cluster manager: polls, follows events, keeps what was last good.
+
+Full answers come every `poll_topology_s`, events in between every `poll_events_s`. Whatever is
+wrong with an answer, nothing of it is used: the core hears that the source fails, what it heard
+before stays, and the next try comes after a full-jitter wait. The core is told of changes only.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+import prometheus_client as prom
+import structlog
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, stop_never
+from tenacity.stop import stop_base
+
+from master.engine import EventSink
+from master.sources.cluster_manager_client import Gap, ManagerClient
+from master.sources.cluster_manager_http import Transport, open_session, tls_context
+from master.sources.cluster_manager_mapping import load_mapping
+from master.sources.cluster_manager_metrics import ClusterManagerMetrics
+from master.sources.cluster_manager_settings import ClusterManagerSettings, base_url
+from master.sources.cluster_manager_trouble import TroubleError, TroubleKind
+from topo.discovery.manager_events import apply_events
+from topo.kit.backoff import full_jitter, retry_after_or
+from topo.kit.logs import hide_in_text
+from topo.model.errors import Refusal
+from topo.model.observation import (
+    CLUSTER_MANAGER,
+    ManagedTopology,
+    ManagerReported,
+    SourceFailed,
+    SourceRecovered,
+)
+
+MAX_PAGES = 100
+"""Pages of events in a row; a manager that has more to say is read as a whole."""
+
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class _Asked(StrEnum):
+    TOPOLOGY = "topology"
+    EVENTS = "events"
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the core was last told, so that it hears changes only."""
+
+    topology: ManagedTopology | None = None
+    failing: TroubleKind | None = None
+
+
+class ClusterManager:
+    """Polls one cluster manager and submits what it says; `run` runs until it is cancelled.
+
+    Raises `BadInputError` when it is made with an unusable address, CA file or mapping file; the
+    credentials may come later.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterManagerSettings,
+        sink: EventSink,
+        registry: prom.CollectorRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._sink = sink
+        self._clock = clock
+        self._metrics = ClusterManagerMetrics(registry, clock)
+        self._mapping = load_mapping(settings.mapping_file)
+        base_url(settings)
+        tls_context(settings)
+        self._topology: ManagedTopology | None = None
+        self._cursor: str | None = None
+        self._troubles: dict[_Asked, TroubleError] = {}
+        self._told = _Told()
+        self._last_gap: str | None = None
+        self._wait = retry_after_or(
+            full_jitter(settings.backoff_base_s, settings.backoff_ceiling_s)
+        )
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        self._warn()
+        async with open_session(self._settings) as http:
+            transport = Transport(self._settings, http)
+            client = ManagerClient(self._mapping, self._settings, transport, self._metrics)
+            while True:
+                await self._until_good(client, _Asked.TOPOLOGY, self._read_topology, stop_never)
+                await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
+
+    async def _follow_events(self, client: ManagerClient, until_s: float) -> None:
+        """Polls events until the time for a full answer, or until one is needed sooner."""
+        while (left_s := until_s - self._clock()) > 0:
+            await asyncio.sleep(min(left_s, self._settings.poll_events_s))
+            self._tell()
+            if self._cursor is None or (left_s := until_s - self._clock()) <= 0:
+                continue
+            try:
+                unbroken = await self._until_good(
+                    client, _Asked.EVENTS, self._read_events, stop_after_delay(left_s)
+                )
+            except TroubleError:
+                return
+            if not unbroken:
+                return
+
+    async def _until_good(
+        self,
+        client: ManagerClient,
+        asked: _Asked,
+        read: Callable[[ManagerClient], Awaitable[T]],
+        stop: stop_base,
+    ) -> T:
+        """What `read` gives once it succeeds; raises its last `TroubleError` when stopped."""
+
+        async def attempt() -> T:
+            try:
+                result = await read(client)
+            except TroubleError as error:
+                await self._failed(client, asked, error)
+                raise
+            self._succeeded(asked)
+            return result
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TroubleError), wait=self._wait, stop=stop, reraise=True
+        )
+        return await retrying(attempt)
+
+    async def _read_topology(self, client: ManagerClient) -> None:
+        answer = await client.topology()
+        changed = answer.topology != self._topology
+        self._topology, self._cursor = answer.topology, answer.cursor
+        self._metrics.polled(_Asked.TOPOLOGY, "changed" if changed else "unchanged")
+
+    async def _read_events(self, client: ManagerClient) -> bool:
+        """Applies the events since the last answer; False when the whole must be read again."""
+        for _ in range(MAX_PAGES):
+            if self._cursor is None or self._topology is None:
+                return False
+            page = await client.events(self._cursor)
+            if page is None:
+                self._cursor = None
+                return True
+            if isinstance(page, Gap):
+                return self._note_gap(page.refusal)
+            topology = apply_events(self._topology, page.events)
+            if isinstance(topology, Refusal):
+                return self._note_gap(topology)
+            self._topology, self._cursor = topology, page.cursor
+            self._metrics.polled(_Asked.EVENTS, "changed" if page.events else "unchanged")
+            if client.is_last_page(page):
+                self._last_gap = None
+                return True
+        return False
+
+    def _note_gap(self, refusal: Refusal) -> bool:
+        self._metrics.polled(_Asked.EVENTS, "gap")
+        self._cursor = None
+        if refusal.what != self._last_gap:
+            self._last_gap = refusal.what
+            _log.info("cluster manager's events do not follow; reading all", why=refusal.what)
+        return False
+
+    def _succeeded(self, asked: _Asked) -> None:
+        self._troubles.pop(asked, None)
+        if self._topology is not None:
+            self._metrics.good(self._topology)
+        self._tell()
+
+    async def _failed(self, client: ManagerClient, asked: _Asked, error: TroubleError) -> None:
+        self._metrics.polled(asked, error.kind)
+        if error.kind is TroubleKind.STATUS and self._told.failing is not error.kind:
+            own_words = await client.health()
+            if own_words:
+                what = f"{error.refusal.what}, and says of itself: {hide_in_text(own_words)}"
+                refusal = Refusal(what, error.refusal.where, error.refusal.fix)
+                error = TroubleError(error.kind, refusal, error.retry_after_s)
+        self._troubles[asked] = error
+        self._tell()
+
+    def _tell(self) -> None:
+        """Brings the core up to what is known here; what a full queue refused is told next time."""
+        topology = self._topology
+        if (
+            topology is not None
+            and topology != self._told.topology
+            and self._sink.submit(ManagerReported(topology))
+        ):
+            self._told = _Told(topology)
+            _log.info(
+                "cluster manager's topology changed",
+                machines=len(topology.machines),
+                groups=len(topology.groups),
+            )
+        self._tell_trouble()
+
+    def _tell_trouble(self) -> None:
+        trouble = next(iter(self._troubles.values()), None)
+        if trouble is None:
+            if self._told.failing is not None and self._sink.submit(
+                SourceRecovered(CLUSTER_MANAGER)
+            ):
+                self._told.failing = None
+                _log.info("cluster manager answers again")
+        elif trouble.kind is not self._told.failing and self._sink.submit(
+            SourceFailed(CLUSTER_MANAGER, str(trouble.refusal))
+        ):
+            self._told.failing = trouble.kind
+            refusal = trouble.refusal
+            _log.warning(
+                "cluster manager fails; what it said before stays",
+                kind=trouble.kind.value,
+                what=refusal.what,
+                where=refusal.where,
+                fix=refusal.fix,
+            )
+
+    def _warn(self) -> None:
+        if self._settings.insecure:
+            _log.warning("the cluster manager's certificate is not verified: anybody can be it")
+        if base_url(self._settings).scheme == "http":
+            _log.warning("credentials travel to the cluster manager in clear text")

@@ -1,0 +1,291 @@
+"""Every fault of the simulator: it is named, nothing known is lost, and it passes."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.clustermanager.conftest import Bench, Running
+from topo.discovery.manager import checked
+from topo.model.observation import (
+    ManagedTopology,
+    ManagerReported,
+    SourceFailed,
+    SourceRecovered,
+)
+from topo.sim.clustermanager import Simulator, SimulatorSettings, simulator
+from topo.sim.clustermanager_faults import Fault, FaultKind
+
+Control = Callable[..., Awaitable[dict[str, Any]]]
+
+TOPOLOGY_FAULTS = {
+    FaultKind.UNAUTHORIZED: ("unauthorized", "refuses us (401)"),
+    FaultKind.ERROR: ("status", "answers 500"),
+    FaultKind.BUSY: ("busy", "busy (503)"),
+    FaultKind.STALL: ("timeout", "no answer in time"),
+    FaultKind.CUT: ("cut", "broke off"),
+    FaultKind.GARBAGE: ("malformed", "not JSON"),
+    FaultKind.EMPTY: ("content", "no machine at all"),
+    FaultKind.REDIRECT: ("redirect", "https://elsewhere.invalid"),
+    FaultKind.OVERSIZE: ("too-large", "larger than"),
+    FaultKind.BOMB: ("too-large", "larger than"),
+    FaultKind.DRIP: ("timeout", "no answer in time"),
+    FaultKind.CURSOR_GONE: ("status", "answers 410"),
+    FaultKind.EXPIRED_CERTIFICATE: ("tls", "certificate has expired"),
+    FaultKind.OTHER_HOST_CERTIFICATE: ("tls", "mismatch"),
+}
+"""Faults of a full poll: the kind of trouble they become, and the words of the sentence."""
+HARMLESS = {FaultKind.CLOCK_SKEW, FaultKind.HALF}
+"""Faults that are no failure of an answer."""
+SIZES = {"size_bytes": 1 << 20, "seconds": 0.05}
+TIMES = {FaultKind.STALL: 30, FaultKind.BUSY: 0}
+
+
+def fault(kind: FaultKind, **more: Any) -> dict[str, Any]:
+    """The body that sets a fault, in sizes that suit a test."""
+    seconds = TIMES.get(kind, SIZES["seconds"])
+    return {"kind": kind.value, **SIZES, "seconds": seconds, **more}
+
+
+async def running_and_known(bench: Bench, manager: Simulator, **changes: Any) -> Running:
+    running = bench.start(manager, **changes)
+    await running.ear.hear(ManagerReported)
+    return running
+
+
+def test_every_fault_is_tried() -> None:
+    assert set(FaultKind) == {*TOPOLOGY_FAULTS, *HARMLESS, FaultKind.RESET}
+
+
+@pytest.mark.parametrize("kind", TOPOLOGY_FAULTS)
+async def test_a_full_poll_that_fails_is_said_loses_nothing_and_heals(
+    kind: FaultKind, manager: Simulator, bench: Bench, control: Control, topology: ManagedTopology
+) -> None:
+    running = await running_and_known(bench, manager)
+    await control("PUT", "/faults", **fault(kind, path="/v1/topology"))
+    failed = await running.ear.hear(SourceFailed)
+    label, words = TOPOLOGY_FAULTS[kind]
+    assert words in failed.refusal
+    await running.counted("polls_total", 2, asked="topology", result=label)
+    assert running.ear.last_topology == checked(topology)
+    await control("DELETE", "/faults")
+    await running.ear.hear(SourceRecovered)
+    kinds = [type(event) for event in running.ear.events]
+    assert kinds == [ManagerReported, SourceFailed, SourceRecovered]
+    assert not running.task.done()
+
+
+async def test_a_connection_that_is_reset_is_made_again(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    running = await running_and_known(bench, manager)
+    await control("PUT", "/faults", kind="reset")
+    failed = await running.ear.hear(SourceFailed)
+    assert "broke off" in failed.refusal or "no connection" in failed.refusal
+    await control("DELETE", "/faults")
+    await running.ear.hear(SourceRecovered)
+
+
+@pytest.mark.parametrize(
+    "kind", [FaultKind.ERROR, FaultKind.STALL, FaultKind.GARBAGE, FaultKind.CUT, FaultKind.REDIRECT]
+)
+async def test_events_that_fail_are_said_while_full_polls_go_on(
+    kind: FaultKind, manager: Simulator, bench: Bench, control: Control
+) -> None:
+    running = await running_and_known(bench, manager)
+    await control("PUT", "/faults", **fault(kind, path="/v1/events"))
+    failed = await running.ear.hear(SourceFailed)
+    assert "/v1/events" in failed.refusal
+    await control("PATCH", "/machines/machine-1", group_id="box-2")
+    await running.ear.hear(ManagerReported, after=2)
+    await running.ear.hear(SourceFailed, after=3)
+    await control("DELETE", "/faults")
+    await running.ear.hear(SourceRecovered)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (FaultKind.UNAUTHORIZED, "refuses our user name or password"),
+        (FaultKind.ERROR, "answers 500"),
+        (FaultKind.BUSY, "busy (503)"),
+        (FaultKind.STALL, "no answer in time"),
+        (FaultKind.GARBAGE, "not JSON"),
+        (FaultKind.CUT, "broke off"),
+        (FaultKind.REDIRECT, "a redirect to https://elsewhere.invalid"),
+    ],
+)
+async def test_a_login_that_fails_is_said_and_tried_again(
+    kind: FaultKind, words: str, manager: Simulator, bench: Bench, control: Control
+) -> None:
+    await control("PUT", "/faults", **fault(kind, path="/v1/login"))
+    running = bench.start(manager)
+    failed = await running.ear.hear(SourceFailed)
+    assert words in failed.refusal
+    assert "POST /v1/login" in failed.refusal
+    await control("DELETE", "/faults")
+    await running.ear.hear(ManagerReported)
+
+
+async def test_retry_after_is_heeded(manager: Simulator, bench: Bench, control: Control) -> None:
+    await control("PUT", "/faults", kind="busy", path="/v1/topology", seconds=1)
+    running = bench.start(manager)
+    await running.ear.hear(SourceFailed)
+    await asyncio.sleep(0.5)
+    assert running.count("polls_total", asked="topology", result="busy") == 1
+
+
+async def test_half_of_the_machines_gone_is_passed_on_as_the_manager_says_it(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    """The core keeps machines that vanish for a while; the source does not judge."""
+    running = await running_and_known(bench, manager)
+    await control("PUT", "/faults", kind="half", path="/v1/topology")
+    half = await running.ear.hear(ManagerReported, after=1)
+    assert len(half.topology.machines) == 4
+    await control("DELETE", "/faults")
+    await running.ear.hear(ManagerReported, lambda e: len(e.topology.machines) == 8, after=2)
+
+
+@pytest.mark.parametrize("seconds", [-864_000.0, 864_000.0])
+async def test_a_wrong_clock_changes_nothing(
+    seconds: float, manager: Simulator, bench: Bench, control: Control
+) -> None:
+    await control("PUT", "/faults", kind="clock-skew", seconds=seconds)
+    running = await running_and_known(bench, manager)
+    await running.counted("polls_total", 2, asked="topology", result="unchanged")
+    assert len(running.ear.events) == 1
+    assert running.count("logins_total", result="ok") == 1
+
+
+async def test_cursors_that_are_always_gone_cost_one_full_poll_per_period(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    running = await running_and_known(bench, manager, poll_topology_s=60.0, poll_events_s=0.1)
+    await control("PUT", "/faults", kind="cursor-gone", path="/v1/events")
+    await running.counted("polls_total", 3, asked="events", result="gap")
+    assert running.count("polls_total", asked="topology", result="unchanged") <= 4
+    assert len(running.ear.events) == 1
+
+
+async def test_an_untrusted_authority_is_refused_before_anything_is_sent(
+    tmp_path: Path, manager: Simulator, bench: Bench, topology: ManagedTopology
+) -> None:
+    other = SimulatorSettings(directory=tmp_path / "other", topology=topology)
+    async with simulator(other) as impostor:
+        running = bench.start(manager, address=impostor.url)
+        failed = await running.ear.hear(SourceFailed)
+    assert "not trusted" in failed.refusal
+    assert "--cluster-manager-ca-file" in failed.refusal
+    assert running.count("logins_total", result="tls") >= 1
+
+
+async def test_a_replaced_authority_is_read_again(
+    tmp_path: Path, manager: Simulator, bench: Bench, topology: ManagedTopology
+) -> None:
+    """A CA file is a mounted ConfigMap: it changes while we run."""
+    other = SimulatorSettings(directory=tmp_path / "other", topology=topology)
+    async with simulator(other) as renewed:
+        ca_file = tmp_path / "mounted-ca.pem"
+        ca_file.write_bytes(manager.ca_file.read_bytes())
+        running = bench.start(renewed, ca_file=ca_file)
+        await running.ear.hear(SourceFailed)
+        ca_file.write_text("half written")
+        await asyncio.sleep(0.1)
+        ca_file.write_bytes(renewed.ca_file.read_bytes())
+        await running.ear.hear(ManagerReported)
+
+
+async def test_an_unverified_certificate_needs_the_flag(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    await control("PUT", "/faults", kind="expired-certificate")
+    running = bench.start(manager, insecure=True, ca_file=None)
+    await running.ear.hear(ManagerReported)
+
+
+class Elsewhere:
+    """A server that must never see a credential."""
+
+    def __init__(self) -> None:
+        self.requests: list[web.Request] = []
+        self.server = TestServer(self._app())
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", self._note)
+        return app
+
+    async def _note(self, request: web.Request) -> web.Response:
+        self.requests.append(request)
+        return web.json_response({})
+
+
+@pytest.fixture
+async def elsewhere() -> AsyncIterator[Elsewhere]:
+    server = Elsewhere()
+    await server.server.start_server()
+    yield server
+    await server.server.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("path", ["/v1/login", "/v1/topology"])
+async def test_credentials_never_follow_a_redirect_to_another_place(
+    status: int,
+    path: str,
+    manager: Simulator,
+    bench: Bench,
+    control: Control,
+    elsewhere: Elsewhere,
+) -> None:
+    """Plain http on the same host is another place too: it would be a downgrade."""
+    target = str(elsewhere.server.make_url("/take"))
+    await control("PUT", "/faults", kind="redirect", path=path, to=target, status=status)
+    running = bench.start(manager)
+    failed = await running.ear.hear(SourceFailed)
+    assert "a redirect to http://127.0.0.1" in failed.refusal
+    assert elsewhere.requests == []
+
+
+async def test_a_redirect_within_the_manager_is_followed(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    await control("PUT", "/faults", kind="redirect", path="/v1/login", to="/v1/login", times=2)
+    await bench.start(manager).ear.hear(ManagerReported)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"to": "/v1/login"}, "more than 3 redirects"),
+        ({"to": "/v1/login", "status": 303}, "would drop the body"),
+        ({"to": "https://["}, "a redirect to nowhere"),
+        ({"to": "/v1/login", "status": 300}, "answers 300"),
+    ],
+)
+async def test_redirects_that_lead_nowhere_are_refused(
+    changes: dict[str, Any], words: str, manager: Simulator, bench: Bench, control: Control
+) -> None:
+    await control("PUT", "/faults", kind="redirect", path="/v1/login", **changes)
+    failed = await bench.start(manager).ear.hear(SourceFailed)
+    assert words in failed.refusal
+
+
+async def test_an_address_where_nobody_listens_is_said(bench: Bench, manager: Simulator) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"https://127.0.0.1:{unused.getsockname()[1]}"
+        running = bench.start(manager, address=address)
+        failed = await running.ear.hear(SourceFailed)
+    assert "no connection" in failed.refusal
+
+
+def test_a_fault_that_is_misspelt_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind"):
+        Fault.model_validate({"kind": "explode"})
