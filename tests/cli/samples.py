@@ -88,7 +88,9 @@ def troubled() -> Any:
         [document["groups"][0]["child"][0], lower],
         ("child-not-ready", "not ready: dragonfly-4e5f6a7b"),
     )
-    alone = node("node-9", "NotReady", ("stale", "no message for 31 s"), gpus=0)
+    alone = node(
+        "node-9", "NotReady", ("worker-stale", "no word from its worker for 3 beats (30 s)"), gpus=0
+    )
     return {
         **document,
         "generation": 13,
@@ -209,6 +211,8 @@ def detail() -> Any:
             {"probe": "nvml", "state": "absent", "detail": "no libnvidia-ml.so.1"},
             {"probe": "mx-smi", "state": "timed-out", "detail": "after 5 s"},
         ],
+        "neighbours": ["node-4"],
+        "stale": False,
         "beat_age_s": 0.7,
     }
 
@@ -218,10 +222,11 @@ def inside() -> Any:
     document = troubled()
     box = document["groups"][0]
     lower = {**box["child"][1], "child": box["child"][1]["child"][:1]}
+    conflict = {"code": "suspect-link", "subjects": ["node-3"], "text": "seen from one side only"}
     return {
         **document,
         "groups": [{**box, "child": [lower]}],
-        "unplaced": [],
+        "conflicts": [*document["conflicts"], conflict],
         "node": detail(),
     }
 

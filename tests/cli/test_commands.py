@@ -98,7 +98,7 @@ def test_doctor_names_every_trouble_and_ends_with_1(topo: Topo, fake_master: Fak
         "source-waiting",
         "source-old",
         "link-down",
-        "stale",
+        "worker-stale",
         "no-peer",
         "cloned-server-uuid",
         "unjoined",

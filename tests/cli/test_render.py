@@ -47,8 +47,8 @@ PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "tree-healthy": lambda marks: tree.topology(as_topology(samples.healthy()), marks),
     "tree-troubled": lambda marks: tree.topology(as_topology(samples.troubled()), marks),
     "tree-bare": lambda marks: tree.topology(as_topology(bare()), marks),
-    "node": lambda marks: node.page(as_topology(samples.inside()), marks),
-    "node-lonely": lambda marks: node.page(as_topology(lonely()), marks),
+    "node": lambda marks: node.page(as_topology(samples.inside()), "node-3", marks),
+    "node-lonely": lambda marks: node.page(as_topology(lonely()), "node-9", marks),
     "changes": lambda marks: changes.listed(samples.changes(), marks),
     "findings": lambda marks: findings.report(
         diagnosis.examine(as_topology(samples.troubled())), ["GET /health answers 200"], marks

@@ -36,8 +36,8 @@ class Finding:
 
 
 _STEPS: Mapping[str, str] = {
-    "stale": "is the topo-worker of this node running? `kubectl get pods -l app=topo-worker`",
-    "never-reported": "start topo-worker on this node, with this master as --server-address",
+    "worker-stale": "is topo-worker running on NODE? its log says why it cannot report",
+    "manager": "ask the cluster manager what is wrong with the machine",
     "gpus-missing": "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
     "gpu-unhealthy": "`topo node NODE` shows the GPU; look at the driver's log (dmesg) there",
     "port-down": "`topo node NODE` lists the port; check its cable and its transceiver",

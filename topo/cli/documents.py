@@ -108,6 +108,7 @@ class NodeDetailDoc(TypedDict):
     fabrics: NotRequired[list[GpuFabric]]
     nics: NotRequired[list[NetworkPort]]
     probes: NotRequired[list[ProbeHealth]]
+    neighbours: NotRequired[list[str]]
     beat_age_s: NotRequired[float | None]
 
 

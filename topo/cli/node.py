@@ -24,7 +24,7 @@ def node(
     to = connection.chosen(master, token_file, ca_file)
     if output is Output.TABLE:
         document = connection.ask(to, lambda asked: asked.topology(node=name))
-        connection.draw(lambda glyphs: picture.page(document, glyphs))
+        connection.draw(lambda glyphs: picture.page(document, name, glyphs))
     else:
         raw = connection.ask(to, lambda asked: asked.document(TOPOLOGY_PATH, node=name))
         print(connection.dumped(raw, output), end="")

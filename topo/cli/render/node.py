@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.documents import GroupDoc, NodeDetailDoc, NodeDoc, TopologyDoc, UnplacedDoc, is_node
+from topo.cli.documents import GroupDoc, NodeDetailDoc, NodeDoc, TopologyDoc, is_node
+from topo.cli.render.tree import conflict
 from topo.cli.render.words import age, joined, mark, reason_lines, style
 from topo.cli.safe import plain
 from topo.cli.terminal import Glyphs
@@ -47,19 +48,27 @@ _LINK_STYLES = {
 _PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
 
 
-def page(document: TopologyDoc, glyphs: Glyphs) -> RenderableType:
+def page(document: TopologyDoc, name: str, glyphs: Glyphs) -> RenderableType:
     """The answer of `/v1/topology?node=NAME` for people."""
-    return Stack(*_blocks(document, glyphs))
+    return Stack(*_blocks(document, name, glyphs))
 
 
-def _blocks(document: TopologyDoc, glyphs: Glyphs) -> Iterator[RenderableType]:
-    path, leaf, reason = find(document)
+def _blocks(document: TopologyDoc, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
+    found = _placed(document["groups"], name)
+    unplaced = next((e for e in document.get("unplaced", []) if e["name"] == name), None)
+    leaf = found[1] if found else unplaced
     if leaf is not None:
+        path = found[0] if found else []
         yield _head(leaf, path, glyphs) + reason_lines(leaf.get("reasons", []), glyphs)
-    if reason:
-        yield Text(f"  in no group: {plain(reason)}", style="yellow")
+    if unplaced is not None:
+        yield Text(f"  in no group: {plain(unplaced['reason']['text'])}", style="yellow")
+    yield from (
+        conflict(entry, glyphs)
+        for entry in document.get("conflicts", [])
+        if name in entry["subjects"]
+    )
     detail = document.get("node")
-    if detail is None:
+    if detail is None or detail.get("identity") is None:
         yield Text("  no worker has reported this node", style="yellow")
         return
     yield Text(f"  last message of its worker {age(detail.get('beat_age_s'))} ago", style="dim")
@@ -68,21 +77,18 @@ def _blocks(document: TopologyDoc, glyphs: Glyphs) -> Iterator[RenderableType]:
         yield Padding(block, (0, 0, 0, 2))
 
 
-def find(document: TopologyDoc) -> tuple[list[str], NodeDoc | UnplacedDoc | None, str]:
-    """The path to the first leaf of a narrowed document, the leaf, why it is in no group."""
-    for group in document["groups"]:
-        if found := _first_leaf(group, [group["name"]]):
-            return *found, ""
-    for entry in document.get("unplaced", []):
-        return [], entry, entry["reason"]["text"]
-    return [], None, ""
+def _placed(groups: Iterable[GroupDoc], name: str) -> tuple[list[str], NodeDoc] | None:
+    """The path to the leaf of that name and the leaf, None where it is in no group."""
+    found = (_below(group, [group["name"]], name) for group in groups)
+    return next(filter(None, found), None)
 
 
-def _first_leaf(group: GroupDoc, path: list[str]) -> tuple[list[str], NodeDoc] | None:
+def _below(group: GroupDoc, path: list[str], name: str) -> tuple[list[str], NodeDoc] | None:
     for child in group.get("child", []):
         if is_node(child):
-            return path, child
-        if found := _first_leaf(child, [*path, child["name"]]):
+            if child["name"] == name:
+                return path, child
+        elif found := _below(child, [*path, child["name"]], name):
             return found
     return None
 
@@ -105,7 +111,7 @@ def _sections(detail: NodeDetailDoc, glyphs: Glyphs) -> Iterator[tuple[str, Rend
     if ports := detail.get("ports"):
         yield "link ports", _ports(ports, glyphs)
     if peers := detail.get("peers"):
-        yield "servers at the other end", _peers(peers, glyphs)
+        yield "servers at the other end", _peers(peers, detail.get("neighbours", []), glyphs)
     if fabrics := detail.get("fabrics"):
         yield "NVLink fabric", _fabrics(fabrics, glyphs)
     if nics := detail.get("nics"):
@@ -203,13 +209,15 @@ def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Table:
 _CONNECTED = {True: "connected", False: "not connected", None: "state not said"}
 
 
-def _peers(peers: ServerPeers, glyphs: Glyphs) -> Table:
+def _peers(peers: ServerPeers, neighbours: Sequence[str], glyphs: Glyphs) -> RenderableType:
     table = _table("slot", "server", "state")
     table.add_row(Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
     for peer in peers.remotes:
         words = _CONNECTED[peer.connected]
         table.add_row(str(peer.slot), plain(peer.uuid), _verdict(peer.connected, words, glyphs))
-    return table
+    if not neighbours:
+        return Stack(table, Text("wired to no known node", style="yellow"))
+    return Stack(table, Text(f"wired to {', '.join(map(plain, neighbours))}"))
 
 
 def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:

@@ -1,0 +1,76 @@
+"""docs/cli.md says what the code does, and `topo --help` stays quick."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from topo.cli.exits import MEANING, Exit
+from topo.cli.main import app
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """The table under a heading, by its first column."""
+    section = DOCS.read_text(encoding="utf-8").split(f"# {heading}\n", 1)[1].split("\n#", 1)[0]
+    cells = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return {row[0].strip(): [cell.strip() for cell in row[1:]] for row in cells[2:]}
+
+
+def commands(group: Any, above: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            if command.invoke_without_command:
+                yield f"{above} {name}", command
+            yield from commands(command, f"{above} {name}")
+        else:
+            yield f"{above} {name}", command
+
+
+def test_the_table_of_exit_codes_is_the_codes() -> None:
+    assert rows("Exit codes") == {str(int(code)): [MEANING[code]] for code in Exit}
+
+
+def test_the_table_of_commands_is_complete() -> None:
+    told = {name.strip("`") for name in rows("The `topo` command")}
+    assert told == {name for name, _ in commands(typer.main.get_command(app), "topo")}
+
+
+def test_the_table_of_connection_options_is_what_every_asking_command_has() -> None:
+    told = {
+        name.strip("`").split()[0]: cells[0].strip("`")
+        for name, cells in rows("Which master").items()
+    }
+    for name, command in commands(typer.main.get_command(app), "topo"):
+        options = {p.opts[0]: p.envvar for p in command.params if p.opts[0] in told}
+        assert options in ({}, told), name
+
+
+def test_every_option_and_argument_has_a_help_text() -> None:
+    for name, command in commands(typer.main.get_command(app), "topo"):
+        assert command.help, name
+        missing = [p.name for p in command.params if not getattr(p, "help", None)]
+        assert not [each for each in missing if each != "output"], name
+
+
+def test_help_imports_nothing_heavy_and_is_quick() -> None:
+    """Well under the budget of 0.4 s of CPU, even on a busy machine."""
+    code = (
+        "import sys; from topo.cli.main import app\n"
+        "try: app(['--help'])\n"
+        "finally: print(sorted({'aiohttp', 'pydantic', 'yaml', 'orjson'} & set(sys.modules)))"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    env = {name: value for name, value in os.environ.items() if "COV" not in name}
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert shown.stdout.splitlines()[-1] == "[]"
+    assert after.ru_utime - before.ru_utime < 1.0
