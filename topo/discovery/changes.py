@@ -1,14 +1,18 @@
 """What differs between two forests, and the net of several differences."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from topo.model.forest import Change, Conflict, Forest, Group, Node, Reason
 from topo.model.ids import Generation, NodeName, natural_key
 
-NodeView = tuple[str, str, str]
-"""(path joined with `/`, status, why)."""
+NodeView = tuple[str, str, str, str]
+"""(path joined with `/`, status, why that status, why that path where it is none)."""
 GroupView = tuple[str, str]
 """(status, why)."""
+
+UNPLACED = "(unplaced)"
+"""Stands for the path of a node in no group; an empty path is a node that is not there."""
 
 
 def compare(before: Forest, after: Forest, generation: Generation) -> tuple[Change, ...]:
@@ -24,7 +28,7 @@ def compare(before: Forest, after: Forest, generation: Generation) -> tuple[Chan
                 *_groups(old, new, generation),
                 *_conflicts(before.conflicts, after.conflicts, generation),
             ],
-            key=lambda c: (c.what, natural_key(c.subject), c.before, c.after),
+            key=_order,
         )
     )
 
@@ -39,8 +43,10 @@ class _Views:
         shared = {id(u) for u in other.unplaced}
         for entry in forest.unplaced:
             if id(entry) not in shared:
-                why = entry.reason.text
-                self.nodes[entry.node.name] = ("", entry.node.status, why)
+                self._see(entry.node, UNPLACED, entry.reason.text)
+
+    def _see(self, node: Node, path: str, why_there: str = "") -> None:
+        self.nodes[node.name] = (path, node.status, _why(node.reasons), why_there)
 
     def _walk(
         self, children: Sequence[Group | Node], others: Sequence[Group | Node], above: str
@@ -49,7 +55,7 @@ class _Views:
             if child is twin:
                 continue
             if isinstance(child, Node):
-                self.nodes[child.name] = (above, child.status, _why(child.reasons))
+                self._see(child, above)
                 continue
             path = f"{above}/{child.name}" if above else child.name
             self.groups[path] = (child.status, _why(child.reasons))
@@ -85,13 +91,13 @@ def _nodes(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]
     for name in old.nodes.keys() | new.nodes.keys():
         was, now = old.nodes.get(name), new.nodes.get(name)
         if was is None and now is not None:
-            yield Change(generation, "node-added", name, "", now[0], now[2])
+            yield Change(generation, "node-added", name, "", now[0], now[3])
         elif was is not None and now is None:
             yield Change(generation, "node-removed", name, was[0], "")
         elif was is not None and now is not None:
             if was[0] != now[0]:
-                yield Change(generation, "node-moved", name, was[0], now[0], now[2])
-            if was[1:] != now[1:]:
+                yield Change(generation, "node-moved", name, was[0], now[0], now[3])
+            if was[1:3] != now[1:3]:
                 yield Change(generation, "node-status", name, was[1], now[1], now[2])
 
 
@@ -110,45 +116,56 @@ def _conflicts(
     before: tuple[Conflict, ...], after: tuple[Conflict, ...], generation: Generation
 ) -> Iterator[Change]:
     old, new = set(before), set(after)
-    for what, conflicts in (("conflict-added", new - old), ("conflict-removed", old - new)):
-        for conflict in conflicts:
-            yield Change(
-                generation,
-                what,
-                ", ".join(conflict.subjects),
-                after=conflict.code,
-                why=conflict.text,
-            )
+    for c in new - old:
+        subjects = ", ".join(c.subjects)
+        yield Change(generation, "conflict-added", subjects, after=c.code, why=c.text)
+    for c in old - new:
+        yield Change(generation, "conflict-removed", ", ".join(c.subjects), before=c.code)
 
 
-_ENDS = {"added": "removed", "removed": "added"}
+_TURNS = {"node": "node-moved", "group": "group-status", "conflict": "conflict-added"}
+"""What a change of life is called when the subject exists before and after."""
 
 
 def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     """What is left of consecutive changes: there-and-back is nothing, two moves are one.
 
-    Each change left carries the generation and the why of the last one it stands for.
+    Each change left carries the generation and the why of the last one it stands for. The status of
+    a node that is new or gone is not told apart from its coming or going.
     """
-    folded: dict[tuple[str, str, str], Change] = {}
+    folded: dict[tuple[str, ...], Change] = {}
     for change in changes:
-        sort, _, verb = change.what.rpartition("-")
-        code = change.after if sort == "conflict" else ""
-        aspect = verb if verb in ("moved", "status") else "life"
-        key = (f"{sort}-{aspect}", change.subject, code)
-        before = folded.pop(key, None)
-        merged = change if before is None else _fold(before, change)
-        if merged is not None:
-            folded[key] = merged
-    order = lambda c: (c.what, natural_key(c.subject), c.after)  # noqa: E731
-    return tuple(sorted(folded.values(), key=order))
+        key = _aspect(change)
+        first = folded.get(key)
+        folded[key] = change if first is None else replace(change, before=first.before)
+    left = [_renamed(key, c) for key, c in folded.items() if c.before != c.after]
+    ends = {c.subject for c in left if c.what in ("node-added", "node-removed")}
+    kept = (c for c in left if c.what != "node-status" or c.subject not in ends)
+    return tuple(sorted(kept, key=_order))
 
 
-def _fold(before: Change, after: Change) -> Change | None:
-    verbs = before.what.rpartition("-")[2], after.what.rpartition("-")[2]
-    returned = _ENDS.get(verbs[0]) == verbs[1]
-    if before.before == after.after or (returned and after.what.startswith("conflict")):
-        return None
-    what = after.what
-    if returned:
-        what = "node-moved" if what.startswith("node") else "group-status"
-    return Change(after.generation, what, after.subject, before.before, after.after, after.why)
+def _order(change: Change) -> tuple[object, ...]:
+    return change.what, natural_key(change.subject), change.before, change.after
+
+
+def _aspect(change: Change) -> tuple[str, ...]:
+    """What a change is about: a node's status, or the life of a node, group or conflict."""
+    sort = change.what.partition("-")[0]
+    if change.what == "node-status":
+        return sort, "status", change.subject
+    if sort == "conflict":
+        return sort, "life", change.subject, change.before or change.after
+    return sort, "life", change.subject
+
+
+def _renamed(aspect: tuple[str, ...], change: Change) -> Change:
+    """The change under the name that fits its two ends; an empty end is absence."""
+    sort, about = aspect[:2]
+    if about == "status":
+        return change
+    what = _TURNS[sort]
+    if not change.before:
+        what = f"{sort}-added"
+    elif not change.after:
+        what = f"{sort}-removed"
+    return replace(change, what=what)

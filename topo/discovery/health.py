@@ -95,10 +95,9 @@ class Verdict:
 
     @classmethod
     def held(cls, bad_readings: int, good_readings: int, reading: Reading) -> "Verdict":
-        """A verdict that starts down in `reading`; the next reading decides at once."""
+        """The verdict that was down in `reading` before a restart; counts start anew."""
         verdict = cls(bad_readings, good_readings)
         verdict.read(reading)
-        verdict._seen = False
         return verdict
 
 

@@ -36,20 +36,25 @@ def link_subject(uuid: ServerUuid) -> Subject:
 def merge(claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid]) -> Claims:
     """The claims after a reading that showed `peers`; `dead` are claims already judged down.
 
-    A claim that is missing, dead, and whose slot now leads to a server that was not claimed before
-    was re-cabled and is dropped. A server that merely moved to another slot (drivers compact the
-    list when a cable goes) is not new. A server behind two slots counts once, under the lower slot.
+    A slot leads to one server at a time. A new server behind the slot of a claim that is missing
+    has to wait until that claim is judged dead; then the slot was re-cabled and the old claim is
+    dropped. Were both kept for a moment, three nodes would seem wired together. A server that
+    merely moved to another slot (drivers compact the list when a cable goes) is not new. A server
+    behind two slots counts once, under the lower slot.
     """
     shown = _by_uuid(peers)
-    new_slots = {p.slot for u, p in shown.items() if u not in claims}
     gone = set(dead)
+    missing = [claim for uuid, claim in claims.items() if uuid not in shown]
+    waiting = {claim.slot for claim in missing if claim.uuid not in gone}
+    renewed = {p.slot for u, p in shown.items() if u not in claims}
     merged = {
-        uuid: Claim(uuid, claim.slot, seen=False, connected=False)
-        for uuid, claim in claims.items()
-        if uuid not in shown and not (uuid in gone and claim.slot in new_slots)
+        claim.uuid: Claim(claim.uuid, claim.slot, seen=False, connected=False)
+        for claim in missing
+        if claim.slot not in renewed or claim.slot in waiting
     }
     for uuid, peer in shown.items():
-        merged[uuid] = Claim(uuid, peer.slot, connected=peer.connected is not False)
+        if uuid in claims or peer.slot not in waiting:
+            merged[uuid] = Claim(uuid, peer.slot, connected=peer.connected is not False)
     return merged
 
 

@@ -53,21 +53,36 @@ class NodeRecord:
         if facts.peers is not None:
             self.local = facts.peers.local
         self.domains = _domains(facts)
-        before = self.claims
-        self.claims = merge(before, facts.peers, self.dead_claims())
-        for uuid in before.keys() - self.claims.keys():
-            self.verdict.forget(link_subject(uuid))
-        self._reading = {
-            **judge(facts, expected_gpus or self.most_gpus),
-            **judge_links(self.claims),
-        }
-        return self.verdict.read(self._reading)
+        self._see_links()
+        hardware = judge(facts, expected_gpus or self.most_gpus)
+        self._reading = {**hardware, **judge_links(self.claims)}
+        return self._read()
 
     def beat(self) -> bool:
-        """Take a reading equal to the last one; True if the reasons changed."""
+        """Take a reading equal to the last one; True if the reasons or claims changed."""
         if self.verdict.settled and not self._reading:
             return False
-        return self.verdict.read(self._reading)
+        return self._read()
+
+    def _read(self) -> bool:
+        dead = self.dead_claims()
+        changed = self.verdict.read(self._reading)
+        if self.dead_claims() != dead and self.facts is not None:
+            self._see_links()
+        return changed
+
+    def _see_links(self) -> None:
+        """Merge what the last reading shows of the links; dropped claims lose their verdict."""
+        before = self.claims
+        peers = self.facts.peers if self.facts is not None else None
+        self.claims = merge(before, peers, self.dead_claims())
+        for uuid in before.keys() - self.claims.keys():
+            self._forget_link(uuid)
+
+    def _forget_link(self, uuid: ServerUuid) -> None:
+        subject = link_subject(uuid)
+        self.verdict.forget(subject)
+        self._reading = {s: r for s, r in self._reading.items() if s != subject}
 
     def dead_claims(self) -> tuple[ServerUuid, ...]:
         """The claims whose link is judged down."""
@@ -78,9 +93,7 @@ class NodeRecord:
         claim = self.claims[uuid]
         if not claim.seen:
             del self.claims[uuid]
-            subject = link_subject(uuid)
-            self.verdict.forget(subject)
-            self._reading = {s: r for s, r in self._reading.items() if s != subject}
+            self._forget_link(uuid)
 
     @property
     def reasons(self) -> tuple[Reason, ...]:

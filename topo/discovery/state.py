@@ -118,7 +118,7 @@ class Discovery:
             return
         if record.beat():
             self._judged.add(record.name)
-            self._watch_links(record, now_s)
+            self._restate(record, now_s)
         self._hear(record, now_s)
         self._spoken(WORKERS, now_s)
 

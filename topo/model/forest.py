@@ -142,7 +142,8 @@ class Change:
 
     `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `group-added`,
     `group-removed`, `group-status`, `conflict-added`, `conflict-removed`. `before` and `after` are
-    paths (joined with `/`) for moves, statuses for statuses.
+    a node's path joined with `/` (`(unplaced)` in no group), a status, or a conflict's code; an
+    empty one means that the subject was or is not there.
     """
 
     generation: Generation
