@@ -1,0 +1,1 @@
+"""The service: it gathers what the sources say, keeps the tree true and serves it."""

@@ -89,6 +89,10 @@ def test_a_flag_beats_our_variable_which_beats_the_vendors(monkeypatch: pytest.M
     assert _read("--server-port=6").server_port == 6
 
 
+def test_a_flag_with_nothing_behind_it_leaves_the_default() -> None:
+    assert _read("--server-port=").server_port == 9001
+
+
 def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPO_SERVER_PORT", "")
     monkeypatch.setenv("VENDOR_PORT", "")

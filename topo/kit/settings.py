@@ -133,7 +133,10 @@ def variable_of(cls: type[ServiceSettings], field_name: str) -> str:
 
 
 def parse_flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, str] | Refusal:
-    """Field names and raw values; a flag given twice takes its last value."""
+    """Field names and raw values; a flag given twice takes its last value.
+
+    `--name=` leaves the default: charts render flags whose value nobody set.
+    """
     fields = {flag_of(name): name for name in cls.model_fields}
     values: dict[str, str] = {}
     words = list(argv)
@@ -149,7 +152,7 @@ def parse_flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, st
             else:
                 value = words.pop(0)
         values[fields[flag]] = value
-    return values
+    return {name: value for name, value in values.items() if value}
 
 
 def is_switch(field: FieldInfo) -> bool:

@@ -1,0 +1,88 @@
+"""The `topo-master` command."""
+
+import resource
+import sys
+from collections.abc import Sequence
+from ssl import SSLContext
+
+import structlog
+
+from master.app import build_app
+from master.service import build_service
+from master.settings import MasterSettings
+from topo.kit.logs import configure_logs
+from topo.kit.secrets import read_secret
+from topo.kit.settings import load
+from topo.kit.tasks import Site, run, serve
+from topo.kit.tls import server_context
+from topo.model.errors import BadInputError
+
+_log = structlog.get_logger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the master until it is told to stop; the exit code.
+
+    0 after SIGTERM or SIGINT, 1 when a background task died or a port is taken, 2 for settings that
+    cannot be used.
+    """
+    settings = load(MasterSettings, sys.argv[1:] if argv is None else argv)
+    try:
+        configure_logs(settings, "topo-master")
+        sites = _sites(settings)
+    except BadInputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    _raise_file_limit()
+    _warn(settings)
+    return run(serve(*sites))
+
+
+def _sites(settings: MasterSettings) -> tuple[Site, Site]:
+    """The API first: it carries the background work, so it stops last."""
+    if settings.api_token_file is not None:
+        read_secret(settings.api_token_file)
+    tls = _tls(settings)
+    service = build_service(settings)
+    host = settings.bind_address or None
+    api = Site(
+        app=build_app(service, tls),
+        port=settings.server_port,
+        host=host,
+        name="api",
+        tls=tls if settings.tls_scope == "all" else None,
+        drain_s=3.0,
+    )
+    reports = Site(
+        app=service.door.app(),
+        port=settings.rpc_server_port,
+        host=host,
+        name="reports",
+        tls=tls,
+        drain_s=1.0,
+    )
+    return api, reports
+
+
+def _tls(settings: MasterSettings) -> SSLContext | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    return server_context(settings.tls_cert, settings.tls_key)
+
+
+def _raise_file_limit() -> None:
+    """10,000 workers hold a connection each; the usual soft limit is 1,024 files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _warn(settings: MasterSettings) -> None:
+    if settings.allow_anonymous_workers and settings.worker_token_file is None:
+        _log.warning("worker reports are accepted without a token: anybody can speak for any node")
+    elif settings.worker_token_file is None:
+        _log.info("worker reports are refused: there is no --worker-token-file")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What moved: `GET /v1/topology/diff` and the event stream `GET /v1/topology/events`."""
+
+import asyncio
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from master.api.query import Parameter, Query
+from master.history import History, Step
+from master.service import SERVICE
+from topo.kit.problem import problem
+from topo.publish.topology import change_document
+
+DIFF_PARAMETERS = (
+    Parameter("from", "integer", "the generation to start after", required=True),
+    Parameter("to", "integer", "the last generation; the one now if left out"),
+)
+EVENT_PARAMETERS = (
+    Parameter("since", "integer", "the last generation seen; Last-Event-ID says the same"),
+)
+HEARTBEAT_S = 15.0
+"""A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
+WRITE_TIMEOUT_S = 20.0
+"""A client that takes nothing for this long is gone."""
+_STREAM_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
+    """The changes after one generation up to another; 410 beyond what is remembered."""
+    history = request.app[SERVICE].engine.history
+    start, end = query.integers["from"], query.integers.get("to", int(history.now))
+    if query.integers.get("to", start) < start:
+        return problem(400, "the range ends before it starts", field="to", fix="swap from and to")
+    steps = history.since(start)
+    if steps is None or end > history.now:
+        return problem(
+            410,
+            "this range of generations is not in the history",
+            field="from" if steps is None else "to",
+            fix=f"generations {history.oldest} to {history.now} are remembered",
+        )
+    changes = [
+        change_document(change)
+        for step in steps
+        if step.generation <= end
+        for change in step.changes
+    ]
+    body = orjson.dumps({"from": start, "to": end, "changes": changes})
+    return web.Response(body=body, content_type="application/json")
+
+
+async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
+    """Server-sent events of changes from a generation on, until the client or the master ends."""
+    service = request.app[SERVICE]
+    streams = service.streams
+    if not streams.enter():
+        return problem(
+            503,
+            f"{streams.limit} event streams are open already",
+            fix="close one, or raise --event-stream-limit",
+            headers={"Retry-After": "10"},
+        )
+    response = web.StreamResponse(headers=_STREAM_HEADERS)
+    try:
+        await response.prepare(request)
+        await _follow(response, service.engine.history, _start(request, query))
+    except (ConnectionError, TimeoutError):
+        pass  # the client went away: its own affair, and the usual end of a stream
+    finally:
+        streams.leave()
+    return response
+
+
+def _start(request: web.Request, query: Query) -> int | None:
+    """Where to start; the header of a browser that reconnects is newer than its first URL."""
+    last = request.headers.get("Last-Event-ID", "")
+    if last.isascii() and last.isdigit() and len(last) <= 18:
+        return int(last)
+    return query.integers.get("since")
+
+
+async def _follow(response: web.StreamResponse, history: History, start: int | None) -> None:
+    """Writes what comes after `start` (None: after now) until the history closes.
+
+    The cursor is all the state of a listener. Raises `TimeoutError` if nothing is taken.
+    """
+    cursor = int(history.now) if start is None else start
+    text = f"retry: 2000\n: generation {history.now}\n\n".encode()
+    while not history.closed:
+        steps = history.since(cursor)
+        if steps is None:
+            cursor = int(history.now)
+            text += _event("reset", cursor, {"generation": cursor})
+        elif steps:
+            cursor = int(steps[-1].generation)
+            text += b"".join(_step_event(step) for step in steps)
+        async with asyncio.timeout(WRITE_TIMEOUT_S):
+            await response.write(text or b": nothing new\n\n")
+        await history.moved(cursor, HEARTBEAT_S)
+        text = b""
+
+
+def _step_event(step: Step) -> bytes:
+    changes = [change_document(change) for change in step.changes]
+    data = {"generation": step.generation, "changes": changes}
+    return _event("change", step.generation, data)
+
+
+def _event(name: str, generation: int, data: dict[str, Any]) -> bytes:
+    return b"event: %b\nid: %d\ndata: %b\n\n" % (name.encode(), generation, orjson.dumps(data))

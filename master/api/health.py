@@ -1,0 +1,60 @@
+"""Is it alive, is it ready, what does it measure, what is here."""
+
+from importlib.metadata import version
+
+import orjson
+import prometheus_client as prom
+from aiohttp import web
+
+from master.api.query import Query
+from master.engine import STUCK_S
+from master.service import SERVICE
+from topo.kit.problem import problem
+
+
+async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
+    """200 while the engine loop advances; nothing outside this process is asked."""
+    engine = request.app[SERVICE].engine
+    if engine.alive:
+        return web.json_response({"status": "ok"})
+    stuck_s = engine.clock() - engine.advanced_at_s
+    return problem(
+        503,
+        f"the engine has not advanced for {stuck_s:.0f} s (limit {STUCK_S:.0f})",
+        fix="restart the master; its log says what it did last",
+    )
+
+
+async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
+    """200 from the moment the tree may be shown; 503 with what is still missing before."""
+    service = request.app[SERVICE]
+    missing = service.missing()
+    if not missing:
+        return web.json_response({"status": "ready"})
+    return problem(
+        503,
+        "; ".join(missing),
+        fix="wait, or see `sources` of GET /v1/topology",
+        headers={"Retry-After": "1"},
+        reasons=list(missing),
+    )
+
+
+async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse:
+    """The Prometheus text format."""
+    text = prom.generate_latest(request.app[SERVICE].registry)
+    return web.Response(body=text, headers={"Content-Type": prom.CONTENT_TYPE_PLAIN_0_0_4})
+
+
+async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
+    """What this is and where to go on."""
+    service = request.app[SERVICE]
+    index = {
+        "service": "topo-master",
+        "version": version("supernode-topology"),
+        "mode": service.settings.mode.value,
+        "generation": service.engine.snapshot.generation,
+        "calls": sorted(resource.canonical for resource in request.app.router.resources()),
+    }
+    body = orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,40 @@
+"""`GET /node_group`: the vendor's document, nothing more."""
+
+from aiohttp import web
+
+from master.api.query import Query
+from master.api.representation import accepts_gzip, is_known
+from master.service import SERVICE, Service
+from topo.kit.problem import problem
+
+_ALWAYS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+
+
+async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
+    """The document with a strong ETag per representation, 304 when the client has it."""
+    service = request.app[SERVICE]
+    if missing := service.missing():
+        return not_ready(service, missing)
+    document = await service.published.document()
+    zipped_tag = f"{document.tag}-gzip"
+    zipped = accepts_gzip(request.headers.get("Accept-Encoding"))
+    headers = {**_ALWAYS, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
+    if is_known(request.headers.get("If-None-Match"), document.tag, zipped_tag):
+        return web.Response(status=304, headers=headers)
+    body = document.body
+    if zipped:
+        headers["Content-Encoding"] = "gzip"
+        body = await service.published.compressed(document)
+    return web.Response(body=body, headers=headers, content_type="application/json")
+
+
+def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
+    """The answer before the tree may be shown: why, and when to ask again."""
+    return problem(
+        503,
+        "the tree is not complete yet: " + "; ".join(missing),
+        fix="ask again in a moment; GET /v1/topology shows what is known so far",
+        headers={"Retry-After": "1"},
+        reasons=list(missing),
+        mode=service.settings.mode.value,
+    )

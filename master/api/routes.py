@@ -1,0 +1,122 @@
+"""The one table of calls: routing, query checks, metrics and /openapi.json all come from it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from master.api import changes, documents, health, node_group, topology
+from master.api.query import Parameter, Query, read_query
+from master.service import SERVICE
+
+Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One GET. `document` is the type of the 200 answer, `problems` say when there is another.
+
+    `media` is the content type of the 200 answer.
+    """
+
+    path: str
+    handler: Handler
+    summary: str
+    document: Any = None
+    media: str = "application/json"
+    parameters: tuple[Parameter, ...] = ()
+    problems: Mapping[int, str] = field(default_factory=dict)
+    conditional: bool = False
+
+
+ROUTES = (
+    Route(
+        path="/node_group",
+        handler=node_group.get_node_group,
+        summary="The tree in the vendor's document: name, kind, child, status",
+        document=list[documents.VendorGroup | documents.VendorNode],
+        problems={503: "the tree is not complete yet"},
+        conditional=True,
+    ),
+    Route(
+        path="/v1/topology",
+        handler=topology.get_topology,
+        summary="The tree with capacity, reasons, sources, unplaced nodes and conflicts",
+        document=documents.TopologyDocument,
+        parameters=topology.PARAMETERS,
+        problems={404: "no such group or node"},
+        conditional=True,
+    ),
+    Route(
+        path="/v1/topology/diff",
+        handler=changes.get_diff,
+        summary="What moved between two generations, and why",
+        document=documents.DiffDocument,
+        parameters=changes.DIFF_PARAMETERS,
+        problems={410: "the range is not remembered"},
+    ),
+    Route(
+        path="/v1/topology/events",
+        handler=changes.get_events,
+        summary="Server-sent events: `change` with the generation as its id, `reset` when the "
+        "generation asked for is not remembered (fetch the topology again)",
+        document=documents.StepDocument,
+        media="text/event-stream",
+        parameters=changes.EVENT_PARAMETERS,
+        problems={503: "too many streams are open"},
+    ),
+    Route(
+        path="/health",
+        handler=health.get_health,
+        summary="Liveness: the engine loop advances",
+        document=documents.Word,
+        problems={503: "it does not"},
+    ),
+    Route(
+        path="/ready",
+        handler=health.get_ready,
+        summary="Readiness: every source that the mode needs has spoken",
+        document=documents.Word,
+        problems={503: "what is missing"},
+    ),
+    Route(
+        path="/metrics",
+        handler=health.get_metrics,
+        summary="Prometheus metrics",
+        media="text/plain",
+        document=str,
+    ),
+    Route(path="/", handler=health.get_index, summary="What this is", document=documents.Index),
+)
+
+
+def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
+    """Registers the table; HEAD comes with every GET that ends."""
+    for route in routes:
+        ends = route.media != "text/event-stream"
+        app.router.add_get(route.path, _endpoint(route), allow_head=ends)
+
+
+def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def endpoint(request: web.Request) -> web.StreamResponse:
+        return await route.handler(request, read_query(request, route.parameters))
+
+    return endpoint
+
+
+@web.middleware
+async def counted(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Counts every answer under its route's template; paths of no route are one label."""
+    answer = await handler(request)
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else "none"
+    requests = request.app[SERVICE].metrics.requests
+    requests.labels(route, _method(request.method), str(answer.status)).inc()
+    return answer
+
+
+def _method(method: str) -> str:
+    return method if method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS") else "other"

@@ -1,0 +1,147 @@
+"""The applications of the two ports, and the order in which their parts live and die."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from ssl import SSLContext
+
+import structlog
+from aiohttp import web
+
+from master import keeper
+from master.api.openapi import openapi_route
+from master.api.routes import ROUTES, add_routes, counted
+from master.engine import Clock
+from master.service import SERVICE, Service
+from master.settings import MasterSettings
+from master.sources.cluster_manager import ClusterManager
+from master.sources.cluster_manager_settings import ClusterManagerSettings
+from master.sources.config_file import ConfigFile
+from master.sources.worker_reports import token_reload
+from topo.discovery.modes import Mode
+from topo.kit.files import fingerprint
+from topo.kit.problem import problems
+from topo.kit.tasks import Work, background
+from topo.kit.tls import reload_certificate
+from topo.model.errors import BadInputError
+
+MAX_BODY_BYTES = 64 * 1024
+"""No call of the API takes a body yet."""
+LAG_SAMPLE_S = 0.5
+
+_log = structlog.get_logger(__name__)
+
+
+def build_app(service: Service, tls: SSLContext | None = None) -> web.Application:
+    """The API's application, which also carries all background work. Does no I/O.
+
+    `tls` is the context whose certificate is renewed when its files change.
+    """
+    works = _works(service, tls)
+    app = web.Application(middlewares=[counted, problems], client_max_size=MAX_BODY_BYTES)
+    app[SERVICE] = service
+    add_routes(app, (*ROUTES, openapi_route(ROUTES)))
+    app.cleanup_ctx.append(_restored_state)
+    app.cleanup_ctx.append(background(lambda _: works))
+    app.on_shutdown.append(_end_streams)
+    return app
+
+
+async def _restored_state(app: web.Application) -> AsyncIterator[None]:
+    """Takes up the state file before anything else speaks."""
+    service = app[SERVICE]
+    settings = service.settings
+    if settings.state_file is not None:
+        path, mode = settings.state_file, settings.mode
+        kept = await asyncio.to_thread(keeper.load, path, mode, time.time())
+        if kept is not None:
+            service.engine.restore(kept.memory, kept.age_s)
+            service.settling.restored = True
+            generation = service.engine.snapshot.generation
+            _log.info("state restored", age_s=round(kept.age_s, 1), generation=generation)
+    yield
+
+
+async def _end_streams(app: web.Application) -> None:
+    app[SERVICE].engine.history.close()
+
+
+def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
+    settings, engine = service.settings, service.engine
+    works: dict[str, Work] = {
+        "engine": engine.run,
+        "loop-lag": partial(_measure_lag, service, engine.clock),
+    }
+    if settings.mode is Mode.CONFIG:
+        source = ConfigFile(engine, settings.config_file, settings.config_poll_interval)
+        works["config-file"] = source.run
+    if settings.mode.asks_manager:
+        manager = ClusterManager(manager_settings(settings), engine, service.registry)
+        works["cluster-manager"] = manager.run
+    if service.keeper is not None:
+        works["state-file"] = service.keeper.run
+    looks = _looks(service, tls)
+    if looks:
+        works["reload"] = partial(_every, settings.config_poll_interval, looks)
+    return works
+
+
+def _looks(service: Service, tls: SSLContext | None) -> tuple[Callable[[], None], ...]:
+    """What is looked at every so often: tokens, and the certificate."""
+    settings = service.settings
+    looks: list[Callable[[], None]] = []
+    if settings.worker_token_file is not None:
+        looks.append(token_reload(service.tokens, settings.worker_token_file))
+    if tls is not None:
+        looks.append(_certificate_reload(settings, tls))
+    return tuple(looks)
+
+
+def _certificate_reload(settings: MasterSettings, tls: SSLContext) -> Callable[[], None]:
+    cert, key = settings.tls_cert, settings.tls_key
+    if cert is None or key is None:
+        return lambda: None
+    seen = [(fingerprint(cert), fingerprint(key))]
+
+    def look() -> None:
+        now = (fingerprint(cert), fingerprint(key))
+        if now == seen[0]:
+            return
+        seen[0] = now
+        try:
+            reload_certificate(tls, cert, key)
+        except BadInputError as error:
+            _log.warning("certificate not renewed; the old one stays", reason=str(error))
+        else:
+            _log.info("certificate renewed", file=str(cert))
+
+    return look
+
+
+def manager_settings(settings: MasterSettings) -> ClusterManagerSettings:
+    """The cluster manager's part of the settings."""
+    return ClusterManagerSettings(
+        address=settings.cluster_manager_address,
+        credentials_dir=settings.credentials_dir,
+        poll_topology_s=settings.cluster_manager_poll_topo_period,
+        poll_events_s=settings.cluster_manager_poll_event_period,
+        ca_file=settings.cluster_manager_ca_file,
+        insecure=settings.cluster_manager_insecure,
+        allow_http=settings.cluster_manager_allow_http,
+        mapping_file=settings.cluster_manager_mapping_file,
+    )
+
+
+async def _every(interval_s: float, looks: tuple[Callable[[], None], ...]) -> None:
+    while True:
+        await asyncio.sleep(interval_s)
+        for look in looks:
+            await asyncio.to_thread(look)
+
+
+async def _measure_lag(service: Service, clock: Clock) -> None:
+    while True:
+        asked_s = clock()
+        await asyncio.sleep(LAG_SAMPLE_S)
+        service.engine_metrics.loop_lag.observe(max(0.0, clock() - asked_s - LAG_SAMPLE_S))

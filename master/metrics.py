@@ -1,0 +1,205 @@
+"""What can be measured from outside, by Prometheus conventions; docs/metrics.md is the same list.
+
+Labels are bounded: no node, no group name, no path as it was asked.
+"""
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import prometheus_client as prom
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from topo.model.forest import Group, Snapshot
+from topo.model.observation import Event
+
+PREFIX = "topo_master_"
+MAX_KINDS = 16
+"""Kinds come from files of people; what is beyond this many is counted as `other`."""
+_FAST_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+
+class EngineMetrics:
+    """What the engine loop does."""
+
+    def __init__(self, registry: prom.CollectorRegistry) -> None:
+        self.dropped = prom.Counter(
+            PREFIX + "events_dropped",
+            "Events refused because the queue was full",
+            registry=registry,
+        )
+        self._events = prom.Counter(
+            PREFIX + "events", "Events applied, by type", ["type"], registry=registry
+        )
+        self._batch = prom.Histogram(
+            PREFIX + "engine_batch_seconds",
+            "Time to apply one batch of events and publish the result",
+            buckets=_FAST_S,
+            registry=registry,
+        )
+        self.loop_lag = prom.Histogram(
+            PREFIX + "loop_lag_seconds",
+            "How much later than asked the event loop came back, sampled twice a second",
+            buckets=_FAST_S,
+            registry=registry,
+        )
+
+    def count(self, batch: Iterable[Event], batch_s: float) -> None:
+        """One batch of events was applied."""
+        self._batch.observe(batch_s)
+        for kind, number in Tally(type(event).__name__ for event in batch).items():
+            self._events.labels(kind).inc(number)
+
+
+class ServiceMetrics:
+    """What the HTTP sides and the state file do."""
+
+    def __init__(self, registry: prom.CollectorRegistry) -> None:
+        self.requests = prom.Counter(
+            PREFIX + "http_requests",
+            "Requests to the API, by route template",
+            ["route", "method", "code"],
+            registry=registry,
+        )
+        self.reports = prom.Counter(
+            PREFIX + "reports",
+            "Worker reports, by kind and result",
+            ["kind", "result"],
+            registry=registry,
+        )
+        self.event_streams = prom.Gauge(
+            PREFIX + "event_streams", "Event streams open now", registry=registry
+        )
+        self.saves = prom.Counter(
+            PREFIX + "state_saves", "Writes of the state file", ["result"], registry=registry
+        )
+        self.save_seconds = prom.Gauge(
+            PREFIX + "state_save_duration_seconds",
+            "Time the last write of the state file took",
+            registry=registry,
+        )
+        self.saved_at = prom.Gauge(
+            PREFIX + "state_saved_timestamp_seconds",
+            "Unix time of the last successful write of the state file, 0 if none",
+            registry=registry,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Where the numbers that are taken at a scrape come from."""
+
+    snapshot: Callable[[], Snapshot]
+    clock: Callable[[], float]
+    waiting: Callable[[], int]
+    workers: Callable[[], int]
+    ready: Callable[[], bool]
+    document_sizes: Callable[[], tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What one walk over a forest counts."""
+
+    nodes: Tally[str] = field(default_factory=Tally)
+    groups: Tally[tuple[str, str]] = field(default_factory=Tally)
+    conflicts: Tally[str] = field(default_factory=Tally)
+
+
+class TreeCollector(Collector):
+    """Numbers of the published tree, counted once per generation."""
+
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+        self._counted: tuple[int, _Counts] | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The families, at scrape time."""
+        snapshot = self._readings.snapshot()
+        counts = self._counts(snapshot)
+        yield _gauge("generation", "Number of the published tree", snapshot.generation)
+        yield _gauge("ready", "Whether the tree is shown", float(self._readings.ready()))
+        yield _gauge("queue_events", "Events waiting for the engine", self._readings.waiting())
+        yield _gauge("workers", "Workers that reported since the start", self._readings.workers())
+        yield _labelled("nodes", "Nodes in groups and outside", ("status",), counts.nodes)
+        yield _labelled("groups", "Groups", ("kind", "status"), counts.groups)
+        yield _labelled("conflicts", "Conflicts listed now", ("code",), counts.conflicts)
+        forest = snapshot.forest
+        yield _gauge("unplaced_nodes", "Known nodes in no group", len(forest.unplaced))
+        yield _gauge("unjoined_machines", "Machines that match no node", len(forest.unjoined))
+        plain, squeezed = self._readings.document_sizes()
+        sizes = {"identity": plain, "gzip": squeezed}
+        yield _labelled("document_bytes", "Size of the /node_group document", ("encoding",), sizes)
+        restored = snapshot.restored_age_s
+        yield _gauge(
+            "restored_age_seconds",
+            "Age of the state file that the tree still rests on, 0 when a source has spoken",
+            restored or 0.0,
+        )
+        yield from self._sources(snapshot)
+
+    def _sources(self, snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:
+        now_s = self._readings.clock()
+        states = snapshot.sources
+        ages = {s.source: now_s - s.last_good_at_s for s in states if s.last_good_at_s is not None}
+        failing = {s.source: float(s.failing_since_s is not None) for s in states}
+        yield _labelled(
+            "source_age_seconds", "Time since the source's last good answer", ("source",), ages
+        )
+        yield _labelled("source_failing", "1 while the source fails", ("source",), failing)
+
+    def _counts(self, snapshot: Snapshot) -> _Counts:
+        if self._counted is None or self._counted[0] != snapshot.generation:
+            self._counted = (snapshot.generation, _count(snapshot))
+        return self._counted[1]
+
+
+def _count(snapshot: Snapshot) -> _Counts:
+    counts = _Counts()
+    kinds: set[str] = set()
+    for _, vertex in snapshot.forest.walk():
+        if isinstance(vertex, Group):
+            if len(kinds) < MAX_KINDS:
+                kinds.add(vertex.kind)
+            kind = vertex.kind if vertex.kind in kinds else "other"
+            counts.groups[kind, vertex.status.value] += 1
+        else:
+            counts.nodes[vertex.status.value] += 1
+    for unplaced in snapshot.forest.unplaced:
+        counts.nodes[unplaced.node.status.value] += 1
+    for conflict in snapshot.forest.conflicts:
+        counts.conflicts[conflict.code] += 1
+    return counts
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(PREFIX + name, text, value=value)
+
+
+def _labelled(
+    name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, float]
+) -> GaugeMetricFamily:
+    """A family with a value per label, or per tuple of labels."""
+    family = GaugeMetricFamily(PREFIX + name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key if isinstance(key, tuple) else (key,), value)
+    return family
+
+
+def new_registry(mode: str) -> prom.CollectorRegistry:
+    """A registry of this service alone, with the process's own numbers."""
+    prom.disable_created_metrics()  # type: ignore[no-untyped-call] # the library's gap
+    registry = prom.CollectorRegistry()
+    prom.ProcessCollector(registry=registry)
+    prom.GCCollector(registry=registry)
+    build = prom.Gauge(
+        PREFIX + "build_info",
+        "Always 1; the version and mode are labels",
+        ["version", "mode"],
+        registry=registry,
+    )
+    build.labels(version("supernode-topology"), mode).set(1)
+    return registry

@@ -1,0 +1,139 @@
+"""What the parts of the master share, put together once; nothing here does I/O."""
+
+from dataclasses import dataclass
+
+import prometheus_client as prom
+from aiohttp import web
+
+from master.engine import Engine
+from master.keeper import Keeper
+from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
+from master.published import Published
+from master.readiness import Settling
+from master.settings import MasterSettings
+from master.sources.sessions import Sessions
+from master.sources.worker_reports import Door, Tokens, read_tokens
+from topo.discovery.state import Discovery
+from topo.publish.nodegroup import render
+
+
+@dataclass(slots=True)
+class Streams:
+    """How many event streams are open; each holds a connection, so there is a limit."""
+
+    limit: int
+    gauge: prom.Gauge
+    _open: int = 0
+
+    def enter(self) -> bool:
+        """Counts one in; False when the limit is reached."""
+        if self._open >= self.limit:
+            return False
+        self._open += 1
+        self.gauge.set(self._open)
+        return True
+
+    def leave(self) -> None:
+        """Counts one out."""
+        self._open -= 1
+        self.gauge.set(self._open)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One master: its settings, its engine, and what hangs on them."""
+
+    settings: MasterSettings
+    registry: prom.CollectorRegistry
+    metrics: ServiceMetrics
+    engine_metrics: EngineMetrics
+    engine: Engine
+    published: Published
+    settling: Settling
+    tokens: Tokens
+    door: Door
+    streams: Streams
+    keeper: Keeper | None
+
+    def missing(self) -> tuple[str, ...]:
+        """Why the tree is not shown yet; empty when it is."""
+        return self.settling.missing(self.engine.snapshot, self.engine.clock())
+
+
+SERVICE = web.AppKey("service", Service)
+
+
+def build_service(settings: MasterSettings) -> Service:
+    """A master that is not running yet. Reads the worker tokens; raises `BadInputError`."""
+    registry = new_registry(settings.mode)
+    engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
+    engine = Engine(
+        Discovery(settings.discovery),
+        engine_metrics,
+        queue_limit=settings.queue_limit,
+        history_limit=settings.history_limit,
+        tick_s=min(1.0, settings.beat_interval / 4),
+    )
+    settling = Settling(settings.mode, settings.beat_interval, engine.clock())
+    path = settings.worker_token_file
+    tokens = Tokens(None if path is None else read_tokens(path), settings.allow_anonymous_workers)
+    service = Service(
+        settings=settings,
+        registry=registry,
+        metrics=metrics,
+        engine_metrics=engine_metrics,
+        engine=engine,
+        published=Published(lambda: engine.snapshot, render),
+        settling=settling,
+        tokens=tokens,
+        door=Door(
+            tokens=tokens,
+            sessions=_sessions(settings, engine, settling),
+            clock=engine.clock,
+            reports=metrics.reports,
+        ),
+        streams=Streams(settings.event_stream_limit, metrics.event_streams),
+        keeper=_keeper(settings, engine, metrics),
+    )
+    registry.register(TreeCollector(_readings(service)))
+    return service
+
+
+def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> Sessions:
+    def resumed() -> None:
+        settling.resumed = True
+
+    return Sessions(
+        submit=engine.submit,
+        rate=settings.worker_rate_limit,
+        beat_s=settings.beat_interval,
+        stale_s=settings.discovery.stale_s,
+        max_nodes=settings.max_nodes,
+        on_node=settling.node_reported,
+        on_resumed=resumed,
+    )
+
+
+def _keeper(settings: MasterSettings, engine: Engine, metrics: ServiceMetrics) -> Keeper | None:
+    if settings.state_file is None:
+        return None
+    return Keeper(
+        path=settings.state_file,
+        mode=settings.mode,
+        interval_s=settings.state_save_interval,
+        memory=engine.memory,
+        generation=lambda: engine.snapshot.generation,
+        metrics=metrics,
+    )
+
+
+def _readings(service: Service) -> Readings:
+    engine = service.engine
+    return Readings(
+        snapshot=lambda: engine.snapshot,
+        clock=engine.clock,
+        waiting=lambda: engine.waiting,
+        workers=lambda: len(service.door.sessions),
+        ready=lambda: not service.missing(),
+        document_sizes=lambda: service.published.sizes,
+    )

@@ -1,0 +1,161 @@
+"""Settings of topo-master: the vendor's flags and environment, plus ours."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from topo.discovery.modes import JOIN_KEYS, DiscoverySettings, Mode
+from topo.kit.durations import Seconds
+from topo.kit.logs import LogSettings
+from topo.kit.settings import CommaList, Env, ServiceSettings, nearest
+from topo.model.errors import Refusal
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class MasterSettings(ServiceSettings, LogSettings):
+    """Every field is a flag and a `TOPO_…` variable; docs/master.md is the same list."""
+
+    mode: Mode = Mode.CONFIG
+    """How groups are found: config (the file), dragonfly (workers' peers), switchbox (cluster
+    manager, dragonflies inside from the workers), nvlink (clusterUuid, clique), auto (whatever the
+    workers see)."""
+    server_port: Port = 9001
+    """Port of the HTTP API; 0 takes a free one, which the log names."""
+    rpc_server_port: Port = 10001
+    """Port that workers report to; 0 takes a free one, which the log names."""
+    bind_address: str = ""
+    """Address to listen on; all of them by default."""
+    node_number: Count = 2
+    """Nodes that make a complete dragonfly; a larger component is reported as a wiring fault."""
+    gpus_per_node: Annotated[int, Field(ge=0, le=128)] = 0
+    """GPUs a healthy node has; 0 means that nobody says."""
+
+    config_file: Path = Path("/config/nodegroup.yaml")
+    """The configured tree, read in config mode; reloaded when it changes."""
+    config_poll_interval: Annotated[Seconds, Field(ge=0.05)] = 1.0
+    """How often files (configuration, tokens, certificate) are looked at for a change."""
+
+    cluster_manager_address: str = ""
+    """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode."""
+    cluster_manager_poll_topo_period: Annotated[Seconds, Field(ge=0.1)] = 30.0
+    """How often the cluster manager's whole topology is read."""
+    cluster_manager_poll_event_period: Annotated[Seconds, Field(ge=0.1)] = 10.0
+    """How often the cluster manager's events are read."""
+    cluster_manager_ca_file: Path | None = None
+    """PEM authorities that the cluster manager's certificate is verified against."""
+    cluster_manager_insecure: bool = False
+    """Do not verify the cluster manager's certificate. For trials only."""
+    cluster_manager_allow_http: bool = False
+    """Send credentials to the cluster manager over plain http. For trials only."""
+    cluster_manager_mapping_file: Path | None = None
+    """How to read a cluster manager of another shape; see docs/cluster-manager.md."""
+    credentials_dir: Path = Path("/secret")
+    """Directory with the files username and password for the cluster manager."""
+    join_keys: CommaList = JOIN_KEYS
+    """Names by which machines of the cluster manager are matched to nodes, in this order."""
+
+    worker_token_file: Path | None = None
+    """Tokens of workers, a line each: `<token>`, or `<node-name> <token>`; re-read on change."""
+    allow_anonymous_workers: bool = False
+    """Accept reports without a token. For trials only."""
+    worker_rate_limit: Annotated[float, Field(gt=0, le=1000)] = 20.0
+    """Reports per second that one worker may send before it is told to wait."""
+    beat_interval: Annotated[Seconds, Field(ge=0.1, le=3600)] = 10.0
+    """How often a worker that sees no change says that it is alive."""
+    stale_beats: Count = 3
+    """Missed beats after which a worker is stale and its node NotReady."""
+    bad_readings: Count = 2
+    """Readings in a row after which a GPU or link counts as bad."""
+    good_readings: Count = 3
+    """Readings in a row after which it counts as good again."""
+    max_nodes: Count = 20_000
+    """Nodes that may report; one more is refused."""
+
+    state_file: Path | None = None
+    """Where the last good state is kept, so that a restart answers at once."""
+    state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0
+    """The state file is written at most this often."""
+
+    api_token_file: Path | None = None
+    """Tokens for calls that write; reads are open. No call writes yet."""
+    tls_cert: Path | None = None
+    """PEM certificate chain of this server; re-read on change."""
+    tls_key: Path | None = None
+    """PEM private key of this server."""
+    tls_scope: Literal["all", "reports"] = "all"
+    """Which ports speak TLS when a certificate is given: both, or only the workers' one."""
+
+    queue_limit: Count = 50_000
+    """Events that may wait for the engine; beyond it workers are told to come back."""
+    history_limit: Count = 50_000
+    """Changes that are remembered for diffs and resumed event streams."""
+    event_stream_limit: Count = 256
+    """Event streams that may be open at once."""
+
+    pod_name: Annotated[str, Env("POD_NAME")] = ""
+    """This pod's name."""
+    pod_namespace: Annotated[str, Env("POD_NAMESPACE")] = ""
+    """This pod's namespace."""
+    kube_qps: Annotated[float, Env("CLIENT_GO_QPS"), Field(gt=0)] = 100.0
+    """Requests per second to Kubernetes; nothing is asked there yet."""
+    kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
+    """Requests to Kubernetes in one go; nothing is asked there yet. The vendor writes BRUST."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (*self._join_key_refusals(), *self._manager_refusals(), *self._tls_refusals())
+
+    def _join_key_refusals(self) -> tuple[Refusal, ...]:
+        wrong = [key for key in self.join_keys if key not in JOIN_KEYS]
+        if wrong:
+            fix = nearest(wrong[0], JOIN_KEYS) or f"choose among {', '.join(JOIN_KEYS)}"
+            return (Refusal(f"{wrong[0]!r} is no join key", "--join-keys", fix),)
+        if not self.join_keys or len(set(self.join_keys)) < len(self.join_keys):
+            fix = "name each key once, at least one"
+            return (Refusal("the join keys are empty or repeat", "--join-keys", fix),)
+        return ()
+
+    def _manager_refusals(self) -> tuple[Refusal, ...]:
+        where = "--cluster-manager-address"
+        if not self.mode.asks_manager:
+            return ()
+        if not self.cluster_manager_address:
+            what = f"mode {self.mode} needs a cluster manager and there is no address"
+            return (Refusal(what, where, "give its URL, such as https://10.0.0.1"),)
+        url = urlsplit(self.cluster_manager_address)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            what = f"{self.cluster_manager_address!r} is no URL"
+            return (Refusal(what, where, "write https://HOST or https://HOST:PORT"),)
+        if url.username or url.password:
+            fix = "put the files username and password into --credentials-dir"
+            return (Refusal("the address carries credentials", where, fix),)
+        if url.scheme == "http" and not self.cluster_manager_allow_http:
+            fix = "use https, or say --cluster-manager-allow-http if this is a trial"
+            return (Refusal("credentials would travel over plain http", where, fix),)
+        return ()
+
+    def _tls_refusals(self) -> tuple[Refusal, ...]:
+        if (self.tls_cert is None) == (self.tls_key is None):
+            return ()
+        given, missing = (
+            ("--tls-cert", "--tls-key") if self.tls_cert else ("--tls-key", "--tls-cert")
+        )
+        return (Refusal(f"{given} is given without {missing}", missing, f"give {missing} too"),)
+
+    @property
+    def discovery(self) -> DiscoverySettings:
+        """The numbers that the discovery core judges by."""
+        return DiscoverySettings(
+            mode=self.mode,
+            node_number=self.node_number,
+            gpus_per_node=self.gpus_per_node,
+            beat_s=self.beat_interval,
+            stale_beats=self.stale_beats,
+            bad_readings=self.bad_readings,
+            good_readings=self.good_readings,
+            join_keys=self.join_keys,
+        )

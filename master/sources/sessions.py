@@ -1,0 +1,201 @@
+"""Who speaks for which node: sequence numbers, merged changes, and two workers with one name.
+
+Pure but for the sink it puts events into: no socket, no clock. The HTTP side is
+`worker_reports`. Time is monotonic seconds, given by the caller.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
+from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
+from topo.model.wire import FactsChange, Report
+
+DUPLICATE_WORKER = "duplicate-worker"
+FOREIGN_REPORT = "foreign-report"
+SUPERSEDED_KEPT = 8
+"""Instances of one node that are remembered as replaced, to tell a return from a restart."""
+REFUSAL_EVERY_S = 15.0
+"""One refusal of a kind is told to discovery this often; it lists it for a minute."""
+BURST_FACTOR = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A report that was taken, and what the worker shall send next."""
+
+    want: Literal["change", "full"] = "change"
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A report that was not taken: HTTP status, what is wrong, the way out, when to come back."""
+
+    status: int
+    code: str
+    text: str
+    fix: str
+    retry_after_s: float | None = None
+
+
+Answer = Taken | Declined
+_CHANGE = Taken()
+_FULL = Taken("full")
+_TOO_FAST = Declined(429, "too-fast", "more reports than agreed", "slow down", 1.0)
+_BUSY = Declined(
+    503, "queue-full", "the master has more events than it can take", "send it again", 1.0
+)
+
+
+@dataclass(slots=True)
+class _Session:
+    """The worker process that speaks for a node, and what it said last."""
+
+    instance: str
+    seq: int
+    facts: NodeFacts
+    heard_s: float
+    tokens: float
+    refilled_s: float
+    superseded: tuple[str, ...] = ()
+
+    def may_speak(self, now_s: float, rate: float) -> bool:
+        """A token bucket of `rate` per second with a burst of twice that."""
+        full = rate * BURST_FACTOR
+        self.tokens = min(full, self.tokens + (now_s - self.refilled_s) * rate)
+        self.refilled_s = now_s
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+@dataclass(slots=True, kw_only=True)
+class Sessions:
+    """All workers heard of. `stale_s` of silence frees a node's name for another worker.
+
+    `on_node` is called when a node's facts come for the first time, `on_resumed` when a worker
+    unknown to us speaks from the middle of its sequence.
+    """
+
+    submit: Callable[[Event], bool]
+    rate: float
+    beat_s: float
+    stale_s: float
+    max_nodes: int
+    on_node: Callable[[float], None]
+    on_resumed: Callable[[], None]
+    _sessions: dict[NodeName, _Session] = field(default_factory=dict)
+    _told: dict[tuple[NodeName, str, str], float] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def receive(self, report: Report, now_s: float) -> Answer:
+        """Takes a report of an authenticated worker, or says why not."""
+        session = self._sessions.get(report.node)
+        if session is not None and not session.may_speak(now_s, self.rate):
+            return _TOO_FAST
+        if session is None or session.instance != report.instance:
+            return self._newcomer(report, session, now_s)
+        session.heard_s = now_s
+        return self._next(report, session)
+
+    def _next(self, report: Report, session: _Session) -> Answer:
+        """One more report of the worker that speaks for the node."""
+        if report.seq == session.seq:
+            return _CHANGE  # the answer was lost on its way; the reading counts once
+        if report.facts is not None and report.seq > session.seq:
+            return self._accept(session, report.seq, report.facts)
+        if report.seq != session.seq + 1:
+            return _FULL
+        if report.change is not None:
+            return self._accept(session, report.seq, merged(session.facts, report.change))
+        if not self.submit(WorkerBeat(report.node)):
+            return _BUSY
+        session.seq = report.seq
+        return _CHANGE
+
+    def foreign(self, report: Report, holder: NodeName, now_s: float) -> Declined:
+        """The refusal of a report whose token belongs to another node; it is listed."""
+        text = f"the worker of {holder} sent a report for {report.node}"
+        self._tell(WorkerRefused(report.node, FOREIGN_REPORT, text, holder), now_s)
+        fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
+        return Declined(403, FOREIGN_REPORT, text, fix)
+
+    def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Answer:
+        if not self.submit(WorkerReported(facts)):
+            return _BUSY
+        session.seq, session.facts = seq, facts
+        return _CHANGE
+
+    def _newcomer(self, report: Report, known: _Session | None, now_s: float) -> Answer:
+        fresh = known is not None and now_s - known.heard_s < self.stale_s
+        if known is not None and fresh and report.instance in known.superseded:
+            return self._duplicate(report, now_s)
+        facts = report.facts
+        if facts is None:
+            if known is None:
+                self.on_resumed()
+            return _FULL
+        if known is not None and fresh and not same_machine(known.facts, facts):
+            return self._duplicate(report, now_s)
+        if known is None and len(self._sessions) >= self.max_nodes:
+            text = f"{self.max_nodes} nodes report already"
+            return Declined(503, "too-many-nodes", text, "raise --max-nodes", self.beat_s)
+        if not self.submit(WorkerReported(facts)):
+            return _BUSY
+        if known is None:
+            self.on_node(now_s)
+        self._sessions[report.node] = self._session(report, facts, known, now_s)
+        return _CHANGE
+
+    def _session(
+        self, report: Report, facts: NodeFacts, known: _Session | None, now_s: float
+    ) -> _Session:
+        superseded: tuple[str, ...] = ()
+        tokens = self.rate * BURST_FACTOR
+        if known is not None:
+            superseded = (*known.superseded, known.instance)[-SUPERSEDED_KEPT:]
+            superseded = tuple(i for i in superseded if i != report.instance)
+            tokens = known.tokens
+        return _Session(report.instance, report.seq, facts, now_s, tokens, now_s, superseded)
+
+    def _duplicate(self, report: Report, now_s: float) -> Declined:
+        text = f"two workers report as {report.node}; the one that was there first is believed"
+        self._tell(WorkerRefused(report.node, DUPLICATE_WORKER, text, report.instance), now_s)
+        fix = "give each worker the name of its own node (NODE_NAME or --node-name)"
+        return Declined(409, DUPLICATE_WORKER, text, fix, self.beat_s)
+
+    def _tell(self, refused: WorkerRefused, now_s: float) -> None:
+        key = (refused.node, refused.code, refused.claimant)
+        told_s = self._told.get(key)
+        if told_s is not None and now_s - told_s < REFUSAL_EVERY_S:
+            return
+        if len(self._told) >= self.max_nodes:
+            self._told.clear()
+        if self.submit(refused):
+            self._told[key] = now_s
+
+
+def merged(facts: NodeFacts, change: FactsChange) -> NodeFacts:
+    """The facts with the sections that the change sets, `None` included."""
+    return replace(facts, **{name: getattr(change, name) for name in change.model_fields_set})
+
+
+def same_machine(one: NodeFacts, other: NodeFacts) -> bool:
+    """Whether two reports for one name come from one machine: a restarted worker or a reboot.
+
+    Hardware identities (system UUID, server UUID) decide where both state one: a single difference
+    means two machines, since cloned system UUIDs exist. Where none can be compared, the boot id
+    does, which is random per boot of one kernel.
+    """
+    pairs = [(one.identity.system_uuid.lower(), other.identity.system_uuid.lower())]
+    if one.peers is not None and other.peers is not None:
+        pairs.append((one.peers.local, other.peers.local))
+    stated = [(a, b) for a, b in pairs if a and b]
+    if stated:
+        return all(a == b for a, b in stated)
+    return bool(one.identity.boot_id) and one.identity.boot_id == other.identity.boot_id

@@ -1,0 +1,124 @@
+"""The event stream: what changes, from where one left off."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import ClientResponse, ClientTimeout
+
+from master.api import changes
+from master.api.documents import StepDocument
+from tests.master.world import Master, facts, running
+
+
+@dataclass
+class _Stream:
+    response: ClientResponse
+
+    async def event(self) -> tuple[str, int, Any]:
+        """The next event: name, id, data; comments are passed over."""
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(5):
+            while line := (await self.response.content.readline()).decode():
+                name, _, value = line.rstrip("\n").partition(": ")
+                if line == "\n" and "data" in fields:
+                    return fields["event"], int(fields["id"]), orjson.loads(fields["data"])
+                fields[name] = value
+        raise AssertionError("the stream ended")
+
+    async def comment(self) -> str:
+        """The next comment."""
+        async with asyncio.timeout(5):
+            while line := (await self.response.content.readline()).decode():
+                if line.startswith(":"):
+                    return line
+        raise AssertionError("the stream ended")
+
+
+@asynccontextmanager
+async def _stream(master: Master, query: str = "", **headers: str) -> AsyncIterator[_Stream]:
+    url = f"{master.url}/v1/topology/events{query}"
+    timeout = ClientTimeout(total=10)
+    async with master.session.get(url, headers=headers, timeout=timeout) as response:
+        assert response.status == 200
+        assert response.content_type == "text/event-stream"
+        yield _Stream(response)
+
+
+async def test_a_change_is_told_as_it_happens(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master, _stream(master) as stream:
+        await stream.comment()
+        await master.worker("n1").full(facts("n1"))
+        name, number, data = await stream.event()
+        assert (name, number) == ("change", data["generation"])
+        step = StepDocument.model_validate(data)
+        assert [(c.what, c.subject) for c in step.changes] == [("node-added", "n1")]
+
+
+async def test_a_stream_resumes_after_the_generation_last_seen(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        numbers = []
+        for name in ("n1", "n2", "n3"):
+            await master.worker(name).full(facts(name))
+            numbers.append(await master.generation())
+        async with _stream(master, f"?since={numbers[0]}") as stream:
+            assert [(await stream.event())[1] for _ in range(2)] == numbers[1:]
+        async with _stream(master, "?since=0", **{"Last-Event-ID": str(numbers[1])}) as stream:
+            assert (await stream.event())[1] == numbers[2], "the header is newer than the URL"
+
+
+@pytest.mark.parametrize("since", [1, 999_999])
+async def test_a_generation_out_of_the_history_is_a_reset(token_flag: str, since: int) -> None:
+    async with running("--mode=dragonfly", token_flag, "--history-limit=2") as master:
+        for name in ("n1", "n2", "n3"):
+            await master.worker(name).full(facts(name))
+        now = await master.generation()
+        async with _stream(master, f"?since={since}") as stream:
+            assert await stream.event() == ("reset", now, {"generation": now})
+            await master.worker("n4").full(facts("n4"))
+            assert (await stream.event())[1] == now + 1, "and then it goes on"
+
+
+async def test_a_silent_stream_shows_that_it_lives(
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "HEARTBEAT_S", 0.02)
+    async with running("--mode=dragonfly", token_flag) as master, _stream(master) as stream:
+        comments = [await stream.comment() for _ in range(3)]
+        assert comments[0].startswith(": generation")
+        assert comments[1:] == [": nothing new\n"] * 2
+
+
+async def test_streams_beyond_the_limit_are_refused_and_a_closed_one_makes_room(
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "HEARTBEAT_S", 0.02)
+    flags = ("--mode=dragonfly", token_flag, "--event-stream-limit=1")
+    async with running(*flags) as master:
+        async with _stream(master) as stream:
+            await stream.comment()
+            refused = await master.get("/v1/topology/events")
+            assert refused.status == 503
+            assert refused.headers["Retry-After"]
+            assert "--event-stream-limit" in refused.json["fix"]
+            metrics = (await master.get("/metrics")).body.decode()
+            assert "topo_master_event_streams 1.0" in metrics
+        await asyncio.sleep(0.2)
+        async with _stream(master) as stream:
+            await stream.comment()
+
+
+async def test_the_end_of_the_master_ends_its_streams(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        url = f"{master.url}/v1/topology/events"
+        response = await master.session.get(url, timeout=ClientTimeout(total=10))
+        await response.content.readline()
+        master.service.engine.history.close()
+        async with asyncio.timeout(1):
+            await response.read()
+        assert response.content.at_eof()
+        response.close()

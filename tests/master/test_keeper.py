@@ -1,0 +1,201 @@
+"""The state file: restored with its age, moved aside when it cannot be used, never half written."""
+
+# ruff: noqa: ASYNC240 - the files are small and on the local disk
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from master import keeper
+from tests.master.world import Master, eventually, facts, running
+from topo.discovery.modes import Mode
+
+FAST = "--state-save-interval=50ms"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "master.json"
+
+
+async def _run(state: Path, *flags: str) -> dict[str, Any]:
+    """A master that sees a dragonfly and ends; what it kept."""
+    async with running("--mode=dragonfly", f"--state-file={state}", *flags) as master:
+        await master.pair("n1", "n2")
+        await master.tree()
+    kept: dict[str, Any] = json.loads(state.read_text())
+    return kept
+
+
+async def test_a_restart_answers_at_once_and_says_how_old_it_is(
+    state: Path, token_flag: str
+) -> None:
+    kept = await _run(state, token_flag)
+    kept["saved_at_s"] -= 60
+    state.write_text(json.dumps(kept))
+    async with running("--mode=dragonfly", f"--state-file={state}", token_flag) as master:
+        assert (await master.get("/ready")).status == 200
+        (group,) = (await master.get("/node_group")).json
+        assert [c["name"] for c in group["child"]] == ["n1", "n2"]
+        story = (await master.get("/v1/topology")).json
+        assert 60 <= story["restored_age_s"] < 70
+        assert story["generation"] > kept["memory"]["generation"]
+        await master.pair("n1", "n2")
+        await master.generation()
+        assert (await master.get("/v1/topology")).json["restored_age_s"] is None
+        assert (await master.get("/node_group")).json[0]["name"] == group["name"]
+
+
+async def test_names_and_tag_survive_a_restart(state: Path, token_flag: str) -> None:
+    async def tag(master: Master) -> str:
+        return (await master.get("/node_group")).headers["ETag"]
+
+    async with running("--mode=dragonfly", f"--state-file={state}", token_flag) as master:
+        await master.pair("n1", "n2")
+        await master.tree()
+        before = await tag(master)
+    async with running("--mode=dragonfly", f"--state-file={state}", token_flag) as master:
+        assert await tag(master) == before
+
+
+async def test_it_is_written_while_running_and_only_for_its_owner(
+    state: Path, token_flag: str
+) -> None:
+    flags = ("--mode=dragonfly", f"--state-file={state}", token_flag, FAST)
+    async with running(*flags) as master:
+        await asyncio.sleep(0.15)
+        assert not state.exists(), "nothing was seen: nothing is kept"
+        await master.pair("n1", "n2")
+
+        async def written() -> bool:
+            return state.exists()
+
+        await eventually(written)
+        assert state.stat().st_mode & 0o077 == 0
+        assert len(list(state.parent.iterdir())) == 1, "no temporary file is left"
+
+        async def counted() -> bool:
+            return b'state_saves_total{result="ok"}' in (await master.get("/metrics")).body
+
+        await eventually(counted)
+
+
+async def test_an_unchanged_state_is_written_again_so_that_its_age_is_true(
+    state: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "REFRESH_S", 0.1)
+    flags = ("--mode=dragonfly", f"--state-file={state}", token_flag, FAST)
+    async with running(*flags) as master:
+        await master.worker("n1").full(facts("n1"))
+        stamps = set()
+
+        async def thrice() -> bool:
+            if state.exists():
+                stamps.add(json.loads(state.read_text())["saved_at_s"])
+            return len(stamps) >= 3
+
+        await eventually(thrice)
+
+
+@contextmanager
+def _said(part: str) -> Iterator[None]:
+    with capture_logs() as logs:
+        yield
+    assert part in str(logs)
+
+
+def _load(path: Path, mode: Mode = Mode.DRAGONFLY, now_s: float = 2e9) -> keeper.Restored | None:
+    return keeper.load(path, mode, now_s)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"kind": "other"}', b"{}"])
+def test_a_file_that_is_not_ours_is_moved_aside_and_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(content)
+    with _said("not a state file"):
+        assert _load(path) is None
+    (aside,) = tmp_path.iterdir()
+    assert aside.name == "state.2000000000.unusable"
+    assert aside.read_bytes() == content
+
+
+async def test_a_state_of_another_mode_or_format_is_moved_aside(
+    state: Path, token_flag: str
+) -> None:
+    kept = await _run(state, token_flag)
+    with _said("mode switchbox"):
+        assert _load(state, Mode.SWITCHBOX) is None
+    kept["memory"]["format"] = 99
+    state.write_text(json.dumps(kept))
+    with _said("format 99"):
+        assert _load(state) is None
+    assert not state.exists()
+
+
+async def test_a_clock_that_went_back_makes_no_negative_age(state: Path, token_flag: str) -> None:
+    await _run(state, token_flag)
+    with _said("from the future"):
+        restored = _load(state, now_s=1.0)
+    assert restored is not None
+    assert restored.age_s == 0
+
+
+def test_no_file_is_no_news_and_an_unreadable_one_is_said(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        assert _load(tmp_path / "absent") is None
+    assert logs == []
+    with _said("cannot be read"):
+        assert _load(tmp_path) is None
+
+
+async def test_a_disk_that_cannot_be_written_is_said_once_and_stops_nothing(
+    tmp_path: Path, token_flag: str
+) -> None:
+    blocker = tmp_path / "state"
+    blocker.write_text("")
+    flags = ("--mode=dragonfly", token_flag, FAST)
+    with capture_logs() as logs:
+        async with running(*flags, f"--state-file={blocker / 'file'}") as master:
+            await master.worker("n1").full(facts("n1"))
+
+            async def failed_twice() -> bool:
+                text = (await master.get("/metrics")).body.decode()
+                return 'state_saves_total{result="failed"} 2' in text
+
+            await eventually(failed_twice)
+            assert (await master.get("/health")).status == 200
+            blocker.unlink()
+
+            async def written() -> bool:
+                return (blocker / "file").exists()
+
+            await eventually(written)
+    said = [e["event"] for e in logs if "state file" in e["event"]]
+    assert said == ["state file not written", "state file written again"]
+
+
+def test_a_write_that_breaks_off_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    from tests.master.world import settings  # noqa: PLC0415 - only this test needs it
+    from topo.discovery.state import Discovery  # noqa: PLC0415
+
+    memory = Discovery(settings().discovery).memory()
+    with pytest.raises(OSError, match="No space"):
+        keeper.save(path, keeper.StateFile("topo-master-state", 1.0, Mode.CONFIG, memory))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

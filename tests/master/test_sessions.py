@@ -1,0 +1,255 @@
+"""Who speaks for a node: the rules, without a socket."""
+
+from collections.abc import Callable
+
+import pytest
+
+from master.sources.sessions import Declined, Sessions, Taken, same_machine
+from tests.master.world import facts
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
+from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
+from topo.model.wire import FactsChange, Report
+
+
+class _World:
+    def __init__(self, room: int = 1000, max_nodes: int = 100, rate: float = 1000.0) -> None:
+        self.events: list[Event] = []
+        self.room = room
+        self.nodes = 0
+        self.resumed = 0
+        self.now_s = 0.0
+        self.sessions = Sessions(
+            submit=self._submit,
+            rate=rate,
+            beat_s=10.0,
+            stale_s=30.0,
+            max_nodes=max_nodes,
+            on_node=lambda _: self._count(),
+            on_resumed=self._resume,
+        )
+
+    def _submit(self, event: Event) -> bool:
+        if len(self.events) >= self.room:
+            return False
+        self.events.append(event)
+        return True
+
+    def _count(self) -> None:
+        self.nodes += 1
+
+    def _resume(self) -> None:
+        self.resumed += 1
+
+    def full(self, said: NodeFacts, instance: str, seq: int) -> Taken | Declined:
+        report = Report(
+            node=said.identity.name, instance=instance, seq=seq, kind="full", facts=said
+        )
+        return self.sessions.receive(report, self.now_s)
+
+    def beat(self, node: str, instance: str, seq: int) -> Taken | Declined:
+        report = Report(node=NodeName(node), instance=instance, seq=seq, kind="beat")
+        return self.sessions.receive(report, self.now_s)
+
+    def change(self, node: str, instance: str, seq: int, change: FactsChange) -> Taken | Declined:
+        report = Report(
+            node=NodeName(node), instance=instance, seq=seq, kind="change", change=change
+        )
+        return self.sessions.receive(report, self.now_s)
+
+
+ONE, TWO, THREE = "instance-one", "instance-two", "instance-three"
+CHANGE, FULL = Taken("change"), Taken("full")
+
+
+@pytest.fixture
+def world() -> _World:
+    return _World()
+
+
+def _refused(answer: Taken | Declined, status: int) -> Declined:
+    assert isinstance(answer, Declined)
+    assert answer.status == status
+    assert answer.fix
+    return answer
+
+
+def test_a_full_report_then_beats_and_changes_become_readings(world: _World) -> None:
+    said = facts("n1", "n2")
+    assert world.full(said, ONE, 0) == CHANGE
+    assert world.beat("n1", ONE, 1) == CHANGE
+    assert world.change("n1", ONE, 2, FactsChange(peers=None)) == CHANGE
+    assert world.events[:2] == [WorkerReported(said), WorkerBeat(NodeName("n1"))]
+    merged = world.events[2]
+    assert isinstance(merged, WorkerReported)
+    assert merged.facts.peers is None, "None is a value"
+    assert merged.facts.gpus == said.gpus, "sections that are not set stay"
+    assert (world.nodes, world.resumed) == (1, 0)
+
+
+def test_changes_build_on_the_change_before(world: _World) -> None:
+    world.full(facts("n1"), ONE, 0)
+    world.change("n1", ONE, 1, FactsChange(gpus=()))
+    world.change("n1", ONE, 2, FactsChange(peers=None))
+    last = world.events[-1]
+    assert isinstance(last, WorkerReported)
+    assert (last.facts.gpus, last.facts.peers) == ((), None)
+
+
+@pytest.mark.parametrize("seq", [3, 9])
+def test_a_missed_report_asks_for_everything_and_counts_as_no_reading(
+    world: _World, seq: int
+) -> None:
+    world.full(facts("n1"), ONE, 1)
+    assert world.beat("n1", ONE, seq) == FULL
+    assert world.change("n1", ONE, seq, FactsChange(gpus=())) == FULL
+    assert len(world.events) == 1
+    assert world.full(facts("n1"), ONE, seq + 1) == CHANGE
+    assert world.beat("n1", ONE, seq + 2) == CHANGE
+
+
+def test_a_report_sent_twice_is_one_reading(world: _World) -> None:
+    world.full(facts("n1"), ONE, 5)
+    assert world.full(facts("n1"), ONE, 5) == CHANGE
+    assert world.beat("n1", ONE, 6) == CHANGE
+    assert world.beat("n1", ONE, 6) == CHANGE
+    assert len(world.events) == 2
+
+
+def test_a_report_from_the_past_is_not_believed(world: _World) -> None:
+    world.full(facts("n1"), ONE, 5)
+    assert world.full(facts("n1", "n9"), ONE, 3) == FULL
+    assert len(world.events) == 1
+
+
+def test_a_worker_from_before_our_start_is_asked_for_everything(world: _World) -> None:
+    assert world.beat("n1", ONE, 77) == FULL
+    assert world.resumed == 1
+    assert world.events == []
+    assert world.full(facts("n1"), ONE, 78) == CHANGE
+    assert world.beat("n1", ONE, 79) == CHANGE
+
+
+def test_a_restarted_worker_takes_over_at_once(world: _World) -> None:
+    world.full(facts("n1"), ONE, 5)
+    assert world.beat("n1", TWO, 1) == FULL, "it has not said who it is"
+    assert world.full(facts("n1"), TWO, 2) == CHANGE
+    assert world.nodes == 1
+    assert world.resumed == 0
+
+
+def test_a_rebooted_machine_takes_over_at_once(world: _World) -> None:
+    world.full(facts("n1", boot="monday"), ONE, 5)
+    assert world.full(facts("n1", boot="tuesday"), TWO, 0) == CHANGE
+
+
+def test_another_machine_with_the_same_name_is_refused_and_listed(world: _World) -> None:
+    world.full(facts("n1", system="a"), ONE, 5)
+    answer = _refused(world.full(facts("n1", system="b"), TWO, 0), 409)
+    assert answer.retry_after_s == 10
+    refused = world.events[-1]
+    assert isinstance(refused, WorkerRefused)
+    assert (refused.node, refused.code, refused.claimant) == ("n1", "duplicate-worker", TWO)
+    assert world.beat("n1", ONE, 6) == CHANGE, "the incumbent is not disturbed"
+
+
+def test_a_refusal_is_told_once_in_a_while_not_each_time(world: _World) -> None:
+    world.full(facts("n1", system="a"), ONE, 5)
+    for at_s in (0.0, 5.0, 14.0, 16.0):
+        world.now_s = at_s
+        world.beat("n1", ONE, 6 + int(at_s))
+        _refused(world.full(facts("n1", system="b"), TWO, int(at_s)), 409)
+    assert sum(isinstance(e, WorkerRefused) for e in world.events) == 2
+
+
+def test_a_silent_incumbent_loses_the_name(world: _World) -> None:
+    world.full(facts("n1", system="a"), ONE, 5)
+    world.now_s = 31.0
+    assert world.full(facts("n1", system="b"), TWO, 0) == CHANGE
+    _refused(world.full(facts("n1", system="a"), ONE, 6), 409)
+
+
+def test_two_machines_with_cloned_identities_do_not_take_turns(world: _World) -> None:
+    """A clone looks like a reboot once; when the first speaks again, both are alive."""
+    world.full(facts("n1", boot="a"), ONE, 0)
+    assert world.full(facts("n1", boot="b"), TWO, 0) == CHANGE
+    _refused(world.beat("n1", ONE, 1), 409)
+    _refused(world.full(facts("n1", boot="a"), ONE, 2), 409)
+    assert world.beat("n1", TWO, 1) == CHANGE
+    assert isinstance(world.events[1], WorkerReported)
+
+
+def test_a_full_queue_changes_nothing_and_asks_to_come_back() -> None:
+    world = _World(room=1)
+    assert world.full(facts("n1"), ONE, 0) == CHANGE
+    assert _refused(world.beat("n1", ONE, 1), 503).retry_after_s == 1
+    _refused(world.change("n1", ONE, 1, FactsChange(gpus=())), 503)
+    _refused(world.full(facts("n2"), TWO, 0), 503)
+    world.room = 10
+    assert world.beat("n1", ONE, 1) == CHANGE
+    assert world.full(facts("n2"), TWO, 0) == CHANGE
+    assert world.nodes == 2
+
+
+def test_one_worker_cannot_drown_the_others() -> None:
+    world = _World(rate=10.0)
+    world.full(facts("n1"), ONE, 0)
+    answers = [world.beat("n1", ONE, seq) for seq in range(1, 41)]
+    refused = [a for a in answers if isinstance(a, Declined)]
+    assert {a.status for a in refused} == {429}
+    assert len(answers) - len(refused) == 20, "a burst of twice the rate"
+    assert world.full(facts("n2"), TWO, 0) == CHANGE
+    world.now_s = 1.0
+    assert world.beat("n1", ONE, 21) == CHANGE
+
+
+def test_restarting_does_not_refill_the_allowance() -> None:
+    world = _World(rate=1.0)
+    answers = [world.full(facts("n1"), f"instance-{i}", 0) for i in range(6)]
+    assert [isinstance(a, Declined) for a in answers] == [False, False, False, True, True, True]
+
+
+def test_more_nodes_than_agreed_are_refused() -> None:
+    world = _World(max_nodes=2)
+    world.full(facts("n1"), ONE, 0)
+    world.full(facts("n2"), TWO, 0)
+    assert "--max-nodes" in _refused(world.full(facts("n3"), THREE, 0), 503).fix
+    assert len(world.sessions) == 2
+
+
+def test_a_report_for_another_node_is_refused_and_listed(world: _World) -> None:
+    report = Report(node=NodeName("n2"), instance=ONE, seq=0, kind="beat")
+    answer = _refused(world.sessions.foreign(report, NodeName("n1"), 0.0), 403)
+    assert "n1" in answer.text
+    refused = world.events[-1]
+    assert isinstance(refused, WorkerRefused)
+    assert (refused.node, refused.code, refused.claimant) == ("n2", "foreign-report", "n1")
+
+
+def test_refusals_of_many_names_take_bounded_memory() -> None:
+    world = _World(max_nodes=5)
+    for number in range(50):
+        report = Report(node=NodeName(f"n{number}"), instance=ONE, seq=0, kind="beat")
+        world.sessions.foreign(report, NodeName("x"), 0.0)
+    assert len(world.sessions._told) <= 5
+
+
+def _same(change: Callable[[NodeFacts], NodeFacts]) -> bool:
+    one = facts("n1")
+    return same_machine(one, change(one))
+
+
+def test_hardware_decides_whether_two_reports_come_from_one_machine() -> None:
+    one = facts("n1", system="S", boot="a")
+    assert same_machine(one, facts("n1", system="s", boot="b")), "case does not matter"
+    assert not same_machine(one, facts("n1", system="T", boot="a")), "one difference is enough"
+    bare = NodeFacts(one.identity)
+    assert same_machine(one, bare), "a lost server UUID is no difference"
+    nameless = facts("n1", system=" ").identity
+    assert same_machine(NodeFacts(nameless), NodeFacts(nameless)), "else the boot id decides"
+
+
+def test_machines_that_state_nothing_are_not_the_same() -> None:
+    identity = facts("n1").identity
+    nothing = NodeFacts(type(identity)(identity.name, type(identity.boot_id)("")))
+    assert not same_machine(nothing, nothing)

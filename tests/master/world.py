@@ -1,0 +1,179 @@
+"""A master on real sockets, and workers that say what a test wants them to say."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import orjson
+from aiohttp import ClientResponse, ClientSession, web
+from pydantic import TypeAdapter
+
+from master.app import build_app
+from master.service import Service, build_service
+from master.settings import MasterSettings
+from topo.kit.settings import read
+from topo.model.ids import BootId, NodeName, ServerUuid
+from topo.model.machine import Gpu, NodeFacts, NodeIdentity, Peer, ServerPeers
+from topo.model.wire import REPORTS_PATH
+
+TOKEN = "worker-secret-1"
+
+_FACTS = TypeAdapter(NodeFacts)
+_instances = count(1)
+
+
+def facts(
+    name: str, *remotes: str, boot: str = "boot-1", system: str = "", healthy: bool = True
+) -> NodeFacts:
+    """Facts of a node whose server UUID is `uuid-<name>`, wired to the servers of `remotes`."""
+    peers = tuple(
+        Peer(slot, ServerUuid(f"uuid-{remote}"), connected=True)
+        for slot, remote in enumerate(remotes, 1)
+    )
+    return NodeFacts(
+        NodeIdentity(NodeName(name), BootId(f"{boot}-{name}"), system_uuid=system or f"sys-{name}"),
+        gpus=(Gpu(0, healthy=healthy),),
+        peers=ServerPeers(ServerUuid(f"uuid-{name}"), peers),
+    )
+
+
+@dataclass
+class Answer:
+    """One HTTP answer, read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return orjson.loads(self.body)
+
+
+@dataclass
+class Worker:
+    """A worker process as the master sees it: an instance, a sequence, a token."""
+
+    url: str
+    session: ClientSession
+    node: str
+    token: str | None = TOKEN
+    instance: str = field(default_factory=lambda: f"instance-{next(_instances)}")
+    seq: int = 0
+
+    async def full(self, said: NodeFacts) -> Answer:
+        """Sends everything."""
+        body = orjson.loads(_FACTS.dump_json(said))
+        return await self.send(kind="full", facts=body)
+
+    async def change(self, **sections: Any) -> Answer:
+        """Sends the sections that differ."""
+        return await self.send(kind="change", change=sections)
+
+    async def beat(self) -> Answer:
+        """Sends a sign of life."""
+        return await self.send(kind="beat")
+
+    async def send(self, **body: Any) -> Answer:
+        """Sends a report with the next number."""
+        self.seq += 1
+        report = {"node": self.node, "instance": self.instance, "seq": self.seq, **body}
+        return await self.post(json.dumps(report).encode())
+
+    async def post(self, body: bytes) -> Answer:
+        """Sends these bytes."""
+        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        url = self.url + REPORTS_PATH
+        async with self.session.post(url, data=body, headers=headers) as answer:
+            return await _read(answer)
+
+
+@dataclass
+class Master:
+    """A running master: its API, its workers' port, its insides."""
+
+    service: Service
+    url: str
+    reports_url: str
+    session: ClientSession
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        """One GET; header names with underscores for dashes. Nothing is decompressed."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named.setdefault("Accept-Encoding", "identity")
+        async with self.session.get(self.url + path, headers=named) as answer:
+            return await _read(answer)
+
+    def worker(self, node: str, token: str | None = TOKEN) -> Worker:
+        """A worker process that has said nothing yet."""
+        return Worker(self.reports_url, self.session, node, token)
+
+    async def pair(self, one: str, two: str) -> tuple[Worker, Worker]:
+        """Two workers that see each other, reported."""
+        first, second = self.worker(one), self.worker(two)
+        assert (await first.full(facts(one, two))).status == 200
+        assert (await second.full(facts(two, one))).status == 200
+        return first, second
+
+    async def tree(self) -> Any:
+        """The vendor's document once the master shows it."""
+        await self.ready()
+        return (await self.get("/node_group")).json
+
+    async def ready(self) -> None:
+        """Returns when the master is ready."""
+
+        async def is_ready() -> bool:
+            return (await self.get("/ready")).status == 200
+
+        await eventually(is_ready)
+
+    async def generation(self) -> int:
+        """The generation now, after everything sent was applied."""
+        await asyncio.sleep(0.06)
+        return int((await self.get("/v1/topology")).json["generation"])
+
+
+async def _read(answer: ClientResponse) -> Answer:
+    return Answer(answer.status, answer.headers, await answer.read())
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], within_s: float = 5.0) -> None:
+    """Returns when the condition holds; fails the test if it does not in time."""
+    async with asyncio.timeout(within_s):
+        while not await condition():  # noqa: ASYNC110 - the condition is in another process
+            await asyncio.sleep(0.01)
+
+
+def settings(*flags: str) -> MasterSettings:
+    """Settings from flags, as the process would read them."""
+    result = read(MasterSettings, flags)
+    assert isinstance(result, MasterSettings), result
+    return result
+
+
+@asynccontextmanager
+async def running(*flags: str) -> AsyncIterator[Master]:
+    """A master in this process on free ports of the loopback, stopped at the end."""
+    service = build_service(settings(*flags))
+    service.settling.quiet_s = 0.05
+    runners = []
+    urls = []
+    for app in (build_app(service), service.door.app()):
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=2)
+        await runner.setup()
+        runners.append(runner)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        urls.append(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    session = ClientSession(auto_decompress=False)
+    try:
+        yield Master(service, urls[0], urls[1], session)
+    finally:
+        await session.close()
+        for runner in reversed(runners):
+            await runner.cleanup()
