@@ -24,6 +24,8 @@ from topo.model.observation import ParsedProbe
 _PARED_ESCAPE = re.compile(r"\[(?:[0-9]{1,3}(?:;[0-9]{1,3}){0,4})?m(?=\s|[A-Z]|$)", re.ASCII)
 """What a web page leaves of an ANSI colour: the escape character is gone, `[4m` stays."""
 _NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,3})\s*:\s*(\S{1,64})\s*", re.ASCII)
+_ASCEND = re.compile(r"^[ \t]*(?:NPU[0-9]|Phy-ID[0-9])", re.MULTILINE)
+_METAX = re.compile(r"[Mm][Xx]-[Ss][Mm][Ii]|MetaX|Device link type matrix|Node Affinity|\bMX\b")
 _FIRST_ID = re.compile(r"([0-9]{1,5})(?:[,-].*)?", re.ASCII)
 _CPU_LIST = re.compile(r"[0-9,\s-]{1,512}", re.ASCII)
 
@@ -49,6 +51,21 @@ def looks_like_matrix(text: str) -> bool:
     return "Affinity" in text and any(
         matrix_lines.header(number, line) for number, line in numbered(text) if "Affinity" in line
     )
+
+
+def of_ascend(text: str) -> bool:
+    """Whether a matrix names its devices as npu-smi does."""
+    return _ASCEND.search(text) is not None
+
+
+def of_metax(text: str) -> bool:
+    """Whether a matrix bears one of mx-smi's marks."""
+    return _METAX.search(text) is not None
+
+
+def of_nvidia(text: str) -> bool:
+    """Whether a matrix is neither of the others: nvidia-smi leaves no mark of its own."""
+    return not of_metax(text) and not of_ascend(text)
 
 
 def read(text: str, format_name: str, command: str) -> ParsedProbe | Refusal:

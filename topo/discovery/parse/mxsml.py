@@ -3,6 +3,7 @@
 Source: the library's interface as public bindings document it, version 2.3.1 and older.
 """
 
+import re
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen
@@ -26,6 +27,7 @@ from topo.model.machine import (
 from topo.model.observation import ParsedProbe
 
 FORMAT = "mxsml"
+_NAMED = re.compile(r'"format"\s{0,64}:\s{0,64}"mxsml"')
 _AVAILABLE = 1
 _LEVELS = {
     0: Link(LinkKind.PIX, "INTERNAL"),  # two dies of one board; a device with itself is X
@@ -75,6 +77,11 @@ class _Text(LibraryText):
     topology: Square = ()
     servers: _ServersText | None = None
     errors: Annotated[tuple[FailedCall, ...], MaxLen(10_000)] = ()
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` says that it is this format. O(len(text))."""
+    return _NAMED.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:

@@ -21,6 +21,7 @@ STATUS = "nvlink-status"
 REMOTE = "nvlink-remote"
 MAX_LINKS = 1024
 _GPU = re.compile(r"\s*GPU\s+([0-9]{1,4}):\s*(.{0,200}?)\s*(?:\(UUID:\s*([^)\s]{1,80})\)?)?\s*")
+_GPU_LINE = re.compile(r"^[ \t]*GPU[ \t]+[0-9]{1,4}:", re.MULTILINE)
 _LINK = re.compile(r"\s*Link\s+([0-9]{1,4})\s*:\s*(.{1,120}?)\s*")
 _STATUS_LINE = re.compile(
     r"^[ \t]*Link[ \t]+[0-9]{1,4}[ \t]*:[ \t]*(?:[0-9.]{1,12}[ \t]*GB/s|<?inactive>?|<?active>?)",
@@ -52,7 +53,7 @@ class _Section:
 
 def recognises_status(text: str) -> bool:
     """Whether `text` lists speeds or inactive links per GPU. O(len(text))."""
-    if "GPU" not in text:
+    if "GPU" not in text or _GPU_LINE.search(text) is None:
         return False
     return bool(_STATUS_LINE.search(text)) or (
         "inActive" in text and bool(_ALL_INACTIVE.search(text))
@@ -61,7 +62,9 @@ def recognises_status(text: str) -> bool:
 
 def recognises_remote(text: str) -> bool:
     """Whether `text` lists remote ends per GPU. O(len(text))."""
-    return "Link" in text and "GPU" in text and _REMOTE_LINE.search(text) is not None
+    if "Link" not in text or _GPU_LINE.search(text) is None:
+        return False
+    return _REMOTE_LINE.search(text) is not None
 
 
 def read_status(text: str) -> ParsedProbe | Refusal:

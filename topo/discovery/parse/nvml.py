@@ -3,6 +3,7 @@
 Source: nvml.h as nvidia-ml-py 13.615 carries it.
 """
 
+import re
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen
@@ -18,6 +19,7 @@ from topo.model.machine import MAX_GPUS, Gpu, GpuFabric, Link, LinkKind, LinkMat
 from topo.model.observation import ParsedProbe
 
 FORMAT = "nvml"
+_NAMED = re.compile(r'"format"\s{0,64}:\s{0,64}"nvml"')
 _LEVELS = {
     0: Link(LinkKind.PIX, "INTERNAL"),  # two chips of one board (K80); a device with itself is X
     10: Link(LinkKind.PIX, "PIX"),
@@ -77,6 +79,11 @@ class _Text(LibraryText):
     topology: Square = ()
     p2p: Square | None = None
     errors: Annotated[tuple[FailedCall, ...], MaxLen(10_000)] = ()
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` says that it is this format. O(len(text))."""
+    return _NAMED.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
