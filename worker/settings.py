@@ -11,7 +11,7 @@ from topo.kit.settings import Env, ServiceSettings
 from topo.model.errors import Refusal
 
 
-class WorkerSettings(LogSettings, ServiceSettings):
+class WorkerSettings(ServiceSettings, LogSettings):
     """Every field is a flag and a `TOPO_…` variable; the text under a field is its help."""
 
     server_address: str = "topo-master-service:10001"

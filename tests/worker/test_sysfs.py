@@ -8,7 +8,7 @@ import pytest
 
 from topo.model.machine import ProbeState
 from worker.probes import sysfs
-from worker.probes.identity import Given, identify
+from worker.probes.identity import identify
 from worker.probes.probe import Reading
 
 CHAIN = "/sys/devices/pci0000:0d/0000:0d:01.0"
@@ -121,8 +121,9 @@ async def test_a_reading_that_fails_names_the_file(tmp_path: Path) -> None:
 def test_the_identity_prefers_what_was_given(tmp_path: Path) -> None:
     """Kubernetes knows the node's name and address; the kernel the rest."""
     write(tmp_path / "class/dmi/id/product_uuid", "4C4C4544-0042\n")
-    given = Given("node-7", "10.0.0.7", "metax://node-7")
-    identity = identify(given, sysfs_root=tmp_path)
+    identity = identify(
+        "node-7", node_ip="10.0.0.7", provider_id="metax://node-7", sysfs_root=tmp_path
+    )
     assert (identity.name, identity.internal_ip) == ("node-7", "10.0.0.7")
     assert identity.provider_id == "metax://node-7"
     assert identity.system_uuid == "4c4c4544-0042"
@@ -131,6 +132,6 @@ def test_the_identity_prefers_what_was_given(tmp_path: Path) -> None:
 
 def test_the_identity_falls_back_to_the_host_name(tmp_path: Path) -> None:
     """And to empty fields where nobody knows."""
-    identity = identify(Given(), sysfs_root=tmp_path)
+    identity = identify("", node_ip="", provider_id="", sysfs_root=tmp_path)
     assert identity.name == identity.hostname
     assert (identity.internal_ip, identity.system_uuid) == ("", "")

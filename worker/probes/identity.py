@@ -1,7 +1,6 @@
 """Who this host is: the names under which others may know it."""
 
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 
 from topo.model.ids import BootId, NodeName
@@ -11,28 +10,19 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PRODUCT_UUID = "class/dmi/id/product_uuid"
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What the administrator or Kubernetes says of the host; empty where nobody does."""
-
-    node_name: str = ""
-    node_ip: str = ""
-    provider_id: str = ""
-
-
-def identify(given: Given, *, sysfs_root: Path = Path("/sys")) -> NodeIdentity:
-    """The identity, from what was given, then from the kernel.
+def identify(node_name: str, *, node_ip: str, provider_id: str, sysfs_root: Path) -> NodeIdentity:
+    """The identity: what Kubernetes or the administrator says (empty: nothing), then the kernel.
 
     The node name falls back to the host name. The board's UUID is readable by root only; without
     it the field is empty. Never raises: a name that cannot be had is empty.
     """
     hostname = socket.gethostname()
     return NodeIdentity(
-        name=NodeName(given.node_name or hostname),
+        name=NodeName(node_name or hostname),
         boot_id=BootId(_line(_BOOT_ID)[:64]),
         hostname=hostname[:253],
-        internal_ip=given.node_ip,
-        provider_id=given.provider_id,
+        internal_ip=node_ip,
+        provider_id=provider_id,
         system_uuid=_line(sysfs_root / _PRODUCT_UUID).lower()[:64],
     )
 

@@ -1,5 +1,6 @@
 """What a probe is: a name, a pace, and a way to get one raw text."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -68,3 +69,14 @@ class Probe:
     instead_of: tuple[str, ...] = ()
     gives: frozenset[str] = frozenset()
     close: Callable[[], None] = _nothing
+
+
+async def read_in_time(probe: Probe) -> Reading:
+    """One reading within the probe's timeout. Never raises: a probe's mistake is its failure."""
+    try:
+        async with asyncio.timeout(probe.timeout_s):
+            return await probe.read()
+    except TimeoutError:
+        return timed_out(f"no answer in {probe.timeout_s:g} s")
+    except Exception as error:  # noqa: BLE001 - one probe's mistake must not stop the others
+        return failed(f"our probe failed: {error!r}")

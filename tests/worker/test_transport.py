@@ -1,0 +1,217 @@
+"""Reports over real sockets and real TLS: tokens, refusals, patience, and answers that lie."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.worker.masters import TestMaster, listening
+from tests.worker.samples import FACTS, NODE
+from topo.kit.tls import server_context
+from topo.model.wire import Report
+from topo.sim.clustermanager_certificates import Authority
+from worker import transport
+from worker.transport import FIXES, Master, ReportLostError, Trouble
+
+REPORT = Report(v=1, node=NODE, instance="instance-1", seq=0, kind="full", facts=FACTS)
+
+
+@asynccontextmanager
+async def client(
+    master: TestMaster, *, scheme: str = "http", token: Path | None = None, ca: Path | None = None
+) -> AsyncIterator[Master]:
+    """The worker's side."""
+    async with Master(f"{scheme}://{master.address}", token_file=token, tls_ca=ca) as side:
+        yield side
+
+
+async def lost(side: Master) -> ReportLostError:
+    """The failure of a report that must fail."""
+    with pytest.raises(ReportLostError) as caught:
+        await side.send(REPORT)
+    return caught.value
+
+
+async def test_a_report_arrives_whole_and_is_answered() -> None:
+    """What the master reads is what was said; the answer sets the pace."""
+    async with listening(TestMaster(beat_s=3)) as master, client(master) as side:
+        answer = await side.send(REPORT)
+        assert (answer.seq, answer.want, answer.beat_s) == (0, "change", 3)
+        assert master.reports == [REPORT]
+        assert master.tokens == [""]
+
+
+async def test_the_token_is_read_anew_when_its_file_changes(tmp_path: Path) -> None:
+    """Kubernetes renews projected tokens; no restart is needed."""
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    async with listening(TestMaster()) as master, client(master, token=token) as side:
+        await side.send(REPORT)
+        token.write_text("second-token\n")
+        await side.send(REPORT)
+        assert master.tokens == ["Bearer first", "Bearer second-token"]
+
+
+async def test_a_missing_token_file_is_told_and_mended_without_a_restart(tmp_path: Path) -> None:
+    """The report is lost, with the file's name; then the file is there."""
+    token = tmp_path / "token"
+    async with listening(TestMaster()) as master, client(master, token=token) as side:
+        error = await lost(side)
+        assert error.trouble is Trouble.TOKEN_FILE
+        assert str(token) in error.detail
+        token.write_text("late\n")
+        await side.send(REPORT)
+        assert master.tokens == ["Bearer late"]
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (400, Trouble.REFUSED),
+        (401, Trouble.UNAUTHORIZED),
+        (403, Trouble.FORBIDDEN),
+        (409, Trouble.CONFLICT),
+        (429, Trouble.BUSY),
+        (500, Trouble.SERVER),
+        (503, Trouble.BUSY),
+    ],
+)
+async def test_every_refusal_has_its_reason_and_its_fix(status: int, trouble: Trouble) -> None:
+    """The problem's detail is passed on, and what the worker's owner can do."""
+
+    def refuse(_: Report) -> web.Response:
+        return web.json_response({"detail": "the reason"}, status=status)
+
+    async with listening(TestMaster(reply=refuse)) as master, client(master) as side:
+        error = await lost(side)
+        assert (error.trouble, error.detail) == (trouble, f"status {status}: the reason")
+        assert FIXES[trouble] in str(error)
+
+
+@pytest.mark.parametrize(("status", "seconds"), [(503, 7.0), (429, 7.0), (409, 7.0)])
+async def test_retry_after_is_passed_on(status: int, seconds: float) -> None:
+    """The master may ask for patience."""
+
+    def refuse(_: Report) -> web.Response:
+        return web.Response(status=status, headers={"Retry-After": "7"}, text="no problem document")
+
+    async with listening(TestMaster(reply=refuse)) as master, client(master) as side:
+        error = await lost(side)
+        assert error.retry_after_s == seconds
+        assert error.detail == f"status {status}"
+
+
+async def test_where_only_a_person_can_help_the_worker_is_patient() -> None:
+    """A conflict is not asked about several times a second."""
+
+    def refuse(_: Report) -> web.Response:
+        return web.Response(status=409)
+
+    async with listening(TestMaster(reply=refuse)) as master, client(master) as side:
+        assert (await lost(side)).retry_after_s == transport._PATIENCE_S
+
+
+@pytest.mark.parametrize(
+    "body", ["", "[]", "<html>", '{"seq": "x"}', '{"seq": 1, "want": "cake"}', "x" * 100_000]
+)
+async def test_an_answer_that_is_none_is_found_out(body: str) -> None:
+    """Somebody else listens there."""
+
+    def nonsense(_: Report) -> web.Response:
+        return web.Response(text=body)
+
+    async with listening(TestMaster(reply=nonsense)) as master, client(master) as side:
+        assert (await lost(side)).trouble is Trouble.ANSWER
+
+
+async def test_redirects_are_not_followed() -> None:
+    """The token goes to the master and nowhere else."""
+
+    def elsewhere(_: Report) -> web.Response:
+        return web.Response(status=307, headers={"Location": "http://127.0.0.2:1/"})
+
+    async with listening(TestMaster(reply=elsewhere)) as master, client(master) as side:
+        assert (await lost(side)).trouble is Trouble.REFUSED
+
+
+async def test_nobody_there_is_a_network_trouble() -> None:
+    """The master is down; when it is back, the same client reaches it."""
+    master = TestMaster()
+    async with listening(master):
+        pass
+    async with client(master) as side:
+        assert (await lost(side)).trouble is Trouble.NETWORK
+        async with listening(master):
+            await side.send(REPORT)
+
+
+async def test_a_master_that_accepts_and_says_nothing_times_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A connection is no answer."""
+    monkeypatch.setattr(transport, "_TOTAL_S", 0.2)
+    held: list[asyncio.StreamWriter] = []
+
+    async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with Master(f"http://127.0.0.1:{port}", token_file=None, tls_ca=None) as side:
+            assert (await lost(side)).trouble is Trouble.TIMEOUT
+        for writer in held:
+            writer.close()
+
+
+Certify = Callable[[str], tuple[ssl.SSLContext, Path]]
+
+
+@pytest.fixture
+def certify(tmp_path: Path) -> Certify:
+    """A server's certificate and its authority."""
+
+    def make(name: str) -> tuple[ssl.SSLContext, Path]:
+        authority = Authority.at(tmp_path / name)
+        return server_context(*authority.leaf(name, "127.0.0.1")), authority.certificate_file
+
+    return make
+
+
+async def test_tls_with_the_right_authority_works(certify: Certify) -> None:
+    """Verified against the file that was given."""
+    context, ca = certify("master")
+    async with (
+        listening(TestMaster(), context) as master,
+        client(master, scheme="https", ca=ca) as side,
+    ):
+        await side.send(REPORT)
+        assert master.reports == [REPORT]
+
+
+async def test_tls_with_a_wrong_authority_sends_nothing_until_it_is_mended(
+    certify: Certify,
+) -> None:
+    """Neither report nor token leaves; a renewed authority file is taken up without a restart."""
+    context, right = certify("master")
+    _, wrong = certify("stranger")
+    right_text, chosen = right.read_text(), wrong
+    async with (
+        listening(TestMaster(), context) as master,
+        client(master, scheme="https", ca=chosen) as side,
+    ):
+        assert (await lost(side)).trouble is Trouble.TLS
+        assert master.reports == []
+        chosen.write_text(right_text)
+        await side.send(REPORT)
+
+
+async def test_an_unusable_authority_file_is_told(tmp_path: Path) -> None:
+    """The file's name is in the message."""
+    side = Master("https://127.0.0.1:1", token_file=None, tls_ca=tmp_path / "none.pem")
+    error = await lost(side)
+    assert error.trouble is Trouble.TLS
+    assert "none.pem" in error.detail

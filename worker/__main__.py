@@ -1,0 +1,83 @@
+"""The `topo-worker` command."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+import structlog
+
+from topo.kit.logs import configure_logs
+from topo.kit.settings import load
+from topo.kit.tasks import Site, run, serve
+from topo.model.errors import BadInputError
+from worker.app import build_agent, build_app, identity_of
+from worker.replay import open_replay
+from worker.settings import WorkerSettings
+
+_log = structlog.get_logger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the worker until it is told to stop, or records a bundle; the exit code.
+
+    0 after SIGTERM, SIGINT or a recording, 1 when background work died or the port is taken, 2 for
+    settings that cannot be used.
+    """
+    settings = load(WorkerSettings, sys.argv[1:] if argv is None else argv)
+    try:
+        configure_logs(settings, "topo-worker")
+        if settings.record is not None:
+            return _record(settings)
+        replay = None if settings.replay is None else open_replay(settings.replay)
+    except BadInputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    _say_what_is_odd(settings)
+    agent = build_agent(settings, replay)
+    site = Site(
+        app=build_app(agent),
+        port=settings.metrics_port,
+        host=settings.metrics_host,
+        name="metrics",
+        drain_s=0.25,
+    )
+    return run(serve(site))
+
+
+def _record(settings: WorkerSettings) -> int:
+    # Only people who record pay for these imports.
+    from worker.probes.catalogue import probes  # noqa: PLC0415
+    from worker.record import anonymised, people, record, save  # noqa: PLC0415
+
+    if settings.record is None:
+        raise AssertionError("called without --record")
+    bundle = asyncio.run(record(probes(settings), identity_of(settings, None)))
+    if settings.record_anonymous:
+        bundle = anonymised(bundle, people())
+    try:
+        told = save(bundle, settings.record)
+    except OSError as error:
+        sys.stderr.write(f"error: the bundle cannot be written: {error}; give --record a folder\n")
+        return 1
+    sys.stdout.write(told + "\n")
+    return 0
+
+
+def _say_what_is_odd(settings: WorkerSettings) -> None:
+    if settings.enable_training:
+        _log.warning("--enable-training does nothing: this worker never changes hardware state")
+    host = settings.server_address.rpartition(":")[0]
+    if settings.token_file is not None and not settings.server_tls and not _is_loopback(host):
+        _log.warning("the token travels in the clear", fix="add --server-tls and --tls-ca")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

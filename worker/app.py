@@ -1,0 +1,96 @@
+"""The worker's small HTTP side, /metrics and /health, which also carries its background work."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from topo.kit.tasks import Work, background
+from topo.model.machine import NodeIdentity
+from worker.desk import Desk
+from worker.metrics import Metrics
+from worker.picture import Picture
+from worker.probes.catalogue import probes as probes_of_host
+from worker.probes.identity import identify
+from worker.replay import Replay
+from worker.reporting import Reporting
+from worker.session import Session
+from worker.settings import WorkerSettings
+from worker.transport import Master
+from worker.watching import Pace, Watching
+
+_STALLED_S = 60.0
+"""No probe has ended for so long although the slowest may take a fraction: something is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The parts of a worker, put together and not yet started."""
+
+    metrics: Metrics
+    watching: Watching
+    reporting: Reporting
+    master: Master
+
+
+def build_agent(settings: WorkerSettings, replay: Replay | None) -> Agent:
+    """A worker for this host, or for the recording."""
+    identity = identity_of(settings, replay)
+    probes = probes_of_host(settings) if replay is None else replay.probes(settings)
+    desk, metrics = Desk(), Metrics()
+    watching = Watching(
+        probes,
+        Picture(identity, probes),
+        desk,
+        pace=Pace(quick_s=settings.quick_interval, absent_s=settings.absent_interval),
+        metrics=metrics,
+    )
+    master = Master(settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca)
+    session = Session(identity.name, secrets.token_hex(8))
+    reporting = Reporting(desk, session, master, metrics)
+    if replay is not None:
+        watching.bend_facts(replay.bend)
+        reporting.fall_silent_when(lambda: replay.is_silent(identity.name))
+    return Agent(metrics, watching, reporting, master)
+
+
+def identity_of(settings: WorkerSettings, replay: Replay | None) -> NodeIdentity:
+    """The recording's identity, else this host's; a node name that was given beats both."""
+    if replay is None:
+        return identify(
+            settings.node_name,
+            node_ip=settings.node_ip,
+            provider_id=settings.provider_id,
+            sysfs_root=settings.sysfs_root,
+        )
+    return replay.identity(settings.node_name)
+
+
+def build_app(agent: Agent) -> web.Application:
+    """The application; the agent's work runs while it does."""
+
+    async def connections(_: web.Application) -> AsyncIterator[None]:
+        async with agent.master:
+            yield
+        agent.watching.close()
+
+    def works(_: web.Application) -> Mapping[str, Work]:
+        return {**agent.watching.works(), "reports": agent.reporting.run}
+
+    async def get_metrics(_: web.Request) -> web.Response:
+        page = generate_latest(agent.metrics.registry)
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def get_health(_: web.Request) -> web.Response:
+        age_s = time.monotonic() - agent.watching.last_reading_s
+        status = 200 if age_s < _STALLED_S else 503
+        return web.Response(status=status, text=f"last reading {age_s:.1f} s ago\n")
+
+    app = web.Application()
+    app.router.add_get("/metrics", get_metrics)
+    app.router.add_get("/health", get_health)
+    app.cleanup_ctx.extend((connections, background(works)))
+    return app

@@ -1,0 +1,103 @@
+"""What a worker tells Prometheus. Labels are bounded: probes, states, kinds, reasons."""
+
+import time
+from collections import Counter as Tally
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from topo.model.machine import NodeFacts, PortState, ProbeHealth, ProbeState
+from worker.transport import Trouble
+
+_DURATIONS_S = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10)
+_HEALTH = {True: "healthy", False: "unhealthy", None: "unknown"}
+
+
+class Metrics:
+    """The worker's metrics in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._probe_seconds = Histogram(
+            "topo_worker_probe_duration_seconds",
+            "Duration of probe readings.",
+            ["probe"],
+            buckets=_DURATIONS_S,
+            registry=self.registry,
+        )
+        self._probe_readings = Counter(
+            "topo_worker_probe_readings_total",
+            "Probe readings by outcome.",
+            ["probe", "state"],
+            registry=self.registry,
+        )
+        self._probe_state = Gauge(
+            "topo_worker_probe_state",
+            "1 for the state that the probe's last reading had.",
+            ["probe", "state"],
+            registry=self.registry,
+        )
+        self._reports = Counter(
+            "topo_worker_reports_total",
+            "Reports that the master accepted, by kind.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            "topo_worker_report_failures_total",
+            "Reports that may not have arrived, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
+        self._last_report = Gauge(
+            "topo_worker_last_report_timestamp_seconds",
+            "Unix time of the last report that the master accepted, 0 before the first.",
+            registry=self.registry,
+        )
+        self._gpus = Gauge(
+            "topo_worker_gpus", "GPUs seen, by health.", ["health"], registry=self.registry
+        )
+        self._ports = Gauge(
+            "topo_worker_link_ports",
+            "Interconnect ports of GPUs, by state.",
+            ["state"],
+            registry=self.registry,
+        )
+        self._peers = Gauge(
+            "topo_worker_peers", "Remote servers seen over MetaXLink.", registry=self.registry
+        )
+        build = Gauge(
+            "topo_worker_build_info", "1; the version.", ["version"], registry=self.registry
+        )
+        build.labels(version("supernode-topology")).set(1)
+        for kind in ("full", "change", "beat"):
+            self._reports.labels(kind)
+        for trouble in Trouble:
+            self._failures.labels(trouble.value)
+
+    def read(self, health: ProbeHealth, seconds: float) -> None:
+        """One reading of a probe."""
+        self._probe_seconds.labels(health.probe).observe(seconds)
+        self._probe_readings.labels(health.probe, health.state.value).inc()
+        for state in ProbeState:
+            self._probe_state.labels(health.probe, state.value).set(state is health.state)
+
+    def reported(self, kind: str, facts: NodeFacts) -> None:
+        """One report that the master accepted."""
+        self._reports.labels(kind).inc()
+        self._last_report.set(time.time())
+        if kind != "beat":
+            self._show(facts)
+
+    def lost(self, trouble: Trouble) -> None:
+        """One report that may not have arrived."""
+        self._failures.labels(trouble.value).inc()
+
+    def _show(self, facts: NodeFacts) -> None:
+        gpus = Tally(_HEALTH[gpu.healthy] for gpu in facts.gpus)
+        for health in _HEALTH.values():
+            self._gpus.labels(health).set(gpus[health])
+        ports = Tally(port.state for port in facts.ports)
+        for state in PortState:
+            self._ports.labels(state.value).set(ports[state])
+        self._peers.set(len(facts.peers.remotes) if facts.peers is not None else 0)

@@ -1,0 +1,105 @@
+"""The support bundle: every probe once, raw, with secrets masked and, on demand, names replaced."""
+
+import asyncio
+import contextlib
+import getpass
+import pwd
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from topo.discovery.parse import parse
+from topo.kit.logs import hide_in_text
+from topo.model.ids import NodeName
+from topo.model.machine import NodeIdentity
+from topo.sim.recording import Bundle, Take, write
+from worker.probes.probe import Probe, read_in_time
+
+STAND_IN = "node-anonymous"
+_FIRST_PERSON_UID = 1000
+"""Below are the system's own accounts, whose names say nothing (login.defs, UID_MIN)."""
+_HOME = re.compile(r"(?<=/home/)[^/\s\"']+")
+
+
+async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
+    """All probes at once, each once, stand-ins included. Secrets in the texts are masked."""
+    takes = await asyncio.gather(*(_take(probe) for probe in probes))
+    for probe in probes:
+        probe.close()
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Bundle(identity, tuple(takes), now)
+
+
+async def _take(probe: Probe) -> Take:
+    begun_s = time.monotonic()
+    reading = await read_in_time(probe)
+    return Take(
+        probe.name,
+        probe.format,
+        reading.state,
+        _unless_it_matters(reading.text, probe.format, hide_in_text(reading.text)),
+        reading.detail,
+        time.monotonic() - begun_s,
+    )
+
+
+def people() -> frozenset[str]:
+    """The names of this host's human users."""
+    known = {user.pw_name for user in pwd.getpwall() if user.pw_uid >= _FIRST_PERSON_UID}
+    with contextlib.suppress(KeyError, OSError):
+        known.add(getpass.getuser())
+    return frozenset(known - {"nobody", "root"})
+
+
+def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
+    """The bundle without the host's names and addresses and without user names.
+
+    A name that is also a word of a format (a host called `gpu`) stays where replacing it would
+    change what the text says. Server UUIDs stay: they are what the recording is about.
+    """
+    identity = bundle.identity
+    names = {identity.name, identity.hostname, identity.hostname.partition(".")[0]}
+    names |= {identity.internal_ip, identity.provider_id, identity.system_uuid}
+    words = {name: STAND_IN for name in names if name} | dict.fromkeys(users, "user")
+    longest_first = sorted(words, key=len, reverse=True)
+
+    def clean(take: Take) -> Take:
+        text = _unless_it_matters(take.text, take.format, _HOME.sub("user", take.text))
+        for name in longest_first:
+            without = _word(name).sub(words[name], text)
+            text = _unless_it_matters(text, take.format, without)
+        detail = take.detail
+        for name in longest_first:
+            detail = _word(name).sub(words[name], detail)
+        return replace(take, text=text, detail=detail)
+
+    return Bundle(
+        NodeIdentity(NodeName(STAND_IN), identity.boot_id, hostname=STAND_IN),
+        tuple(clean(take) for take in bundle.takes),
+        bundle.recorded_at,
+    )
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
+
+
+def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
+    """The changed text, or the one before if a parser would read them differently."""
+    if text == changed or parse(text, probe_format) == parse(changed, probe_format):
+        return changed
+    return text
+
+
+def save(bundle: Bundle, directory: Path) -> str:
+    """Writes the bundle; what to tell the person."""
+    write(directory, bundle)
+    lines = [
+        f"  {take.probe:<18} {take.state.value:<10} {len(take.text):>8} bytes  {take.detail}"
+        for take in bundle.takes
+    ]
+    head = f"support bundle of {bundle.identity.name} in {directory}"
+    return "\n".join([head, *lines])

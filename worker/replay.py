@@ -1,0 +1,123 @@
+"""A recording in place of the host: its raw texts as the probes' outputs, bent by faults.
+
+Beside the bundle may lie `timeline.txt` (sentences with times, counted from the start of the
+worker) and `faults.txt` (sentences that hold as long as they stand there; the file is watched).
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import structlog
+
+from topo.kit.files import WatchedFile, fingerprint, read_bounded
+from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts, NodeIdentity
+from topo.sim import timeline
+from topo.sim.recording import Bundle, Take, read
+from topo.sim.timeline import Fault, Timeline
+from worker.probes.probe import Probe, Reading
+from worker.settings import WorkerSettings
+
+TIMELINE_FILE = "timeline.txt"
+FAULTS_FILE = "faults.txt"
+_MAX_FILE_BYTES = 1 << 20
+
+_log = structlog.get_logger(__name__)
+
+
+class Replay:
+    """A recording that plays since it was made."""
+
+    def __init__(
+        self,
+        directory: Path,
+        bundle: Bundle,
+        script: Timeline,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.bundle = bundle
+        self._script = script
+        self._clock = clock
+        self._begun_s = clock()
+        self._file = WatchedFile(directory / FAULTS_FILE, _MAX_FILE_BYTES)
+        self._standing: frozenset[Fault] = frozenset()
+
+    def probes(self, settings: WorkerSettings) -> tuple[Probe, ...]:
+        """A probe per take. The first one sets the pace, for all obey the same faults."""
+        return tuple(
+            Probe(
+                name=take.probe,
+                format=take.format,
+                interval_s=settings.command_interval if place else settings.probe_interval,
+                timeout_s=settings.probe_timeout,
+                read=_again(take),
+            )
+            for place, take in enumerate(self.bundle.takes)
+        )
+
+    def identity(self, node_name: str) -> NodeIdentity:
+        """Who was recorded, under another name where one is given."""
+        recorded = self.bundle.identity
+        return replace(recorded, name=NodeName(node_name)) if node_name else recorded
+
+    def bend(self, facts: NodeFacts) -> NodeFacts:
+        """The facts under the faults that stand now."""
+        faults = self._faults()
+        return timeline.apply(faults, facts) if faults else facts
+
+    def is_silent(self, node: NodeName) -> bool:
+        """Whether the node's worker must send nothing now."""
+        return timeline.is_silent(self._faults(), node)
+
+    def _faults(self) -> frozenset[Fault]:
+        self._look()
+        return self._standing | self._script.faults_at(self._clock() - self._begun_s)
+
+    def _look(self) -> None:
+        """Takes the faults file in when it changed; a file that makes no sense changes nothing."""
+        content = self._file.poll()
+        if content is None:
+            return
+        if isinstance(content, Refusal) and fingerprint(self._file.path) is None:
+            found: frozenset[Fault] | Refusal = frozenset()
+        elif isinstance(content, Refusal):
+            found = content
+        else:
+            found = timeline.parse_faults(content.decode("utf-8", "replace"))
+        if isinstance(found, Refusal):
+            _log.warning("faults file ignored", what=found.what, where=found.where, fix=found.fix)
+            return
+        self._standing = found
+
+
+def open_replay(directory: Path) -> Replay:
+    """The recording in a directory, with its timeline. Raises `BadInputError`."""
+    bundle = read(directory)
+    if isinstance(bundle, Refusal):
+        raise BadInputError(bundle)
+    return Replay(directory, bundle, _script(directory / TIMELINE_FILE))
+
+
+def _script(path: Path) -> Timeline:
+    if fingerprint(path) is None:
+        return Timeline()
+    content = read_bounded(path, _MAX_FILE_BYTES)
+    if not isinstance(content, Refusal):
+        script = timeline.parse_timeline(content.decode("utf-8", "replace"))
+        if not isinstance(script, Refusal):
+            return script
+        content = Refusal(script.what, f"{path}, {script.where}", script.fix)
+    raise BadInputError(content)
+
+
+def _again(take: Take) -> Callable[[], Awaitable[Reading]]:
+    reading = Reading(take.state, take.text, take.detail)
+
+    async def say() -> Reading:
+        return reading
+
+    return say

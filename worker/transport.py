@@ -1,0 +1,198 @@
+"""Reports over HTTP: one connection, bounded answers, and failures that say what to do."""
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+
+import aiohttp
+import orjson
+from pydantic import ValidationError
+
+from topo.kit.backoff import parse_retry_after
+from topo.kit.files import Fingerprint, fingerprint
+from topo.kit.secrets import read_secret
+from topo.kit.tls import client_context
+from topo.model.errors import BadInputError, TopoError
+from topo.model.wire import REPORTS_PATH, Report, ReportAnswer
+
+MAX_ANSWER_BYTES = 64 << 10
+_TOTAL_S, _CONNECT_S = 10.0, 5.0
+_PATIENCE_S = 5.0
+"""Before asking again where only a person, or the end of another worker, can help."""
+
+
+class Trouble(StrEnum):
+    """Why a report did not arrive; the values are a metric's labels."""
+
+    NETWORK = "network"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    TOKEN_FILE = "token-file"  # noqa: S105 - a word, not a token
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    CONFLICT = "conflict"
+    BUSY = "busy"
+    REFUSED = "refused"
+    SERVER = "server"
+    ANSWER = "answer"
+
+
+FIXES = MappingProxyType(
+    {
+        Trouble.NETWORK: "check --server-address and that the master runs",
+        Trouble.TIMEOUT: "check the network between this node and the master",
+        Trouble.TLS: "check --tls-ca and the master's certificate, or --server-tls",
+        Trouble.TOKEN_FILE: "check --token-file",
+        Trouble.UNAUTHORIZED: "check --token-file against the master's worker tokens",
+        Trouble.FORBIDDEN: "check --node-name: the token belongs to another node",
+        Trouble.CONFLICT: "stop the other worker that reports this node, or give it its own name",
+        Trouble.BUSY: "nothing to do: the master asks for patience",
+        Trouble.REFUSED: "are master and worker of neighbouring versions?",
+        Trouble.SERVER: "see the master's log",
+        Trouble.ANSWER: "is --server-address the master's report port?",
+    }
+)
+
+_BY_STATUS = MappingProxyType(
+    {
+        401: Trouble.UNAUTHORIZED,
+        403: Trouble.FORBIDDEN,
+        409: Trouble.CONFLICT,
+        429: Trouble.BUSY,
+        503: Trouble.BUSY,
+    }
+)
+_NEEDS_A_PERSON = (Trouble.FORBIDDEN, Trouble.CONFLICT, Trouble.REFUSED)
+
+
+class ReportLostError(TopoError):
+    """A report that may not have arrived."""
+
+    def __init__(self, trouble: Trouble, detail: str, retry_after_s: float | None = None) -> None:
+        super().__init__(f"{detail}; {FIXES[trouble]}")
+        self.trouble = trouble
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+
+
+class Master:
+    """The master's report port. Use as an asynchronous context manager."""
+
+    def __init__(self, url: str, *, token_file: Path | None, tls_ca: Path | None) -> None:
+        self._url = f"{url}{REPORTS_PATH}"
+        self._tls_ca = tls_ca
+        self._token = _Token(token_file)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._disconnect()
+
+    async def send(self, report: Report) -> ReportAnswer:
+        """The master's answer; raises `ReportLostError`."""
+        body = report.model_dump_json(exclude_unset=True)
+        headers = {"Content-Type": "application/json", **self._token.header()}
+        try:
+            session = self._connected()
+            async with session.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                return await self._answer(response)
+        except TimeoutError:
+            raise ReportLostError(Trouble.TIMEOUT, "the master does not answer") from None
+        except aiohttp.ClientSSLError as error:
+            await self._disconnect()
+            raise ReportLostError(Trouble.TLS, _words(error)) from None
+        except aiohttp.ClientError as error:
+            raise ReportLostError(Trouble.NETWORK, _words(error)) from None
+
+    async def _answer(self, response: aiohttp.ClientResponse) -> ReportAnswer:
+        content = await _bounded(response)
+        if response.status != 200:
+            raise self._lost(response, content)
+        if content is None:
+            raise ReportLostError(Trouble.ANSWER, f"an answer over {MAX_ANSWER_BYTES} bytes")
+        try:
+            return ReportAnswer.model_validate_json(content)
+        except ValidationError:
+            raise ReportLostError(Trouble.ANSWER, "an answer that is no report answer") from None
+
+    def _lost(self, response: aiohttp.ClientResponse, content: bytes | None) -> ReportLostError:
+        status = response.status
+        other = Trouble.SERVER if status >= 500 else Trouble.REFUSED
+        trouble = _BY_STATUS.get(status, other)
+        if trouble is Trouble.UNAUTHORIZED:
+            self._token.forget()
+        asked = parse_retry_after(response.headers.get("Retry-After"), time.time())
+        if asked is None and trouble in _NEEDS_A_PERSON:
+            asked = _PATIENCE_S
+        return ReportLostError(trouble, f"status {status}{_problem(content)}", asked)
+
+    def _connected(self) -> aiohttp.ClientSession:
+        """The session, made anew after a TLS failure, for the authority may have been renewed."""
+        if self._session is None:
+            try:
+                tls = client_context(self._tls_ca) if self._url.startswith("https") else True
+            except BadInputError as error:
+                raise ReportLostError(Trouble.TLS, str(error)) from None
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=1, ssl=tls),
+                timeout=aiohttp.ClientTimeout(total=_TOTAL_S, sock_connect=_CONNECT_S),
+            )
+        return self._session
+
+    async def _disconnect(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class _Token:
+    """The worker's token, read when its file changes and after the master refused it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._seen: Fingerprint | None = None
+        self._value = ""
+
+    def header(self) -> dict[str, str]:
+        """The Authorization header; none without a file. Raises `ReportLostError`."""
+        if self._path is None:
+            return {}
+        now = fingerprint(self._path)
+        if now is None or now != self._seen:
+            try:
+                self._value = read_secret(self._path)
+            except BadInputError as error:
+                raise ReportLostError(Trouble.TOKEN_FILE, str(error)) from None
+            self._seen = now
+        return {"Authorization": f"Bearer {self._value}"}
+
+    def forget(self) -> None:
+        self._seen = None
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes | None:
+    content = bytearray()
+    async for part in response.content.iter_chunked(MAX_ANSWER_BYTES):
+        content += part
+        if len(content) > MAX_ANSWER_BYTES:
+            return None
+    return bytes(content)
+
+
+def _problem(content: bytes | None) -> str:
+    """The detail of a problem document, empty where there is none."""
+    try:
+        detail = orjson.loads(content or b"").get("detail", "")
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+    return f": {str(detail)[:200]}" if detail else ""
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
