@@ -42,9 +42,9 @@ def test_parse_reads_every_probe_of_a_generated_recording(topo: Topo, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-"], "not recognised"),
+        (["-"], "in no format known"),
         (["-", "--format", "mx-smi-tpo"], "did you mean mx-smi-topo?"),
-        (["-", "--format", "gibberish"], "one of mx-smi"),
+        (["-", "--format", "gibberish"], "formats: mx-exporter"),
         (["/nowhere"], "No such file"),
         (["/"], "Is a directory"),
     ],

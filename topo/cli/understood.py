@@ -1,11 +1,10 @@
 """From the bytes of a probe output to what the parsers make of them, as one plain document."""
 
-from difflib import get_close_matches
 from typing import Any
 
 import orjson
 
-from topo.discovery.parse import FORMATS, decode, parse, recognise
+from topo.discovery.parse import decode, parse
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric, LinkMatrix, LinkPort, NetworkPort, ServerPeers
 from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact
@@ -27,18 +26,8 @@ def understood(content: bytes, format_name: str | None) -> dict[str, Any] | Refu
 
     `format_name=None` lets the text say what it is.
     """
-    if format_name is not None and format_name not in FORMATS:
-        near = get_close_matches(format_name, FORMATS, n=1)
-        fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(FORMATS)}"
-        return Refusal(f"no format is called {format_name!r}", "--format", fix)
     text = decode(content)
-    if isinstance(text, Refusal):
-        return text
-    name = format_name or recognise(text)
-    if name is None:
-        fix = f"known formats: {', '.join(FORMATS)}; force one with --format"
-        return Refusal("the format is not recognised", "the whole input", fix)
-    parsed = parse(text, name)
+    parsed = text if isinstance(text, Refusal) else parse(text, format_name)
     return parsed if isinstance(parsed, Refusal) else _document(parsed)
 
 
