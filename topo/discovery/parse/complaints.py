@@ -39,7 +39,7 @@ _COMPLAINTS = (
         "install the NVIDIA driver; in a container, use the NVIDIA runtime",
     ),
     _complaint(
-        r"command not found|: not found[ \t]*$|executable file not found|: No such file or directory",
+        r"(?:command|executable file) not found|: not found[ \t]*$|: No such file or directory",
         "the command is not installed, or not on the PATH",
         "install the tool, or give the output of a host that has it",
     ),

@@ -1,0 +1,90 @@
+"""Which GPU of one source is which GPU of another.
+
+Sources number GPUs each in their own way: a library leaves out a broken card, sysfs counts by
+address. So GPUs are joined by PCI address, then by UUID, and by index only where neither tells.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from topo.model.machine import MAX_GPUS, Gpu
+
+_FILLED = ("uuid", "bdf", "model", "memory_bytes", "numa")
+
+
+@dataclass(slots=True)
+class GpuTable:
+    """The GPUs of a host as sources are taken in, the most trusted first. Mutable."""
+
+    gpus: list[Gpu] = field(default_factory=list)
+
+    def take(self, listed: Iterable[Gpu], *, adding: bool) -> Mapping[int, int]:
+        """Fill what is unsaid from a source's list; its indexes, each with ours.
+
+        GPUs that are not known are added where `adding`, under their own index if it is free, else
+        under the next one. O(len(listed) + len(self.gpus)).
+        """
+        left = list(listed)
+        ours: dict[int, int] = {}
+        taken: set[int] = set()
+        for key in (_by_bdf, _by_uuid, _by_index):
+            known = _unique(key, self.gpus)
+            still: list[Gpu] = []
+            for gpu in left:
+                place = known.get(key(gpu))
+                if place is None or place in taken or _differ(self.gpus[place], gpu):
+                    still.append(gpu)
+                    continue
+                taken.add(place)
+                ours[gpu.index] = self.gpus[place].index
+                self.gpus[place] = _filled(self.gpus[place], gpu)
+            left = still
+        for gpu in left if adding else ():
+            free = self._free(gpu.index)
+            if free is not None:
+                ours[gpu.index] = free
+                self.gpus.append(replace(gpu, index=free))
+        return ours
+
+    def _free(self, wanted: int) -> int | None:
+        used = {gpu.index for gpu in self.gpus}
+        return (
+            wanted
+            if wanted not in used
+            else next((index for index in range(MAX_GPUS) if index not in used), None)
+        )
+
+
+def _by_bdf(gpu: Gpu) -> object:
+    return gpu.bdf
+
+
+def _by_uuid(gpu: Gpu) -> object:
+    return gpu.uuid and gpu.uuid.lower()
+
+
+def _by_index(gpu: Gpu) -> object:
+    return gpu.index
+
+
+def _unique(key: Callable[[Gpu], object], gpus: list[Gpu]) -> dict[object, int]:
+    """Key to place, without the keys that several GPUs claim and without None."""
+    counts = Counter(key(gpu) for gpu in gpus)
+    return {
+        key(g): place for place, g in enumerate(gpus) if key(g) is not None and counts[key(g)] == 1
+    }
+
+
+def _differ(one: Gpu, other: Gpu) -> bool:
+    """Whether two GPUs cannot be one: both name an address, or both a UUID, and not the same."""
+    if one.bdf and other.bdf:
+        return one.bdf != other.bdf
+    return bool(one.uuid and other.uuid) and _by_uuid(one) != _by_uuid(other)
+
+
+def _filled(known: Gpu, more: Gpu) -> Gpu:
+    unsaid = {n: getattr(more, n) for n in _FILLED if getattr(known, n) is None}
+    if known.healthy is None:
+        unsaid |= {"healthy": more.healthy, "trouble": more.trouble}
+    return replace(known, **unsaid)
