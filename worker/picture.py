@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from topo.discovery.assemble import assemble
-
 from topo.discovery.parse import parse
 from topo.model.errors import Refusal
 from topo.model.machine import (
@@ -83,7 +82,6 @@ class Picture:
         stated = frozenset(field for better in betters for field in _fields(better.parsed))
         return not betters or not probe.gives <= stated
 
-    @property
     def settled(self) -> bool:
         """Whether every probe that must run has been read at least once."""
         return all(

@@ -87,7 +87,7 @@ class Watching:
 
     def _put_down(self, probe: Probe) -> bool:
         """Whether the facts, if all are in, ask for a quick reading."""
-        if not self._picture.settled:
+        if not self._picture.settled():
             return False
         return self._desk.put(probe.name, self._bend(self._picture.facts()))
 

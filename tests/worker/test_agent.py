@@ -1,0 +1,211 @@
+"""The whole agent on one loop with a master over real sockets: cuts, beats, outages, refusals."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, MutableMapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from structlog.testing import capture_logs
+
+from tests.worker.masters import TestMaster, listening
+from topo.kit.settings import read
+from topo.model.wire import Report
+from topo.sim.presets import demo_world
+from topo.sim.recording import write_bundle
+from worker import app as app_module
+from worker.app import build_agent, build_app
+from worker.replay import open_replay
+from worker.settings import WorkerSettings
+
+HOST = demo_world().nodes[2]
+Lines = list[MutableMapping[str, Any]]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """The bundle of node-sample3."""
+    write_bundle(tmp_path / "node", HOST)
+    return tmp_path / "node"
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    """What is logged during the test."""
+    with capture_logs() as captured:
+        yield captured
+
+
+@asynccontextmanager
+async def agent(
+    master: TestMaster, recording: Path
+) -> AsyncIterator[TestClient[web.Request, web.Application]]:
+    """A quick replay under way; a client of its HTTP side."""
+    settings = read(
+        WorkerSettings,
+        (
+            f"--server-address={master.address}",
+            "--probe-interval=0.05",
+            "--quick-interval=0.02",
+        ),
+    )
+    assert isinstance(settings, WorkerSettings)
+    app = build_app(build_agent(settings, open_replay(recording)))
+    async with TestClient(TestServer(app)) as client:
+        yield client
+
+
+def put(folder: Path, text: str) -> None:
+    """The faults file, atomically."""
+    (folder / "faults.new").write_text(text)
+    (folder / "faults.new").rename(folder / "faults.txt")
+
+
+def events(lines: Lines, event: str) -> Lines:
+    """All lines of that event."""
+    return [line for line in lines if line["event"] == event]
+
+
+async def logged(lines: Lines, event: str) -> MutableMapping[str, Any]:
+    """The first line of that event, within five seconds."""
+    async with asyncio.timeout(5):
+        while not events(lines, event):  # noqa: ASYNC110 - the log is no event of the loop
+            await asyncio.sleep(0.01)
+    return events(lines, event)[0]
+
+
+async def test_a_cut_cable_is_told_three_times_within_a_second(recording: Path) -> None:
+    """Full, then nothing until the cut; then a change and two beats; and the same for the heal."""
+    async with listening(TestMaster()) as master, agent(master, recording):
+        await master.hear(1)
+        await asyncio.sleep(0.3)
+        assert [report.kind for report in master.reports] == ["full"]
+        put(recording, f"remote 1 of {HOST.name} vanishes\n")
+        begun_s = time.monotonic()
+        await master.hear(4, within_s=1)
+        assert time.monotonic() - begun_s < 1
+        assert [report.kind for report in master.reports[1:]] == ["change", "beat", "beat"]
+        change = master.reports[1].change
+        assert change is not None
+        assert change.model_fields_set == {"peers"}
+        assert change.peers is not None
+        assert change.peers.remotes == ()
+        put(recording, "")
+        await master.hear(7, within_s=1)
+        assert [report.seq for report in master.reports] == list(range(7))
+
+
+async def test_beats_come_at_the_masters_pace_and_silence_is_silence(recording: Path) -> None:
+    """Ten beats a second if it wants so; none while the node is silent; beats again after."""
+    async with (
+        listening(TestMaster(beat_s=0.2)) as master,
+        agent(master, recording),
+    ):
+        await master.hear(4)
+        assert [report.kind for report in master.reports[:4]] == ["full", "beat", "beat", "beat"]
+        put(recording, f"{HOST.name} falls silent\n")
+        await asyncio.sleep(0.3)
+        heard = len(master.reports)
+        await asyncio.sleep(0.5)
+        assert len(master.reports) == heard
+        put(recording, "")
+        await master.hear(heard + 1)
+
+
+async def test_a_master_that_was_away_hears_everything_once_it_is_back(
+    recording: Path, lines: Lines
+) -> None:
+    """Started before the master, through an outage, and no line per try in the log."""
+    master = TestMaster(beat_s=0.2)
+    async with listening(master):
+        pass
+    async with agent(master, recording):
+        line = await logged(lines, "reports do not arrive")
+        assert line["reason"] == "network"
+        async with listening(master):
+            assert [r.kind for r in await master.hear(2)] == ["full", "beat"]
+        heard = len(master.reports)
+        await asyncio.sleep(0.5)
+        async with listening(master):
+            await master.hear(heard + 1, within_s=10)
+            assert master.reports[heard].kind == "full"
+    assert len(events(lines, "reports do not arrive")) == 2
+    assert len(events(lines, "reports arrive")) == 2
+
+
+async def test_a_master_that_asks_for_everything_gets_it_at_once(recording: Path) -> None:
+    """It restarted and knows nothing of our numbers."""
+    async with (
+        listening(TestMaster(beat_s=0.2)) as master,
+        agent(master, recording),
+    ):
+        await master.hear(2)
+        master.want = "full"
+        heard = len(master.reports)
+        await master.hear(heard + 2)
+        master.want = "change"
+        kinds = [report.kind for report in master.reports[heard:]]
+        assert kinds[:2] == ["beat", "full"]
+
+
+async def test_refusals_are_logged_once_per_reason_with_the_fix(
+    recording: Path, lines: Lines
+) -> None:
+    """409 many times, then 401, then in."""
+    statuses = [409, 409, 401, 401]
+
+    def refuse(_: Report) -> web.Response | None:
+        if not statuses:
+            return None
+        return web.Response(status=statuses.pop(0), headers={"Retry-After": "0"})
+
+    async with listening(TestMaster(reply=refuse)) as master, agent(master, recording):
+        await master.hear(5, within_s=10)
+        await logged(lines, "reports arrive")
+        reasons = [line["reason"] for line in events(lines, "reports do not arrive")]
+        assert reasons == ["conflict", "unauthorized"]
+        assert "other worker" in str(events(lines, "reports do not arrive")[0]["fix"])
+
+
+async def test_metrics_and_health_are_served(recording: Path) -> None:
+    """For Prometheus and for the kubelet."""
+    async with listening(TestMaster()) as master, agent(master, recording) as client:
+        await master.hear(1)
+        async with client.get("/health") as response:
+            assert response.status == 200
+        async with client.get("/metrics") as response:
+            page = await response.text()
+    for sample in (
+        'topo_worker_probe_state{probe="mxsml",state="ok"} 1.0',
+        'topo_worker_reports_total{kind="full"} 1.0',
+        'topo_worker_gpus{health="healthy"} 8.0',
+        'topo_worker_link_ports{state="up"} 40.0',
+        'topo_worker_report_failures_total{reason="network"} 0.0',
+        "topo_worker_peers 1.0",
+    ):
+        assert sample in page, sample
+
+
+async def test_rounds_that_stand_still_are_not_healthy(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet restarts a worker whose probes no longer come round."""
+    monkeypatch.setattr(app_module, "_STALLED_S", 0.0)
+    async with (
+        listening(TestMaster()) as master,
+        agent(master, recording) as client,
+        client.get("/health") as response,
+    ):
+        assert response.status == 503
+
+
+async def test_a_master_that_always_wants_everything_is_no_reason_to_race(recording: Path) -> None:
+    """One full report per beat, not one after the other."""
+    async with listening(TestMaster(beat_s=0.3, want="full")) as master, agent(master, recording):
+        await asyncio.sleep(0.8)
+        assert 2 <= len(master.reports) <= 5
+        assert {report.kind for report in master.reports} == {"full"}

@@ -1,0 +1,176 @@
+"""The picture: who must run, what is believed through failures, and what is settled."""
+
+from dataclasses import replace
+
+import pytest
+
+from topo.model.machine import NodeIdentity, ProbeState
+from topo.sim.presets import demo_world, nvlink_world
+from topo.sim.recording import bundle_of
+from worker import picture
+from worker.picture import HELD_FAILURES, Picture
+from worker.probes.probe import Probe, Reading, absent, failed, ok, timed_out
+
+HOST = demo_world().nodes[0]
+TEXTS = {take.probe: take.text for take in bundle_of(HOST).takes}
+
+
+async def _never() -> Reading:
+    raise NotImplementedError
+
+
+def probe(name: str, *gives: str, instead_of: tuple[str, ...] = ()) -> Probe:
+    """A probe that a test reads by hand."""
+    return Probe(
+        name=name,
+        format=name,
+        interval_s=1,
+        timeout_s=1,
+        read=_never,
+        instead_of=instead_of,
+        gives=frozenset(gives),
+    )
+
+
+PROBES = (
+    probe("mxsml"),
+    probe("mx-smi-list", "gpus", instead_of=("mxsml",)),
+    probe("mx-exporter", "peers", "ports", instead_of=("mxsml",)),
+    probe("sysfs-infiniband"),
+)
+
+
+@pytest.fixture
+def host() -> Picture:
+    """A picture nobody has read anything into."""
+    return Picture(HOST.identity, PROBES)
+
+
+def states(host: Picture) -> dict[str, str]:
+    """The health that the facts carry."""
+    return {health.probe: health.state.value for health in host.facts().probes}
+
+
+def test_stand_ins_wait_for_their_betters(host: Picture) -> None:
+    """Nobody knows yet whether they are needed."""
+    assert [host.needed(p.name) for p in PROBES] == [True, False, False, True]
+
+
+def test_a_library_that_says_all_needs_no_stand_in(host: Picture) -> None:
+    """They neither run nor appear among the probes' health."""
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    assert not host.needed("mx-smi-list")
+    assert not host.needed("mx-exporter")
+    assert not host.settled()
+    host.take("sysfs-infiniband", ok(TEXTS["sysfs-infiniband"]))
+    assert host.settled()
+    assert states(host) == {"mxsml": "ok", "sysfs-infiniband": "ok"}
+    facts = host.facts()
+    assert (len(facts.gpus), len(facts.ports), len(facts.nics)) == (8, 56, 4)
+    assert facts.peers is not None
+    assert facts.identity == HOST.identity
+
+
+def test_an_absent_library_is_replaced_by_its_stand_ins(host: Picture) -> None:
+    """All of them, and the facts are theirs."""
+    host.take("mxsml", absent("not here"))
+    host.take("sysfs-infiniband", absent("none"))
+    assert host.needed("mx-smi-list")
+    assert not host.settled()
+    host.take("mx-smi-list", ok(TEXTS["mx-smi-list"]))
+    host.take("mx-exporter", ok(TEXTS["mx-exporter"]))
+    assert host.settled()
+    facts = host.facts()
+    assert len(facts.gpus) == 8
+    assert facts.peers is not None
+    assert facts.peers.local == HOST.server_uuid
+
+
+def test_a_library_that_leaves_peers_unsaid_needs_the_exporter_only() -> None:
+    """Field by field: an old library without server UUIDs."""
+    lonely = TEXTS["mxsml"].replace(f'"local": "{HOST.server_uuid}"', '"local": ""')
+    host = Picture(HOST.identity, PROBES)
+    host.take("mxsml", ok(lonely))
+    assert (host.needed("mx-smi-list"), host.needed("mx-exporter")) == (False, True)
+
+
+def test_a_better_that_comes_back_silences_its_stand_in(host: Picture) -> None:
+    """What the stand-in said before is not mixed in."""
+    host.take("mxsml", absent("not here"))
+    host.take("mx-smi-list", failed("broken"))
+    assert states(host) == {"mxsml": "absent", "mx-smi-list": "failed"}
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    assert states(host) == {"mxsml": "ok"}
+
+
+@pytest.mark.parametrize("bad", [failed("exit status 9"), timed_out("no answer"), ok("nonsense")])
+def test_what_was_good_is_believed_through_a_few_failures(host: Picture, bad: Reading) -> None:
+    """Its health is bad from the first; its facts go with the third failure in a row."""
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    for count in range(1, HELD_FAILURES + 1):
+        health = host.take("mxsml", bad)
+        assert health.state is (ProbeState.FAILED if bad.text else bad.state)
+        assert len(host.facts().gpus) == (8 if count < HELD_FAILURES else 0)
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    assert len(host.facts().gpus) == 8
+    assert states(host)["mxsml"] == "ok"
+
+
+def test_a_good_reading_between_failures_starts_the_count_anew(host: Picture) -> None:
+    """Failures in a row, not in all."""
+    for _ in range(HELD_FAILURES + 1):
+        host.take("mxsml", ok(TEXTS["mxsml"]))
+        host.take("mxsml", failed("now and then"))
+    assert len(host.facts().gpus) == 8
+
+
+def test_a_text_nobody_understands_names_place_and_fix(host: Picture) -> None:
+    """The refusal is the probe's detail."""
+    health = host.take("mxsml", ok("{}"))
+    assert health.state is ProbeState.FAILED
+    assert len(health.detail) > 10
+    assert host.take("mxsml", ok("{}")) == health
+
+
+def test_a_parser_that_fails_does_not_stop_the_others(
+    host: Picture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our own mistake is that probe's failure."""
+
+    def broken(text: str, form: str) -> None:
+        raise RuntimeError(text[:1] + form)
+
+    monkeypatch.setattr(picture, "parse", broken)
+    health = host.take("mxsml", ok("x"))
+    assert health.state is ProbeState.FAILED
+    assert "RuntimeError('xmxsml')" in health.detail
+
+
+def test_equal_readings_give_the_identical_facts(host: Picture) -> None:
+    """Nothing is parsed or put together twice."""
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    before = host.facts()
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    assert host.facts() is before
+
+
+def test_an_nvlink_tray_needs_no_nvidia_smi() -> None:
+    """NVML states GPUs, fabrics and the matrix."""
+    tray = nvlink_world(1, 2).nodes[0]
+    probes = (
+        probe("nvml"),
+        probe("nvidia-smi-xml", "gpus", "fabrics", instead_of=("nvml",)),
+        probe("nvidia-smi-topo", "matrix", instead_of=("nvml",)),
+    )
+    host = Picture(replace(tray.identity, name=tray.name), probes)
+    host.take("nvml", ok({t.probe: t.text for t in bundle_of(tray).takes}["nvml"]))
+    assert host.settled()
+    assert {fabric.member_of for fabric in host.facts().fabrics} == {
+        (tray.fabric.cluster_uuid, tray.fabric.clique) if tray.fabric else None
+    }
+
+
+def test_a_host_of_nothing_has_its_name() -> None:
+    """No probe at all."""
+    identity: NodeIdentity = HOST.identity
+    assert Picture(identity, ()).facts().identity == identity

@@ -1,0 +1,215 @@
+"""Recordings in place of the host: taken, made anonymous, played, and bent by sentences."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from topo.discovery.parse import parse
+from topo.kit.settings import read
+from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts, ProbeState
+from topo.sim.presets import demo_world
+from topo.sim.recording import Bundle, Take, bundle_of, write_bundle
+from topo.sim.recording import read as read_bundle
+from topo.sim.timeline import Timeline, parse_timeline
+from worker import record
+from worker.probes.probe import Probe, Reading, failed, ok
+from worker.replay import Replay, open_replay
+from worker.settings import WorkerSettings
+
+HOST = demo_world().nodes[2]
+NODE = HOST.name
+FACTS = NodeFacts(HOST.identity)
+
+
+def settings(*argv: str) -> WorkerSettings:
+    """Good settings."""
+    found = read(WorkerSettings, argv)
+    assert isinstance(found, WorkerSettings)
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the bundle of node-sample3."""
+    write_bundle(tmp_path, HOST)
+    return tmp_path
+
+
+def sentence(folder: Path, text: str) -> None:
+    """Puts the faults file in place as `topo demo` does: written aside, then renamed."""
+    aside = folder / "faults.new"
+    aside.write_text(text)
+    os.replace(aside, folder / "faults.txt")  # noqa: PTH105 - atomic on purpose
+
+
+async def test_every_take_is_a_probe_that_says_the_same_again(folder: Path) -> None:
+    """The texts of the bundle; the first probe at the fast pace, the others slowly."""
+    replay = open_replay(folder)
+    probes = replay.probes(settings("--probe-interval=0.25"))
+    assert [probe.name for probe in probes] == [take.probe for take in replay.bundle.takes]
+    assert [probe.interval_s for probe in probes[:2]] == [0.25, 15]
+    assert [(await probe.read()).text for probe in probes] == [
+        take.text for take in bundle_of(HOST).takes
+    ]
+
+
+async def test_a_recorded_failure_is_replayed_as_one() -> None:
+    """Not every recording was made in good health."""
+    take = Take("mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s")
+    replay = Replay(Path("/nowhere"), Bundle(HOST.identity, (take,)), Timeline())
+    reading = await replay.probes(settings())[0].read()
+    assert reading == Reading(ProbeState.TIMED_OUT, detail="no answer in 5 s")
+
+
+def test_a_recording_may_play_under_another_name(folder: Path) -> None:
+    """One bundle, many simulated nodes."""
+    replay = open_replay(folder)
+    assert replay.identity("") == HOST.identity
+    assert replay.identity("node-x") == replace(HOST.identity, name=NodeName("node-x"))
+
+
+def test_the_timeline_runs_from_the_start_of_the_replay(folder: Path) -> None:
+    """Silent between the fifth and the ninth second."""
+    script = parse_timeline(f"at 5s: {NODE} falls silent\nat 9s: {NODE} speaks")
+    assert isinstance(script, Timeline)
+    clock = iter([100.0, 104.9, 105.0, 108.9, 109.0])
+    replay = Replay(folder, bundle_of(HOST), script, clock=lambda: next(clock))
+    silent = [replay.is_silent(NODE) for _ in range(4)]
+    assert silent == [False, True, True, False]
+
+
+def test_faults_hold_as_long_as_they_stand_in_the_file(folder: Path) -> None:
+    """No file, a sentence, another one, an empty file, no file."""
+    replay = open_replay(folder)
+    seen = []
+    for text in (
+        None,
+        f"{NODE} falls silent",
+        "remote 1 of node-x vanishes",
+        f"{NODE} falls silent",
+    ):
+        if text is not None:
+            sentence(folder, text)
+        seen.append(replay.is_silent(NODE))
+    (folder / "faults.txt").unlink()
+    seen.append(replay.is_silent(NODE))
+    assert seen == [False, True, False, True, False]
+
+
+def test_faults_that_make_no_sense_change_nothing_and_are_told_once(folder: Path) -> None:
+    """What stood before stands on."""
+    replay = open_replay(folder)
+    sentence(folder, f"{NODE} falls silent")
+    assert replay.is_silent(NODE)
+    with capture_logs() as lines:
+        sentence(folder, f"{NODE} falls asleep")
+        assert [replay.is_silent(NODE) for _ in range(3)] == [True] * 3
+    assert [(line["event"], line["where"]) for line in lines] == [("faults file ignored", "line 1")]
+
+
+def test_a_faults_file_that_cannot_be_read_is_told(folder: Path) -> None:
+    """A folder of that name."""
+    (folder / "faults.txt").mkdir()
+    with capture_logs() as lines:
+        assert not open_replay(folder).is_silent(NODE)
+    assert lines[0]["where"].endswith("faults.txt")
+
+
+def test_facts_without_faults_stay_the_identical_object(folder: Path) -> None:
+    """Nothing is copied four times a second."""
+    assert open_replay(folder).bend(FACTS) is FACTS
+
+
+@pytest.mark.parametrize(
+    ("spoil", "where"),
+    [
+        (lambda folder: (folder / "bundle.json").unlink(), "bundle.json"),
+        (lambda folder: (folder / "timeline.txt").write_text("soon: x"), "timeline.txt, line 1"),
+        (lambda folder: (folder / "timeline.txt").mkdir(), "timeline.txt"),
+    ],
+)
+def test_a_recording_that_cannot_play_is_refused(
+    folder: Path, spoil: Callable[[Path], object], where: str
+) -> None:
+    """Before anything starts, with the place."""
+    spoil(folder)
+    with pytest.raises(BadInputError) as caught:
+        open_replay(folder)
+    assert where in caught.value.refusal.where
+
+
+def probe(name: str, reading: Reading, closed: list[str]) -> Probe:
+    """A probe with one answer."""
+
+    async def say() -> Reading:
+        return reading
+
+    return Probe(
+        name=name,
+        format=name,
+        interval_s=1,
+        timeout_s=1,
+        read=say,
+        close=lambda: closed.append(name),
+    )
+
+
+async def test_a_recording_holds_every_probe_as_it_fared(tmp_path: Path) -> None:
+    """Texts, failures, durations; and the probes are closed afterwards."""
+    closed: list[str] = []
+    texts = {take.probe: take.text for take in bundle_of(HOST).takes}
+    probes = [
+        probe("mxsml", ok(texts["mxsml"]), closed),
+        probe("nvml", failed("driver not loaded"), closed),
+    ]
+    bundle = await record.record(probes, HOST.identity)
+    told = record.save(bundle, tmp_path / "bundle")
+    assert read_bundle(tmp_path / "bundle") == replace(
+        bundle, takes=tuple(replace(t, seconds=round(t.seconds, 6)) for t in bundle.takes)
+    )
+    assert [take.state for take in bundle.takes] == [ProbeState.OK, ProbeState.FAILED]
+    assert closed == ["mxsml", "nvml"]
+    assert "driver not loaded" in told
+
+
+async def test_a_secret_in_an_output_does_not_reach_the_bundle() -> None:
+    """Process lists carry command lines."""
+    text = bundle_of(HOST).takes[3].text + "| python train.py --api_key=sk-12345678 |\n"
+    bundle = await record.record([probe("mx-smi-table", ok(text), [])], HOST.identity)
+    assert "sk-12345678" not in bundle.takes[0].text
+    assert "train.py" in bundle.takes[0].text
+
+
+def test_an_anonymous_bundle_says_the_same_without_names() -> None:
+    """No host name, no address, no user; every text still reads as before."""
+    table = bundle_of(HOST).takes[3]
+    table = replace(table, text=table.text + "| 0  4711  /home/alice/run.sh by bob |\n")
+    before = replace(bundle_of(HOST), takes=(*bundle_of(HOST).takes, table))
+    after = record.anonymised(before, ["alice", "bob"])
+    everything = "".join(take.text for take in after.takes) + str(after.identity)
+    for name in (NODE, "alice", "bob", HOST.identity.internal_ip, HOST.identity.system_uuid):
+        assert name not in everything
+    for old, new in zip(before.takes, after.takes, strict=True):
+        parsed = parse(old.text, old.format)
+        assert not isinstance(parsed, Refusal)
+        assert parse(new.text, new.format) == parsed
+
+
+def test_a_host_named_like_a_word_of_a_format_keeps_the_format() -> None:
+    """A host called MX: the matrix is worth more than the name."""
+    bundle = bundle_of(HOST)
+    named = replace(bundle, identity=replace(bundle.identity, hostname="MX"))
+    after = record.anonymised(named, ())
+    texts = {take.probe: take.text for take in after.takes}
+    assert "MX      MX" in texts["mx-smi-topo"]
+
+
+def test_people_are_not_the_systems_accounts() -> None:
+    """Root and nobody tell nothing."""
+    assert record.people().isdisjoint({"root", "nobody", "daemon"})

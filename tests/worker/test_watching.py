@@ -1,0 +1,208 @@
+"""Rounds: real tasks on a real loop, with probes that hang, fail, lie and change."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from structlog.testing import capture_logs
+
+from tests.worker.samples import FACTS
+from topo.model.machine import NodeFacts
+from topo.sim.presets import demo_world
+from topo.sim.recording import bundle_of
+from worker.desk import Desk
+from worker.metrics import Metrics
+from worker.picture import Picture
+from worker.probes.probe import Probe, Reading, absent, failed, ok
+from worker.watching import Pace, Watching
+
+HOST = demo_world().nodes[0]
+TEXTS = {take.probe: take.text for take in bundle_of(HOST).takes}
+Read = Callable[[], Awaitable[Reading]]
+
+
+def says(reading: Reading) -> Read:
+    """A source that always says the same."""
+
+    async def read() -> Reading:
+        return reading
+
+    return read
+
+
+def probe(name: str, read: Read, **more: object) -> Probe:
+    """A probe at the pace of tests."""
+    settings: dict[str, object] = {"format": name, "interval_s": 0.02, "timeout_s": 0.05}
+    return Probe(name=name, read=read, **{**settings, **more})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def watching(*probes: Probe, quick_s: float = 0.005) -> AsyncIterator[tuple[Watching, Desk]]:
+    """The rounds under way, and the desk they put facts down on."""
+    desk = Desk()
+    watch = Watching(
+        probes,
+        Picture(HOST.identity, probes),
+        desk,
+        pace=Pace(quick_s=quick_s, absent_s=0.5),
+        metrics=Metrics(),
+    )
+    tasks = [asyncio.ensure_future(work()) for work in watch.works().values()]
+    try:
+        yield watch, desk
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        watch.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns as soon as it holds; a second is long enough."""
+    async with asyncio.timeout(1):
+        while not condition():  # noqa: ASYNC110 - the condition is not the loop's
+            await asyncio.sleep(0.002)
+
+
+def health(desk: Desk) -> dict[str, str]:
+    """The probes' states in the facts on the desk."""
+    return {h.probe: h.state.value for h in desk.facts.probes} if desk.facts else {}
+
+
+async def test_a_probe_that_hangs_holds_up_nobody() -> None:
+    """The others are reported, and the hanging one is reported as such."""
+    asked = 0
+
+    async def hang() -> Reading:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(600)
+        raise AssertionError
+
+    async with watching(probe("mxsml", hang), probe("sysfs-pci", says(ok(TEXTS["sysfs-pci"])))) as (
+        _,
+        desk,
+    ):
+        await until(lambda: health(desk) == {"mxsml": "timed-out", "sysfs-pci": "ok"})
+        await until(lambda: asked >= 2)
+
+
+async def test_a_probe_that_raises_is_a_failure_of_that_probe() -> None:
+    """Our own mistake is told and stops nobody."""
+
+    async def broken() -> Reading:
+        raise RuntimeError("oops")
+
+    async with watching(probe("mxsml", broken), probe("sysfs-pci", says(absent("none")))) as (
+        _,
+        desk,
+    ):
+        await until(lambda: health(desk).get("mxsml") == "failed")
+        assert desk.facts is not None
+        assert "RuntimeError('oops')" in desk.facts.probes[0].detail
+
+
+async def test_nothing_is_put_down_before_all_sources_spoke() -> None:
+    """Half a picture would look like missing GPUs."""
+    gate = asyncio.Event()
+
+    async def late() -> Reading:
+        await gate.wait()
+        return ok(TEXTS["mxsml"])
+
+    slow = probe("mxsml", late, timeout_s=5)
+    async with watching(slow, probe("sysfs-pci", says(ok(TEXTS["sysfs-pci"])))) as (_, desk):
+        await asyncio.sleep(0.03)
+        assert desk.facts is None
+        gate.set()
+        await until(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
+
+
+async def test_a_stand_in_starts_when_its_better_fails_and_rests_when_it_is_back() -> None:
+    """mx-smi runs only while the library is silent."""
+    library, runs = [failed("hangs")], 0
+
+    async def read_library() -> Reading:
+        return library[0]
+
+    async def run_command() -> Reading:
+        nonlocal runs
+        runs += 1
+        return ok(TEXTS["mx-smi-list"])
+
+    stand_in = probe("mx-smi-list", run_command, instead_of=("mxsml",), gives=frozenset({"gpus"}))
+    async with watching(probe("mxsml", read_library), stand_in) as (_, desk):
+        await until(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
+        library[0] = ok(TEXTS["mxsml"])
+        await until(lambda: health(desk) == {"mxsml": "ok"})
+        before = runs
+        await asyncio.sleep(0.06)
+        assert runs <= before + 1
+
+
+async def test_an_absent_source_is_looked_for_rarely() -> None:
+    """Once per `absent_interval`."""
+    looks = 0
+
+    async def look() -> Reading:
+        nonlocal looks
+        looks += 1
+        return absent("not here")
+
+    async with watching(probe("mxsml", look)):
+        await asyncio.sleep(0.1)
+        assert looks == 1
+
+
+async def test_a_change_is_read_again_quickly() -> None:
+    """Three equal readings within the quick pace although the probe's own is slow."""
+    text, times = [TEXTS["mxsml"]], []
+
+    async def read() -> Reading:
+        times.append(asyncio.get_running_loop().time())
+        return ok(text[0])
+
+    async with watching(probe("mxsml", read, interval_s=0.15)) as (_, desk):
+        await until(lambda: desk.facts is not None)
+        text[0] = TEXTS["mxsml"].replace('"state": 1', '"state": 0', 1)
+        await until(lambda: len(times) >= 4)
+        assert times[3] - times[1] < 0.1
+
+
+async def test_states_are_logged_when_they_change_and_not_before() -> None:
+    """One line per fact, never per reading."""
+    reading = [ok(TEXTS["mxsml"])]
+
+    async def read() -> Reading:
+        return reading[0]
+
+    with capture_logs() as lines:
+        async with watching(probe("mxsml", read)) as (_, desk):
+            await until(lambda: health(desk) == {"mxsml": "ok"})
+            await asyncio.sleep(0.05)
+            reading[0] = failed("exit status 9")
+            await until(lambda: health(desk) == {"mxsml": "failed"})
+            await asyncio.sleep(0.05)
+    told = [
+        (line["state"], line["log_level"]) for line in lines if line["event"] == "probe changed"
+    ]
+    assert told == [("ok", "info"), ("failed", "warning")]
+
+
+async def test_replays_bend_the_facts() -> None:
+    """What is put down is what the faults make of it."""
+
+    def bend(_: NodeFacts) -> NodeFacts:
+        return FACTS
+
+    async with watching(probe("mxsml", says(ok(TEXTS["mxsml"])))) as (watch, desk):
+        watch.bend_facts(bend)
+        await until(lambda: desk.facts == FACTS)
+
+
+async def test_what_probes_keep_is_closed() -> None:
+    """Helper processes end with the worker."""
+    closed: list[str] = []
+    async with watching(probe("mxsml", says(absent("none")), close=lambda: closed.append("mxsml"))):
+        pass
+    assert closed == ["mxsml"]
