@@ -143,7 +143,8 @@ def _log_changes(generation: Generation, changes: tuple[Change, ...]) -> None:
     if len(changes) > LOGGED_CHANGES:
         numbers: dict[str, int] = {}
         for change in changes:
-            numbers[change.what] = numbers.get(change.what, 0) + 1
+            name = change.what.replace("-", "_")
+            numbers[name] = numbers.get(name, 0) + 1
         _log.info("tree changed", generation=generation, **numbers)
         return
     for change in changes:

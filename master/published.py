@@ -50,11 +50,8 @@ class Published:
         async with self._lock:
             if (ready := self._current()) is not None:
                 return ready
-            snapshot = self._snapshot()
-            began_s = time.monotonic()
-            document = await asyncio.to_thread(self._make, snapshot)
-            ended_s = time.monotonic()
-            self._rest_until_s = ended_s + REST_FACTOR * (ended_s - began_s)
+            document, took_s = await asyncio.to_thread(self._make, self._snapshot())
+            self._rest_until_s = time.monotonic() + REST_FACTOR * took_s
             self._document = document
             return document
 
@@ -78,7 +75,8 @@ class Published:
             return document
         return document if time.monotonic() < self._rest_until_s else None
 
-    def _make(self, snapshot: Snapshot) -> Document:
+    def _make(self, snapshot: Snapshot) -> tuple[Document, float]:
+        began_s = time.thread_time()
         body = self._render(snapshot.forest)
         tag = hashlib.blake2b(body, digest_size=16).hexdigest()
-        return Document(snapshot.generation, body, tag)
+        return Document(snapshot.generation, body, tag), time.thread_time() - began_s

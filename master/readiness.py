@@ -19,8 +19,8 @@ QUIET_S = 1.0
 class Settling:
     """Who has spoken since the start. `beat_s` bounds the wait for workers, `quiet_s` ends it.
 
-    `resumed` says that a worker reported from the middle of its sequence: the cluster runs longer
-    than we do, its other workers come within one beat, and quiet proves nothing.
+    `resumed` says that a worker reported from the middle of its sequence: workers run longer than
+    we do, each comes at its next beat or try, and quiet proves nothing.
     """
 
     mode: Mode

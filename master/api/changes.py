@@ -9,6 +9,7 @@ from aiohttp import web
 from master.api.query import Parameter, Query
 from master.history import History, Step
 from master.service import SERVICE
+from topo.discovery.changes import net
 from topo.kit.problem import problem
 from topo.publish.topology import change_document
 
@@ -31,7 +32,7 @@ _STREAM_HEADERS = {
 
 
 async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
-    """The changes after one generation up to another; 410 beyond what is remembered."""
+    """What is left of the changes after one generation up to another; 410 beyond the history."""
     history = request.app[SERVICE].engine.history
     start, end = query.integers["from"], query.integers.get("to", int(history.now))
     if query.integers.get("to", start) < start:
@@ -44,12 +45,8 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
             field="from" if steps is None else "to",
             fix=f"generations {history.oldest} to {history.now} are remembered",
         )
-    changes = [
-        change_document(change)
-        for step in steps
-        if step.generation <= end
-        for change in step.changes
-    ]
+    told = (change for step in steps if step.generation <= end for change in step.changes)
+    changes = [change_document(change) for change in net(told)]
     body = orjson.dumps({"from": start, "to": end, "changes": changes})
     return web.Response(body=body, content_type="application/json")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from master.engine import EventSink
-from topo.discovery.parse import parse
+from topo.discovery.parse import MAX_BYTES, decode, parse
 from topo.kit.files import WatchedFile
 from topo.model.errors import Refusal
 from topo.model.observation import (
@@ -18,10 +18,6 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
 )
-
-MAX_CONFIG_BYTES = 16 << 20
-"""A tree of 100,000 nodes is about 8 MB; a ConfigMap cannot exceed 1 MiB."""
-
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +32,7 @@ class ConfigFile:
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        watched = WatchedFile(self.path, MAX_CONFIG_BYTES)
+        watched = WatchedFile(self.path, MAX_BYTES)
         good: ConfigLoaded | None = None
         untold: Event | None = None
         while True:
@@ -59,18 +55,9 @@ class ConfigFile:
 
 def observed(content: bytes | Refusal) -> ConfigLoaded | SourceFailed:
     """What the file's content states."""
-    if isinstance(content, Refusal):
-        return SourceFailed(CONFIG_FILE, str(content))
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        refused = Refusal("the file is not UTF-8 text", f"line {line}", "save it as UTF-8")
-        return SourceFailed(CONFIG_FILE, str(refused))
-    parsed = parse(text, "nodegroup")
+    text = content if isinstance(content, Refusal) else decode(content)
+    parsed = text if isinstance(text, Refusal) else parse(text, "nodegroup")
     if isinstance(parsed, Refusal):
         return SourceFailed(CONFIG_FILE, str(parsed))
-    for fact in parsed.facts:
-        if isinstance(fact, DeclaredForest):
-            return ConfigLoaded(fact)
-    return ConfigLoaded(DeclaredForest())
+    declared = [fact for fact in parsed.facts if isinstance(fact, DeclaredForest)]
+    return ConfigLoaded(declared[0] if declared else DeclaredForest())

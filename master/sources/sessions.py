@@ -77,7 +77,8 @@ class Sessions:
     """All workers heard of. `stale_s` of silence frees a node's name for another worker.
 
     `on_node` is called when a node's facts come for the first time, `on_resumed` when a worker
-    unknown to us speaks from the middle of its sequence.
+    unknown to us speaks from the middle of its sequence: it spoke to a master before us, or to
+    nobody, and so did others.
     """
 
     submit: Callable[[Event], bool]
@@ -136,9 +137,9 @@ class Sessions:
         if known is not None and fresh and report.instance in known.superseded:
             return self._duplicate(report, now_s)
         facts = report.facts
+        if known is None and report.seq > 0:
+            self.on_resumed()
         if facts is None:
-            if known is None:
-                self.on_resumed()
             return _FULL
         if known is not None and fresh and not same_machine(known.facts, facts):
             return self._duplicate(report, now_s)

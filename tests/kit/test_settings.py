@@ -167,7 +167,13 @@ def test_help_names_every_flag_variable_default_and_meaning() -> None:
     text = help_text(_Settings)
     for part in ("--server-port=9001", "TOPO_SERVER_PORT", "VENDOR_PORT", "Port of the API."):
         assert part in text
-    for part in ("--enable-training=false", "--keys=a,b", "--period=30", "--log-file\n"):
+    for part in (
+        "--enable-training=false",
+        "--keys=a,b",
+        "--period=30s",
+        "--log-max-age=26w",
+        "--log-file\n",
+    ):
         assert part in text
 
 

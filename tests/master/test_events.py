@@ -74,9 +74,10 @@ async def test_a_stream_resumes_after_the_generation_last_seen(token_flag: str) 
 @pytest.mark.parametrize("since", [1, 999_999])
 async def test_a_generation_out_of_the_history_is_a_reset(token_flag: str, since: int) -> None:
     async with running("--mode=dragonfly", token_flag, "--history-limit=2") as master:
+        now = 0
         for name in ("n1", "n2", "n3"):
             await master.worker(name).full(facts(name))
-        now = await master.generation()
+            now = await master.generation()
         async with _stream(master, f"?since={since}") as stream:
             assert await stream.event() == ("reset", now, {"generation": now})
             await master.worker("n4").full(facts("n4"))

@@ -130,8 +130,15 @@ def test_a_worker_from_before_our_start_is_asked_for_everything(world: _World) -
     assert world.beat("n1", ONE, 79) == CHANGE
 
 
+def test_a_worker_that_spoke_to_nobody_at_first_shows_that_others_did_too(world: _World) -> None:
+    assert world.full(facts("n1"), ONE, 3) == CHANGE
+    assert (world.resumed, world.nodes) == (1, 1)
+    assert world.full(facts("n2"), TWO, 0) == CHANGE
+    assert world.resumed == 1
+
+
 def test_a_restarted_worker_takes_over_at_once(world: _World) -> None:
-    world.full(facts("n1"), ONE, 5)
+    world.full(facts("n1"), ONE, 0)
     assert world.beat("n1", TWO, 1) == FULL, "it has not said who it is"
     assert world.full(facts("n1"), TWO, 2) == CHANGE
     assert world.nodes == 1

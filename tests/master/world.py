@@ -64,7 +64,7 @@ class Worker:
     node: str
     token: str | None = TOKEN
     instance: str = field(default_factory=lambda: f"instance-{next(_instances)}")
-    seq: int = 0
+    seq: int = -1
 
     async def full(self, said: NodeFacts) -> Answer:
         """Sends everything."""

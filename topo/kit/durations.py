@@ -23,6 +23,14 @@ def parse_duration(text: str) -> float | Refusal:
     return float(match[1]) * _UNITS_S[match[2] or "s"]
 
 
+def spell_duration(seconds: float) -> str:
+    """The shortest way to write a span for `parse_duration`: 604800 is `1w`."""
+    for unit, size_s in reversed(_UNITS_S.items()):
+        if seconds and seconds >= size_s and round(seconds / size_s, 6).is_integer():
+            return f"{round(seconds / size_s)}{unit}"
+    return f"{seconds:g}s"
+
+
 def _seconds(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -32,5 +40,7 @@ def _seconds(value: object) -> object:
     return parsed
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=10 * 366 * 86400)]
+SPAN = BeforeValidator(_seconds)
+"""Marks a field as a span of time, for those who print it."""
+Seconds = Annotated[float, SPAN, Field(ge=0, le=10 * 366 * 86400)]
 """A setting in seconds that also accepts the units of `parse_duration`."""

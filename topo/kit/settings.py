@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from topo.kit.durations import SPAN, spell_duration
 from topo.model.errors import Refusal
 
 S = TypeVar("S", bound="ServiceSettings")
@@ -240,6 +241,8 @@ def default_text(field: FieldInfo) -> str:
         return ""
     if isinstance(default, bool):
         return str(default).lower()
+    if SPAN in field.metadata:
+        return spell_duration(float(default))
     if isinstance(default, tuple):
         return ",".join(str(item) for item in default)
     if isinstance(default, float):

@@ -1,0 +1,181 @@
+"""The loop that owns the state: what comes together is applied together, and nobody starves."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import prometheus_client as prom
+import pytest
+from structlog.testing import capture_logs
+
+from master import engine as engine_module
+from master.engine import Engine
+from master.metrics import EngineMetrics
+from master.published import Published
+from tests.master.world import facts
+from topo.discovery.modes import DiscoverySettings, Mode
+from topo.discovery.state import Discovery
+from topo.model.forest import Change, Forest, Snapshot
+from topo.model.ids import Generation, NodeName
+from topo.model.observation import Event, Ticked, WorkerBeat, WorkerReported
+from topo.publish.nodegroup import render
+
+
+class _Recorder(Discovery):
+    """A real core that remembers how it was called."""
+
+    def __init__(self) -> None:
+        super().__init__(DiscoverySettings(mode=Mode.DRAGONFLY))
+        self.batches: list[tuple[Event, ...]] = []
+
+    def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
+        self.batches.append(events)
+        return super().advance(now_s, *events)
+
+
+def _engine(core: Discovery, queue_limit: int = 50_000, tick_s: float = 1.0) -> Engine:
+    metrics = EngineMetrics(prom.CollectorRegistry())
+    return Engine(core, metrics, queue_limit=queue_limit, tick_s=tick_s)
+
+
+@asynccontextmanager
+async def _running(engine: Engine) -> AsyncIterator[None]:
+    task = asyncio.create_task(engine.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def _generation(engine: Engine, at_least: int) -> None:
+    async with asyncio.timeout(5):
+        while engine.snapshot.generation < at_least:
+            await engine.history.moved(engine.snapshot.generation, 1)
+
+
+async def test_events_that_come_together_are_one_step() -> None:
+    core = _Recorder()
+    engine = _engine(core)
+    async with _running(engine):
+        for name in ("n1", "n2", "n3"):
+            assert engine.submit(WorkerReported(facts(name)))
+        await _generation(engine, 1)
+    assert [len(batch) for batch in core.batches] == [3]
+    assert engine.snapshot.generation == 1
+    (step,) = engine.history.since(0) or ()
+    assert {change.subject for change in step.changes} == {"n1", "n2", "n3"}
+
+
+async def test_constant_churn_does_not_keep_the_tree_from_moving() -> None:
+    """Something new every few milliseconds; the first of it is visible in a tenth of a second."""
+    engine = _engine(_Recorder())
+    loop = asyncio.get_running_loop()
+    seen_after_s: list[float] = []
+    async with _running(engine):
+        began_s = loop.time()
+        for number in range(60):
+            engine.submit(WorkerReported(facts(f"n{number}")))
+            await asyncio.sleep(0.005)
+            if engine.snapshot.generation > len(seen_after_s):
+                seen_after_s.append(loop.time() - began_s)
+        assert len(seen_after_s) >= 3
+        assert seen_after_s[0] < 0.2
+
+
+async def test_a_flood_is_taken_in_bounded_bites(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "BATCH_LIMIT", 10)
+    core = _Recorder()
+    engine = _engine(core)
+    for number in range(25):
+        engine.submit(WorkerReported(facts(f"n{number}")))
+    async with _running(engine):
+        await _generation(engine, 3)
+    assert [len(batch) for batch in core.batches] == [10, 10, 5]
+    assert engine.waiting == 0
+
+
+async def test_a_full_queue_says_so() -> None:
+    engine = _engine(_Recorder(), queue_limit=2)
+    beat = WorkerBeat(NodeName("n1"))
+    assert [engine.submit(beat) for _ in range(3)] == [True, True, False]
+    assert engine.waiting == 2
+
+
+async def test_time_passes_when_nothing_happens() -> None:
+    core = _Recorder()
+    engine = _engine(core, tick_s=0.02)
+    async with _running(engine):
+        await asyncio.sleep(0.15)
+    assert len(core.batches) >= 2
+    assert set(core.batches) == {(Ticked(),)}
+    assert engine.snapshot.generation == 0
+    assert engine.alive
+
+
+async def test_an_engine_that_has_not_advanced_for_long_is_not_alive() -> None:
+    now_s = [100.0]
+    metrics = EngineMetrics(prom.CollectorRegistry())
+    engine = Engine(_Recorder(), metrics, clock=lambda: now_s[0])
+    assert engine.alive
+    now_s[0] += engine_module.STUCK_S
+    assert not engine.alive
+
+
+async def test_our_own_mistake_ends_the_loop() -> None:
+    core = _Recorder()
+    core.batches = ()  # type: ignore[assignment] # broken on purpose
+    engine = _engine(core, tick_s=0.01)
+    with pytest.raises(AttributeError):
+        await asyncio.wait_for(engine.run(), 1)
+
+
+async def test_the_log_has_a_line_per_change_and_one_for_many() -> None:
+    engine = _engine(_Recorder())
+    with capture_logs() as logs:
+        async with _running(engine):
+            engine.submit(WorkerReported(facts("n1")))
+            await _generation(engine, 1)
+            for number in range(2, 60):
+                engine.submit(WorkerReported(facts(f"n{number}")))
+            await _generation(engine, 2)
+    first, second = logs
+    assert (first["event"], first["subject"]) == ("node-added", "n1")
+    assert (second["event"], second["node_added"]) == ("tree changed", 58)
+
+
+def _snapshots() -> tuple[Published, list[Snapshot], list[Forest]]:
+    current = [Snapshot(Generation(1), Forest())]
+    rendered: list[Forest] = []
+
+    def counted(forest: Forest) -> bytes:
+        rendered.append(forest)
+        return render(forest) + b" " * len(rendered)
+
+    return Published(lambda: current[-1], counted), current, rendered
+
+
+async def test_many_readers_cost_one_rendering_and_one_compression() -> None:
+    published, current, rendered = _snapshots()
+    documents = await asyncio.gather(*(published.document() for _ in range(50)))
+    assert len(set(map(id, documents))) == 1
+    zipped = await asyncio.gather(*(published.compressed(documents[0]) for _ in range(50)))
+    assert len(set(map(id, zipped))) == 1
+    assert len(rendered) == 1
+    current.append(Snapshot(Generation(2), Forest()))
+    await asyncio.sleep(0.01)
+    assert (await published.document()).generation == 2
+    assert published.sizes == (len(rendered) + 4, len(zipped[0]))
+
+
+async def test_a_tree_that_changes_all_the_time_is_rendered_at_a_bounded_rate() -> None:
+    published, current, rendered = _snapshots()
+    published._rest_until_s = float("inf")
+    await published.document()
+    current.append(Snapshot(Generation(2), Forest()))
+    published._rest_until_s = float("inf")
+    assert (await published.document()).generation == 1, "not older than two renderings"
+    published._rest_until_s = 0.0
+    assert (await published.document()).generation == 2
+    assert len(rendered) == 2

@@ -1,0 +1,279 @@
+"""The master as a process: signals, exit codes, kill -9, TLS, its own log."""
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from aiohttp import ClientSession, ClientTimeout
+
+from master.__main__ import main
+from tests.master.world import TOKEN, Worker, eventually, facts
+from topo.kit.tls import client_context
+
+_MASTER = (sys.executable, "-m", "master")
+_FREE_PORTS = ("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1")
+
+
+@dataclass
+class _Process:
+    process: asyncio.subprocess.Process
+    session: ClientSession
+    ports: dict[str, int] = field(default_factory=dict)
+    scheme: str = "http"
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://127.0.0.1:{self.ports['api']}"
+
+    async def read_log(self) -> None:
+        """Reads events until both ports are known, or the process has ended."""
+        assert self.process.stdout is not None
+        while len(self.ports) < 2 and (line := await self.process.stdout.readline()):
+            event = json.loads(line)
+            self.log.append(event)
+            if event["event"] == "listening":
+                self.ports[event["site"]] = event["port"]
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """The exit code after a signal; the rest of the log is kept."""
+        self.process.send_signal(number)
+        return await self.wait()
+
+    async def wait(self) -> int:
+        """The exit code; the rest of the log is kept."""
+        out, _ = await asyncio.wait_for(self.process.communicate(), 12)
+        self.log += [json.loads(line) for line in out.splitlines()]
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+    def worker(self, node: str) -> Worker:
+        """A worker of this master."""
+        url = f"http://127.0.0.1:{self.ports['reports']}"
+        return Worker(url, self.session, node)
+
+    async def status(self, path: str) -> int:
+        """The status of a GET, 0 where nobody answers."""
+        try:
+            async with self.session.get(self.url + path) as answer:
+                return answer.status
+        except OSError:
+            return 0
+
+
+@asynccontextmanager
+async def _master(*flags: str, command: Sequence[str] = _MASTER) -> AsyncIterator[_Process]:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        *_FREE_PORTS,
+        *flags,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with ClientSession(timeout=ClientTimeout(total=10)) as session:
+        running = _Process(process, session)
+        try:
+            await asyncio.wait_for(running.read_log(), 10)
+            yield running
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_with_0_and_with_its_streams(
+    token_flag: str, number: signal.Signals
+) -> None:
+    async with _master("--mode=dragonfly", token_flag) as master:
+        stream = await master.session.get(master.url + "/v1/topology/events")
+        await stream.content.readline()
+        began_s = time.monotonic()
+        assert await master.end(number) == 0
+        assert time.monotonic() - began_s < 3
+        await stream.read()
+        stream.close()
+    assert [e["event"] for e in master.log][-2:] == ["stopping", "stopped"]
+
+
+async def test_a_killed_master_comes_back_with_the_tree(tmp_path: Path, token_flag: str) -> None:
+    flags = ("--mode=dragonfly", token_flag, f"--state-file={tmp_path / 'state'}")
+    async with _master(*flags, "--state-save-interval=50ms") as master:
+        for one, two in (("n1", "n2"), ("n2", "n1")):
+            assert (await master.worker(one).full(facts(one, two))).status == 200
+        await asyncio.sleep(0.5)
+        assert await master.end(signal.SIGKILL) == -signal.SIGKILL
+    async with _master(*flags) as master:
+        async with master.session.get(master.url + "/node_group") as answer:
+            (group,) = await answer.json()
+        assert [c["name"] for c in group["child"]] == ["n1", "n2"]
+        assert (await master.worker("n1").beat()).json["want"] == "full"
+
+
+async def test_without_a_state_file_it_waits_for_the_workers_next_beat(token_flag: str) -> None:
+    async with _master("--mode=dragonfly", "--beat-interval=500ms", token_flag) as master:
+        assert await master.status("/node_group") == 503
+        worker = master.worker("n1")
+        worker.seq = 7
+        assert (await worker.beat()).json["want"] == "full"
+        await worker.full(facts("n1"))
+
+        async def is_ready() -> bool:
+            return await master.status("/node_group") == 200
+
+        await eventually(is_ready, within_s=2)
+
+
+async def test_a_dead_background_task_ends_it_with_1_and_its_reason(token_flag: str) -> None:
+    script = (
+        "import asyncio, sys, master.app, master.__main__ as m\n"
+        "async def dies(*_):\n"
+        "    await asyncio.sleep(0.1)\n"
+        "    raise OSError('the wire is cut')\n"
+        "master.app._measure_lag = dies\n"
+        "sys.exit(m.main(sys.argv[1:]))\n"
+    )
+    command = (sys.executable, "-c", script)
+    async with _master("--mode=dragonfly", token_flag, command=command) as master:
+        assert await master.wait() == 1
+    died = next(e for e in master.log if e["event"] == "background task died")
+    assert (died["task"], died["reason"]) == ("loop-lag", "the wire is cut")
+    assert master.log[-1]["failures"] == ["OSError: the wire is cut"]
+
+
+async def test_a_taken_port_ends_it_with_1_and_names_the_port(token_flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        async with _master("--mode=auto", token_flag, f"--rpc-server-port={port}") as master:
+            assert await master.wait() == 1
+    assert str(port) in master.log[-1]["what"]
+
+
+def test_settings_that_cannot_be_used_end_it_with_2_and_the_fix() -> None:
+    flags = ("--mode=switchbox", "--cluster-manager-address=http://h")
+    result = subprocess.run(
+        [*_MASTER, *flags], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert result.returncode == 2
+    assert "--cluster-manager-allow-http" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "part"),
+    [
+        (["--tls-cert=/nothere", "--tls-key=/nothere"], "/nothere"),
+        (["--worker-token-file=/nothere"], "/nothere"),
+        (["--api-token-file=/nothere"], "/nothere"),
+        (["--log-file=/proc/nothere/log"], "--log-file"),
+        (
+            [
+                "--mode=switchbox",
+                "--cluster-manager-address=https://h",
+                "--cluster-manager-mapping-file=/nothere",
+            ],
+            "/nothere",
+        ),
+    ],
+)
+def test_files_that_cannot_be_used_end_it_with_2_before_it_listens(
+    flags: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        assert main([*_FREE_PORTS, *flags]) == 2
+    finally:
+        logging.getLogger().handlers.clear()
+        structlog.reset_defaults()
+    assert part in capsys.readouterr().err
+
+
+def _pair(directory: Path) -> tuple[Path, Path]:
+    cert, key = directory / "cert.pem", directory / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=m"
+    subprocess.run(
+        [
+            *command.split(),
+            *("-keyout", str(key), "-out", str(cert), "-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+async def _serial(port: int, cert: Path) -> str:
+    """The certificate that a port shows to a client that verifies it."""
+    context = client_context(cert)
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    shown = writer.get_extra_info("ssl_object").getpeercert()
+    writer.close()
+    return str(shown["serialNumber"])
+
+
+async def test_tls_serves_both_ports_or_the_workers_alone(tmp_path: Path, token_flag: str) -> None:
+    cert, key = _pair(tmp_path)
+    flags = ("--mode=dragonfly", token_flag, f"--tls-cert={cert}", f"--tls-key={key}")
+    async with _master(*flags) as master:
+        for port in master.ports.values():
+            assert await _serial(port, cert)
+        with pytest.raises(ssl.SSLError):
+            await asyncio.open_connection(
+                "127.0.0.1", master.ports["api"], ssl=client_context(None)
+            )
+        assert await master.end() == 0
+    async with _master(*flags, "--tls-scope=reports") as master:
+        assert await master.status("/health") == 200
+        assert await _serial(master.ports["reports"], cert)
+
+
+async def test_a_renewed_certificate_is_shown_without_a_restart(
+    tmp_path: Path, token_flag: str
+) -> None:
+    cert, key = _pair(tmp_path)
+    flags = (f"--tls-cert={cert}", f"--tls-key={key}", "--config-poll-interval=50ms")
+    async with _master("--mode=dragonfly", token_flag, *flags) as master:
+        port = master.ports["api"]
+        before = await _serial(port, cert)
+        key.write_text("broken")
+        await asyncio.sleep(0.2)
+        assert await _serial(port, cert) == before, "a broken pair is not taken up"
+        _pair(tmp_path)
+
+        async def renewed() -> bool:
+            try:
+                return await _serial(port, cert) != before
+            except ssl.SSLError:
+                return False  # the old one is still shown, the new file does not verify it
+
+        await eventually(renewed)
+        assert await master.end() == 0
+    assert any(e["event"] == "certificate not renewed; the old one stays" for e in master.log)
+
+
+async def test_the_log_holds_no_token_and_no_line_per_request(token_flag: str) -> None:
+    async with _master("--mode=dragonfly", token_flag, "--log-level=debug") as master:
+        worker = master.worker("n1")
+        await worker.full(facts("n1"))
+        for _ in range(20):
+            await worker.beat()
+            await master.status("/node_group")
+        worker.token = "another-secret"
+        assert (await worker.beat()).status == 401
+        assert await master.end() == 0
+    text = json.dumps(master.log)
+    assert "another-secret" not in text
+    assert TOKEN not in text
+    assert len(master.log) < 10

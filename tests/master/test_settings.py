@@ -1,0 +1,110 @@
+"""The vendor's flags and environment, and what does not go together."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from master.settings import MasterSettings
+from tests.master.world import settings
+from topo.discovery.modes import JOIN_KEYS, Mode
+from topo.kit.settings import Env, default_text, flag_of, read
+
+VENDOR = (
+    "--log-file=/var/log/metax/topo-master.log",
+    "--log-level=info",
+    "--log-format=json",
+    "--server-port=9001",
+    "--rpc-server-port=10001",
+    "--mode=switchbox",
+    "--node-number=2",
+    "--cluster-manager-address=https://127.0.0.1",
+    "--cluster-manager-poll-topo-period=30",
+    "--cluster-manager-poll-event-period=10",
+)
+
+
+def test_the_vendors_command_line_is_ours() -> None:
+    result = settings(*VENDOR)
+    assert (result.server_port, result.rpc_server_port) == (9001, 10001)
+    assert result.mode is Mode.SWITCHBOX
+    assert result.cluster_manager_poll_topo_period == 30
+    assert result.discovery.node_number == 2
+
+
+def test_the_defaults_are_the_vendors() -> None:
+    result = settings()
+    assert (result.mode, result.node_number) == (Mode.CONFIG, 2)
+    assert (result.server_port, result.rpc_server_port) == (9001, 10001)
+    assert result.cluster_manager_poll_event_period == 10
+    assert (result.log_format, result.log_level) == ("json", "info")
+    assert result.config_file == Path("/config/nodegroup.yaml")
+
+
+@pytest.mark.parametrize("burst", ["CLIENT_GO_BURST", "CLIENT_GO_BRUST"])
+def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst: str) -> None:
+    for name, value in (("POD_NAME", "p"), ("POD_NAMESPACE", "n"), ("CLIENT_GO_QPS", "100")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(burst, "77")
+    result = settings()
+    assert (result.pod_name, result.pod_namespace) == ("p", "n")
+    assert (result.kube_qps, result.kube_burst) == (100.0, 77)
+
+
+@pytest.mark.parametrize(
+    ("flags", "where", "part"),
+    [
+        (["--mode=switchbox"], "--cluster-manager-address", "URL"),
+        (
+            ["--mode=switchbox", "--cluster-manager-address=10.0.0.1"],
+            "--cluster-manager-address",
+            "https://HOST",
+        ),
+        (
+            ["--mode=switchbox", "--cluster-manager-address=http://10.0.0.1"],
+            "--cluster-manager-address",
+            "--cluster-manager-allow-http",
+        ),
+        (
+            ["--mode=switchbox", "--cluster-manager-address=https://u:p@h"],
+            "--cluster-manager-address",
+            "--credentials-dir",
+        ),
+        (["--join-keys=hostnme"], "--join-keys", "did you mean hostname?"),
+        (["--join-keys=zzz"], "--join-keys", "choose among"),
+        (["--join-keys=hostname,hostname"], "--join-keys", "once"),
+        (["--join-keys=,"], "--join-keys", "at least one"),
+        (["--tls-cert=a"], "--tls-key", "--tls-key"),
+        (["--tls-key=a"], "--tls-cert", "--tls-cert"),
+        (["--server-port=70000"], "--server-port", "Port of the HTTP API"),
+        (["--node-number=0"], "--node-number", "complete dragonfly"),
+        (["--beat-interval=0"], "--beat-interval", "alive"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(flags: list[str], where: str, part: str) -> None:
+    refused = read(MasterSettings, flags)
+    assert isinstance(refused, tuple)
+    assert refused[0].where == where
+    assert part in refused[0].fix
+
+
+def test_what_fits_is_not_refused() -> None:
+    trial = ("--cluster-manager-address=http://h", "--cluster-manager-allow-http")
+    assert settings("--mode=switchbox", *trial).cluster_manager_allow_http
+    assert settings("--join-keys=server_uuid,hostname").discovery.join_keys[0] == "server_uuid"
+    assert settings("--cluster-manager-address=nonsense").mode is Mode.CONFIG, "not asked there"
+    assert settings("--tls-cert=a", "--tls-key=b").tls_key == Path("b")
+    assert settings().join_keys == JOIN_KEYS
+
+
+def test_the_table_of_flags_in_the_documentation_is_the_settings_class() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "master.md").read_text()
+    rows = dict(re.findall(r"^\| `(--[a-z-]+)` \| (.*?) \|", page, re.MULTILINE))
+    fields = MasterSettings.model_fields
+    assert set(rows) == {flag_of(name) for name in fields}
+    for name, field in fields.items():
+        shown = default_text(field)
+        assert rows[flag_of(name)] == (f"`{shown}`" if shown else "none"), name
+        for item in field.metadata:
+            if isinstance(item, Env):
+                assert all(f"`{variable}`" in page for variable in item.names)
