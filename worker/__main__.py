@@ -1,5 +1,9 @@
 """The `topo-worker` command."""
 
+# isort: off
+import worker.slim  # noqa: F401 - before everything that would import what it keeps out
+
+# isort: on
 import asyncio
 import sys
 from collections.abc import Sequence

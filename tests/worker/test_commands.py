@@ -9,6 +9,7 @@ import pytest
 
 from tests.worker.processes import gone
 from topo.model.machine import ProbeState
+from worker.probes import commands
 from worker.probes.commands import NVIDIA_EXITS, Command, find_program
 
 Programs = Path
@@ -135,3 +136,36 @@ async def test_bytes_that_are_no_text_are_kept_readable(programs: Programs) -> N
     """Invalid UTF-8 becomes replacement characters, never an exception."""
     program(programs, "mx-smi", r"printf 'a\377b'")
     assert (await Command(("mx-smi",)).read()).text == "a\N{REPLACEMENT CHARACTER}b"
+
+
+async def test_a_program_that_cannot_be_killed_is_not_joined_by_another(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits inside the driver (state D); the readings say so until it is gone."""
+
+    async def in_vain(_: object) -> bool:
+        return False
+
+    program(programs, "mx-smi", "exec sleep 600")
+    command = Command(("mx-smi",))
+    with monkeypatch.context() as patched:
+        patched.setattr(commands, "kill_family", in_vain)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(command.read(), 0.1)
+    assert (await command.read()).state is ProbeState.TIMED_OUT
+    stuck = command._unkilled
+    assert stuck is not None
+    assert await commands.kill_family(stuck)
+    program(programs, "mx-smi", "echo back")
+    assert (await command.read()).text == "back\n"
+
+
+@pytest.mark.parametrize(("status", "words"), [(9, "exit status 9"), (-64, "signal SIGRTMAX")])
+def test_how_a_program_ended_is_said_in_words(status: int, words: str) -> None:
+    """Return codes of asyncio: negative ones are signals."""
+    assert commands.status_words(status) == words
+
+
+def test_a_signal_without_a_name_keeps_its_number() -> None:
+    """Real-time signals between the named ones."""
+    assert commands.status_words(-40) == "signal 40"

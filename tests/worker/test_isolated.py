@@ -124,6 +124,7 @@ async def test_a_hung_helper_dies_with_its_worker(
     """The worker is killed while the library hangs: no helper stays behind."""
     script = f"""
 import asyncio, os
+from worker.probes import isolated
 from worker.probes.isolated import HelperProcess
 async def main():
     process = HelperProcess(("mxsml", {str(mxsml)!r}), environment={{"FAKE_MXSML": "hang"}})

@@ -1,8 +1,10 @@
 """The vendor's command line works as it stands, and nonsense is refused with a way out."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from topo.kit.settings import read
+from worker import __main__ as worker_main
 from worker.probes.catalogue import probes
 from worker.settings import WorkerSettings
 
@@ -90,3 +92,21 @@ def test_probes_stand_in_the_order_of_precedence() -> None:
         "sysfs-pci",
     ]
     assert {p.instead_of for p in listed if p.gives} == {("mxsml",), ("nvml",)}
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (("--token-file=/t",), True),
+        (("--token-file=/t", "--server-tls"), False),
+        (("--token-file=/t", "--server-address=127.0.0.1:1"), False),
+        (("--token-file=/t", "--server-address=[::1]:1"), False),
+        (("--token-file=/t", "--server-address=localhost:1"), False),
+        (("--server-address=master:1",), False),
+    ],
+)
+def test_a_token_in_the_clear_is_told(argv: tuple[str, ...], told: bool) -> None:  # noqa: FBT001
+    """Unless it never leaves the host."""
+    with capture_logs() as lines:
+        worker_main._say_what_is_odd(load(*argv))
+    assert [line["event"] for line in lines] == ["the token travels in the clear"] * told

@@ -3,10 +3,8 @@
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 
 from topo.model.machine import ProbeState
@@ -56,10 +54,9 @@ class HelperProcess:
                     self._doomed = process
 
     def close(self) -> None:
-        """Kills the process, if there is one."""
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        """Ends the helper's input, at which it ends; one that hangs is killed when we end."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
 
     async def _running(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
