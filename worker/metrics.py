@@ -4,7 +4,7 @@ import time
 from collections import Counter as Tally
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 
 from topo.model.machine import NodeFacts, PortState, ProbeHealth, ProbeState
 from worker.transport import Trouble
@@ -18,6 +18,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
         self._probe_seconds = Histogram(
             "topo_worker_probe_duration_seconds",
             "Duration of probe readings.",

@@ -55,11 +55,12 @@ class Picture:
         self._identity = identity
         self._views = {probe.name: _View(probe) for probe in probes}
         self._facts: NodeFacts | None = None
+        self._settled = False
 
     def take(self, name: str, reading: Reading) -> ProbeHealth:
         """Takes a probe's reading in; its health, which a text that nobody understands ruins."""
         view = self._views[name]
-        before = view.parsed, view.health
+        before = view.parsed, view.health, view.failures
         if reading.state is ProbeState.OK:
             if view.reading is None or view.reading.text != reading.text:
                 _understand(view, reading.text)
@@ -69,26 +70,32 @@ class Picture:
         if reading.state is ProbeState.ABSENT or view.failures >= HELD_FAILURES:
             view.parsed = None
         view.reading = reading
-        if (view.parsed, view.health) != before:
+        if (view.parsed, view.health, view.failures) != before:
             self._facts = None
         return view.health or ProbeHealth(name, reading.state)
 
     def needed(self, name: str) -> bool:
-        """Whether the probe must run: a stand-in only while its betters leave something unsaid."""
+        """Whether the probe must run: a stand-in only while its betters leave something unsaid.
+
+        A better that fails is still believed for a while, but its stand-ins start at once, so that
+        they are ready when it no longer is.
+        """
         probe = self._views[name].probe
         betters = [self._views[better] for better in probe.instead_of]
         if any(better.reading is None for better in betters):
             return False
-        stated = frozenset(field for better in betters for field in _fields(better.parsed))
+        well = (better.parsed for better in betters if better.failures == 0)
+        stated = frozenset(field for parsed in well for field in _fields(parsed))
         return not betters or not probe.gives <= stated
 
     def settled(self) -> bool:
-        """Whether every probe that must run has been read at least once."""
-        return all(
+        """Whether, once, every probe that had to run had been read: half a picture misleads."""
+        self._settled = self._settled or all(
             view.reading is not None
             for view in self._views.values()
             if not view.probe.instead_of or self.needed(view.probe.name)
         )
+        return self._settled
 
     def facts(self) -> NodeFacts:
         """The facts of all probes that must run. Equal calls give the identical object."""

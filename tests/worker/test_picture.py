@@ -174,3 +174,18 @@ def test_a_host_of_nothing_has_its_name() -> None:
     """No probe at all."""
     identity: NodeIdentity = HOST.identity
     assert Picture(identity, ()).facts().identity == identity
+
+
+def test_a_library_that_begins_to_fail_is_relieved_without_a_gap(host: Picture) -> None:
+    """Its stand-ins start at the first failure and are ready when it is no longer believed."""
+    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.take("sysfs-infiniband", absent("none"))
+    assert host.settled()
+    host.take("mxsml", timed_out("no answer"))
+    assert host.needed("mx-smi-list")
+    assert host.settled()
+    host.take("mx-smi-list", ok(TEXTS["mx-smi-list"]))
+    for _ in range(HELD_FAILURES):
+        host.take("mxsml", timed_out("no answer"))
+        assert len(host.facts().gpus) == 8
+    assert states(host)["mxsml"] == "timed-out"
