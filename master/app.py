@@ -25,6 +25,7 @@ from topo.kit.problem import problems
 from topo.kit.tasks import Work, background
 from topo.kit.tls import reload_certificate
 from topo.model.errors import BadInputError
+from topo.model.forest import Forest
 
 MAX_BODY_BYTES = 64 * 1024
 """No call of the API takes a body yet."""
@@ -57,9 +58,10 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
         kept = await asyncio.to_thread(keeper.load, path, mode, time.time())
         if kept is not None:
             service.engine.restore(kept.memory, kept.age_s)
-            service.settling.restored = True
-            generation = service.engine.snapshot.generation
-            _log.info("state restored", age_s=round(kept.age_s, 1), generation=generation)
+            snapshot = service.engine.snapshot
+            service.settling.restored = snapshot.forest != Forest()
+            age_s, generation = round(kept.age_s, 1), snapshot.generation
+            _log.info("state restored", age_s=age_s, generation=generation)
     yield
 
 

@@ -108,6 +108,7 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
         rate=settings.worker_rate_limit,
         beat_s=settings.beat_interval,
         stale_s=settings.discovery.stale_s,
+        forget_s=settings.discovery.forget_s,
         max_nodes=settings.max_nodes,
         on_node=settling.node_reported,
         on_resumed=resumed,

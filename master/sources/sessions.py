@@ -74,7 +74,8 @@ class _Session:
 
 @dataclass(slots=True, kw_only=True)
 class Sessions:
-    """All workers heard of. `stale_s` of silence frees a node's name for another worker.
+    """All workers heard of. `stale_s` of silence frees a node's name for another worker, and
+    `forget_s` its place among `max_nodes`.
 
     `on_node` is called when a node's facts come for the first time, `on_resumed` when a worker
     unknown to us speaks from the middle of its sequence: it spoke to a master before us, or to
@@ -85,6 +86,7 @@ class Sessions:
     rate: float
     beat_s: float
     stale_s: float
+    forget_s: float
     max_nodes: int
     on_node: Callable[[float], None]
     on_resumed: Callable[[], None]
@@ -143,7 +145,7 @@ class Sessions:
             return _FULL
         if known is not None and fresh and not same_machine(known.facts, facts):
             return self._duplicate(report, now_s)
-        if known is None and len(self._sessions) >= self.max_nodes:
+        if known is None and not self._has_room(now_s):
             text = f"{self.max_nodes} nodes report already"
             return Declined(503, "too-many-nodes", text, "raise --max-nodes", self.beat_s)
         if not self.submit(WorkerReported(facts)):
@@ -163,6 +165,14 @@ class Sessions:
             superseded = tuple(i for i in superseded if i != report.instance)
             tokens = known.tokens
         return _Session(report.instance, report.seq, facts, now_s, tokens, now_s, superseded)
+
+    def _has_room(self, now_s: float) -> bool:
+        """Whether one more node fits, at need in the place of those that are long gone."""
+        if len(self._sessions) >= self.max_nodes:
+            gone = [n for n, s in self._sessions.items() if now_s - s.heard_s > self.forget_s]
+            for node in gone:
+                del self._sessions[node]
+        return len(self._sessions) < self.max_nodes
 
     def _duplicate(self, report: Report, now_s: float) -> Declined:
         text = f"two workers report as {report.node}; the one that was there first is believed"

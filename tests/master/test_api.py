@@ -291,3 +291,21 @@ async def test_metrics_have_help_bounded_labels_and_no_names(token_flag: str) ->
         names = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP")}
         assert not [n for n in names if n.endswith("_created")]
         assert all(len(line.split()) > 3 for line in text.splitlines() if "# HELP" in line)
+
+
+async def test_switchbox_mode_says_that_it_waits_for_its_manager(token_flag: str) -> None:
+    """Workers alone are not the tree; what they say is kept, and shown where it is explained."""
+    address = "--cluster-manager-address=https://127.0.0.1:1"
+    async with running("--mode=switchbox", address, token_flag) as master:
+        await master.pair("n1", "n2")
+
+        async def said() -> bool:
+            reasons = (await master.get("/ready")).json["reasons"]
+            return any("cluster manager has not answered yet:" in reason for reason in reasons)
+
+        await eventually(said)
+        assert (await master.get("/node_group")).status == 503
+        story = TopologyDocument.model_validate((await master.get("/v1/topology")).json)
+        states = {source.source: source.state for source in story.sources}
+        assert states == {"workers": "ok", "cluster-manager": "failing"}
+        assert story.groups[0].capacity.nodes == 2

@@ -166,7 +166,7 @@ async def test_many_readers_cost_one_rendering_and_one_compression() -> None:
     current.append(Snapshot(Generation(2), Forest()))
     await asyncio.sleep(0.01)
     assert (await published.document()).generation == 2
-    assert published.sizes == (len(rendered) + 4, len(zipped[0]))
+    assert published.sizes == (len(rendered) + 3, len(zipped[0]))
 
 
 async def test_a_tree_that_changes_all_the_time_is_rendered_at_a_bounded_rate() -> None:

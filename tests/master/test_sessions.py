@@ -24,6 +24,7 @@ class _World:
             rate=rate,
             beat_s=10.0,
             stale_s=30.0,
+            forget_s=1000.0,
             max_nodes=max_nodes,
             on_node=lambda _: self._count(),
             on_resumed=self._resume,
@@ -222,6 +223,11 @@ def test_more_nodes_than_agreed_are_refused() -> None:
     world.full(facts("n2"), TWO, 0)
     assert "--max-nodes" in _refused(world.full(facts("n3"), THREE, 0), 503).fix
     assert len(world.sessions) == 2
+    world.now_s = 900.0
+    world.beat("n2", TWO, 1)
+    world.now_s = 1001.0
+    assert world.full(facts("n3"), THREE, 0) == CHANGE, "n1 is long gone, n2 is not"
+    assert world.beat("n2", TWO, 2) == CHANGE
 
 
 def test_a_report_for_another_node_is_refused_and_listed(world: _World) -> None:
