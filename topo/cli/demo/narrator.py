@@ -66,10 +66,15 @@ class Narrator:
             self._status.update(str(progress))
 
     def stands(self, document: TopologyDoc, seconds: float) -> None:
-        """The tree."""
+        """The tree is complete and Ready."""
         self._quiet()
         self._say(f"the tree stands after {seconds:.1f} s", "green")
         self._console.print()
+        self.shows(document)
+
+    def shows(self, document: TopologyDoc) -> None:
+        """A tree, whatever its state."""
+        self._quiet()
         self._console.print(tree.topology(document, self._marks))
 
     def invites(self, demo: Demo) -> None:
@@ -112,7 +117,8 @@ class Narrator:
         )
         self._stamped(Text(words, style="yellow"))
         for line in death.last_lines:
-            self._console.print(Text(f"    {plain(line)}", style="dim"))
+            shown = Text(f"    {plain(line)}", style="dim", no_wrap=True, overflow="ellipsis")
+            self._console.print(shown)
 
     def ends(self) -> None:
         """The last words."""

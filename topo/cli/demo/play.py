@@ -97,20 +97,23 @@ def _ended_by_signals() -> Iterator[None]:
 async def _until_ready(master: Master, cast: _Cast, nodes: int) -> TopologyDoc:
     """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
     deadline = time.monotonic() + _PATIENCE_S
+    newest: TopologyDoc | None = None
     while time.monotonic() < deadline:
         if cast.hopeless is not None:
-            raise _not_up(f"{cast.hopeless.program.name} {cast.hopeless.how}", cast)
+            raise _not_up(f"{cast.hopeless.program.name} {cast.hopeless.how}")
         try:
-            document = await master.topology()
+            newest = await master.topology()
         except CliError:
             cast.narrator.progress(Progress(running=len(cast.pids)))
         else:
-            progress = _progress(document, len(cast.pids), nodes)
+            progress = _progress(newest, len(cast.pids), nodes)
             cast.narrator.progress(progress)
-            if progress.ready == nodes and not document.get("unplaced"):
-                return document
+            if progress.ready == nodes and not newest.get("unplaced"):
+                return newest
         await asyncio.sleep(_LOOK_S)
-    raise _not_up(f"no Ready tree after {_PATIENCE_S:.0f} s", cast)
+    if newest is not None:
+        cast.narrator.shows(newest)
+    raise _not_up(f"no Ready tree after {_PATIENCE_S:.0f} s")
 
 
 def _progress(document: TopologyDoc, running: int, nodes: int) -> Progress:
@@ -121,10 +124,9 @@ def _progress(document: TopologyDoc, running: int, nodes: int) -> Progress:
     return Progress(running=running, answers=True, known=known, ready=ready, nodes=nodes)
 
 
-def _not_up(what: str, cast: _Cast) -> CliError:
-    where = str(cast.home.path / "logs")
-    fix = "the lines above are the end of its log; is another process in the way?"
-    return CliError(Exit.FINDING, Refusal(f"the demo did not come up: {what}", where, fix))
+def _not_up(what: str) -> CliError:
+    fix = "what is printed above says more; is another process in the way?"
+    return CliError(Exit.FINDING, Refusal(f"the demo did not come up: {what}", "topo demo", fix))
 
 
 async def _follow(master: Master, narrator: Narrator) -> None:

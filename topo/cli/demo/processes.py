@@ -1,11 +1,13 @@
 """The demo's processes: started together, tethered to the demo, started again when they die."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +19,9 @@ _STEADY_S = 10.0
 """A program that lived this long did not die of its start: the next wait is the first again."""
 _GRACE_S = 5.0
 """From SIGTERM to SIGKILL at the end."""
-_TAIL_LINES = 5
+_TAIL_LINES = 3
 _TAIL_BYTES = 4096
+_READ_ONLY, _APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,45 +59,85 @@ Told = Callable[[Started | Died], None]
 @asynccontextmanager
 async def running(programs: Sequence[Program], tell: Told) -> AsyncIterator[None]:
     """All the programs run inside the block, and none of them after it."""
-    keepers = [asyncio.create_task(_keep(program, tell)) for program in programs]
+    tether.adopt()
+    by_script: dict[str, list[Program]] = defaultdict(list)
+    for program in programs:
+        by_script[program.argv[0]].append(program)
+    troupes = [asyncio.create_task(_keep_all(alike, tell)) for alike in by_script.values()]
     try:
         yield
     finally:
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        for troupe in troupes:
+            troupe.cancel()
+        await asyncio.gather(*troupes, return_exceptions=True)
 
 
-async def _keep(program: Program, tell: Told) -> None:
+async def _keep_all(alike: Sequence[Program], tell: Told) -> None:
+    """Keeps programs of one console script; several of them are born in the nursery."""
+    born = await _born(alike) if len(alike) > 1 else {}
+    async with asyncio.TaskGroup() as group:
+        for program in alike:
+            group.create_task(_keep(program, born.get(program.name), tell))
+
+
+async def _keep(program: Program, pid: int | None, tell: Told) -> None:
     """Runs one program until cancelled; starts it again, later each time it dies at once."""
     deaths = 0
     while True:
         began = time.monotonic()
-        process = await _start(program)
+        pid = pid or _spawn(program)
+        tell(Started(program, pid))
         try:
-            tell(Started(program, process.pid))
-            code = await process.wait()
-        finally:
-            await _end(process)
+            code = await _ended(pid)
+        except asyncio.CancelledError:
+            await _end(pid)
+            raise
         deaths = 1 if time.monotonic() - began > _STEADY_S else deaths + 1
         wait_s = _BACKOFF_S[min(deaths, len(_BACKOFF_S)) - 1]
-        lines = _last_lines(program.log)
-        tell(Died(program, process.pid, _how(code), lines, deaths, wait_s))
+        tell(Died(program, pid, _how(code), _last_lines(program.log), deaths, wait_s))
+        pid = None
         await asyncio.sleep(wait_s)
 
 
-async def _start(program: Program) -> asyncio.subprocess.Process:
+def _spawn(program: Program) -> int:
     """Starts it in a session of its own: Ctrl-C is for the demo, which then ends the others."""
-    command = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *program.argv)
-    with program.log.open("ab") as log:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=environment(),
-        )
+    argv = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *program.argv)
+    return os.posix_spawn(
+        sys.executable,
+        argv,
+        environment(),
+        file_actions=(
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, _READ_ONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(program.log), _APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ),
+        setsid=True,
+    )
+
+
+async def _born(alike: Sequence[Program]) -> Mapping[str, int]:
+    """The processes that the nursery started, by name; see `topo.cli.demo.nursery`.
+
+    Whoever it did not start is started alone, so a nursery that fails costs time and nothing else.
+    """
+    script = Path(alike[0].argv[0]).name
+    command = ("-P", "-m", "topo.cli.demo.nursery", script)
+    nursery = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment(),
+    )
+    asked = (json.dumps({"name": p.name, "argv": p.argv, "log": str(p.log)}) for p in alike)
+    try:
+        told, _ = await nursery.communicate("\n".join(asked).encode())
+    except asyncio.CancelledError:
+        nursery.kill()
+        raise
+    lines = [line.rpartition(" ") for line in told.decode().splitlines()]
+    return {name: int(pid) for name, _, pid in lines}
 
 
 def environment() -> dict[str, str]:
@@ -102,14 +145,27 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TOPO_")}
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _ended(pid: int) -> int:
+    """The exit code of a child, negative for a signal, when it has ended."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    watched = os.pidfd_open(pid)
+    loop.add_reader(watched, over.set)
+    try:
+        await over.wait()
+    finally:
+        loop.remove_reader(watched)
+        os.close(watched)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])  # noqa: ASYNC222 - it has ended
+
+
+async def _end(pid: int) -> None:
     """Ends the process and its group: politely, then not."""
     for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+            os.killpg(pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(patience_s):
-                await process.wait()
+                await _ended(pid)
                 return
 
 

@@ -74,7 +74,7 @@ def _blocks(document: TopologyDoc, name: str, glyphs: Glyphs) -> Iterator[Render
     yield Text(f"  last message of its worker {age(detail.get('beat_age_s'))} ago", style="dim")
     for title, block in _sections(detail, glyphs):
         yield Text(f"\n{title}", style="bold")
-        yield Padding(block, (0, 0, 0, 2))
+        yield Padding(block, (0, 0, 0, 2), expand=False)
 
 
 def _placed(groups: Iterable[GroupDoc], name: str) -> tuple[list[str], NodeDoc] | None:

@@ -1,0 +1,137 @@
+"""`topo demo` as a whole, on the smallest world that has everything: real processes, in seconds."""
+
+import asyncio
+import io
+import os
+import signal
+import socket
+from contextlib import ExitStack
+
+import pytest
+from rich.console import Console
+
+from topo.cli import worlds
+from topo.cli.demo import plan, processes
+from topo.cli.demo import play as playing
+from topo.cli.demo.narrator import Narrator
+from topo.cli.demo.play import play
+from topo.cli.demo.ports import free
+from topo.cli.demo.runtime import directory, running_demo
+from topo.cli.exits import CliError, Exit
+
+WORLD = "1x1x2x2"
+
+
+class Stage:
+    """What the demo printed so far."""
+
+    def __init__(self, *, terminal: bool = False) -> None:
+        self._file = io.StringIO()
+        width, height = 120, 50
+        self.narrator = Narrator(
+            Console(
+                file=self._file,
+                width=width,
+                height=height,
+                force_terminal=terminal,
+                color_system=None,
+                highlight=False,
+            )
+        )
+
+    @property
+    def text(self) -> str:
+        return self._file.getvalue()
+
+    async def shows(self, words: str) -> None:
+        async with asyncio.timeout(20):
+            while words not in self.text:  # noqa: ASYNC110 - other processes make it true
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _odd_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo that somebody runs meanwhile keeps its ports."""
+    monkeypatch.setattr(playing, "USUAL_PORTS", free((0, 0, 0)))
+
+
+async def test_a_demo_from_start_to_end() -> None:
+    """The tree, a death, a restart, a master that goes and comes back, Ctrl-C, nothing left."""
+    stage = Stage()
+    task = asyncio.create_task(play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False))
+    await stage.shows("Ctrl-C ends everything")
+    assert "● switchbox-sample1  switchbox  Ready  2/2 nodes · 4 GPUs" in stage.text
+    demo = running_demo()
+    assert demo is not None
+    assert len(demo.pids) == 4
+    os.kill(demo.pids["topo-worker node-sample1"], signal.SIGKILL)
+    await stage.shows("topo-worker node-sample1 (pid")
+    os.kill(demo.pids["topo-master"], signal.SIGKILL)
+    await stage.shows("the master answers again")
+    now = running_demo()
+    assert now is not None
+    os.kill(os.getpid(), signal.SIGINT)
+    assert await task == Exit.OK
+    assert "everything is stopped and removed" in stage.text
+    for pid in {*demo.pids.values(), *now.pids.values()}:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert not directory().exists()
+
+
+async def test_once_ends_with_the_tree_and_says_which_ports_were_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ExitStack() as stack:
+        holder = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        taken = holder.getsockname()[1]
+        monkeypatch.setattr(playing, "USUAL_PORTS", (taken, *free((0, 0))))
+        stage = Stage(terminal=True)
+        code = await play(worlds.chosen("0x1x2x2"), "0x1x2x2", stage.narrator, once=True)
+    assert code == Exit.OK
+    assert f"port {taken} is taken, using" in stage.text
+    assert "dragonfly  Ready  2/2 nodes" in stage.text
+    assert "Try in another terminal" not in stage.text
+    assert not directory().exists()
+
+
+@pytest.mark.slow
+async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "BEAT_S", "soon")
+    monkeypatch.setattr(processes, "_BACKOFF_S", (0.01,))
+    stage = Stage()
+    with pytest.raises(CliError) as refused:
+        await play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False)
+    assert refused.value.exit_code == Exit.FINDING
+    assert "topo-master ended with exit code 2" in refused.value.refusal.what
+    assert "beat-interval" in stage.text
+    assert not directory().exists()
+
+
+@pytest.mark.slow
+async def test_a_tree_that_does_not_come_is_given_up_and_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One node of the dragonfly is missing, so it never is Ready."""
+    monkeypatch.setattr(playing, "_PATIENCE_S", 8.0)
+    complete = plan.programs
+
+    def without_one(*arguments: object) -> tuple[processes.Program, ...]:
+        return complete(*arguments)[:-1]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(playing, "programs", without_one)
+    stage = Stage()
+    with pytest.raises(CliError, match="no Ready tree after 8 s"):
+        await play(worlds.chosen(WORLD), WORLD, stage.narrator, once=True)
+    assert "node-sample1" in stage.text
+
+
+async def test_ctrl_c_while_it_starts_is_an_interruption() -> None:
+    stage = Stage()
+    task = asyncio.create_task(play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False))
+    await stage.shows("starting")
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await task == Exit.INTERRUPTED
+    assert not directory().exists()
