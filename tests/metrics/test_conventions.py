@@ -1,0 +1,44 @@
+"""What Prometheus itself says of our metrics."""
+
+import shutil
+import subprocess
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from master.app import build_app
+from master.service import build_service
+from tests.builders import facts
+from tests.master.world import settings
+from topo.model.machine import ProbeHealth, ProbeState
+from worker.metrics import Metrics
+
+PROMTOOL = shutil.which("promtool")
+
+
+def master_registry() -> CollectorRegistry:
+    """All metrics of a master in switchbox mode."""
+    address = "--cluster-manager-address=https://127.0.0.1"
+    service = build_service(settings("--mode=switchbox", address))
+    build_app(service)
+    return service.registry
+
+
+def worker_registry() -> CollectorRegistry:
+    """All metrics of a worker that has read and reported once."""
+    metrics = Metrics()
+    metrics.read(ProbeHealth("mxsml", ProbeState.OK), 0.01)
+    metrics.reported("full", facts("a", ["b"]))
+    return metrics.registry
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian's prometheus) is not installed")
+@pytest.mark.parametrize("registry", [master_registry, worker_registry])
+def test_promtool_finds_nothing_to_say(registry):
+    """Names, units, types and help texts follow the conventions."""
+    text = generate_latest(registry())
+    assert text.count(b"# HELP topo_") >= 10
+    checked = subprocess.run(
+        [str(PROMTOOL), "check", "metrics"], input=text, capture_output=True, check=False
+    )
+    assert (checked.returncode, checked.stderr, checked.stdout) == (0, b"", b"")
