@@ -140,16 +140,14 @@ class ClusterManager:
         changed = answer.topology != self._topology
         self._topology, self._cursor = answer.topology, answer.cursor
         self._metrics.polled(_Asked.TOPOLOGY, "changed" if changed else "unchanged")
+        self._metrics.good(answer.topology)
 
     async def _read_events(self, client: ManagerClient) -> bool:
         """Applies the events since the last answer; False when the whole must be read again."""
         for _ in range(MAX_PAGES):
             if self._cursor is None or self._topology is None:
-                return False
+                break
             page = await client.events(self._cursor)
-            if page is None:
-                self._cursor = None
-                return True
             if isinstance(page, Gap):
                 return self._note_gap(page.refusal)
             topology = apply_events(self._topology, page.events)
@@ -157,6 +155,7 @@ class ClusterManager:
                 return self._note_gap(topology)
             self._topology, self._cursor = topology, page.cursor
             self._metrics.polled(_Asked.EVENTS, "changed" if page.events else "unchanged")
+            self._metrics.good(topology)
             if client.is_last_page(page):
                 self._last_gap = None
                 return True
@@ -172,8 +171,6 @@ class ClusterManager:
 
     def _succeeded(self, asked: _Asked) -> None:
         self._troubles.pop(asked, None)
-        if self._topology is not None:
-            self._metrics.good(self._topology)
         self._tell()
 
     async def _failed(self, client: ManagerClient, asked: _Asked, error: TroubleError) -> None:

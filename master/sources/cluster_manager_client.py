@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from master.sources.cluster_manager_auth import (
     Authentication,
@@ -64,11 +64,11 @@ class ManagerClient:
         self._last = digest, answer
         return answer
 
-    async def events(self, cursor: str) -> EventPage | Gap | None:
-        """The events after the cursor; None where the manager has no events at all."""
+    async def events(self, cursor: str) -> EventPage | Gap:
+        """The events after the cursor, or why they cannot be used."""
         rule = self._mapping.events
         if rule is None:
-            return None
+            return Gap(Refusal("this manager has no events", "events", "read the whole again"))
         query = {rule.cursor_parameter: cursor}
         if rule.limit_parameter is not None:
             query[rule.limit_parameter] = str(self._settings.event_page)
@@ -109,7 +109,7 @@ class ManagerClient:
         answer = understand_topology(rule, decoded(body, f"GET {rule.path}"))
         if isinstance(answer, Refusal):
             raise TroubleError(TroubleKind.CONTENT, answer)
-        return answer
+        return answer if self._mapping.events else replace(answer, cursor=None)
 
     async def _get(self, question: Question) -> Reply:
         """One authenticated exchange; a token that was good and is refused is renewed once."""

@@ -73,7 +73,7 @@ class Running:
     async def counted(self, name: str, least: float, **labels: str) -> None:
         """Waits until the sample has reached that value; at most 5 s."""
         async with asyncio.timeout(5):
-            while self.count(name, **labels) < least:
+            while self.count(name, **labels) < least:  # noqa: ASYNC110 - metrics do not call back
                 await asyncio.sleep(0.01)
 
 
@@ -105,9 +105,9 @@ def quick_settings(manager: Simulator) -> ClusterManagerSettings:
         ca_file=manager.ca_file,
         poll_topology_s=0.1,
         poll_events_s=0.03,
-        connect_timeout_s=1.0,
-        read_timeout_s=0.15,
-        request_timeout_s=0.3,
+        connect_timeout_s=5.0,
+        read_timeout_s=5.0,
+        request_timeout_s=5.0,
         max_answer_bytes=256 * 1024,
         backoff_base_s=0.01,
         backoff_ceiling_s=0.05,

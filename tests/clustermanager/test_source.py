@@ -10,8 +10,9 @@ from typing import Any
 import prometheus_client as prom
 import pytest
 
+from master.sources import cluster_manager
 from master.sources.cluster_manager import ClusterManager
-from tests.clustermanager.conftest import Bench, Ear, quick_settings
+from tests.clustermanager.conftest import Bench, Ear, Secrets, quick_settings
 from topo.discovery.manager import checked
 from topo.model.errors import BadInputError
 from topo.model.observation import (
@@ -96,6 +97,28 @@ async def test_a_forgotten_cursor_leads_to_a_full_poll(
     assert running.count("polls_total", asked="topology", result="changed") == 2
 
 
+async def test_an_event_that_contradicts_what_is_known_leads_to_a_full_poll(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    await control("PUT", "/faults", kind="half", path="/v1/topology", times=1)
+    running = bench.start(manager, poll_topology_s=60.0)
+    await running.ear.hear(ManagerReported)
+    await control("PATCH", "/machines/machine-8", status="NotReady")
+    await running.ear.hear(ManagerReported, lambda e: len(e.topology.machines) == 8)
+    assert running.count("polls_total", asked="events", result="gap") == 1
+
+
+async def test_a_manager_with_endless_events_is_read_as_a_whole(
+    manager: Simulator, bench: Bench, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_manager, "MAX_PAGES", 2)
+    running = bench.start(manager, poll_topology_s=60.0, poll_events_s=0.2, event_page=1)
+    await running.ear.hear(ManagerReported)
+    for number in range(1, 4):
+        await control("PATCH", f"/machines/machine-{number}", status="NotReady")
+    await running.counted("polls_total", 2, asked="topology", result="changed")
+
+
 async def test_a_full_queue_is_told_later(manager: Simulator, bench: Bench) -> None:
     ear = Ear(full=True)
     running = bench.start(manager, ear)
@@ -106,11 +129,9 @@ async def test_a_full_queue_is_told_later(manager: Simulator, bench: Bench) -> N
 
 
 async def test_a_token_that_ends_is_renewed_before_it_is_refused(
-    tmp_path: Path, topology: ManagedTopology, bench: Bench, secrets: object
+    tmp_path: Path, topology: ManagedTopology, bench: Bench
 ) -> None:
-    settings = SimulatorSettings(
-        directory=tmp_path / "manager", topology=topology, token_ttl_s=0.3
-    )
+    settings = SimulatorSettings(directory=tmp_path / "manager", topology=topology, token_ttl_s=0.3)
     async with simulator(settings) as manager:
         running = bench.start(manager)
         await running.counted("logins_total", 3, result="ok")
@@ -212,6 +233,21 @@ async def test_settings_that_cannot_work_are_refused_at_start(
     manager: Simulator, changes: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(BadInputError, match=text):
-        ClusterManager(
-            replace(quick_settings(manager), **changes), Ear(), prom.CollectorRegistry()
-        )
+        ClusterManager(replace(quick_settings(manager), **changes), Ear(), prom.CollectorRegistry())
+
+
+async def test_the_ear_for_secrets_hears_every_log_and_event(
+    manager: Simulator, bench: Bench, control: Control, secrets: Secrets
+) -> None:
+    """Every test of this part fails if one of these lines holds a password or a token."""
+    running = bench.start(manager)
+    await running.ear.hear(ManagerReported)
+    await control("PUT", "/faults", kind="error", path="/v1/topology")
+    await running.ear.hear(SourceFailed)
+    said = "\n".join(secrets.said)
+    assert "ManagerReported" in said
+    assert "SourceFailed" in said
+    assert secrets.known
+    assert secrets.leaked() == []
+    secrets.said.append(f"Authorization: Bearer {secrets.known[-1]}")
+    assert secrets.leaked() == [secrets.said.pop()]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -29,6 +29,8 @@ MAX_DEPTH = 8
 
 MANUAL = "docs/cluster-manager.openapi.yaml"
 
+_HINTS = 1000
+"""Ids that are compared for a hint: a comparison costs microseconds."""
 _QUOTED = re.compile(r"'([^']+)'")
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Field(min_length=1, max_length=128, pattern=_PRINTABLE)]
@@ -36,7 +38,8 @@ Key = Annotated[str, Field(min_length=1, max_length=128, pattern=_PRINTABLE)]
 Label = Annotated[str, Field(min_length=1, max_length=253, pattern=_PRINTABLE)]
 KindWord = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 NameKey = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z][a-z0-9_]*$")]
-NameValue = Annotated[str, Field(min_length=1, max_length=512, pattern=_PRINTABLE)]
+NameValue = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A name; an empty one is what many managers write where they know none."""
 Cursor = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[!-~]+$")]
 """A position in the manager's event log: opaque, printable ASCII without spaces."""
 
@@ -64,14 +67,15 @@ class MachineRow(Row):
     """A machine as it travels."""
 
     id: Key
-    names: Annotated[dict[NameKey, NameValue], Field(max_length=16)] = {}
+    names: Annotated[dict[NameKey, NameValue | None], Field(max_length=16)] = {}
     group_id: Key | None = None
     status: Literal["Ready", "NotReady"] | None = None
 
     def value(self) -> ManagedMachine:
         """The machine in the words of the model."""
         status = None if self.status is None else Status(self.status)
-        return ManagedMachine(self.id, tuple(self.names.items()), self.group_id, status)
+        names = tuple((key, name) for key, name in self.names.items() if name)
+        return ManagedMachine(self.id, names, self.group_id, status)
 
 
 class _TopologyRow(Row):
@@ -196,7 +200,7 @@ def _dangling(stated: ManagedTopology) -> Refusal | None:
     )
     for key, where, target in references:
         if target is not None and target not in known:
-            near = get_close_matches(target, known, n=1)
+            near = get_close_matches(target, list(islice(known, _HINTS)), n=1, cutoff=0.5)
             hint = f"; the nearest is {near[0]!r}" if near else ""
             return Refusal(
                 f"{key} {target!r} is the id of no group",

@@ -26,8 +26,8 @@ _KEYS_SHOWN = 12
 class Expression:
     """A compiled JMESPath expression.
 
-    A plain key, which most are, is looked up directly: 30 times faster than the interpreter, which
-    matters at 200,000 machines with nine fields each.
+    A plain key, which most are, is looked up directly, five times as fast as the interpreter does
+    it: a large inventory asks millions of them.
     """
 
     __slots__ = ("_interpreter", "_plain", "_tree", "text")
@@ -57,8 +57,6 @@ class Expression:
 
 
 def _compiled(text: object) -> object:
-    if isinstance(text, Expression):
-        return text
     if not isinstance(text, str) or len(text) > 1024:
         raise PydanticCustomError(
             "expression",

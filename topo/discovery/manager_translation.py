@@ -47,8 +47,8 @@ def map_topology(
 ) -> object | Refusal:
     """The manager's answer as a document of our contract, or the expression that failed.
 
-    `tried` collects the places of the expressions that found something. One evaluation per field;
-    about 0.1 s for 10,000 machines.
+    `tried` collects the places of the expressions that found something. One evaluation per field:
+    about 10 µs per machine.
     """
     if rule.is_ours:
         return document

@@ -114,6 +114,8 @@ async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
     fault = request.app[FAULTS].strike(request.path)
     if fault is None:
         return await handler(request)
+    if fault.kind is FaultKind.STALL:
+        await asyncio.sleep(fault.seconds)
     before = _INSTEAD.get(fault.kind)
     if before is not None:
         return await before(request, fault)
@@ -136,11 +138,6 @@ async def _error(_request: web.Request, _fault: Fault) -> web.StreamResponse:
 async def _busy(_request: web.Request, fault: Fault) -> web.StreamResponse:
     retry_after = {"Retry-After": str(max(0, round(fault.seconds)))}
     return problem(503, "too many clients", headers=retry_after)
-
-
-async def _stall(_request: web.Request, fault: Fault) -> web.StreamResponse:
-    await asyncio.sleep(fault.seconds)
-    return problem(500, "that took long")
 
 
 async def _reset(request: web.Request, _fault: Fault) -> web.StreamResponse:
@@ -215,7 +212,6 @@ _INSTEAD: dict[FaultKind, Callable[[web.Request, Fault], Awaitable[web.StreamRes
     FaultKind.UNAUTHORIZED: _unauthorized,
     FaultKind.ERROR: _error,
     FaultKind.BUSY: _busy,
-    FaultKind.STALL: _stall,
     FaultKind.RESET: _reset,
     FaultKind.GARBAGE: _garbage,
     FaultKind.CURSOR_GONE: _cursor_gone,
