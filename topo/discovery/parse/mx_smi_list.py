@@ -17,11 +17,13 @@ from topo.model.observation import ParsedProbe
 FORMAT = "mx-smi-list"
 _FIX = "run `mx-smi -L` again and give its whole output"
 _CARD = re.compile(
-    r"\s*GPU#([0-9]{1,4})\s+(.{1,200}?)\s*\b((?:Not\s+|Un)?Available)\b\s*(?:\((.{0,300})\)?)?\s*",
+    r"\s*GPU#([0-9]{1,4})\s+(?:(.{1,200}?)\s+)??((?:Not\s*|Un)?Available)\s*(?:\((.{0,300})\)?)?\s*",
     re.IGNORECASE | re.ASCII,
 )
 _UUID = re.compile(r"UUID:\s*([^\s)]+)", re.IGNORECASE)
-_RECOGNISED = re.compile(r"^[ \t]*GPU#[0-9]{1,4}\s.{1,200}\bAvailable\b", re.MULTILINE)
+_RECOGNISED = re.compile(
+    r"^[ \t]*GPU#[0-9]{1,4}[ \t].{0,200}(?:\b|Not|Un)Available\b", re.MULTILINE | re.IGNORECASE
+)
 
 
 def recognises(text: str) -> bool:

@@ -1,0 +1,176 @@
+"""sysfs as lines `path: content`: InfiniBand ports, and GPUs with their distance on PCI."""
+
+import pytest
+
+from tests.parse.answers import codes_of, items, matrix_of, refused, understood
+from topo.model.machine import Gpu, NetworkPort
+
+HCA = "/sys/class/infiniband/mlx5_0"
+
+
+def hca(state: str = "4: ACTIVE", phys: str = "5: LinkUp", *more: str) -> str:
+    return "\n".join(
+        [
+            f"{HCA}/ports/1/state: {state}",
+            f"{HCA}/ports/1/phys_state: {phys}",
+            f"{HCA}/ports/1/rate: 400 Gb/sec (4X NDR)",
+            f"{HCA}/ports/1/link_layer: InfiniBand",
+            f"{HCA}/ports/1/counters/link_downed: 255",
+            f"{HCA}/node_guid: B83F:D203:00C1:A2B4",
+            f"{HCA}/device/numa_node: 1",
+            *more,
+        ]
+    )
+
+
+def port(text: str) -> NetworkPort:
+    (found,) = items(understood(text, "sysfs-infiniband"), NetworkPort)
+    return found
+
+
+def test_an_infiniband_port_is_read_whole():
+    """State words without their numbers, rate in Gb/s, GUID in lower case."""
+    path = "/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0"
+    assert port(hca("4: ACTIVE", "5: LinkUp", f"{HCA}/device/realpath: {path}")) == NetworkPort(
+        hca="mlx5_0",
+        port=1,
+        up=True,
+        state="ACTIVE",
+        phys_state="LinkUp",
+        rate_gbps=400.0,
+        link_layer="InfiniBand",
+        node_guid="b83f:d203:00c1:a2b4",
+        bdf="0000:16:00.0",
+        numa=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "phys", "up"),
+    [
+        ("4: ACTIVE", "5: LinkUp", True),
+        ("ACTIVE", "LinkUp", True),
+        ("1: DOWN", "2: Polling", False),
+        ("1: DOWN", "3: Disabled", False),
+        ("4: ACTIVE", "4: LinkErrorRecovery", False),
+        ("2: INIT", "5: LinkUp", False),
+    ],
+)
+def test_up_means_active_and_linked(state, phys, up):
+    """Both; polling ports have no cable or no peer."""
+    assert port(hca(state, phys)).up is up
+
+
+def test_the_address_may_come_from_the_events_file():
+    """Uevent names the slot."""
+    assert (
+        port(hca("4: ACTIVE", "5: LinkUp", f"{HCA}/device/uevent: PCI_SLOT_NAME=0000:18:00.0")).bdf
+        == "0000:18:00.0"
+    )
+
+
+def test_a_listing_by_grep_has_no_space_after_the_path():
+    """`grep -r . /sys/class/infiniband` prints `path:content`."""
+    text = hca().replace(": 4: ACTIVE", ":4: ACTIVE").replace(": 5: LinkUp", ":5: LinkUp")
+    assert port(text).up
+
+
+def test_a_port_without_a_state_is_left_out_and_told():
+    """Nothing is guessed of it."""
+    found = understood(hca() + "\n/sys/class/infiniband/mlx5_1/ports/2/rate: 10 Gb/sec (4X)\n")
+    assert len(items(found, NetworkPort)) == 1
+    assert found.warnings == ("mlx5_1 port 2 has no state and was left out",)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"{HCA}/fw_ver: 28.41.1000", "no port"),
+        (
+            "\n".join(f"/sys/class/infiniband/m{i}/ports/1/state: 4: ACTIVE" for i in range(257)),
+            "257 InfiniBand ports are more",
+        ),
+    ],
+)
+def test_trees_without_usable_ports_are_refused(text, what):
+    """None, or more than a host has."""
+    assert what in refused(text).what
+
+
+def device(
+    bdf: str, path: str = "", vendor: str = "0x10de", kind: str = "0x030200", numa: int = 0
+) -> str:
+    root = f"/sys/bus/pci/devices/{bdf}"
+    lines = [f"{root}/vendor: {vendor}", f"{root}/class: {kind}", f"{root}/numa_node: {numa}"]
+    lines += [f"{root}/realpath: {path}/{bdf}"] if path else []
+    return "\n".join([*lines, f"{root}/local_cpulist: 0-31,64-95"])
+
+
+ROOT = "/sys/devices/pci0000:15"
+PORT = f"{ROOT}/0000:15:01.0"
+SWITCH = f"{PORT}/0000:16:00.0"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "numa", "code"),
+    [
+        (f"{SWITCH}/0000:17:00.0", f"{SWITCH}/0000:17:01.0", (0, 0), "PIX"),
+        (
+            f"{SWITCH}/0000:17:00.0/0000:18:00.0/0000:19:00.0",
+            f"{SWITCH}/0000:17:01.0/0000:1c:00.0/0000:1d:00.0",
+            (0, 0),
+            "PXB",
+        ),
+        (PORT, f"{ROOT}/0000:15:02.0", (0, 0), "PHB"),
+        (PORT, "/sys/devices/pci0000:30/0000:30:01.0", (0, 0), "NODE"),
+        (PORT, "/sys/devices/pci0000:30/0000:30:01.0", (-1, -1), "NODE"),
+        (PORT, "/sys/devices/pci0000:80/0000:80:01.0", (0, 1), "SYS"),
+        (PORT, "/sys/devices/pci0000:80/0000:80:01.0", (0, -1), "SYS"),
+    ],
+)
+def test_distance_is_what_two_paths_share(one, other, numa, code):
+    """NVML's levels: one switch, several, a host bridge, a NUMA node, the system."""
+    text = "\n".join(
+        [
+            device("0000:a0:00.0", one, numa=numa[0]),
+            device("0000:b0:00.0", other, numa=numa[1]),
+        ]
+    )
+    found = understood(text)
+    assert found.format == "sysfs-pci"
+    assert codes_of(matrix_of(found)) == (("X", code), (code, "X"))
+    assert matrix_of(found).cpus == ("0-31,64-95",) * 2
+
+
+def test_gpus_are_known_by_vendor_and_class():
+    """Management chips, switches and sound devices are none; MetaX and NVIDIA cards are."""
+    text = "\n".join(
+        [
+            device("0000:03:00.0", vendor="0x1a03", kind="0x030000"),
+            device("0000:20:00.0", kind="0x068000"),
+            device("0000:21:00.1", kind="0x040300"),
+            device("10000:01:00.0", vendor="0x9999", kind="0x120000"),
+            device("0000:22:00.0"),
+        ]
+    )
+    found = understood(text)
+    assert [gpu.bdf for gpu in items(found, Gpu)] == ["0000:22:00.0", "10000:01:00.0"]
+    assert found.warnings == ("no real paths: PCI distances are left out",)
+
+
+def test_a_node_of_minus_one_is_unknown():
+    """The firmware names none."""
+    (gpu,) = items(understood(device("0000:22:00.0", numa=-1)), Gpu)
+    assert gpu.numa is None
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (device("0000:03:00.0", vendor="0x1a03"), "no GPU on the PCI bus"),
+        ("\n".join(device(f"0000:{i:02x}:00.0") for i in range(129)), "129 GPUs are more"),
+    ],
+)
+def test_buses_without_usable_gpus_are_refused(text, what):
+    """None, or more than a host has."""
+    assert what in refused(text).what
