@@ -76,6 +76,11 @@ class Wiring:
             return ()
         return tuple(sorted(self._graph.neighbors(node), key=natural_key))
 
+    def neighbour_behind(self, node: NodeName, uuid: ServerUuid) -> NodeName | None:
+        """The node at the other end of this claim, if the link is confirmed."""
+        around = self._graph.adj[node] if node in self._graph else ()
+        return next((other for other in around if self._local[other] == uuid), None)
+
     def suspects(self, node: NodeName) -> tuple[Suspect, ...]:
         """The claims of this node that join nothing, by UUID."""
         claims = self._claims.get(node)

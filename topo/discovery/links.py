@@ -28,9 +28,12 @@ class Claim:
 Claims = dict[ServerUuid, Claim]
 
 
+LINK = "link"
+
+
 def link_subject(uuid: ServerUuid) -> Subject:
     """The subject under which the health of this claim is counted."""
-    return "link", uuid
+    return LINK, uuid
 
 
 def merge(claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid]) -> Claims:
@@ -74,7 +77,7 @@ def judge_links(claims: Claims) -> dict[Subject, Reason]:
     for claim in claims.values():
         if claim.seen and claim.connected:
             continue
-        how = "is not connected" if claim.seen else "is no longer seen"
+        how = "is named but not connected" if claim.seen else "is no longer seen"
         text = f"remote {claim.slot} (server {claim.uuid}) {how}"
         bad[link_subject(claim.uuid)] = Reason("link-down", text)
     return bad

@@ -1,8 +1,9 @@
 """What the discovery state keeps of one node, and how one reading changes it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topo.discovery.health import Reading, Verdict, judge
+from topo.discovery.health import Reading, Subject, Verdict, judge
 from topo.discovery.links import Claim, Claims, judge_links, link_subject, merge
 from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
@@ -96,9 +97,9 @@ class NodeRecord:
             self._forget_link(uuid)
 
     @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """Why the node's own hardware is not well; empty when it is."""
-        return self.verdict.reasons
+    def troubles(self) -> Mapping[Subject, Reason]:
+        """What of the node's own hardware is down, by subject; empty when it is well."""
+        return {} if self.verdict.settled else self.verdict.down
 
     def memory(self) -> NodeMemory:
         """What a state file keeps of this node."""

@@ -13,7 +13,9 @@ from typing import Any
 from topo.discovery import conflicts
 from topo.discovery.changes import compare
 from topo.discovery.forest import Tree
+from topo.discovery.health import Subject
 from topo.discovery.join import names_of
+from topo.discovery.links import LINK
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.placing import Places
@@ -29,7 +31,7 @@ from topo.model.forest import (
     Status,
     Unplaced,
 )
-from topo.model.ids import Generation, NodeName, SourceName, natural_key
+from topo.model.ids import Generation, NodeName, ServerUuid, SourceName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -327,7 +329,19 @@ class Discovery:
         machine = self._places.machines.machine(node)
         if machine is not None and machine.status is Status.NOT_READY:
             reasons.append(Reason("manager", "the cluster manager says NotReady"))
-        return [*reasons, *record.reasons]
+        for subject, reason in sorted(record.troubles.items()):
+            reasons.append(self._named(node, subject, reason))
+        return reasons
+
+    def _named(self, node: NodeName, subject: Subject, reason: Reason) -> Reason:
+        """A dead link's reason with the node that people know, not only its server UUID."""
+        kind, which = subject
+        if kind != LINK:
+            return reason
+        other = self._places.wiring.neighbour_behind(node, ServerUuid(which))
+        if other is None:
+            return reason
+        return Reason(reason.code, f"the link to {other} is down: {reason.text}")
 
     def _forest(self, before: Forest) -> Forest:
         """The forest now; the same object as before if nothing in it differs."""
