@@ -146,12 +146,16 @@ async def test_a_program_that_cannot_be_killed_is_not_joined_by_another(
     async def in_vain(_: object) -> bool:
         return False
 
-    program(programs, "mx-smi", "exec sleep 600")
+    program(programs, "mx-smi", f"touch {programs}/begun; exec sleep 600")
     command = Command(("mx-smi",))
     with monkeypatch.context() as patched:
         patched.setattr(commands, "kill_family", in_vain)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(command.read(), 0.1)
+        reading = asyncio.ensure_future(command.read())
+        while not (programs / "begun").exists():  # noqa: ASYNC110 - another process's
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # the loop, too, must have seen the process begin
+        reading.cancel()
+        await asyncio.wait({reading})
     assert (await command.read()).state is ProbeState.TIMED_OUT
     stuck = command._unkilled
     assert stuck is not None

@@ -34,6 +34,7 @@ NVIDIA_EXITS: Mapping[int, str] = MappingProxyType(
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _STDERR_BYTES = 4096
+_PART_BYTES = 1 << 16
 _REAP_S = 1.0
 
 
@@ -127,11 +128,19 @@ async def kill_family(process: asyncio.subprocess.Process) -> bool:
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    waiting = asyncio.ensure_future(process.wait())
-    done, _ = await asyncio.wait({waiting}, timeout=_REAP_S)
+    ending = asyncio.ensure_future(_end(process))
+    done, _ = await asyncio.wait({ending}, timeout=_REAP_S)
     if not done:
-        waiting.cancel()
+        ending.cancel()
     return bool(done)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Reads what is left in the pipes, for only at their end are they closed, and reaps."""
+    for stream in (process.stdout, process.stderr):
+        while stream is not None and await stream.read(_PART_BYTES):
+            pass
+    await process.wait()
 
 
 async def _collect(process: asyncio.subprocess.Process, limit_bytes: int) -> Answer:
@@ -147,13 +156,14 @@ async def _collect(process: asyncio.subprocess.Process, limit_bytes: int) -> Ans
         return Answer(await process.wait(), stdout, stderr)
     finally:
         complaints.cancel()
+        await asyncio.wait({complaints})
 
 
 async def _bounded(stream: asyncio.StreamReader, limit_bytes: int) -> bytes | None:
     """The whole stream, or None as soon as it is longer than the limit."""
     parts: list[bytes] = []
     left = limit_bytes
-    while part := await stream.read(65536):
+    while part := await stream.read(_PART_BYTES):
         left -= len(part)
         if left < 0:
             return None
@@ -164,7 +174,7 @@ async def _bounded(stream: asyncio.StreamReader, limit_bytes: int) -> bytes | No
 async def _head(stream: asyncio.StreamReader, limit_bytes: int) -> bytes:
     """The first bytes of a stream that is read to its end, so that its writer never blocks."""
     head = b""
-    while part := await stream.read(65536):
+    while part := await stream.read(_PART_BYTES):
         head += part[: limit_bytes - len(head)]
     return head
 
