@@ -96,7 +96,7 @@ def test_an_empty_group_is_an_empty_forest(text):
 
 def test_children_may_be_bare_node_names():
     """At the root they are nodes in no group."""
-    text = "group:\n- {name: d, kind: leaf, child: [n1, n2]}\n- n3\n- {name: n4, kind: node, status: }\n"
+    text = "group:\n- {name: d, kind: leaf, child: [n1, n2]}\n- n3\n- {name: n4, kind: node}\n"
     assert forest(text) == DeclaredForest(
         (group("d", "leaf", node("n1"), node("n2")), node("n3"), node("n4"))
     )
@@ -117,6 +117,10 @@ def test_names_of_groups_may_be_any_words():
 
 
 D = "- {name: d, kind: dragonfly, child: [n1]}\n"
+INSIDE = (
+    "- {name: a, kind: leaf, child: [{name: b, kind: leaf, child: "
+    "[{name: a, kind: leaf, child: []}]}]}\n"
+)
 MISTAKES = {
     "unknown key at the top": ("groups:\n- n1\n", "'groups'", "line 1", "did you mean group?"),
     "unrelated key at the top": ("a: 1\n", "'a'", "line 1", "only key at the top"),
@@ -207,11 +211,15 @@ MISTAKES = {
         "the other is [0].child[0] (line 1)",
     ),
     "node in and beside a group": (D + "- n1\n", "two groups", "[1] (line 2)", "[0].child[0]"),
-    "equal siblings": (D + D, "d stands twice under one parent", "[1]", "the other is [0]"),
+    "equal siblings": (
+        D + D.replace("n1", "n2"),
+        "d stands twice under one parent",
+        "[1]",
+        "the other is [0]",
+    ),
     "equal nodes": ("- n1\n- n1\n", "n1 stands twice", "[1] (line 2)", "the other is [0] (line 1)"),
     "group inside itself": (
-        "- {name: a, kind: leaf, child: [{name: b, kind: leaf, child: "
-        "[{name: a, kind: leaf, child: []}]}]}\n",
+        INSIDE,
         "inside itself: a/b/a",
         "[0].child[0].child[0].name (line 1)",
         "rename",
@@ -264,7 +272,7 @@ def test_groups_nest_sixteen_deep_and_no_deeper():
             child = [{"name": f"g{level}", "kind": "leaf", "child": child}]
         return child
 
-    assert forest(json.dumps(nested(16)))
+    assert len(forest(json.dumps(nested(16))).roots) == 1
     assert "deeper than 16" in refused(json.dumps(nested(17)), "nodegroup").what
 
 
@@ -287,7 +295,8 @@ def test_thousands_of_nodes_are_read(render):
         {"name": f"d{i}", "kind": "dragonfly", "child": [f"n{i}-{j}" for j in range(4)]}
         for i in range(500)
     ]
-    assert sum(len(root.children) for root in forest(render(big)).roots) == 2000  # type: ignore[union-attr]
+    roots = forest(render(big)).roots
+    assert sum(len(root.children) for root in roots if isinstance(root, DeclaredGroup)) == 2000
 
 
 names = st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z0-9]", fullmatch=True)
@@ -349,20 +358,16 @@ def test_any_text_is_read_or_refused(text):
     assert isinstance(found, Refusal) or items(found, DeclaredForest)
 
 
-@given(values)
+plain = st.recursive(
+    st.none() | st.integers() | st.text("abc xyz", min_size=1),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=4)
+    ),
+)
+
+
+@given(st.lists(plain))
 def test_json_means_the_same_to_both_readers(value):
     """The fast way and the way with lines differ in nothing but the lines."""
     text = json.dumps(value)
-    fast, lined = documents.load(text), documents.load_lined(text)
-    if isinstance(lined, Refusal):  # what JSON allows and YAML does not: control characters
-        return
-    if isinstance(fast, list | dict):
-        assert fast == lined or any(isinstance(part, bool | float) for part in flattened(value))
-
-
-def flattened(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [leaf for part in value.values() for leaf in flattened(part)]
-    if isinstance(value, list):
-        return [leaf for part in value for leaf in flattened(part)]
-    return [value]
+    assert documents.load(text) == documents.load_lined(text)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.parse.answers import codes_of, items, matrix_of, refused, understood
+from topo.model.ids import Bdf
 from topo.model.machine import Gpu, NetworkPort
 
 HCA = "/sys/class/infiniband/mlx5_0"
@@ -40,7 +41,7 @@ def test_an_infiniband_port_is_read_whole():
         rate_gbps=400.0,
         link_layer="InfiniBand",
         node_guid="b83f:d203:00c1:a2b4",
-        bdf="0000:16:00.0",
+        bdf=Bdf("0000:16:00.0"),
         numa=1,
     )
 
@@ -98,7 +99,7 @@ def test_trees_without_usable_ports_are_refused(text, what):
 
 
 def device(
-    bdf: str, path: str = "", vendor: str = "0x10de", kind: str = "0x030200", numa: int = 0
+    bdf: str, path: str = "", *, vendor: str = "0x10de", kind: str = "0x030200", numa: int = 0
 ) -> str:
     root = f"/sys/bus/pci/devices/{bdf}"
     lines = [f"{root}/vendor: {vendor}", f"{root}/class: {kind}", f"{root}/numa_node: {numa}"]
