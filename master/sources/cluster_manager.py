@@ -2,7 +2,8 @@
 
 Full answers come every `poll_topology_s`, events in between every `poll_events_s`. Whatever is
 wrong with an answer, nothing of it is used: the core hears that the source fails, what it heard
-before stays, and the next try comes after a full-jitter wait. The core is told of changes only.
+before stays, and the next try comes after a full-jitter wait. The core is told of changes, and
+after every full answer without one that what it holds is still so.
 """
 
 import asyncio
@@ -171,7 +172,10 @@ class ClusterManager:
 
     def _succeeded(self, asked: _Asked) -> None:
         self._troubles.pop(asked, None)
-        self._tell()
+        told = self._tell()
+        if asked is _Asked.TOPOLOGY and not told and not self._troubles:
+            # Nothing new; but the core's age of what it holds starts again.
+            self._sink.submit(SourceRecovered(CLUSTER_MANAGER))
 
     async def _failed(self, client: ManagerClient, asked: _Asked, error: TroubleError) -> None:
         self._metrics.polled(asked, error.kind)
@@ -184,35 +188,37 @@ class ClusterManager:
         self._troubles[asked] = error
         self._tell()
 
-    def _tell(self) -> None:
-        """Brings the core up to what is known here; what a full queue refused is told next time."""
+    def _tell(self) -> bool:
+        """Brings the core up to what is known here; whether anything was left to tell.
+
+        What a full queue refuses is told at the next poll.
+        """
         topology = self._topology
-        if (
-            topology is not None
-            and topology != self._told.topology
-            and self._sink.submit(ManagerReported(topology))
-        ):
+        news = topology is not None and topology != self._told.topology
+        if topology is not None and news:
+            self._tell_topology(topology)
+        trouble = next(iter(self._troubles.values()), None)
+        if trouble is not None and trouble.kind is not self._told.failing:
+            self._tell_trouble(trouble)
+        elif trouble is None and self._told.failing is not None:
+            self._tell_recovery()
+        else:
+            return news
+        return True
+
+    def _tell_topology(self, topology: ManagedTopology) -> None:
+        if self._sink.submit(ManagerReported(topology)):
             self._told = _Told(topology)
             _log.info(
                 "cluster manager's topology changed",
                 machines=len(topology.machines),
                 groups=len(topology.groups),
             )
-        self._tell_trouble()
 
-    def _tell_trouble(self) -> None:
-        trouble = next(iter(self._troubles.values()), None)
-        if trouble is None:
-            if self._told.failing is not None and self._sink.submit(
-                SourceRecovered(CLUSTER_MANAGER)
-            ):
-                self._told.failing = None
-                _log.info("cluster manager answers again")
-        elif trouble.kind is not self._told.failing and self._sink.submit(
-            SourceFailed(CLUSTER_MANAGER, str(trouble.refusal))
-        ):
+    def _tell_trouble(self, trouble: TroubleError) -> None:
+        refusal = trouble.refusal
+        if self._sink.submit(SourceFailed(CLUSTER_MANAGER, str(refusal))):
             self._told.failing = trouble.kind
-            refusal = trouble.refusal
             _log.warning(
                 "cluster manager fails; what it said before stays",
                 kind=trouble.kind.value,
@@ -220,6 +226,11 @@ class ClusterManager:
                 where=refusal.where,
                 fix=refusal.fix,
             )
+
+    def _tell_recovery(self) -> None:
+        if self._sink.submit(SourceRecovered(CLUSTER_MANAGER)):
+            self._told.failing = None
+            _log.info("cluster manager answers again")
 
     def _warn(self) -> None:
         if self._settings.insecure:

@@ -14,7 +14,13 @@ import structlog
 from master.sources.cluster_manager import ClusterManager
 from master.sources.cluster_manager_settings import ClusterManagerSettings
 from topo.kit.secrets import read_credential
-from topo.model.observation import Event, ManagedTopology, ManagerReported
+from topo.model.observation import (
+    Event,
+    ManagedTopology,
+    ManagerReported,
+    SourceFailed,
+    SourceRecovered,
+)
 from topo.sim.clustermanager import Simulator, SimulatorSettings, simulator
 from topo.sim.clustermanager_api import Sessions
 from topo.sim.clustermanager_control import command
@@ -25,17 +31,22 @@ E = TypeVar("E")
 
 @dataclass(slots=True)
 class Ear:
-    """A sink that remembers what it took; a full one takes nothing."""
+    """A sink that remembers what it took; a full one takes nothing.
+
+    `confirmed` counts the recoveries from nothing: full answers without a change.
+    """
 
     full: bool = False
     events: list[Event] = field(default_factory=list)
-    offered: int = 0
+    confirmed: int = 0
     _came: asyncio.Event = field(default_factory=asyncio.Event)
 
     def submit(self, event: Event) -> bool:
-        self.offered += 1
         if self.full:
             return False
+        if isinstance(event, SourceRecovered) and not isinstance(self.events[-1], SourceFailed):
+            self.confirmed += 1
+            return True
         self.events.append(event)
         self._came.set()
         return True

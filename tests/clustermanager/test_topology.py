@@ -97,6 +97,14 @@ def test_several_findings_are_counted() -> None:
     assert "and 1 more findings" in refusal.what
 
 
+def test_a_mistake_in_every_row_is_one_finding() -> None:
+    refusal = read_topology({"groups": [], "machines": [{"ID": n} for n in range(1000)]})
+    assert isinstance(refusal, Refusal)
+    assert refusal.what == "Field required"
+    assert refusal.where == "machines[0].id"
+    assert "'ID'" in refusal.fix
+
+
 def test_two_siblings_of_one_name_are_refused_but_cousins_are_not() -> None:
     cousins = [
         {"id": "a", "name": "row-a", "kind": "row"},

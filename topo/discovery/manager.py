@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from topo.model.errors import Refusal
 from topo.model.forest import Status
@@ -30,7 +30,7 @@ MAX_DEPTH = 8
 MANUAL = "docs/cluster-manager.openapi.yaml"
 
 _HINTS = 1000
-"""Ids that are compared for a hint: a comparison costs microseconds."""
+"""Words that are compared for a hint: a comparison costs microseconds."""
 _QUOTED = re.compile(r"'([^']+)'")
 _PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
 Key = Annotated[str, Field(min_length=1, max_length=128, pattern=_PRINTABLE)]
@@ -80,8 +80,9 @@ class MachineRow(Row):
 
 class _TopologyRow(Row):
     cursor: Cursor | None = None
-    groups: Annotated[list[GroupRow], Field(max_length=MAX_GROUPS)]
-    machines: Annotated[list[MachineRow], Field(max_length=MAX_MACHINES)]
+    # FailFast: 200,000 rows with one mistake each are one finding, not 200,000.
+    groups: Annotated[list[GroupRow], FailFast(), Field(max_length=MAX_GROUPS)]
+    machines: Annotated[list[MachineRow], FailFast(), Field(max_length=MAX_MACHINES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +139,23 @@ def spelled(location: Iterable[int | str]) -> str:
     return text.removeprefix(".") or "the document"
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that is most like this one, whatever its case; "" where none is like it."""
+    by_lower = {candidate.lower(): candidate for candidate in islice(known, _HINTS)}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[near[0]] if near else ""
+
+
 def _nearest(finding: Any) -> str:
     """What the author of a document most likely meant; "" where nothing is near."""
     given, context = finding["input"], finding.get("ctx", {})
     if finding["type"] == "missing" and isinstance(given, dict):
-        near = get_close_matches(str(finding["loc"][-1]), map(str, given), n=1, cutoff=0.5)
-        return f"the nearest key that is there is {near[0]!r}" if near else ""
+        near = nearest(str(finding["loc"][-1]), map(str, given))
+        return f"the nearest key that is there is {near!r}" if near else ""
     if finding["type"] in ("literal_error", "union_tag_invalid"):
         choices = _QUOTED.findall(context.get("expected") or context["expected_tags"])
-        near = get_close_matches(str(context.get("tag", given)), choices, n=1, cutoff=0.5)
-        return f"did you mean {near[0]!r}?" if near else ""
+        near = nearest(str(context.get("tag", given)), choices)
+        return f"did you mean {near!r}?" if near else ""
     return ""
 
 
@@ -200,8 +208,8 @@ def _dangling(stated: ManagedTopology) -> Refusal | None:
     )
     for key, where, target in references:
         if target is not None and target not in known:
-            near = get_close_matches(target, list(islice(known, _HINTS)), n=1, cutoff=0.5)
-            hint = f"; the nearest is {near[0]!r}" if near else ""
+            near = nearest(target, known)
+            hint = f"; the nearest is {near!r}" if near else ""
             return Refusal(
                 f"{key} {target!r} is the id of no group",
                 where,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
 
 from topo.discovery.manager import (
     Cursor,
@@ -102,7 +102,9 @@ class EventPage(Row):
 
     cursor: Cursor
     events: Annotated[
-        list[Annotated[ManagerEvent, Field(discriminator="type")]], Field(max_length=MAX_EVENTS)
+        list[Annotated[ManagerEvent, Field(discriminator="type")]],
+        FailFast(),
+        Field(max_length=MAX_EVENTS),
     ]
 
 

@@ -6,7 +6,6 @@ Language: https://jmespath.org/specification.html.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated
 
 import jmespath
@@ -15,6 +14,7 @@ from jmespath import visitor
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
+from topo.discovery.manager import nearest
 from topo.model.errors import BadInputError, Refusal
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -156,9 +156,9 @@ class Place:
         if not isinstance(self.value, dict):
             return f" (it is asked of {_shown(self.value)})"
         keys = [str(key) for key in self.value]
-        near = get_close_matches(rule.first_word, keys, n=1, cutoff=0.5)
-        nearest = f"; the nearest is {near[0]!r}" if near else ""
-        return f" (the object has the keys {', '.join(keys[:_KEYS_SHOWN])}{nearest})"
+        near = nearest(rule.first_word, keys)
+        hint = f"; the nearest is {near!r}" if near else ""
+        return f" (the object has the keys {', '.join(keys[:_KEYS_SHOWN])}{hint})"
 
     def _where(self, key: str) -> str:
         element = "" if self.element is None else f" (element {self.element})"

@@ -4,12 +4,12 @@ Every key here is described in docs/cluster-manager.md.
 """
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from topo.discovery.manager import nearest
 from topo.discovery.manager_expressions import Compiled, Expression
 
 JoinKey = Literal[
@@ -47,9 +47,9 @@ class Closed(BaseModel):
             return section
         for key in section:
             if key not in cls.model_fields:
-                near = get_close_matches(str(key), cls.model_fields, n=1, cutoff=0.5)
+                near = nearest(str(key), cls.model_fields)
                 known = ", ".join(cls.model_fields)
-                fix = f"did you mean {near[0]!r}?" if near else f"the keys here are {known}"
+                fix = f"did you mean {near!r}?" if near else f"the keys here are {known}"
                 raise PydanticCustomError(
                     "unknown_key", "the key '{key}' is unknown", {"key": str(key), "fix": fix}
                 )
