@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topo.discovery.assemble import assemble
+from topo.discovery.parse import parse, recognise
 from topo.model.errors import Refusal
-from topo.model.machine import ProbeState
+from topo.model.machine import PortState, ProbeState
 from topo.sim import metax_texts
 from topo.sim.presets import PRESET_NAMES, demo_world, nvlink_world, preset
 from topo.sim.recording import BUNDLE_FILE, Bundle, Take, bundle_of, read, write, write_bundle
@@ -97,3 +99,36 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
 def test_no_two_gpus_share_an_address(a: int, b: int) -> None:
     """PCI addresses are distinct up to the largest host."""
     assert (metax_texts.bdf(a) == metax_texts.bdf(b)) == (a == b)
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_every_text_is_understood_without_a_doubt(name: str) -> None:
+    """The parsers read each of our own texts as the format it claims to be, with no warning."""
+    world = preset(name)
+    assert world is not None
+    for take in bundle_of(world.nodes[0]).takes:
+        parsed = parse(take.text, take.format)
+        assert not isinstance(parsed, Refusal), f"{take.probe}: {parsed}"
+        assert parsed.warnings == (), take.probe
+        assert recognise(take.text) == take.format
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_the_facts_of_a_bundle_are_those_of_its_world(name: str) -> None:
+    """GPUs, links, peers and fabric come out as the host was made."""
+    world = preset(name)
+    assert world is not None
+    node = world.nodes[0]
+    takes = bundle_of(node).takes
+    facts = assemble(node.identity, [(t.probe, parse(t.text, t.format)) for t in takes], ())
+    assert [gpu.uuid for gpu in facts.gpus] == [node.gpu_uuid(i) for i in range(len(facts.gpus))]
+    assert len(facts.gpus) == node.hardware.gpus
+    assert all(gpu.healthy is not False for gpu in facts.gpus)
+    assert {port.state for port in facts.ports} <= {PortState.UP, PortState.UNUSED}
+    assert len(facts.nics) == node.hardware.nics
+    assert (facts.peers.local if facts.peers else None) == node.server_uuid
+    remotes = facts.peers.remotes if facts.peers else ()
+    assert tuple(peer.uuid for peer in remotes) == node.peers
+    fabric = node.fabric
+    expected = {(fabric.cluster_uuid, fabric.clique)} if fabric is not None else set()
+    assert {member.member_of for member in facts.fabrics} == expected
