@@ -65,7 +65,7 @@ FOREIGN = (
     _foreign(
         "lspci",
         "a list of PCI devices by lspci",
-        r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z][^\n:]{2,60}: ",
+        r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9][^\n:]{2,60}: ",
         _PCI,
     ),
     _foreign(
