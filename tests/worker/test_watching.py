@@ -32,7 +32,7 @@ def says(reading: Reading) -> Read:
 
 def probe(name: str, read: Read, **more: object) -> Probe:
     """A probe at the pace of tests."""
-    settings: dict[str, object] = {"format": name, "interval_s": 0.02, "timeout_s": 0.05}
+    settings: dict[str, object] = {"format": name, "interval_s": 0.02, "timeout_s": 0.2}
     return Probe(name=name, read=read, **{**settings, **more})  # type: ignore[arg-type]
 
 
@@ -58,8 +58,8 @@ async def watching(*probes: Probe, quick_s: float = 0.005) -> AsyncIterator[tupl
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Returns as soon as it holds; a second is long enough."""
-    async with asyncio.timeout(1):
+    """Returns as soon as it holds; five seconds are long enough on a busy machine."""
+    async with asyncio.timeout(5):
         while not condition():  # noqa: ASYNC110 - the condition is not the loop's
             await asyncio.sleep(0.002)
 
@@ -162,11 +162,11 @@ async def test_a_change_is_read_again_quickly() -> None:
         times.append(asyncio.get_running_loop().time())
         return ok(text[0])
 
-    async with watching(probe("mxsml", read, interval_s=0.15)) as (_, desk):
+    async with watching(probe("mxsml", read, interval_s=0.6)) as (_, desk):
         await until(lambda: desk.facts is not None)
         text[0] = TEXTS["mxsml"].replace('"state": 1', '"state": 0', 1)
         await until(lambda: len(times) >= 4)
-        assert times[3] - times[1] < 0.1
+        assert times[3] - times[1] < 0.5
 
 
 async def test_states_are_logged_when_they_change_and_not_before() -> None:
