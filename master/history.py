@@ -1,6 +1,7 @@
 """What changed lately, for those who ask later and for those who listen."""
 
 import asyncio
+import secrets
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +23,7 @@ class History:
 
     Listeners keep no queue here: each remembers the generation it has seen and reads on from
     there, so a slow one costs nothing and falls out of the history instead of filling memory.
+    `run` tells this history from that of another process, which may count the same generations.
     """
 
     def __init__(self, limit: int, start: Generation) -> None:
@@ -30,6 +32,7 @@ class History:
         self._size = 0
         self._now = start
         self._moved = asyncio.Event()
+        self.run = secrets.token_hex(4)
         self.closed = False
 
     @property

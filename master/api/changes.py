@@ -1,6 +1,7 @@
 """What moved: `GET /v1/topology/diff` and the event stream `GET /v1/topology/events`."""
 
 import asyncio
+import re
 from typing import Any
 
 import orjson
@@ -24,6 +25,9 @@ HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
 WRITE_TIMEOUT_S = 20.0
 """A client that takes nothing for this long is gone."""
+_EVENT_ID = re.compile(r"(?P<generation>\d{1,18})(?:\.(?P<run>[0-9a-f]{8}))?", re.ASCII)
+"""A generation, and the run of the master that counted it."""
+_NOT_HERE = -1
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
@@ -65,7 +69,8 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     response = web.StreamResponse(headers=_STREAM_HEADERS)
     try:
         await response.prepare(request)
-        await _follow(response, service.engine.history, _start(request, query))
+        history = service.engine.history
+        await _follow(response, history, _start(request, query, history.run))
     except (ConnectionError, TimeoutError):
         pass  # the client went away: its own affair, and the usual end of a stream
     finally:
@@ -73,12 +78,15 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     return response
 
 
-def _start(request: web.Request, query: Query) -> int | None:
-    """Where to start; the header of a browser that reconnects is newer than its first URL."""
-    last = request.headers.get("Last-Event-ID", "")
-    if last.isascii() and last.isdigit() and len(last) <= 18:
-        return int(last)
-    return query.integers.get("since")
+def _start(request: web.Request, query: Query, run: str) -> int | None:
+    """Where to start; the header of a browser that reconnects is newer than its first URL.
+
+    An id of another run of the master is no place in this history, whatever its number.
+    """
+    last = _EVENT_ID.fullmatch(request.headers.get("Last-Event-ID", ""))
+    if last is None:
+        return query.integers.get("since")
+    return int(last["generation"]) if last["run"] in (None, run) else _NOT_HERE
 
 
 async def _follow(response: web.StreamResponse, history: History, start: int | None) -> None:
@@ -92,21 +100,21 @@ async def _follow(response: web.StreamResponse, history: History, start: int | N
         steps = history.since(cursor)
         if steps is None:
             cursor = int(history.now)
-            text += _event("reset", cursor, {"generation": cursor})
+            text += _event("reset", f"{cursor}.{history.run}", {"generation": cursor})
         elif steps:
             cursor = int(steps[-1].generation)
-            text += b"".join(_step_event(step) for step in steps)
+            text += b"".join(_step_event(step, history.run) for step in steps)
         async with asyncio.timeout(WRITE_TIMEOUT_S):
             await response.write(text or b": nothing new\n\n")
         await history.moved(cursor, HEARTBEAT_S)
         text = b""
 
 
-def _step_event(step: Step) -> bytes:
+def _step_event(step: Step, run: str) -> bytes:
     changes = [change_document(change) for change in step.changes]
     data = {"generation": step.generation, "changes": changes}
-    return _event("change", step.generation, data)
+    return _event("change", f"{step.generation}.{run}", data)
 
 
-def _event(name: str, generation: int, data: dict[str, Any]) -> bytes:
-    return b"event: %b\nid: %d\ndata: %b\n\n" % (name.encode(), generation, orjson.dumps(data))
+def _event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\nid: {event_id}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"

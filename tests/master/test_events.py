@@ -18,6 +18,7 @@ from tests.master.world import Master, facts, running
 @dataclass
 class _Stream:
     response: ClientResponse
+    last_id: str = ""
 
     async def event(self) -> tuple[str, int, Any]:
         """The next event: name, id, data; comments are passed over."""
@@ -26,7 +27,9 @@ class _Stream:
             while line := (await self.response.content.readline()).decode():
                 name, _, value = line.rstrip("\n").partition(": ")
                 if line == "\n" and "data" in fields:
-                    return fields["event"], int(fields["id"]), orjson.loads(fields["data"])
+                    self.last_id = fields["id"]
+                    number = int(self.last_id.partition(".")[0])
+                    return fields["event"], number, orjson.loads(fields["data"])
                 fields[name] = value
         raise AssertionError("the stream ended")
 
@@ -69,6 +72,23 @@ async def test_a_stream_resumes_after_the_generation_last_seen(token_flag: str) 
             assert [(await stream.event())[1] for _ in range(2)] == numbers[1:]
         async with _stream(master, "?since=0", **{"Last-Event-ID": str(numbers[1])}) as stream:
             assert (await stream.event())[1] == numbers[2], "the header is newer than the URL"
+
+
+async def test_the_id_of_another_run_of_the_master_is_no_place_in_this_history(
+    token_flag: str,
+) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        for name in ("n1", "n2"):
+            await master.worker(name).full(facts(name))
+            now = await master.generation()
+        async with _stream(master, "?since=0") as stream:
+            await stream.event()
+            own = stream.last_id
+        async with _stream(master, **{"Last-Event-ID": own}) as stream:
+            assert (await stream.event())[:2] == ("change", now)
+        other = f"{own.partition('.')[0]}.00000000"
+        async with _stream(master, **{"Last-Event-ID": other}) as stream:
+            assert await stream.event() == ("reset", now, {"generation": now})
 
 
 @pytest.mark.parametrize("since", [1, 999_999])
