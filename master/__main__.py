@@ -79,7 +79,7 @@ def _raise_file_limit() -> None:
 
 def _warn(settings: MasterSettings) -> None:
     if settings.allow_anonymous_workers and settings.worker_token_file is None:
-        _log.warning("worker reports are accepted without a token: anybody can speak for any node")
+        _log.warning("worker reports are accepted without a token; anybody can speak for any node")
     elif settings.worker_token_file is None:
         _log.info("worker reports are refused: there is no --worker-token-file")
 

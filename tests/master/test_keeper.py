@@ -1,7 +1,5 @@
 """The state file: restored with its age, moved aside when it cannot be used, never half written."""
 
-# ruff: noqa: ASYNC240 - the files are small and on the local disk
-
 import asyncio
 import json
 import os

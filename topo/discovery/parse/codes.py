@@ -54,6 +54,11 @@ def is_code(token: str) -> bool:
     return parts is not None and all(_KNOWN.fullmatch(code) for code in parts[0])
 
 
+def may_grow(code: str) -> bool:
+    """Whether `code` could be the beginning of another one: `NV1` of `NV18`, `HCCS` of `HCCS_SW`."""
+    return code == "HCCS" or _KNOWN.fullmatch(code) is None or _NVLINK.fullmatch(code) is not None
+
+
 def link(code: str) -> Link:
     """The link that `code` stands for; kind UNKNOWN, with the code kept, outside every legend."""
     nvlink = _NVLINK.fullmatch(code)

@@ -81,6 +81,8 @@ def read(text: str, format_name: str, command: str) -> ParsedProbe | Refusal:
             break
     if reading.head is None:
         return _headless(text, reading.fix)
+    if not text.endswith("\n"):
+        _doubt_last_cell(reading, text.count("\n") + 1)
     refusal = (
         reading.trouble
         or _unusable(reading.head, reading)
@@ -120,6 +122,13 @@ def _take_row(reading: _Reading, named: tuple[str, Row] | None) -> None:
             f"lines {known.line} and {row.line}",
             "give the output of one run of the command",
         )
+
+
+def _doubt_last_cell(reading: _Reading, last_line: int) -> None:
+    """Drops a cell that the end of the text may have cut: `NV1` may have been `NV18`."""
+    for name, row in reading.rows.items():
+        if row.line == last_line and row.open and codes.may_grow(row.codes[-1]):
+            reading.rows[name] = replace(row, codes=row.codes[:-1])
 
 
 def _headless(text: str, fix: str) -> Refusal:

@@ -38,12 +38,16 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One device's cells. `surplus` is a link code behind the last column, if there is one."""
+    """One device's cells. `surplus` is a link code behind the last column, if there is one.
+
+    `open` says that the line ends with the last link cell.
+    """
 
     line: int
     codes: tuple[str, ...]
     affinity: dict[str, str] = field(default_factory=dict)
     surplus: str = ""
+    open: bool = False
 
 
 def first_row(text: str) -> tuple[int, str] | None:
@@ -97,7 +101,7 @@ def row(head: Header, number: int, line: str) -> tuple[str, Row] | None:
     surplus = next((w for w in tail.split() if codes.is_code(w) and w not in {"N/A", "NA"}), "")
     whole = len(cells) == len(head.columns)
     affinity = _affinity(head, line, last_cell, at) if whole else {}
-    return name, Row(number, tuple(cells), affinity, surplus)
+    return name, Row(number, tuple(cells), affinity, surplus, at == len(line))
 
 
 def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:
