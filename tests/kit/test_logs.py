@@ -140,3 +140,8 @@ def test_a_file_of_an_earlier_period_is_renamed_and_old_ones_go(tmp_path: Path) 
     (rotated,) = tmp_path.glob("log.2*Z")
     assert rotated.read_text() == "last week\n"
     assert log.read_text() == "new\nnewer\n"
+
+
+def test_a_port_is_no_password() -> None:
+    text = "asking http://127.0.0.1:8000/metrics"
+    assert hide_secrets(None, "info", {"event": text}) == {"event": text}

@@ -26,7 +26,7 @@ _SECRET_KEY = re.compile(
 )
 """Ends of keys whose values are secrets; `token_file` or `credentials_dir` name places."""
 _SECRET_TEXT = re.compile(
-    r"(?P<keep>\b(?:bearer|basic)\s+|://[^/\s:@]*:|"
+    r"(?P<keep>\b(?:bearer|basic)\s+|://[^/\s:@]*:(?=[^/\s@]*@)|"
     r"[\"']?\b(?:password|passwd|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)"
     r"(?P<secret>[^\s\"'@,;&}]+)",
     re.IGNORECASE,

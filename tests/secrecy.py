@@ -1,0 +1,47 @@
+"""What the test run knows of secrets."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from topo.kit import files
+from topo.kit import secrets as kit_secrets
+from topo.kit.tokens import WorkerTokens
+from topo.model.errors import Refusal
+
+HEARD: set[str] = set()
+"""Every secret that this process has read."""
+SHORTEST = 8
+"""Shorter ones are user names and the passwords of examples; any text contains them."""
+
+
+def leaks(text: str, known: Iterable[str]) -> list[str]:
+    """The secrets that stand in a text, each cut to its beginning."""
+    return sorted(f"{secret[:4]}…" for secret in known if secret in text)
+
+
+def hear(*words: str) -> None:
+    """Remembers secrets."""
+    HEARD.update(w for w in words if len(w) >= SHORTEST)
+
+
+def listen() -> None:
+    """Notes every secret on its way in."""
+    read_bounded = files.read_bounded
+    parse = WorkerTokens.parse
+
+    def noted(path: Path, limit_bytes: int) -> bytes | Refusal:
+        content = read_bounded(path, limit_bytes)
+        if isinstance(content, bytes):
+            hear(content.decode("utf-8", "replace").strip())
+        return content
+
+    def parsed(_cls: type[WorkerTokens], text: str) -> Any:
+        hear(*(line.split()[-1] for line in text.splitlines() if line.split()))
+        return parse(text)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(kit_secrets, "read_bounded", noted)
+    patch.setattr(WorkerTokens, "parse", classmethod(parsed))
