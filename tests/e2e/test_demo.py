@@ -1,0 +1,168 @@
+"""`topo demo` as its user meets it: real processes, killed and cut in every way."""
+
+import itertools
+import os
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from tests.e2e.conftest import NODES, RunningDemo, Witness, eventually, is_alive, leaves
+
+pytestmark = pytest.mark.slow
+
+WORKERS = tuple(f"topo-worker {node}" for node in sorted(NODES))
+Start = Callable[..., RunningDemo]
+
+
+def kill(demo: RunningDemo, *names: str) -> None:
+    for name in names:
+        os.kill(demo.pid(name), signal.SIGKILL)
+
+
+def test_once_prints_the_tree_and_leaves_nothing(start: Start) -> None:
+    demo = start("--once")
+    assert demo.process.wait(60) == 0, demo.text
+    assert demo.text.count("● switchbox-sample") == 2
+    assert demo.text.count("● dragonfly-") == 4
+    assert demo.text.count("● node-sample") == 8
+    assert not demo.directory.exists()
+
+
+def test_the_document_is_the_vendors_and_true(demo: RunningDemo) -> None:
+    document = demo.node_group()
+    assert [root["name"] for root in document] == ["switchbox-sample1", "switchbox-sample2"]
+    pairs = [list(leaves([fly])) for root in document for fly in root["child"]]
+    assert sorted(pairs) == [[f"node-sample{n}", f"node-sample{n + 1}"] for n in (1, 3, 5, 7)]
+    assert {key for root in document for key in root} == {"name", "kind", "child", "status"}
+
+
+def test_a_cut_is_seen_within_a_second_and_so_is_its_end(demo: RunningDemo) -> None:
+    """Three rounds; the time of the `topo` command itself is not the product's."""
+    for _ in range(3):
+        assert demo.topo("demo", "cut", "node-sample3").returncode == 0
+        assert eventually(lambda: not demo.is_ready(), 5) < 1.0
+        shown = demo.topo("tree")
+        assert "✗ node-sample3  NotReady" in shown.stdout
+        assert "remote 1" in shown.stdout
+        assert demo.topo("doctor").returncode == 1
+        assert demo.topo("demo", "heal").stdout == "2 healed\n"
+        assert eventually(demo.is_ready, 5) < 1.0
+    assert "node-sample3  Ready → NotReady" in demo.text
+    assert demo.topo("doctor").returncode == 0
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("master", "workers", "manager"))))
+def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies(
+    demo: RunningDemo, order: tuple[str, ...]
+) -> None:
+    """Each kind is killed while the one before it is still coming back."""
+    victims = {
+        "master": ("topo-master",),
+        "workers": WORKERS,
+        "manager": ("cluster manager",),
+    }
+    witness = Witness(demo)
+    with witness.at_work():
+        for kind in order:
+            before = {name: demo.pid(name) for name in victims[kind]}
+            kill(demo, *victims[kind])
+            eventually(lambda: _are_replaced(demo, before), 30)  # noqa: B023 - called at once
+        eventually(lambda: demo.topo("doctor").returncode == 0, 30)
+        said = witness.answers
+        eventually(lambda: witness.answers > said + 100, 30)
+    assert witness.wrong == []
+    assert demo.is_ready()
+    assert "was ended by SIGKILL; starting it again" in demo.text
+
+
+def _are_replaced(demo: RunningDemo, before: dict[str, int]) -> bool:
+    now = demo.told()["pids"]
+    return all(now.get(name) not in {None, pid} for name, pid in before.items())
+
+
+def test_everything_killed_at_once_comes_back(demo: RunningDemo) -> None:
+    witness = Witness(demo)
+    with witness.at_work():
+        kill(demo, "topo-master", "cluster manager", *WORKERS)
+        eventually(lambda: not demo.is_ready(), 10)
+        eventually(demo.is_ready, 60)
+    assert witness.wrong == []
+
+
+def test_a_cut_while_the_master_is_away_is_known_when_it_is_back(demo: RunningDemo) -> None:
+    kill(demo, "topo-master")
+    demo.topo("demo", "cut", "node-sample5")
+    eventually(lambda: "the master answers again" in demo.text, 30)
+    eventually(lambda: _statuses(demo) == ["Ready", "NotReady"], 15)
+    demo.topo("demo", "heal")
+    eventually(demo.is_ready, 15)
+
+
+def _statuses(demo: RunningDemo) -> list[str]:
+    return [root["status"] for root in demo.node_group() or ()]
+
+
+def test_taken_ports_are_named_and_others_are_used(start: Start) -> None:
+    with ExitStack() as held:
+        for port in (9001, 10001):
+            with suppress(OSError):  # somebody else holds it: as good
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+        demo = start()
+        eventually(lambda: "Ctrl-C ends everything" in demo.text, 60)
+        assert "port 9001 is taken, using" in demo.text
+        assert "port 10001 is taken, using" in demo.text
+        assert demo.is_ready()
+        assert "switchbox-sample1" in demo.topo("tree").stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_however_the_demo_ends_no_process_is_left(
+    demo: RunningDemo, number: signal.Signals
+) -> None:
+    pids = set(demo.told()["pids"].values())
+    assert len(pids) == 10
+    demo.process.send_signal(number)
+    code = demo.process.wait(15)
+    eventually(lambda: not any(is_alive(pid) for pid in pids), 2)
+    if number != signal.SIGKILL:
+        assert code == 0
+        assert not demo.directory.exists()
+
+
+def test_the_leftovers_of_a_killed_demo_do_not_hinder_the_next(
+    demo: RunningDemo, start: Start
+) -> None:
+    demo.process.kill()
+    demo.process.wait()
+    assert demo.topo("demo", "status").returncode == 1
+    again = start("--once")
+    assert again.process.wait(60) == 0, again.text
+    assert not demo.directory.exists()
+
+
+def test_a_second_demo_is_refused_and_the_first_stays(demo: RunningDemo) -> None:
+    refused = demo.topo("demo", "--once")
+    assert refused.returncode == 2
+    assert "a demo is already running" in refused.stderr
+    assert demo.is_ready()
+
+
+def test_the_secrets_of_the_demo_are_the_users_alone_and_in_no_log(demo: RunningDemo) -> None:
+    secrets = demo.directory / "secrets"
+    assert demo.directory.stat().st_mode & 0o077 == 0
+    values = {
+        line.split()[-1]
+        for file in (*secrets.glob("*.token"), secrets / "worker-tokens")
+        for line in file.read_text().splitlines()
+    }
+    values.add((secrets / "manager" / "secret" / "password").read_text().strip())
+    assert len(values) == 9
+    logged = "".join(log.read_text() for log in (demo.directory / "logs").iterdir()) + demo.text
+    assert not [value for value in values if value in logged]
+    for pid in demo.told()["pids"].values():
+        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as shown:  # noqa: PTH123
+            arguments = shown.read()
+        assert not [value for value in values if value in arguments]
