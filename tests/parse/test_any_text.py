@@ -93,6 +93,33 @@ NOISES = {
 }
 
 
+GAP = " " * 15_000
+GAPS = {
+    "card": f"GPU#0{GAP}x{GAP}Available",
+    "section": f"GPU 0:{GAP}x{GAP}(UUID: y",
+    "link": f"GPU 0: x\n Link 0:{GAP}x{GAP}\n Link 1: 1 GB/s",
+    "pair": f"    Fabric\n{GAP[:7000]}State{GAP[:7000]}x\n State : x",
+    "rule": f"| MX-SMI 2 |\n| Bus-id |\n|{'-' * 15_000}x",
+    "cell": f"| MX-SMI 2 |\n| Bus-id |\n| 1{GAP}x | y |",
+    "row": f"\tGPU0\tGPU1\nGPU0{GAP}X{GAP[:900]}x\nGPU1{GAP}",
+    "legend": f"\tGPU0\tGPU1\nGPU0 X MX\nNIC0{GAP}:",
+    "kind": f"kind: x\n{GAP}x",
+    "sample": f"mx_device_type{{{'} ' * 2000}{GAP[:9000]}x",
+    "path": "/sys/class/infiniband/" * 700 + "\n/sys/class/infiniband/m/x: y",
+    "address": "/sys/bus/pci/devices/" * 700 + "\n/sys/bus/pci/devices/0000:00:00.0/class: y",
+    "columns": "uuid, name" + ", a b" * 3000 + "\x01",
+}
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.parametrize("name", GAPS)
+def test_wide_gaps_are_crossed_once(name, format_name):
+    """Twenty lines of them: a pattern that tries every way to share a gap would never end."""
+    text = "\n".join([GAPS[name]] * 20)
+    assert isinstance(parse(text), ParsedProbe | Refusal)
+    assert isinstance(parse(text, format_name), ParsedProbe | Refusal)
+
+
 @pytest.mark.parametrize("name", NOISES)
 def test_a_megabyte_of_noise_is_answered(name):
     """No pattern runs away: each of these would hang a quadratic one."""

@@ -260,6 +260,12 @@ def link(number: int, state: int = 1, remote: str | None = None, kind: int | Non
 SYS = [[0, 50, 50], [50, 0, 50], [50, 50, 0]]
 
 
+def test_the_node_of_a_gpus_own_memory_is_not_the_node_of_its_cpus():
+    """NVML numbers GB200's HBM as nodes 2, 10, …; the affinity comes from others."""
+    (gpu,) = items(understood(nvml(nv_device(numa=10))), Gpu)
+    assert gpu.numa is None
+
+
 def test_direct_nvlinks_count_per_pair():
     """Two bridges between 0 and 1, none to 2: NV2, and the PCI ancestor elsewhere."""
     here, there = "00000000:00:00.0", "00000000:01:00.0"

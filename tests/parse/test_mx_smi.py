@@ -83,6 +83,17 @@ def test_boxes_of_another_shape_are_passed_over():
     assert len(items(understood(text[:at] + note + text[at:]), Gpu)) == 1
 
 
+def test_the_second_gpu_of_a_board_has_the_boards_name():
+    """A broken rule parts them, and the board's cell is empty."""
+    table = texts.mx_table("2.2.9", [("MetaX C600", "0000:0e:00.0", "Available")] * 2)
+    lines = table.split("\n")
+    second = next(i for i, line in enumerate(lines) if line.startswith("| 1     MetaX C600"))
+    lines[second] = lines[second].replace("1     MetaX C600", " " * 16, 1)
+    lines[second - 1] = "|" + " " * 18 + lines[second - 1][19:]
+    gpus = items(understood("\n".join(lines)), Gpu)
+    assert [(gpu.index, gpu.model) for gpu in gpus] == [(0, "MXC600"), (1, "MXC600")]
+
+
 def test_the_list_gives_cards_in_order():
     """Model, address, UUID and availability of each."""
     found = understood("mx-smi  version: 2.2.9\n" + "\n".join(reversed(LIST.split("\n"))))

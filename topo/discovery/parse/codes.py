@@ -55,7 +55,7 @@ def is_code(token: str) -> bool:
 
 
 def may_grow(code: str) -> bool:
-    """Whether `code` could be the beginning of another one: `NV1` of `NV18`, `HCCS` of `HCCS_SW`."""
+    """Whether `code` could be the beginning of another: `NV1` of `NV18`, `HCCS` of `HCCS_SW`."""
     return code == "HCCS" or _KNOWN.fullmatch(code) is None or _NVLINK.fullmatch(code) is not None
 
 

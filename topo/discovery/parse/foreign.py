@@ -51,7 +51,7 @@ FOREIGN = (
     _foreign(
         "lldp-text",
         "LLDP neighbours as text",
-        r"^LLDP neighbors:|^lldp\.[\w.-]+\.",
+        r"^LLDP neighbors:|^lldp\.[\w.-]+\.|^[ \t]*(?:Chassis ID|System Name|Port ID) TLV",
         "LLDP is not read yet; declare the groups in nodegroup.yaml meanwhile",
     ),
     _foreign("ibstat", "the ports of ibstat", r"^CA '[\w.-]+'", _LOCAL_PORTS),

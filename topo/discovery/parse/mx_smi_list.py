@@ -17,7 +17,7 @@ from topo.model.observation import ParsedProbe
 FORMAT = "mx-smi-list"
 _FIX = "run `mx-smi -L` again and give its whole output"
 _CARD = re.compile(
-    r"\s*GPU#([0-9]{1,4})\s+(?:(.{1,200}?)\s+)??((?:Not\s*|Un)?Available)\s*(?:\((.{0,300})\)?)?\s*",
+    r"GPU#([0-9]{1,4}) (?:(.{1,200}?) )??((?:Not ?|Un)?Available) ?(?:\((.{0,300})\)?)?",
     re.IGNORECASE | re.ASCII,
 )
 _UUID = re.compile(r"UUID:\s*([^\s)]+)", re.IGNORECASE)
@@ -35,7 +35,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     """The cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
     found: list[tuple[int, Gpu]] = []
     for number, line in numbered(text):
-        match = _CARD.fullmatch(line) if "GPU#" in line else None
+        match = _CARD.fullmatch(" ".join(line.split())) if "GPU#" in line else None
         if match is not None:
             found.append((number, _gpu(match)))
     refusal = gpu_list.unsound(found, _FIX)

@@ -20,6 +20,7 @@ from topo.model.observation import ParsedProbe
 FORMAT = "mx-smi-table"
 _FIX = "run `mx-smi` again and give its whole output"
 _TITLE = re.compile(r"\|\s*MX-SMI\s+[0-9]")
+_RULED = frozenset("|+-= ")
 _INDEXED = re.compile(r"([0-9]{1,4})(?:\s+(.*))?", re.ASCII)
 _MEMORY = re.compile(r"[0-9]{1,9}\s*/\s*([0-9]{1,9})\s*(MiB|GiB)", re.ASCII)
 _BRAND = re.compile(r"^MetaX\s+")
@@ -53,7 +54,7 @@ def read(text: str) -> ParsedProbe | Refusal:
             header = [*header, *box] if header or _has_bus(box) else []
             layout = _layout(header)
             continue
-        gpu = _gpu(layout, box)
+        gpu = _gpu(layout, box, board=found[-1][1].model if found else None)
         if gpu is not None:
             found.append((number, gpu))
         elif len(box) < 2:
@@ -76,7 +77,7 @@ def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
     first = 0
     for number, line in numbered(text):
         bare = line.strip()
-        if bare.startswith("|") and bare[1:3] not in {"--", "=="}:
+        if bare.startswith("|") and not _is_rule(bare):
             if bare.startswith("| Process"):
                 break
             first = first if box else number
@@ -86,6 +87,11 @@ def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
             box = []
     if box:
         yield first, box
+
+
+def _is_rule(line: str) -> bool:
+    """Whether this is a rule, also a broken one (`|      +-----+`) between two GPUs of a board."""
+    return ("--" in line or "==" in line) and _RULED.issuperset(line)
 
 
 def _has_bus(box: list[list[str]]) -> bool:
@@ -105,14 +111,17 @@ def _layout(header: list[list[str]]) -> _Layout | None:
     return None
 
 
-def _gpu(layout: _Layout, box: list[list[str]]) -> Gpu | None:
-    """The card in a box, or None for a box of something else or one that is cut."""
+def _gpu(layout: _Layout, box: list[list[str]], board: str | None) -> Gpu | None:
+    """The card in a box, or None for a box of something else or one that is cut.
+
+    `board` is the model of the box above, for the second GPU of one board has no name of its own.
+    """
     if len(box) < 2 or len(box[0]) <= max(layout.index, layout.name, layout.bus):
         return None
     above, below = box[0], box[1]
     index = _INDEXED.fullmatch(above[layout.index])
     named = _INDEXED.fullmatch(above[layout.name])
-    if index is None or named is None:
+    if index is None or (named is None and above[layout.name]):
         return None
     memory = _MEMORY.search(" ".join(below))
     state = None
@@ -122,7 +131,7 @@ def _gpu(layout: _Layout, box: list[list[str]]) -> Gpu | None:
     return Gpu(
         index=int(index.group(1)),
         bdf=normal_bdf(above[layout.bus]),
-        model=said(shorten(_BRAND.sub("MX", named.group(2) or ""))),
+        model=said(shorten(_BRAND.sub("MX", named.group(2) or ""))) if named else board,
         memory_bytes=int(memory.group(1)) * _UNIT_BYTES[memory.group(2)] if memory else None,
         healthy=healthy,
         trouble=shorten(state or "") if healthy is False else "",

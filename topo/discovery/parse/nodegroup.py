@@ -37,7 +37,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.
 _GROUP_NAME = re.compile(r"[^\s/\x00-\x1f\x7f](?:[^/\x00-\x1f\x7f]{0,251}[^\s/\x00-\x1f\x7f])?")
 _RECOGNISED = re.compile(
     r"^[ \t]*['\"]?groups?['\"]?[ \t]*:"
-    r"|^[ \t]*(?:- )?[ \t]*kind:[ \t]*['\"]?(?:node|dragonfly|switchbox)\b"
+    r"|^[ \t]*(?:-[ \t]+)?kind:[ \t]*['\"]?(?:node|dragonfly|switchbox)\b"
     r"|\"kind\"\s{0,64}:\s{0,64}\"(?:node|dragonfly|switchbox|nvlink-domain)\"",
     re.MULTILINE | re.IGNORECASE,
 )

@@ -20,9 +20,9 @@ from topo.model.observation import ParsedProbe
 STATUS = "nvlink-status"
 REMOTE = "nvlink-remote"
 MAX_LINKS = 1024
-_GPU = re.compile(r"\s*GPU\s+([0-9]{1,4}):\s*(.{0,200}?)\s*(?:\(UUID:\s*([^)\s]{1,80})\)?)?\s*")
+_GPU = re.compile(r"GPU ([0-9]{1,4}): ?(.{0,200}?) ?(?:\(UUID: ?([^) ]{1,80})\)?)?")
 _GPU_LINE = re.compile(r"^[ \t]*GPU[ \t]+[0-9]{1,4}:", re.MULTILINE)
-_LINK = re.compile(r"\s*Link\s+([0-9]{1,4})\s*:\s*(.{1,120}?)\s*")
+_LINK = re.compile(r"Link ([0-9]{1,4}) ?: ?(.{1,120})")
 _STATUS_LINE = re.compile(
     r"^[ \t]*Link[ \t]+[0-9]{1,4}[ \t]*:[ \t]*(?:[0-9.]{1,12}[ \t]*GB/s|<?inactive>?|<?active>?)",
     re.MULTILINE | re.IGNORECASE,
@@ -122,17 +122,18 @@ def far_link(remote: str) -> tuple[Bdf, int] | None:
 def _sections(text: str) -> Iterator[_Section]:
     section: _Section | None = None
     for number, line in numbered(text):
-        gpu = _GPU.fullmatch(line)
+        bare = " ".join(line.split())
+        gpu = _GPU.fullmatch(bare)
         if gpu is not None:
             if section is not None:
                 yield section
             index, name, uuid = gpu.groups(default="")
             section = _Section(number, Gpu(int(index), gpu_uuid(uuid), model=shorten(name) or None))
         elif section is not None:
-            link = _LINK.fullmatch(line)
+            link = _LINK.fullmatch(bare)
             if link is not None and int(link.group(1)) <= MAX_LINKS:
                 section.links.setdefault(int(link.group(1)), link.group(2))
-            elif _ALL_INACTIVE.search(line):
+            elif _ALL_INACTIVE.search(bare):
                 section.all_inactive = True
     if section is not None:
         yield section

@@ -66,7 +66,6 @@ class _DeviceText(LibraryText):
     bdf: str | None = None
     name: str | None = None
     memory_bytes: Annotated[int, Ge(0)] | None = None
-    numa: int | None = None
     fabric: _FabricText | None = None
     platform: _PlatformText | None = None
     links: Annotated[tuple[_PortText, ...], MaxLen(1024)] = ()
@@ -111,14 +110,13 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _gpu(device: _DeviceText) -> Gpu:
-    numa = device.numa
+    """A device. Its `numa` is the node of its own memory (GB200: 2, 10, …), not of its CPUs."""
     return Gpu(
         index=device.index,
         uuid=gpu_uuid(device.uuid),
         bdf=normal_bdf(device.bdf or ""),
         model=said(shorten(device.name or "")),
         memory_bytes=device.memory_bytes,
-        numa=None if numa is None or numa < 0 else numa,
     )
 
 
@@ -185,7 +183,7 @@ def _matrix(
         gpus=tuple(f"GPU{index}" for index in size),
         nics=(),
         links=links,
-        numa=tuple(_gpu(devices[i]).numa if i in devices else None for i in size),
+        numa=(None,) * len(rows),
         cpus=("",) * len(rows),
         unknown_codes=sum(link.kind is LinkKind.UNKNOWN for row in links for link in row),
     )

@@ -15,7 +15,8 @@ from topo.model.machine import MAX_NICS, NetworkPort
 from topo.model.observation import ParsedProbe
 
 FORMAT = "sysfs-infiniband"
-_LINE = re.compile(r".{0,400}?\binfiniband/([\w.-]{1,64})/?([\w./-]{0,120}?):\s?(.{0,1000})")
+_TREE = "infiniband/"
+_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r"ports/([0-9]{1,3})/(\w{1,40})", re.ASCII)
 _RECOGNISED = re.compile(r"class/infiniband/[\w.-]{1,64}/[\w./-]{1,120}:", re.ASCII)
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*Gb/sec", re.ASCII)
@@ -43,9 +44,10 @@ def read(text: str) -> ParsedProbe | Refusal:
     """
     hcas: dict[str, _Hca] = {}
     for _, line in numbered(text):
-        match = _LINE.fullmatch(line) if "infiniband/" in line else None
-        if match is not None:
-            _note(hcas.setdefault(match.group(1), _Hca()), match.group(2), match.group(3).strip())
+        path, colon, word = line[line.find(_TREE) + len(_TREE) :].partition(":")
+        name, _, key = path.partition("/")
+        if _TREE in line and colon and _NAME.fullmatch(name):
+            _note(hcas.setdefault(name, _Hca()), key, word.strip())
     warnings: list[str] = []
     ports: list[NetworkPort] = []
     for name, hca in hcas.items():
