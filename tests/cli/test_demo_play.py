@@ -5,11 +5,14 @@ import io
 import os
 import signal
 import socket
+import sys
 from contextlib import ExitStack
 
 import pytest
 from rich.console import Console
 
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster
 from topo.cli import worlds
 from topo.cli.demo import plan, processes
 from topo.cli.demo import play as playing
@@ -95,37 +98,64 @@ async def test_once_ends_with_the_tree_and_says_which_ports_were_taken(
     assert not directory().exists()
 
 
-@pytest.mark.slow
 async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "BEAT_S", "soon")
+    """It is given up after three deaths in a row: the cause will not go away by itself."""
+    code = "print('no such port'); raise SystemExit(2)"
+
+    def broken(stage: plan.Stage, *_: object) -> list[processes.Program]:
+        return [processes.Program("broken", (sys.executable, "-c", code), stage.log("broken"))]
+
+    monkeypatch.setattr(playing, "programs", broken)
     monkeypatch.setattr(processes, "_BACKOFF_S", (0.01,))
     stage = Stage()
     with pytest.raises(CliError) as refused:
         await play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False)
     assert refused.value.exit_code == Exit.FINDING
-    assert "topo-master ended with exit code 2" in refused.value.refusal.what
-    assert "beat-interval" in stage.text
+    assert "broken ended with exit code 2" in refused.value.refusal.what
+    assert "no such port" in stage.text
     assert not directory().exists()
 
 
-@pytest.mark.slow
+@pytest.fixture
+def a_masters_place(fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> FakeMaster:
+    """The demo starts no process and takes the fake master for its own."""
+    monkeypatch.setattr(playing, "free", lambda _: (fake_master.port, 1, 2))
+    monkeypatch.setattr(playing, "programs", lambda *_: ())
+    return fake_master
+
+
 async def test_a_tree_that_does_not_come_is_given_up_and_shown(
-    monkeypatch: pytest.MonkeyPatch,
+    a_masters_place: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One node of the dragonfly is missing, so it never is Ready."""
-    monkeypatch.setattr(playing, "_PATIENCE_S", 8.0)
-    complete = plan.programs
+    a_masters_place.document = samples.troubled()
+    monkeypatch.setattr(playing, "_PATIENCE_S", 0.3)
+    stage = Stage(terminal=True)
+    with pytest.raises(CliError, match="no Ready tree after 0 s"):
+        await play(worlds.chosen("1x2x2"), "1x2x2", stage.narrator, once=True)
+    assert "✗ node-3  NotReady" in stage.text
 
-    def without_one(*arguments: object) -> tuple[processes.Program, ...]:
-        return complete(*arguments)[:-1]  # type: ignore[arg-type]
 
-    monkeypatch.setattr(playing, "programs", without_one)
+async def test_changes_losses_and_returns_are_lines_with_a_time(
+    a_masters_place: FakeMaster,
+) -> None:
     stage = Stage()
-    with pytest.raises(CliError, match="no Ready tree after 8 s"):
-        await play(worlds.chosen(WORLD), WORLD, stage.narrator, once=True)
-    assert "node-sample1" in stage.text
+    task = asyncio.create_task(
+        play(worlds.chosen("1x2x2"), "1x2x2", stage.narrator, once=False),
+    )
+    await stage.shows("Ctrl-C ends everything")
+    async with asyncio.timeout(10):
+        while not a_masters_place.has_listener():  # noqa: ASYNC110 - in another thread
+            await asyncio.sleep(0.01)
+    await asyncio.to_thread(a_masters_place.publish, samples.troubled(), samples.changes())
+    await stage.shows("✗ node-3  Ready → NotReady")
+    await asyncio.to_thread(a_masters_place.stop)
+    await stage.shows("▲ no master answers: Connection refused")
+    await asyncio.to_thread(a_masters_place.start)
+    await stage.shows("● the master answers again, generation 13")
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await task == Exit.OK
 
 
 async def test_ctrl_c_while_it_starts_is_an_interruption() -> None:

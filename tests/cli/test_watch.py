@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -15,14 +16,16 @@ from tests.cli.conftest import FakeMaster
 
 
 @contextmanager
-def watching(fake: FakeMaster, *more: str) -> Iterator[subprocess.Popen[str]]:
+def watching(
+    fake: FakeMaster, *more: str, stdout: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "topo.cli.main", "tree", "--watch", *more]
-    env = {**os.environ, "TOPO_MASTER": fake.url, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
-    )
+    env = {**os.environ, "TOPO_MASTER": fake.url, "PYTHONUNBUFFERED": "1", "TERM": "xterm"}
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=env)
     try:
         yield process
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 0, process.stderr and process.stderr.read()
     finally:
         process.kill()
         process.communicate()
@@ -46,8 +49,36 @@ def test_every_generation_is_one_line_of_json(fake_master: FakeMaster) -> None:
         until_followed(fake_master)
         fake_master.publish(samples.troubled(), samples.changes())
         assert a_line(process.stdout)["generation"] == 13
-        process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 0, process.stderr and process.stderr.read()
+
+
+def test_yaml_documents_are_divided(fake_master: FakeMaster) -> None:
+    with watching(fake_master, "-o", "yaml") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "---\n"
+        until_followed(fake_master)
+        fake_master.publish(samples.troubled(), samples.changes())
+        while process.stdout.readline() != "---\n":
+            pass
+
+
+def test_a_terminal_is_redrawn_in_place(fake_master: FakeMaster) -> None:
+    """On a terminal the tree stands once, changed; the cursor goes back up between drawings."""
+    controller, terminal = pty.openpty()
+    with (
+        os.fdopen(controller, "rb", buffering=0) as screen,
+        watching(fake_master, stdout=terminal) as process,
+    ):
+        os.close(terminal)
+        seen = b""
+        while b"generation 12" not in seen:
+            seen += screen.read(4096)
+        until_followed(fake_master)
+        fake_master.publish(samples.troubled(), samples.changes())
+        seen = b""
+        while b"generation 13" not in seen:
+            seen += screen.read(4096)
+        assert b"\x1b[1A" in seen
+        assert process.poll() is None
 
 
 def test_a_watch_outlives_a_restart_of_the_master(fake_master: FakeMaster) -> None:

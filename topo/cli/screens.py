@@ -1,7 +1,8 @@
 """Where a watched tree goes: a terminal that is redrawn, or a stream of documents."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import orjson
@@ -24,19 +25,12 @@ def screen(output: Output) -> Iterator[Screen]:
     """The screen for an output format; a terminal is left with the last tree on it."""
     console = terminal.out()
     if output is not Output.TABLE:
-        yield _Documents(output)
+        yield _OnlyNews(lambda document, _: _write(document, output), _generation)
     elif console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
             yield _Redrawn(live)
     else:
-        yield _Printed(console)
-
-
-def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:
-    picture = tree.topology(as_topology(document), terminal.glyphs(console))
-    if trouble is None:
-        return picture
-    return Group(picture, Text(f"not current: {plain(str(trouble))}", style="bold red"))
+        yield _OnlyNews(partial(_print, console), _generation_and_trouble)
 
 
 class _Redrawn:
@@ -49,46 +43,49 @@ class _Redrawn:
         self._live.update(_picture(document, trouble, self._live.console), refresh=True)
 
 
-class _Changing:
-    """Shows only what is new: ages that move are no news to a file or a program."""
+class _OnlyNews:
+    """Passes on what `gist` finds different: ages that move are no news to a file or a program."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        tell: Callable[[Any, Refusal | None], None],
+        gist: Callable[[Any, Refusal | None], object],
+    ) -> None:
+        self._tell, self._gist = tell, gist
         self._last: object = None
 
     def show(self, document: Any, trouble: Refusal | None) -> None:
-        now = (document["generation"], trouble)
+        now = self._gist(document, trouble)
         if now != self._last:
             self._last = now
-            self._write(document, trouble)
-
-    def _write(self, document: Any, trouble: Refusal | None) -> None:
-        raise NotImplementedError
+            self._tell(document, trouble)
 
 
-class _Printed(_Changing):
-    """A pipe or a file for people: one tree after the other."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__()
-        self._console = console
-
-    def _write(self, document: Any, trouble: Refusal | None) -> None:
-        self._console.print(_picture(document, trouble, self._console), end="\n\n")
-        self._console.file.flush()
+def _generation(document: Any, _: Refusal | None) -> object:
+    return document["generation"]
 
 
-class _Documents(_Changing):
-    """A program: one JSON document per line, or YAML documents divided by `---`."""
+def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
+    return document["generation"], trouble
 
-    def __init__(self, output: Output) -> None:
-        super().__init__()
-        self._output = output
 
-    def _write(self, document: Any, trouble: Refusal | None) -> None:
-        if trouble is not None:
-            return
-        if self._output is Output.JSON:
-            print(orjson.dumps(document).decode(), flush=True)
-        else:
-            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-            print(f"---\n{text}", end="", flush=True)
+def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:
+    picture = tree.topology(as_topology(document), terminal.glyphs(console))
+    if trouble is None:
+        return picture
+    return Group(picture, Text(f"not current: {plain(str(trouble))}", style="bold red"))
+
+
+def _print(console: Console, document: Any, trouble: Refusal | None) -> None:
+    """One tree after the other, for a pipe that a person reads."""
+    console.print(_picture(document, trouble, console), end="\n\n")
+    console.file.flush()
+
+
+def _write(document: Any, output: Output) -> None:
+    """One JSON document per line, or YAML documents divided by `---`."""
+    if output is Output.JSON:
+        print(orjson.dumps(document).decode(), flush=True)
+    else:
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        print(f"---\n{text}", end="", flush=True)

@@ -1,0 +1,143 @@
+"""The event stream: parsed, resumed, lost and found again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from yarl import URL
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster
+from topo.cli import client, sse
+from topo.cli.client import Master, Target, connect
+from topo.cli.following import Connected, Lost, follow
+from topo.cli.sse import EventParser, ServerEvent
+
+
+def events(text: str) -> list[ServerEvent]:
+    parser = EventParser()
+    return [event for line in text.split("\n") if (event := parser.feed(line)) is not None]
+
+
+def test_an_event_has_its_type_its_id_and_its_lines() -> None:
+    assert events("event: change\nid: 7\ndata: a\ndata:b\n\n") == [
+        ServerEvent("change", "7", "a\nb")
+    ]
+
+
+def test_comments_retries_unknown_fields_and_empty_events_say_nothing() -> None:
+    assert events(": hello\nretry: 10\ncolour: red\n\nevent: x\n\ndata: 1\n\n") == [
+        ServerEvent("message", "", "1")
+    ]
+
+
+def test_the_id_stays_until_another_one_comes() -> None:
+    assert [event.id for event in events("id: 1\ndata: a\n\ndata: b\n\n")] == ["1", "1"]
+
+
+def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_DATA_CHARS", 10)
+    with pytest.raises(ValueError, match="more than 10"):
+        events("data: 123456\ndata: 123456\n")
+
+
+@pytest.fixture
+async def master(fake_master: FakeMaster) -> AsyncIterator[Master]:
+    async with connect(Target(URL(fake_master.url))) as connected:
+        yield connected
+
+
+async def heard(stream: AsyncIterator[Any]) -> Any:
+    async with asyncio.timeout(10):
+        return await anext(stream)
+
+
+async def listening(fake: FakeMaster) -> None:
+    async with asyncio.timeout(10):
+        while not fake.has_listener():  # noqa: ASYNC110 - it listens in another thread
+            await asyncio.sleep(0.01)
+
+
+async def test_changes_come_as_they_are_published(master: Master, fake_master: FakeMaster) -> None:
+    stream = follow(master, retry_s=0.01)
+    assert await heard(stream) == Connected(12)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    await asyncio.to_thread(fake_master.publish, samples.troubled(), samples.changes())
+    assert (await news)["changes"] == samples.changes()
+
+
+async def test_what_happened_while_the_master_was_away_is_told_afterwards(
+    master: Master, fake_master: FakeMaster
+) -> None:
+    stream = follow(master, retry_s=0.01)
+    assert await heard(stream) == Connected(12)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    await asyncio.to_thread(fake_master.stop)
+    lost = await news
+    while isinstance(lost, Connected):
+        lost = await heard(stream)
+    assert isinstance(lost, Lost)
+    fake_master.document = samples.troubled()
+    fake_master.changes = samples.changes(13)
+    await asyncio.to_thread(fake_master.start)
+    seen = [await heard(stream)]
+    while isinstance(seen[-1], Lost):
+        seen.append(await heard(stream))
+    assert seen[-1] == Connected(13)
+    assert (await heard(stream))["generation"] == 13
+
+
+async def test_a_master_that_counts_anew_is_followed_from_where_it_is(
+    master: Master, fake_master: FakeMaster
+) -> None:
+    stream = follow(master, retry_s=0.01)
+    await heard(stream)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    fake_master.document = {**samples.healthy(), "generation": 2}
+    await asyncio.to_thread(fake_master.say, None)
+    assert await news == Connected(2)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    assert fake_master.asked[-1].query["since"] == "2"
+    await asyncio.to_thread(fake_master.say, 'event: reset\ndata: {"generation": 2}\n\n')
+    assert await news == Connected(2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("data: gibberish\n\n", "not JSON"),
+        ('data: {"changes": 7}\n\n', "not the document expected"),
+    ],
+)
+async def test_an_event_that_makes_no_sense_is_a_lost_stream(
+    master: Master, fake_master: FakeMaster, text: str, words: str
+) -> None:
+    stream = follow(master, retry_s=0.01)
+    await heard(stream)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    await asyncio.to_thread(fake_master.say, text)
+    assert words in (await news).refusal.what
+
+
+async def test_a_refused_stream_is_said(master: Master, fake_master: FakeMaster) -> None:
+    fake_master.broken["/v1/topology/events"] = (503, '{"detail": "too many streams"}', {})
+    stream = follow(master, retry_s=0.01)
+    await heard(stream)
+    assert (await heard(stream)).refusal.what == "too many streams"
+
+
+async def test_a_silent_master_is_given_up(
+    master: Master, fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No comment for a minute is a dead connection; here a fifth of a second."""
+    monkeypatch.setattr(client, "_SILENCE_S", 0.2)
+    stream = follow(master, retry_s=0.01)
+    await heard(stream)
+    assert "did not answer in time" in (await heard(stream)).refusal.what
+    assert fake_master.asked
