@@ -289,6 +289,21 @@ def test_tree_finds_the_demo_by_itself(demo: Demo, topo: Topo) -> None:
 # --- command lines
 
 
+def test_elsewhere_than_on_linux_the_demo_says_so(
+    topo: Topo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    shown = topo("demo", "--once")
+    assert shown.exit_code == Exit.USAGE
+    assert "run it on Linux" in shown.stderr
+
+
+def test_an_unknown_world_is_refused_before_anything_starts(topo: Topo) -> None:
+    shown = topo("demo", "--world", "narnia")
+    assert shown.exit_code == Exit.USAGE
+    assert not directory().exists()
+
+
 def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
     stage = plan.Stage(tmp_path)
     plan.prepare(stage, demo_world())

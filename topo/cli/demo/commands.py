@@ -30,11 +30,16 @@ def demo(
     if context.invoked_subcommand is not None:
         return
     import asyncio
+    import os
 
     from topo.cli import terminal, worlds
     from topo.cli.demo.narrator import Narrator
     from topo.cli.demo.play import play
+    from topo.cli.exits import usage
 
+    if not hasattr(os, "pidfd_open"):
+        fix = "run it on Linux; `topo sim generate` and topo-worker --replay work anywhere"
+        raise usage("the demo's processes are watched by means of Linux", "topo demo", fix)
     simulated = worlds.chosen(world)
     code = asyncio.run(play(simulated, world, Narrator(terminal.out()), once=once))
     raise typer.Exit(code)

@@ -81,13 +81,13 @@ class Narrator:
         """The URL and what to try."""
         topo = _command()
         node = "node-sample3" if "node-sample3" in demo.nodes else demo.nodes[0]
-        worker = f"topo-worker {node}"
+        victim = demo.pids.get(f"topo-worker {node}", "PID")
         tries = (
-            (f"{topo} demo cut {node}", "pull a cable; the tree says so within a second"),
+            (f"{topo} demo cut {node}", "pull a cable: seen within a second"),
             (f"{topo} demo heal", "plug everything in again"),
-            (f"curl {demo.master}/node_group", "the document that schedulers read"),
+            (f"curl {demo.master}/node_group", "what schedulers read"),
             (f"{topo} tree --watch", "the tree, live"),
-            (f"kill -9 {demo.pids.get(worker, 0)}", f"{worker}; it is started again"),
+            (f"kill -9 {victim}", "a worker: it is started again"),
         )
         width = max(len(command) for command, _ in tries)
         self._console.print(f"\nThe API is at {demo.master}/node_group. Try in another terminal:")
