@@ -1,7 +1,8 @@
 """What differs between two forests, and the net of several differences."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from topo.model.forest import Change, Conflict, Forest, Group, Node, Reason
 from topo.model.ids import Generation, NodeName, natural_key
@@ -16,20 +17,16 @@ UNPLACED = "(unplaced)"
 
 
 def compare(before: Forest, after: Forest, generation: Generation) -> tuple[Change, ...]:
-    """The changes that lead from one forest to the next, in a stable order.
+    """The changes that lead from one forest to the next: groups, nodes, conflicts.
 
-    Subtrees that are the same object on both sides are skipped, so the cost follows the change.
+    Each in the order of the new forest, what is gone last. Subtrees that are the same object on
+    both sides are skipped, so the cost follows the change.
     """
     old, new = _Views(before, after), _Views(after, before)
-    return tuple(
-        sorted(
-            [
-                *_nodes(old, new, generation),
-                *_groups(old, new, generation),
-                *_conflicts(before.conflicts, after.conflicts, generation),
-            ],
-            key=_order,
-        )
+    return (
+        *_groups(old, new, generation),
+        *_nodes(old, new, generation),
+        *_conflicts(before.conflicts, after.conflicts, generation),
     )
 
 
@@ -84,11 +81,20 @@ def _identity(vertex: Group | Node) -> tuple[str, str]:
 
 
 def _why(reasons: tuple[Reason, ...]) -> str:
-    return "; ".join(r.text for r in reasons)
+    return "; ".join([r.text for r in reasons]) if reasons else ""
+
+
+_K = TypeVar("_K")
+
+
+def _either(first: Mapping[_K, object], second: Mapping[_K, object]) -> Iterator[_K]:
+    """The keys of the first in their order, then those that only the second has."""
+    yield from first
+    yield from (key for key in second if key not in first)
 
 
 def _nodes(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]:
-    for name in old.nodes.keys() | new.nodes.keys():
+    for name in _either(new.nodes, old.nodes):
         was, now = old.nodes.get(name), new.nodes.get(name)
         if was is None and now is not None:
             yield Change(generation, "node-added", name, "", now[0], now[3])
@@ -102,7 +108,7 @@ def _nodes(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]
 
 
 def _groups(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]:
-    for path in old.groups.keys() | new.groups.keys():
+    for path in _either(new.groups, old.groups):
         was, now = old.groups.get(path), new.groups.get(path)
         if was is None and now is not None:
             yield Change(generation, "group-added", path, "", now[0], now[1])
@@ -116,10 +122,10 @@ def _conflicts(
     before: tuple[Conflict, ...], after: tuple[Conflict, ...], generation: Generation
 ) -> Iterator[Change]:
     old, new = set(before), set(after)
-    for c in new - old:
+    for c in (c for c in after if c not in old):
         subjects = ", ".join(c.subjects)
         yield Change(generation, "conflict-added", subjects, after=c.code, why=c.text)
-    for c in old - new:
+    for c in (c for c in before if c not in new):
         yield Change(generation, "conflict-removed", ", ".join(c.subjects), before=c.code)
 
 

@@ -1,6 +1,6 @@
 """Statements that cannot all hold: each found where it arises, listed once, with the way out.
 
-Every finding has one *owner*, the first node in natural order among those it concerns, so that
+Every finding has one *owner*, the least by name among the nodes it concerns, so that
 looking at the nodes that changed is enough to keep the list true.
 """
 
@@ -25,15 +25,20 @@ def of_node(
     """The conflicts that this node owns. O(its component and its claims)."""
     node = record.name
     component = places.wiring.component(node)
-    found = [*_clones(places, record), *_suspects(places, node), *_disagreement(record)]
-    if node == min(component, key=natural_key):
-        found.extend(_of_component(places, component, settings))
+    found: list[Conflict] = []
+    if not places.wiring.is_sound(node) or len(record.domains) > 1:
+        found += [*_clones(places, record), *_suspects(places, node), *_disagreement(record)]
+    if len(component) > 1 and node == min(component):
+        found += _of_component(places, component, settings)
     return tuple(found)
 
 
 def _of_component(
     places: Places, component: Members, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
+    fits = len(component) <= settings.node_number
+    if fits and settings.mode is Mode.SWITCHBOX and places.machines.are_in_one_group(component):
+        return
     members = tuple(sorted(component, key=natural_key))
     if settings.mode is Mode.CONFIG:
         yield from _against_config(places, members)
@@ -109,8 +114,6 @@ def _against_config(places: Places, members: tuple[NodeName, ...]) -> Iterator[C
 
 def _against_manager(places: Places, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
     own = {places.machines.chain(n) for n in members}
-    if len(own) == 1 and () not in own:
-        return
     chains = places.chains(members)
     if len(chains) > 1:
         named = sorted(("/".join(g.name for g in c) for c in chains), key=natural_key)

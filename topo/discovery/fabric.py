@@ -14,6 +14,7 @@ import networkx as nx
 
 from topo.model.ids import NodeName, ServerUuid, natural_key
 
+_NOTHING: frozenset[ServerUuid] = frozenset()
 Members = frozenset[NodeName]
 Edge = tuple[NodeName, NodeName]
 
@@ -50,10 +51,11 @@ class Wiring:
 
         O(claims of the node and of those that share a UUID with it), plus the components touched.
         """
-        stated = frozenset(claims) if local is not None else frozenset()
-        if self._local.get(node) == local and self._claims.get(node, frozenset()) == stated:
+        stated = frozenset(claims) if local is not None else _NOTHING
+        known = self._claims.get(node)
+        if self._local.get(node) == local and (known or _NOTHING) == stated:
             return frozenset()
-        near = self._near(node)
+        near = {node} if known is None else self._near(node)
         self._replace(node, local, stated)
         near |= self._near(node)
         return frozenset(near | self._rewire(near, now_s))
@@ -80,6 +82,14 @@ class Wiring:
         """The node at the other end of this claim, if the link is confirmed."""
         around = self._graph.adj[node] if node in self._graph else ()
         return next((other for other in around if self._local[other] == uuid), None)
+
+    def is_sound(self, node: NodeName) -> bool:
+        """Whether every claim of this node is a link and nobody else states its UUID. O(1)."""
+        local = self._local.get(node)
+        if local is None:
+            return True
+        links = len(self._graph.adj[node]) if node in self._graph else 0
+        return links == len(self._claims[node]) and len(self._owners[local]) == 1
 
     def suspects(self, node: NodeName) -> tuple[Suspect, ...]:
         """The claims of this node that join nothing, by UUID."""
@@ -139,15 +149,18 @@ class Wiring:
         """Bring the edges of `nodes` up to date; every node whose component was touched."""
         wanted = {n: set(self._partners(n, now_s)) for n in nodes}
         touched: set[NodeName] = set()
+        adjacent = self._graph.adj
         for node, partners in wanted.items():
-            present = set(self._graph.neighbors(node)) if node in self._graph else set()
-            for other in present - partners:
+            present = adjacent[node].keys() if node in adjacent else set()
+            if present == partners:
+                continue
+            for other in set(present) - partners:
                 self._graph.remove_edge(node, other)
                 touched |= {node, other}
             for other in partners - present:
                 self._graph.add_edge(node, other, since_s=now_s)
                 touched |= {node, other}
-        return self._recompute(touched)
+        return self._recompute(touched) if touched else touched
 
     def _partners(self, node: NodeName, now_s: float) -> Iterator[NodeName]:
         for uuid in self._claims.get(node, ()):
@@ -178,13 +191,23 @@ class Wiring:
         region = {n for node in touched for n in self.component(node)}
         left = set(region)
         while left:
-            node = left.pop()
-            members = frozenset(nx.node_connected_component(self._graph, node))
+            members = frozenset(self._reachable(left.pop()))
             for member in members:
                 self._component[member] = members
             left -= members
             region |= members
         return region
+
+    def _reachable(self, node: NodeName) -> set[NodeName]:
+        """The nodes connected to this one; walked here because components are small and many."""
+        found, front = {node}, [node]
+        adjacent = self._graph.adj
+        while front:
+            for other in adjacent[front.pop()]:
+                if other not in found:
+                    found.add(other)
+                    front.append(other)
+        return found
 
 
 def _discard(index: dict[ServerUuid, set[NodeName]], uuid: ServerUuid, node: NodeName) -> None:

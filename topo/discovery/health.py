@@ -6,7 +6,7 @@ many good ones, so a flapping link settles in the state it had. The first readin
 at once, because there is nothing to hold on to.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topo.model.forest import Reason
@@ -106,47 +106,33 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
 
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
-    return dict(
-        [
-            *_missing_gpus(facts, expected_gpus),
-            *_gpus(facts),
-            *_ports(facts),
-            *_fabrics(facts),
-        ]
-    )
+    bad: dict[Subject, Reason] = {}
+    if len(facts.gpus) < expected_gpus:
+        bad["gpus", ""] = Reason("gpus-missing", _missing(facts, expected_gpus))
+    for gpu in facts.gpus:
+        if gpu.healthy is False:
+            text = _told(f"GPU {gpu.index} is unhealthy", gpu.trouble)
+            bad["gpu", f"{gpu.index:03}"] = Reason("gpu-unhealthy", text)
+    for port in facts.ports:
+        if port.state is PortState.DOWN:
+            text = _told(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
+            bad["port", f"{port.gpu:03}/{port.port:04}"] = Reason("port-down", text)
+    for fabric in facts.fabrics:
+        if fabric.healthy is False:
+            text = _told(f"GPU {fabric.gpu} NVLink fabric is unhealthy", fabric.trouble)
+            bad["fabric", f"{fabric.gpu:03}"] = Reason("fabric-unhealthy", text)
+    return bad
 
 
-def _missing_gpus(facts: NodeFacts, expected: int) -> Iterator[tuple[Subject, Reason]]:
-    found = len(facts.gpus)
-    if found >= expected:
-        return
+def _missing(facts: NodeFacts, expected: int) -> str:
     failing = "; ".join(
         f"probe {p.probe}: {p.detail or p.state}"
         for p in facts.probes
         if p.state in (ProbeState.FAILED, ProbeState.TIMED_OUT)
     )
-    text = f"{found} of {expected} GPUs reported" + (f" ({failing})" if failing else "")
-    yield ("gpus", ""), Reason("gpus-missing", text)
+    text = f"{len(facts.gpus)} of {expected} GPUs reported"
+    return f"{text} ({failing})" if failing else text
 
 
-def _gpus(facts: NodeFacts) -> Iterator[tuple[Subject, Reason]]:
-    for gpu in facts.gpus:
-        if gpu.healthy is False:
-            text = f"GPU {gpu.index} is unhealthy" + (f": {gpu.trouble}" if gpu.trouble else "")
-            yield ("gpu", f"{gpu.index:03}"), Reason("gpu-unhealthy", text)
-
-
-def _ports(facts: NodeFacts) -> Iterator[tuple[Subject, Reason]]:
-    for port in facts.ports:
-        if port.state is PortState.DOWN:
-            text = f"GPU {port.gpu} link port {port.port} is down"
-            text += f": {port.trouble}" if port.trouble else ""
-            yield ("port", f"{port.gpu:03}/{port.port:04}"), Reason("port-down", text)
-
-
-def _fabrics(facts: NodeFacts) -> Iterator[tuple[Subject, Reason]]:
-    for fabric in facts.fabrics:
-        if fabric.healthy is False:
-            text = f"GPU {fabric.gpu} NVLink fabric is unhealthy"
-            text += f": {fabric.trouble}" if fabric.trouble else ""
-            yield ("fabric", f"{fabric.gpu:03}"), Reason("fabric-unhealthy", text)
+def _told(what: str, trouble: str) -> str:
+    return f"{what}: {trouble}" if trouble else what

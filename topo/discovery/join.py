@@ -26,6 +26,10 @@ class Failure:
     nodes: tuple[NodeName, ...] = ()
 
 
+Joined = NodeName | frozenset[NodeName]
+"""What the keys found for a machine: its node, or the several (or no) nodes that they left."""
+
+
 def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, ...]:
     """All names a node answers to, in no particular order."""
     stated = {
@@ -58,7 +62,8 @@ class Machines:
         self._by_name: dict[Named, set[str]] = {}
         self._names: dict[NodeName, tuple[Named, ...]] = {}
         self._nodes: dict[Named, set[NodeName]] = {}
-        self._joined: dict[str, NodeName | Failure] = {}
+        self._joined: dict[str, Joined] = {}
+        self._keyed: dict[str, tuple[Named, ...]] = {}
         self._of_node: dict[NodeName, set[str]] = {}
         self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
 
@@ -116,8 +121,14 @@ class Machines:
 
     def machine(self, node: NodeName) -> ManagedMachine | None:
         """The one machine that is this node, or None."""
-        ids = self._of_node.get(node, set())
-        return self._machines[next(iter(ids))] if len(ids) == 1 else None
+        ids = self._of_node.get(node)
+        return self._machines[next(iter(ids))] if ids and len(ids) == 1 else None
+
+    def are_in_one_group(self, nodes: Iterable[NodeName]) -> bool:
+        """Whether the manager lists each of these nodes, all in the same innermost group."""
+        machines = [self.machine(node) for node in nodes]
+        groups = {machine.group_id if machine is not None else None for machine in machines}
+        return len(groups) == 1 and None not in groups
 
     def ancestors(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
         """The chain of groups down to this one, outermost first; worked out once per answer."""
@@ -146,7 +157,11 @@ class Machines:
 
     def failures(self) -> tuple[Failure, ...]:
         """Every machine that is no node, in natural order of the machines."""
-        found = [j for j in self._joined.values() if isinstance(j, Failure)]
+        found = [
+            self._failure(self._machines[machine], left)
+            for machine, left in self._joined.items()
+            if isinstance(left, frozenset)
+        ]
         found.extend(self._twins())
         return tuple(sorted(found, key=lambda f: natural_key(f.machine.id)))
 
@@ -164,17 +179,20 @@ class Machines:
 
     def _index(self) -> None:
         self._chains = {}
-        self._by_name = {}
+        self._by_name, self._keyed = {}, {}
         for machine in self._machines.values():
-            for key, value in machine.names:
-                self._by_name.setdefault((key, _folded(value)), set()).add(machine.id)
+            names = {key: _folded(value) for key, value in machine.names if value.strip()}
+            keyed = tuple((key, names[key]) for key in self._keys if key in names)
+            self._keyed[machine.id] = keyed
+            for name in keyed:
+                self._by_name.setdefault(name, set()).add(machine.id)
         self._joined, self._of_node = {}, {}
         self._rejoin(self._machines)
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
         affected: set[NodeName] = set()
         for machine_id in machines:
-            result = self._join(self._machines[machine_id])
+            result = self._join(machine_id)
             before = self._joined.get(machine_id)
             if result == before:
                 continue
@@ -189,20 +207,21 @@ class Machines:
                 self._of_node.setdefault(result, set()).add(machine_id)
         return affected
 
-    def _join(self, machine: ManagedMachine) -> NodeName | Failure:
-        names = {key: _folded(value) for key, value in machine.names if value.strip()}
-        ambiguous: set[NodeName] = set()
-        for key in self._keys:
-            if key not in names:
-                continue
-            found = self._nodes.get((key, names[key]), set())
-            if len(found) == 1:
+    def _join(self, machine: str) -> Joined:
+        ambiguous: frozenset[NodeName] = frozenset()
+        for name in self._keyed[machine]:
+            found = self._nodes.get(name)
+            if found and len(found) == 1:
                 return next(iter(found))
-            ambiguous |= found
-        if ambiguous:
-            nodes = tuple(sorted(ambiguous, key=natural_key))
+            if found:
+                ambiguous |= found
+        return ambiguous
+
+    def _failure(self, machine: ManagedMachine, left: frozenset[NodeName]) -> Failure:
+        if left:
+            nodes = tuple(sorted(left, key=natural_key))
             text = f"several nodes answer to machine {machine.id}: {', '.join(nodes)}"
             return Failure(machine, "machine-ambiguous", text, nodes)
-        tried = ", ".join(f"{k}={names[k]}" for k in self._keys if k in names)
+        tried = ", ".join(f"{key}={value}" for key, value in self._keyed[machine.id])
         text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
         return Failure(machine, "machine-unjoined", text)

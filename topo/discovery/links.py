@@ -46,6 +46,8 @@ def merge(claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid])
     behind two slots counts once, under the lower slot.
     """
     shown = _by_uuid(peers)
+    if shown.keys() == claims.keys() or not claims:
+        return {uuid: _shown(peer) for uuid, peer in shown.items()}
     gone = set(dead)
     missing = [claim for uuid, claim in claims.items() if uuid not in shown]
     waiting = {claim.slot for claim in missing if claim.uuid not in gone}
@@ -57,8 +59,12 @@ def merge(claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid])
     }
     for uuid, peer in shown.items():
         if uuid in claims or peer.slot not in waiting:
-            merged[uuid] = Claim(uuid, peer.slot, connected=peer.connected is not False)
+            merged[uuid] = _shown(peer)
     return merged
+
+
+def _shown(peer: Peer) -> Claim:
+    return Claim(peer.uuid, peer.slot, connected=peer.connected is not False)
 
 
 def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:

@@ -109,11 +109,15 @@ class Places:
         """The node's path, or why it is in no group."""
         refusal = Reason("unknown", "no source says where this node belongs")
         for ladder in LADDERS[self._settings.mode]:
-            found = [tier(self, node) for tier in ladder]
-            path = tuple(rung for part in found if not isinstance(part, Reason) for rung in part)
+            path: Path = ()
+            for tier in ladder:
+                found = tier(self, node)
+                if isinstance(found, Reason):
+                    refusal = found
+                else:
+                    path += found
             if path:
                 return path
-            refusal = next((p for p in reversed(found) if isinstance(p, Reason)), refusal)
         return refusal
 
     def configured(self, node: NodeName) -> Placement:

@@ -61,11 +61,11 @@ class NodeRecord:
 
     def beat(self) -> bool:
         """Take a reading equal to the last one; True if the reasons or claims changed."""
-        if self.verdict.settled and not self._reading:
-            return False
         return self._read()
 
     def _read(self) -> bool:
+        if not self._reading and self.verdict.settled:
+            return self.verdict.read(self._reading)
         dead = self.dead_claims()
         changed = self.verdict.read(self._reading)
         if self.dead_claims() != dead and self.facts is not None:
@@ -87,6 +87,8 @@ class NodeRecord:
 
     def dead_claims(self) -> tuple[ServerUuid, ...]:
         """The claims whose link is judged down."""
+        if self.verdict.settled:
+            return ()
         return tuple(u for u in self.claims if self.verdict.is_down(link_subject(u)))
 
     def drop_claim(self, uuid: ServerUuid) -> None:

@@ -75,6 +75,7 @@ class Discovery:
         self._refusals: dict[tuple[NodeName, str, str], tuple[float, Conflict]] = {}
         self._declared: DeclaredForest | None = None
         self._sources: dict[SourceName, SourceState] = _sources(settings.mode)
+        self._heard: set[SourceName] = set()
         self._tree = Tree()
         self._nodes: dict[NodeName, Node] = {}
         self._unplaced: dict[NodeName, Unplaced] = {}
@@ -96,8 +97,12 @@ class Discovery:
         An empty answer means that the generation did not move. Cost: the events, plus the groups
         that they touch.
         """
+        self._heard = set()
         for event in events:
             self._HANDLERS[type(event)](self, event, now_s)
+        for source in self._heard:
+            self._sources[source] = SourceState(source, now_s)
+            self._restored_age_s = None
         self._expire(now_s)
         return self._publish()
 
@@ -112,7 +117,7 @@ class Discovery:
             self._judged.add(node)
         self._hear(record, now_s)
         self._restate(record, now_s)
-        self._spoken(WORKERS, now_s)
+        self._heard.add(WORKERS)
 
     def _worker_beat(self, event: WorkerBeat, now_s: float) -> None:
         record = self._records.get(event.node)
@@ -122,7 +127,7 @@ class Discovery:
             self._judged.add(record.name)
             self._restate(record, now_s)
         self._hear(record, now_s)
-        self._spoken(WORKERS, now_s)
+        self._heard.add(WORKERS)
 
     def _worker_refused(self, event: WorkerRefused, now_s: float) -> None:
         conflict = Conflict(
@@ -133,27 +138,28 @@ class Discovery:
         self._lists_changed |= known is None or known[1] != conflict
         self._refusals[key] = (now_s, conflict)
 
-    def _config_loaded(self, event: ConfigLoaded, now_s: float) -> None:
+    def _config_loaded(self, event: ConfigLoaded, _now_s: float) -> None:
         self._declared = event.declared
         self._moved |= self._places.declare(event.declared)
         if self._settings.mode is Mode.CONFIG:
             self._moved |= self._records.keys()
-        self._spoken(CONFIG_FILE, now_s)
+        self._heard.add(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._places.machines.replace(event.topology, now_s)
         self._machines_replaced = True
-        self._spoken(CLUSTER_MANAGER, now_s)
+        self._heard.add(CLUSTER_MANAGER)
 
     def _source_failed(self, event: SourceFailed, now_s: float) -> None:
+        self._heard.discard(event.source)
         state = self._sources.get(event.source, SourceState(event.source, None))
         since_s = now_s if state.failing_since_s is None else state.failing_since_s
         self._sources[event.source] = SourceState(
             event.source, state.last_good_at_s, since_s, event.refusal
         )
 
-    def _source_recovered(self, event: SourceRecovered, now_s: float) -> None:
-        self._spoken(event.source, now_s)
+    def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
+        self._heard.add(event.source)
 
     def _node_removed(self, event: NodeRemoved, now_s: float) -> None:
         self._forget(event.node, now_s)
@@ -174,10 +180,6 @@ class Discovery:
     }
 
     # -- what events do to the indices -------------------------------------------------------
-
-    def _spoken(self, source: SourceName, now_s: float) -> None:
-        self._sources[source] = SourceState(source, now_s)
-        self._restored_age_s = None
 
     def _hear(self, record: NodeRecord, now_s: float) -> None:
         record.seen_at_s = now_s
