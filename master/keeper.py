@@ -105,13 +105,18 @@ def save(path: Path, state: StateFile) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Keeper:
-    """Writes the state when it changed, at most every `interval_s` and never more than `DUTY`."""
+    """Writes the state when it changed, at most every `interval_s` and never more than `DUTY`.
+
+    Nothing is written before `settled` says that the sources behind the tree have spoken in this
+    process: until then the file that is there knows more, and its age is the true one.
+    """
 
     path: Path
     mode: Mode
     interval_s: float
     memory: Callable[[], Memory]
     generation: Callable[[], Generation]
+    settled: Callable[[], bool]
     metrics: ServiceMetrics
     _saved: Generation | None = None
     _saved_s: float = 0.0
@@ -127,14 +132,14 @@ class Keeper:
                     took_s = await self._save_in_thread()
                     pause_s = max(self.interval_s, took_s / DUTY)
         finally:
-            if self._saved != self.generation():
+            if self.settled() and self._saved != self.generation():
                 self._write(self._state())
 
     def _due(self) -> bool:
-        generation = self.generation()
-        if generation == 0:
-            return False  # nothing was seen yet: an older file is worth more
-        return generation != self._saved or time.monotonic() - self._saved_s >= REFRESH_S
+        if not self.settled():
+            return False
+        changed = self.generation() != self._saved
+        return changed or time.monotonic() - self._saved_s >= REFRESH_S
 
     async def _save_in_thread(self) -> float:
         began_s = time.monotonic()

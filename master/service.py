@@ -93,7 +93,7 @@ def build_service(settings: MasterSettings) -> Service:
             reports=metrics.reports,
         ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
-        keeper=_keeper(settings, engine, metrics),
+        keeper=_keeper(settings, engine, settling, metrics),
     )
     registry.register(TreeCollector(_readings(service)))
     return service
@@ -115,15 +115,25 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
     )
 
 
-def _keeper(settings: MasterSettings, engine: Engine, metrics: ServiceMetrics) -> Keeper | None:
+def _keeper(
+    settings: MasterSettings, engine: Engine, settling: Settling, metrics: ServiceMetrics
+) -> Keeper | None:
     if settings.state_file is None:
         return None
+
+    def settled() -> bool:
+        snapshot = engine.snapshot
+        if snapshot.generation == 0 or snapshot.restored_age_s is not None:
+            return False
+        return not settling.missing(snapshot, engine.clock())
+
     return Keeper(
         path=settings.state_file,
         mode=settings.mode,
         interval_s=settings.state_save_interval,
         memory=engine.memory,
         generation=lambda: engine.snapshot.generation,
+        settled=settled,
         metrics=metrics,
     )
 

@@ -78,6 +78,7 @@ async def test_the_id_of_another_run_of_the_master_is_no_place_in_this_history(
     token_flag: str,
 ) -> None:
     async with running("--mode=dragonfly", token_flag) as master:
+        now = 0
         for name in ("n1", "n2"):
             await master.worker(name).full(facts(name))
             now = await master.generation()

@@ -109,12 +109,30 @@ async def test_a_signal_ends_it_with_0_and_with_its_streams(
     assert [e["event"] for e in master.log][-2:] == ["stopping", "stopped"]
 
 
+async def _written(path: Path) -> None:
+    """Waits for the state file, which is not written before the tree has settled."""
+    async with asyncio.timeout(10):
+        while not path.exists():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_master_that_ends_before_its_tree_settled_leaves_the_older_state(
+    tmp_path: Path, token_flag: str
+) -> None:
+    flags = ("--mode=dragonfly", token_flag, f"--state-file={tmp_path / 'state'}")
+    async with _master(*flags, "--state-save-interval=50ms") as master:
+        assert (await master.worker("n1").full(facts("n1", "n2"))).status == 200
+        await asyncio.sleep(0.3)
+        assert await master.end(signal.SIGTERM) == 0
+    assert not (tmp_path / "state").exists()
+
+
 async def test_a_killed_master_comes_back_with_the_tree(tmp_path: Path, token_flag: str) -> None:
     flags = ("--mode=dragonfly", token_flag, f"--state-file={tmp_path / 'state'}")
     async with _master(*flags, "--state-save-interval=50ms") as master:
         for one, two in (("n1", "n2"), ("n2", "n1")):
             assert (await master.worker(one).full(facts(one, two))).status == 200
-        await asyncio.sleep(0.5)
+        await _written(tmp_path / "state")
         assert await master.end(signal.SIGKILL) == -signal.SIGKILL
     async with _master(*flags) as master:
         async with master.session.get(master.url + "/node_group") as answer:
