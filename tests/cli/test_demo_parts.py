@@ -130,7 +130,7 @@ def sleeper(tmp_path: Path, code: str) -> Program:
 
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not is_so():  # noqa: ASYNC110 - what is awaited happens in another process
+        while not is_so():
             await asyncio.sleep(0.01)
 
 

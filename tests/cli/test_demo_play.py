@@ -48,7 +48,7 @@ class Stage:
 
     async def shows(self, words: str) -> None:
         async with asyncio.timeout(20):
-            while words not in self.text:  # noqa: ASYNC110 - other processes make it true
+            while words not in self.text:
                 await asyncio.sleep(0.02)
 
 
@@ -146,7 +146,7 @@ async def test_changes_losses_and_returns_are_lines_with_a_time(
     )
     await stage.shows("Ctrl-C ends everything")
     async with asyncio.timeout(10):
-        while not a_masters_place.has_listener():  # noqa: ASYNC110 - in another thread
+        while not a_masters_place.has_listener():
             await asyncio.sleep(0.01)
     await asyncio.to_thread(a_masters_place.publish, samples.troubled(), samples.changes())
     await stage.shows("✗ node-3  Ready → NotReady")

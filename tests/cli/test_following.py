@@ -55,7 +55,7 @@ async def heard(stream: AsyncIterator[Any]) -> Any:
 
 async def listening(fake: FakeMaster) -> None:
     async with asyncio.timeout(10):
-        while not fake.has_listener():  # noqa: ASYNC110 - it listens in another thread
+        while not fake.has_listener():
             await asyncio.sleep(0.01)
 
 

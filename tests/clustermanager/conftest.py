@@ -84,7 +84,7 @@ class Running:
     async def counted(self, name: str, least: float, **labels: str) -> None:
         """Waits until the sample has reached that value; at most 5 s."""
         async with asyncio.timeout(5):
-            while self.count(name, **labels) < least:  # noqa: ASYNC110 - metrics do not call back
+            while self.count(name, **labels) < least:
                 await asyncio.sleep(0.01)
 
 

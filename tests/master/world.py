@@ -146,7 +146,7 @@ async def _read(answer: ClientResponse) -> Answer:
 async def eventually(condition: Callable[[], Awaitable[bool]], within_s: float = 5.0) -> None:
     """Returns when the condition holds; fails the test if it does not in time."""
     async with asyncio.timeout(within_s):
-        while not await condition():  # noqa: ASYNC110 - the condition is in another process
+        while not await condition():
             await asyncio.sleep(0.01)
 
 

@@ -73,7 +73,7 @@ def events(lines: Lines, event: str) -> Lines:
 async def logged(lines: Lines, event: str) -> MutableMapping[str, Any]:
     """The first line of that event, within five seconds."""
     async with asyncio.timeout(5):
-        while not events(lines, event):  # noqa: ASYNC110 - the log is no event of the loop
+        while not events(lines, event):
             await asyncio.sleep(0.01)
     return events(lines, event)[0]
 

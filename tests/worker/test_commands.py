@@ -151,7 +151,7 @@ async def test_a_program_that_cannot_be_killed_is_not_joined_by_another(
     with monkeypatch.context() as patched:
         patched.setattr(commands, "kill_family", in_vain)
         reading = asyncio.ensure_future(command.read())
-        while not (programs / "begun").exists():  # noqa: ASYNC110 - another process's
+        while not (programs / "begun").exists():
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # the loop, too, must have seen the process begin
         reading.cancel()

@@ -138,7 +138,7 @@ async def test_sigterm_ends_it_within_two_seconds_whatever_hangs(
         ) as running,
     ):
         async with asyncio.timeout(5):
-            while not (tmp_path / "pids").exists():  # noqa: ASYNC110
+            while not (tmp_path / "pids").exists():
                 await asyncio.sleep(0.01)
         code, seconds = await running.stop()
     assert code == 0

@@ -60,7 +60,7 @@ async def watching(*probes: Probe, quick_s: float = 0.005) -> AsyncIterator[tupl
 async def until(condition: Callable[[], bool]) -> None:
     """Returns as soon as it holds; five seconds are long enough on a busy machine."""
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - the condition is not the loop's
+        while not condition():
             await asyncio.sleep(0.002)
 
 
