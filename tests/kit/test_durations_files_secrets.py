@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from topo.kit.durations import Seconds, parse_duration, spell_duration
 from topo.kit.files import WatchedFile, fingerprint, read_bounded
-from topo.kit.secrets import MAX_SECRET_BYTES, read_credential, read_secret
+from topo.kit.secrets import MAX_SECRET_BYTES, read_credential, read_secret, read_token
 from topo.model.errors import BadInputError, Refusal
 
 
@@ -143,3 +143,31 @@ def test_an_unusable_secret_is_refused_without_showing_it(
 def test_a_missing_secret_names_its_path(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="nothere"):
         read_secret(tmp_path / "nothere")
+
+
+@pytest.mark.parametrize("content", [b"abc.DEF-_~+/=", b"abc.DEF-_~+/=\n", b"abc.DEF-_~+/=\r\n"])
+def test_a_token_stands_alone_on_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "t").write_bytes(content)
+    assert read_token(tmp_path / "t") == "abc.DEF-_~+/="
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"# made in May\nS3KRET\n",
+        b"S3KRET\nS3KRET\n",
+        b"S3KRET\rS3KRET",
+        b"S3\x01KRET",
+        b"S3KRET ",
+        "S3KRÉT".encode(),
+        b"S3KRET" * 2000,
+    ],
+)
+def test_what_no_header_can_carry_is_no_token(tmp_path: Path, content: bytes) -> None:
+    """The refusal names the file and the next step, and shows nothing of what the file holds."""
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(BadInputError, match="one token") as error:
+        read_token(tmp_path / "t")
+    assert str(tmp_path / "t") in str(error.value)
+    assert "one line" in str(error.value)
+    assert "S3" not in str(error.value)

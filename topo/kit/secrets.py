@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from pathlib import Path
 
 from topo.kit.files import read_bounded
@@ -9,6 +10,9 @@ from topo.model.errors import BadInputError, Refusal
 
 MAX_SECRET_BYTES = 64 * 1024
 """A Kubernetes Secret is at most 1 MiB; tokens and passwords are a few kB."""
+
+TOKEN = re.compile(r"[!-~]{1,8192}")
+"""What a header can carry as one word; RFC 6750 2.1 allows less, but issuers do not keep to it."""
 
 
 def read_secret(path: Path) -> str:
@@ -28,6 +32,24 @@ def read_secret(path: Path) -> str:
     if not text:
         raise BadInputError(Refusal("the secret is empty", str(path), "write the value into it"))
     return text
+
+
+def read_token(path: Path) -> str:
+    """The bearer token that a file holds alone on its one line.
+
+    Raises `BadInputError`, which shows none of the file, for all that `read_secret` refuses and for
+    whatever no header can carry: a second line, a comment, blanks, control and non-ASCII characters.
+    """
+    return as_token(read_secret(path), path)
+
+
+def as_token(text: str, path: Path) -> str:
+    """The text, if it is one token; `path` is where it came from. Raises like `read_token`."""
+    if TOKEN.fullmatch(text):
+        return text
+    what = "the file holds something else than one token"
+    fix = "write the token alone into it, on one line, without comments or blanks"
+    raise BadInputError(Refusal(what, str(path), fix))
 
 
 def read_credential(path: Path) -> str:
