@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow coverage lint format bench lock clean
+.PHONY: help install run test test-slow coverage lint format bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -14,11 +15,17 @@ help: ## this list
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	@echo "Making .venv (once; about a minute)"
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
+	@mkdir -p $(VENV)
+	@flock $(VENV) $(MAKE) --no-print-directory install
+
+# Under the lock: of two makes at once, the second finds the work done. What runs from .venv goes on.
+install:
+	@if [ $(STAMP) -nt requirements.lock ] && [ $(STAMP) -nt pyproject.toml ]; then exit 0; fi; \
+	set -e; echo "Installing into $(VENV) (the first time takes about a minute)"; \
+	[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV); \
+	$(PIP) --require-hashes -r requirements.lock; \
+	$(PIP) --no-deps --no-build-isolation -e .; \
+	touch $(STAMP)
 
 run: $(STAMP) ## a simulated supernode cluster on this machine
 	@$(BIN)/topo demo

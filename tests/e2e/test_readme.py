@@ -11,12 +11,15 @@ import pytest
 
 from master.settings import MasterSettings
 from tests.e2e.conftest import RunningDemo, environment, eventually
-from topo.kit.settings import read
+from topo.kit.settings import ServiceSettings, read
 from worker.settings import WorkerSettings
 
 README = Path(__file__).parents[2] / "README.md"
 SCRIPTS = sysconfig.get_path("scripts")
-SERVICES = {"topo-master": MasterSettings, "topo-worker": WorkerSettings}
+SERVICES: dict[str, type[ServiceSettings]] = {
+    "topo-master": MasterSettings,
+    "topo-worker": WorkerSettings,
+}
 
 
 def commands(number: int) -> Iterator[str]:
