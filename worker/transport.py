@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from topo.kit.backoff import parse_retry_after
 from topo.kit.files import Fingerprint, fingerprint
-from topo.kit.secrets import read_secret
+from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError, TopoError
 from topo.model.wire import REPORTS_PATH, Report, ReportAnswer
@@ -166,7 +166,7 @@ class _Token:
         now = fingerprint(self._path)
         if now is None or now != self._seen:
             try:
-                self._value = read_secret(self._path)
+                self._value = read_token(self._path)
             except BadInputError as error:
                 raise ReportLostError(Trouble.TOKEN_FILE, str(error)) from None
             self._seen = now

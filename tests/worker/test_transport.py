@@ -68,6 +68,23 @@ async def test_a_missing_token_file_is_told_and_mended_without_a_restart(tmp_pat
         assert master.tokens == ["Bearer late"]
 
 
+@pytest.mark.parametrize("content", ["# ours\nhush", "hush\x01hush", "hush\rhush", "h\u00fcsh"])
+async def test_a_token_file_that_holds_no_token_loses_reports_not_the_worker(
+    tmp_path: Path, content: str
+) -> None:
+    """What cannot stand in a header is never sent nor shown; mended, without a restart."""
+    token = tmp_path / "token"
+    token.write_text(content)
+    async with listening(TestMaster()) as master, client(master, token=token) as side:
+        error = await lost(side)
+        assert error.trouble is Trouble.TOKEN_FILE
+        assert str(token) in error.detail
+        assert "hush" not in error.detail
+        token.write_text("late\n")
+        await side.send(REPORT)
+        assert master.tokens == ["Bearer late"]
+
+
 @pytest.mark.parametrize(
     ("status", "trouble"),
     [
