@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from master.sources.cluster_manager_auth import (
@@ -106,7 +108,9 @@ class ManagerClient:
 
     def _understood(self, body: bytes) -> ManagerAnswer:
         rule = self._mapping.topology
-        answer = understand_topology(rule, decoded(body, f"GET {rule.path}"))
+        where = f"GET {rule.path}"
+        with _readable(where):
+            answer = understand_topology(rule, decoded(body, where))
         if isinstance(answer, Refusal):
             raise TroubleError(TroubleKind.CONTENT, answer)
         return answer if self._mapping.events else replace(answer, cursor=None)
@@ -132,6 +136,19 @@ class ManagerClient:
         )
 
 
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """An answer that breaks its reader is the manager's trouble, not the end of the source."""
+    try:
+        yield
+    except (RecursionError, ValueError) as error:
+        what = f"the answer cannot be read: {type(error).__name__}"
+        refusal = Refusal(what, where, "look at what the manager answers there")
+        raise TroubleError(TroubleKind.CONTENT, refusal) from error
+
+
 def _page(rule: EventsRule, body: bytes, cursor: str) -> EventPage | Gap:
-    page = understand_events(rule, decoded(body, f"GET {rule.path}"), cursor)
+    where = f"GET {rule.path}"
+    with _readable(where):
+        page = understand_events(rule, decoded(body, where), cursor)
     return Gap(page) if isinstance(page, Refusal) else page

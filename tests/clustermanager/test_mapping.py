@@ -6,10 +6,12 @@ import json
 import re
 import shutil
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 import pytest
 import yaml
 from aiohttp import web
@@ -19,10 +21,15 @@ from master.sources.cluster_manager_mapping import load_mapping, parse_yaml
 from master.sources.cluster_manager_settings import ClusterManagerSettings
 from tests.clustermanager.conftest import Bench
 from topo.discovery.manager import ManagerAnswer
-from topo.discovery.manager_expressions import Expression
-from topo.discovery.manager_mapping import read_mapping, understand_topology
+from topo.discovery.manager_expressions import Expression, Place
+from topo.discovery.manager_mapping import (
+    contract,
+    read_mapping,
+    understand_events,
+    understand_topology,
+)
 from topo.discovery.manager_rules import LoginAuth, ManagerMapping
-from topo.discovery.manager_translation import Grant, map_login
+from topo.discovery.manager_translation import Grant, map_health, map_login
 from topo.kit.tls import server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology, ManagerReported, SourceFailed, SourceRecovered
@@ -316,7 +323,10 @@ def host(document: dict[str, Any]) -> dict[str, Any]:
         (changed(lambda d: rack(d).update(name="lable")), "the nearest is 'label'"),
         (changed(lambda d: rack(d).update(kind="switchbox")), "\"'switchbox'\""),
         (changed(lambda d: rack(d).update(kind="'Switch Box'")), "groups[0].kind"),
-        (changed(lambda d: rack(d).update(name="length(nothing)")), "failed: "),
+        (changed(lambda d: rack(d).update(name="length(nothing)")), "failed: length() does not"),
+        (changed(lambda d: rack(d).update(name="label && hosts[::0]")), "failed: "),
+        (changed(lambda d: rack(d).update(name="(" * 500 + "label" + ")" * 500)), "too deeply"),
+        (changed(lambda d: rack(d).update(name="hosts")), "yielded a list of 1 where a text"),
         (changed(lambda d: host(d).update(id="smbios")), "where a text is expected"),
         (changed(lambda d: host(d).update(status="power")), "'Ready', 'NotReady' or nothing"),
         (changed(lambda d: host(d)["names"].update(hostname="fqdn")), "finds nothing anywhere"),
@@ -409,6 +419,74 @@ def test_a_live_answer_that_no_longer_fits_is_refused_by_its_expression() -> Non
     assert "`serial` yielded nothing" in refusal.what
     assert "(element 0)" in refusal.where
     assert "the nearest is 'serial_number'" in refusal.fix
+
+
+DEEP: Any = orjson.loads("[" * 1000 + "]" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("understand", "words"),
+    [
+        (lambda m: understand_topology(m.topology, {"machines": DEEP}), "groups"),
+        (
+            lambda m: understand_topology(
+                m.topology, {"groups": [], "machines": [{"id": "m", "status": DEEP}]}
+            ),
+            "machines[0].status",
+        ),
+        (lambda m: understand_events(m.events, {"cursor": DEEP, "events": []}, "c"), "a list of 1"),
+        (lambda m: map_health(m.health, {"status": "bad", "detail": DEEP}), "a list of 1"),
+    ],
+)
+def test_an_answer_nested_a_thousand_deep_is_refused(
+    understand: Callable[[ManagerMapping], object], words: str
+) -> None:
+    refusal = understand(contract())
+    assert isinstance(refusal, Refusal)
+    assert words in str(refusal)
+
+
+@pytest.mark.parametrize(
+    "call", ["abs(@)", "contains('text', @)", "@ == @ && abs(@)", "to_array(@)"]
+)
+def test_an_expression_that_fails_on_a_deep_value_shows_none_of_it(call: str) -> None:
+    with pytest.raises(BadInputError) as error:
+        Place(DEEP, "topology").text(Expression(call), "cursor")
+    assert "[[[" not in str(error.value)
+    assert len(str(error.value)) < 300
+
+
+async def test_a_manager_that_answers_very_deep_json_is_one_that_fails(
+    bench: Bench, serve: Callable[..., Any]
+) -> None:
+    """Neither its events nor what it says of its health ends the source."""
+    deep = "[" * 1000 + "]" * 1000
+    broken = False
+
+    async def login(_request: web.Request) -> web.Response:
+        return web.json_response({"token": "t"})
+
+    async def everything(_request: web.Request) -> web.Response:
+        whole = {"cursor": "c-0", "groups": [], "machines": [{"id": "m"}]}
+        return web.Response(status=500) if broken else web.json_response(whole)
+
+    async def nested(request: web.Request) -> web.Response:
+        key = "cursor" if request.path.endswith("events") else "detail"
+        return web.Response(body=f'{{"{key}":{deep},"events":[],"status":"bad"}}'.encode())
+
+    app = web.Application()
+    app.router.add_post("/prefix/v1/login", login)
+    app.router.add_get("/prefix/v1/topology", everything)
+    app.router.add_get("/prefix/v1/events", nested)
+    app.router.add_get("/prefix/v1/health", nested)
+    settings = await serve(app, None, username="u", password="p")
+    running = bench.run(replace(settings, mapping_file=None))
+    await running.counted("polls_total", 2, asked="events", result="gap")
+    broken = True
+    failed = await running.ear.hear(SourceFailed)
+    assert "answers 500" in failed.refusal
+    broken = False
+    await running.ear.hear(SourceRecovered)
 
 
 @pytest.mark.parametrize(

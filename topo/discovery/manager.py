@@ -152,9 +152,10 @@ def _nearest(finding: Any) -> str:
     if finding["type"] == "missing" and isinstance(given, dict):
         near = nearest(str(finding["loc"][-1]), map(str, given))
         return f"the nearest key that is there is {near!r}" if near else ""
-    if finding["type"] in ("literal_error", "union_tag_invalid"):
+    meant = context.get("tag", given)
+    if finding["type"] in ("literal_error", "union_tag_invalid") and isinstance(meant, str):
         choices = _QUOTED.findall(context.get("expected") or context["expected_tags"])
-        near = nearest(str(context.get("tag", given)), choices)
+        near = nearest(meant, choices)
         return f"did you mean {near!r}?" if near else ""
     return ""
 

@@ -33,7 +33,7 @@ class Expression:
     __slots__ = ("_interpreter", "_plain", "_tree", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises `jmespath.exceptions.JMESPathError` when the text is no expression."""
+        """Raises `JMESPathError` or `RecursionError` when the text is no expression we can use."""
         tree = jmespath.compile(text).parsed
         self.text = text
         self._tree = tree
@@ -49,7 +49,8 @@ class Expression:
     def of(self, value: object) -> object:
         """What the expression yields from the value; None where it finds nothing.
 
-        Raises `jmespath.exceptions.JMESPathError` when a function gets a value of a wrong type.
+        Raises `JMESPathError` when a function gets a value of a wrong type, and whatever else the
+        interpreter stumbles over: a slice of step 0, values nested deeper than its stack.
         """
         if self._plain is not None:
             return value.get(self._plain) if isinstance(value, dict) else None
@@ -65,12 +66,15 @@ def _compiled(text: object) -> object:
         )
     try:
         return Expression(text)
-    except jmespath_exceptions.JMESPathError as error:
-        first_line = str(error).splitlines()[0]
+    except (jmespath_exceptions.JMESPathError, RecursionError) as error:
         raise PydanticCustomError(
             "expression",
             "`{text}` is not JMESPath: {reason}",
-            {"text": text, "reason": first_line, "fix": "see https://jmespath.org/tutorial.html"},
+            {
+                "text": _cut(text),
+                "reason": _reason(error),
+                "fix": "see https://jmespath.org/tutorial.html",
+            },
         ) from None
 
 
@@ -100,12 +104,10 @@ class Place:
         """Whatever the expression yields."""
         try:
             found = rule.of(self.value)
-        except jmespath_exceptions.JMESPathError as error:
-            raise BadInputError(
-                Refusal(
-                    f"`{rule.text}` failed: {error}", self._where(key), "correct the expression"
-                )
-            ) from None
+        except Exception as error:  # noqa: BLE001 - the interpreter meets a stranger's values
+            what = f"`{rule.text}` failed: {_reason(error)}"
+            fix = "correct the expression"
+            raise BadInputError(Refusal(what, self._where(key), fix)) from None
         if self.tried is not None and found is not None:
             self.tried.add(f"{self.rules}.{key}")
         return found
@@ -158,7 +160,7 @@ class Place:
         keys = [str(key) for key in self.value]
         near = nearest(rule.first_word, keys)
         hint = f"; the nearest is {near!r}" if near else ""
-        return f" (the object has the keys {', '.join(keys[:_KEYS_SHOWN])}{hint})"
+        return f" (the object has the keys {', '.join(map(_cut, keys[:_KEYS_SHOWN]))}{hint})"
 
     def _where(self, key: str) -> str:
         element = "" if self.element is None else f" (element {self.element})"
@@ -166,7 +168,29 @@ class Place:
 
 
 def _shown(value: object) -> str:
-    if value is None:
-        return "nothing"
-    text = repr(value)
+    """A value in a few words; of a list or an object only its size, for it may be of any depth."""
+    match value:
+        case None:
+            return "nothing"
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return f"an object of {len(value)} keys"
+        case str():
+            return repr(_cut(value))
+        case _:
+            return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+def _reason(error: Exception) -> str:
+    """Why an expression failed, in a line that repeats no value at length."""
+    if isinstance(error, jmespath_exceptions.JMESPathTypeError):
+        return f"{error.function_name}() does not take {_shown(error.current_value)}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -37,8 +37,8 @@ def read_secret(path: Path) -> str:
 def read_token(path: Path) -> str:
     """The bearer token that a file holds alone on its one line.
 
-    Raises `BadInputError`, which shows none of the file, for all that `read_secret` refuses and for
-    whatever no header can carry: a second line, a comment, blanks, control and non-ASCII characters.
+    Raises `BadInputError`, which shows none of the file, for all that `read_secret` refuses and
+    for what no header can carry: a second line, a comment, blanks, control characters, accents.
     """
     return as_token(read_secret(path), path)
 
