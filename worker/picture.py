@@ -63,7 +63,7 @@ class Picture:
         before = view.parsed, view.health, view.failures
         if reading.state is ProbeState.OK:
             if view.reading is None or view.reading.text != reading.text:
-                _understand(view, reading.text)
+                _take_in(view, reading.text)
         else:
             view.refused = None
         view.failures = view.failures + 1 if _failed(view, reading) else 0
@@ -113,12 +113,17 @@ def _failed(view: _View, reading: Reading) -> bool:
     return reading.state is not ProbeState.ABSENT
 
 
-def _understand(view: _View, text: str) -> None:
-    """Parses a new text. A text that is refused leaves what was understood before."""
+def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
+    """What a probe's text says. Never raises: a parser that fails refuses the text."""
     try:
-        parsed = parse(text, view.probe.format)
+        return parse(text, probe_format)
     except Exception as error:  # noqa: BLE001 - a lying source must not stop the other probes
-        parsed = Refusal(f"our parser failed: {error!r}", view.probe.format, "please report this")
+        return Refusal(f"our parser failed: {error!r}", probe_format, "please report this")
+
+
+def _take_in(view: _View, text: str) -> None:
+    """Parses a new text. A text that is refused leaves what was understood before."""
+    parsed = understand(text, view.probe.format)
     if isinstance(parsed, Refusal):
         view.refused = parsed
     else:

@@ -1,4 +1,4 @@
-"""The support bundle: every probe once, raw, with secrets masked and, on demand, names replaced."""
+"""The support bundle: every probe once, raw but for secrets, and on demand without names."""
 
 import asyncio
 import contextlib
@@ -11,21 +11,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from topo.discovery.parse import parse
 from topo.kit.logs import hide_in_text
 from topo.model.ids import NodeName
-from topo.model.machine import NodeIdentity
+from topo.model.machine import NodeIdentity, ProbeState
 from topo.sim.recording import Bundle, Take, write
+from worker.hiding import fit_to_leave, reads_the_same
 from worker.probes.probe import Probe, read_in_time
 
 STAND_IN = "node-anonymous"
+WITHHELD = "withheld: with its secrets masked it would say something else"
 _FIRST_PERSON_UID = 1000
 """Below are the system's own accounts, whose names say nothing (login.defs, UID_MIN)."""
-_HOME = re.compile(r"(?<=/home/)[^/\s\"']+")
+_HOME = re.compile(r"(?<=/home/)[^/\s\"'<]+")
 
 
 async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
-    """All probes at once, each once, stand-ins included. Secrets in the texts are masked."""
+    """All probes at once, each once, stand-ins included. Secrets are masked, see `hiding`."""
     takes = await asyncio.gather(*(_take(probe) for probe in probes))
     for probe in probes:
         probe.close()
@@ -36,14 +37,12 @@ async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
 async def _take(probe: Probe) -> Take:
     begun_s = time.monotonic()
     reading = await read_in_time(probe)
-    return Take(
-        probe.name,
-        probe.format,
-        reading.state,
-        _unless_it_matters(reading.text, probe.format, hide_in_text(reading.text)),
-        reading.detail,
-        time.monotonic() - begun_s,
-    )
+    seconds = time.monotonic() - begun_s
+    text = fit_to_leave(reading.text, probe.format)
+    if text is None:
+        return Take(probe.name, probe.format, ProbeState.FAILED, detail=WITHHELD, seconds=seconds)
+    detail = hide_in_text(reading.detail)
+    return Take(probe.name, probe.format, reading.state, text, detail, seconds)
 
 
 def people() -> frozenset[str]:
@@ -89,9 +88,8 @@ def _word(name: str) -> re.Pattern[str]:
 
 def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
     """The changed text, or the one before if a parser would read them differently."""
-    if text == changed or parse(text, probe_format) == parse(changed, probe_format):
-        return changed
-    return text
+    same = text == changed or reads_the_same(text, changed, probe_format)
+    return changed if same else text
 
 
 def save(bundle: Bundle, directory: Path) -> str:

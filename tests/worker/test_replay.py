@@ -17,7 +17,7 @@ from topo.sim.presets import demo_world
 from topo.sim.recording import Bundle, Take, bundle_of, write_bundle
 from topo.sim.recording import read as read_bundle
 from topo.sim.timeline import Timeline, parse_timeline
-from worker import record
+from worker import picture, record
 from worker.probes.probe import Probe, Reading, failed, ok
 from worker.replay import Replay, open_replay
 from worker.settings import WorkerSettings
@@ -178,12 +178,86 @@ async def test_a_recording_holds_every_probe_as_it_fared(tmp_path: Path) -> None
     assert "driver not loaded" in told
 
 
+async def recorded(form: str, reading: Reading) -> Take:
+    """The take of one reading."""
+    return (await record.record([probe(form, reading, [])], HOST.identity)).takes[0]
+
+
+XML = """<?xml version="1.0" ?>
+<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
+<nvidia_smi_log>
+<attached_gpus>1</attached_gpus>
+<gpu id="00000000:18:00.0">
+<product_name>H200</product_name><uuid>GPU-1</uuid>
+%s
+</gpu>
+</nvidia_smi_log>
+"""
+PROCESSES = (
+    "<processes><process_info><pid>1</pid>"
+    "<process_name>python train.py --wandb-token=SEKRET</process_name>"
+    "</process_info></processes>"
+)
+
+
 async def test_a_secret_in_an_output_does_not_reach_the_bundle() -> None:
-    """Process lists carry command lines."""
-    text = bundle_of(HOST).takes[3].text + "| python train.py --api_key=sk-12345678 |\n"
-    bundle = await record.record([probe("mx-smi-table", ok(text), [])], HOST.identity)
-    assert "sk-12345678" not in bundle.takes[0].text
-    assert "train.py" in bundle.takes[0].text
+    """Masked where it stands; what stands around it is worth having."""
+    text = bundle_of(HOST).takes[3].text + "| note: --api_key=sk-12345678 of train.py |\n"
+    take = await recorded("mx-smi-table", ok(text))
+    assert "sk-12345678" not in take.text
+    assert "train.py" in take.text
+
+
+async def test_processes_do_not_reach_the_bundle() -> None:
+    """Their command lines are nobody's business: the table of mx-smi, the element of NVIDIA."""
+    table = bundle_of(HOST).takes[3].text
+    listed = "| Process:   |\n|  GPU   PID   Process Name |\n|  0   4711   python SEKRET |\n"
+    take = await recorded("mx-smi-table", ok(table + listed))
+    assert take.text == table
+    take = await recorded("nvidia-smi-xml", ok(XML % PROCESSES))
+    assert take.state is ProbeState.OK
+    assert take.text == XML % "<processes/>"
+    assert "SEKRET" not in (await recorded("nvidia-smi-xml", ok((XML % PROCESSES)[:-90]))).text
+
+
+async def test_a_mask_does_not_eat_into_markup() -> None:
+    """The element ends where it ended, so the text is still understood."""
+    take = await recorded("nvidia-smi-xml", ok(XML % "<note>token=SEKRET</note>"))
+    assert take.text == XML % "<note>token=***</note>"
+
+
+async def test_a_text_that_cannot_be_masked_is_withheld() -> None:
+    """Where masking changes what it says, for instance the model's name: no text at all."""
+    text = bundle_of(HOST).takes[0].text.replace('"name": "', '"name": "token=SEKRET ', 1)
+    assert "SEKRET" in text
+    take = await recorded("mxsml", ok(text))
+    assert (take.state, take.text, take.detail) == (ProbeState.FAILED, "", record.WITHHELD)
+
+
+async def test_a_secret_in_a_complaint_does_not_reach_the_bundle() -> None:
+    """The first line of a tool's standard error is kept as the detail."""
+    take = await recorded("mxsml", failed("exit status 1: cannot log in with token=SEKRET"))
+    assert take.detail == "exit status 1: cannot log in with token=***"
+
+
+async def test_a_parser_that_fails_does_not_end_the_recording(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its text is what the bundle is wanted for, masked."""
+
+    def broken(text: str, form: str) -> None:
+        raise RuntimeError(text[:1] + form)
+
+    monkeypatch.setattr(picture, "parse", broken)
+    take = await recorded("mxsml", ok("new words token=SEKRET"))
+    assert (take.state, take.text) == (ProbeState.OK, "new words token=***")
+
+
+def test_a_home_in_markup_is_made_anonymous() -> None:
+    """The name ends where the tag begins."""
+    take = Take("nvidia-smi-xml", "nvidia-smi-xml", text=XML % "<note>/home/alice</note>")
+    after = record.anonymised(Bundle(HOST.identity, (take,)), ())
+    assert after.takes[0].text == XML % "<note>/home/user</note>"
 
 
 def test_an_anonymous_bundle_says_the_same_without_names() -> None:
@@ -195,6 +269,7 @@ def test_an_anonymous_bundle_says_the_same_without_names() -> None:
     everything = "".join(take.text for take in after.takes) + str(after.identity)
     for name in (NODE, "alice", "bob", HOST.identity.internal_ip, HOST.identity.system_uuid):
         assert name not in everything
+    assert "mlx5_0" in everything  # adapters are part of the wiring
     for old, new in zip(before.takes, after.takes, strict=True):
         parsed = parse(old.text, old.format)
         assert not isinstance(parsed, Refusal)
