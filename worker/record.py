@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import getpass
+import os
 import pwd
 import re
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from topo.kit.logs import hide_in_text
+from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeIdentity, ProbeState
 from topo.sim.recording import Bundle, Take, write
@@ -90,6 +93,23 @@ def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
     """The changed text, or the one before if a parser would read them differently."""
     same = text == changed or reads_the_same(text, changed, probe_format)
     return changed if same else text
+
+
+def claim(directory: Path) -> None:
+    """Makes the folder for a bundle, or takes an empty one of this user; only its owner may enter.
+
+    A folder that somebody else prepared, or filled, is refused with `BadInputError`: a worker is
+    often root, and folders such as /tmp belong to everybody. `OSError` where it cannot be made.
+    """
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700, parents=True)
+        return
+    owner = directory.lstat()
+    ours = stat.S_ISDIR(owner.st_mode) and owner.st_uid == os.geteuid()
+    if not ours or any(directory.iterdir()):
+        what = "the folder is not empty" if ours else "this is there, and is no folder of this user"
+        raise BadInputError(Refusal(what, str(directory), "give --record a new folder"))
+    directory.chmod(0o700)
 
 
 def save(bundle: Bundle, directory: Path) -> str:

@@ -35,6 +35,21 @@ def test_a_failed_take_keeps_its_state_and_has_no_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [BUNDLE_FILE]
 
 
+def test_a_bundle_replaces_an_earlier_one_and_follows_no_link(tmp_path: Path) -> None:
+    """What a link in its place points to stays as it was."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder = tmp_path / "bundle"
+    first, second = demo_world().nodes[:2]
+    write_bundle(folder, first)
+    for name in (BUNDLE_FILE, "mxsml.json"):
+        (folder / name).unlink()
+        (folder / name).symlink_to(victim)
+    write_bundle(folder, second)
+    assert victim.read_text() == "mine"
+    assert read(folder) == bundle_of(second)
+
+
 def test_a_fabric_less_tray_says_so() -> None:
     """Without a fabric the library's text has none and the CLI prints N/A."""
     bare = replace(nvlink_world(1, 1).nodes[0], fabric=None)

@@ -230,6 +230,7 @@ async def test_a_bundle_is_recorded_and_plays(tmp_path: Path, mxsml: Path) -> No
     [
         (("--replay=/nowhere",), 2, "bundle.json"),
         (("--record=/proc/nowhere",), 1, "give --record a folder"),
+        (("--record=/usr",), 2, "give --record a new folder"),
         (("--metrics-address=x",), 2, "0 to 65535"),
     ],
 )

@@ -253,6 +253,36 @@ async def test_a_parser_that_fails_does_not_end_the_recording(
     assert (take.state, take.text) == (ProbeState.OK, "new words token=***")
 
 
+def test_a_bundle_gets_a_folder_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    """A new one, or an empty one of one's own."""
+    (tmp_path / "empty").mkdir(mode=0o755)
+    for folder in (tmp_path / "a" / "new", tmp_path / "empty"):
+        record.claim(folder)
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_bundle_does_not_go_where_something_is(tmp_path: Path) -> None:
+    """A folder with files, a link to a folder, a file: refused with the way out."""
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "file").touch()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for place in (full, full / "file", tmp_path / "link"):
+        with pytest.raises(BadInputError) as caught:
+            record.claim(place)
+        assert caught.value.refusal.fix == "give --record a new folder"
+
+
+def test_a_bundle_does_not_go_into_a_strangers_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever made it can read what is put there."""
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(BadInputError):
+        record.claim(tmp_path)
+
+
 def test_a_home_in_markup_is_made_anonymous() -> None:
     """The name ends where the tag begins."""
     take = Take("nvidia-smi-xml", "nvidia-smi-xml", text=XML % "<note>/home/alice</note>")
@@ -269,7 +299,7 @@ def test_an_anonymous_bundle_says_the_same_without_names() -> None:
     everything = "".join(take.text for take in after.takes) + str(after.identity)
     for name in (NODE, "alice", "bob", HOST.identity.internal_ip, HOST.identity.system_uuid):
         assert name not in everything
-    assert "mlx5_0" in everything  # adapters are part of the wiring
+    assert "infiniband/xscale_0/" in everything  # adapters are part of the wiring
     for old, new in zip(before.takes, after.takes, strict=True):
         parsed = parse(old.text, old.format)
         assert not isinstance(parsed, Refusal)

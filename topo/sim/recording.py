@@ -74,13 +74,16 @@ class _Index(BaseModel):
 
 
 def write(directory: Path, bundle: Bundle) -> None:
-    """Writes a bundle, making the directory; `OSError` where that cannot be done."""
+    """Writes a bundle, making the directory; `OSError` where that cannot be done.
+
+    Files of an earlier bundle are replaced; a link in the place of one is, too, never followed.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     entries = []
     for take in bundle.takes:
         file = f"{take.probe}.{_ENDINGS.get(take.format, 'txt')}" if take.text else None
         if file is not None:
-            (directory / file).write_text(take.text, encoding="utf-8")
+            _replace(directory / file, take.text)
         entries.append(
             _Entry(
                 probe=take.probe,
@@ -97,7 +100,13 @@ def write(directory: Path, bundle: Bundle) -> None:
         recorded_at=bundle.recorded_at,
         probes=tuple(entries),
     )
-    (directory / BUNDLE_FILE).write_text(index.model_dump_json(indent=1) + "\n")
+    _replace(directory / BUNDLE_FILE, index.model_dump_json(indent=1) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with path.open("x", encoding="utf-8") as file:  # O_EXCL: fails on a link, even a dangling one
+        file.write(text)
 
 
 def read(directory: Path) -> Bundle | Refusal:
