@@ -169,6 +169,18 @@ def test_the_token_travels_as_a_bearer_token(
     assert fake_master.asked[-1].headers["Authorization"] == "Bearer s3cret"
 
 
+@pytest.mark.parametrize("content", ["# comment\ns3cret\n", "s3cret\ns3cret", "s3\x01cret"])
+def test_a_token_file_that_holds_more_than_a_token_is_bad_usage(
+    topo: Topo, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "token"
+    file.write_text(content)
+    shown = topo("tree", "--token-file", str(file))
+    assert shown.exit_code == Exit.USAGE
+    assert "one token" in shown.stderr
+    assert "cret" not in shown.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

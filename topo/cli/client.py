@@ -25,7 +25,7 @@ from topo.cli.documents import (
 )
 from topo.cli.exits import CliError, Exit, usage
 from topo.cli.sse import EventParser, ServerEvent
-from topo.kit.secrets import read_secret
+from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
 
@@ -66,7 +66,7 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
         raise usage(f"not a URL: {error}", "--master", "write http://HOST:9001") from None
     if parsed.scheme not in {"http", "https"} or not host:
         raise usage("not an http or https URL", f"--master {url}", "write http://HOST:9001")
-    token = read_secret(token_file) if token_file is not None else None
+    token = read_token(token_file) if token_file is not None else None
     if token is not None and parsed.scheme == "http" and host not in _LOOPBACK:
         fix = "use https://, or leave --token-file away: reading needs no token by default"
         raise usage("a token would travel unencrypted", f"--master {url}", fix)

@@ -11,7 +11,7 @@ from topo.model.errors import BadInputError, Refusal
 MAX_SECRET_BYTES = 64 * 1024
 """A Kubernetes Secret is at most 1 MiB; tokens and passwords are a few kB."""
 
-TOKEN = re.compile(r"[!-~]{1,8192}")
+_TOKEN = re.compile(r"[!-~]{1,8192}")
 """What a header can carry as one word; RFC 6750 2.1 allows less, but issuers do not keep to it."""
 
 
@@ -45,7 +45,7 @@ def read_token(path: Path) -> str:
 
 def as_token(text: str, path: Path) -> str:
     """The text, if it is one token; `path` is where it came from. Raises like `read_token`."""
-    if TOKEN.fullmatch(text):
+    if _TOKEN.fullmatch(text):
         return text
     what = "the file holds something else than one token"
     fix = "write the token alone into it, on one line, without comments or blanks"
