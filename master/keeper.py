@@ -155,7 +155,7 @@ class Keeper:
     def _write(self, state: StateFile) -> None:
         try:
             save(self.path, state)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             self.metrics.saves.labels("failed").inc()
             if not self._failing:
                 _log.error("state file not written", file=str(self.path), reason=str(error))

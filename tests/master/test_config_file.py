@@ -90,6 +90,7 @@ async def test_the_served_document_is_valid_input(tmp_path: Path) -> None:
         (b"group:\n  - \xff\n", "line 2"),
         (Refusal("gone", "f", "fix"), "gone"),
         (b"groups: []\n", "group"),
+        (b'{"group": [{"name": "box\\ud800", "kind": "leaf", "child": []}]}', "group[0].name"),
     ],
 )
 def test_what_is_no_tree_is_a_failure_with_its_place(content: bytes | Refusal, part: str) -> None:

@@ -14,6 +14,8 @@ from structlog.testing import capture_logs
 from master import keeper
 from tests.master.world import Master, eventually, facts, running
 from topo.discovery.modes import Mode
+from topo.model.ids import GroupName, Kind, NodeName
+from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
 
 FAST = "--state-save-interval=50ms"
 
@@ -177,6 +179,28 @@ async def test_a_disk_that_cannot_be_written_is_said_once_and_stops_nothing(
             await eventually(written)
     said = [e["event"] for e in logs if "state file" in e["event"]]
     assert said == ["state file not written", "state file written again"]
+
+
+async def test_a_state_that_no_encoding_has_is_said_and_ends_nothing(tmp_path: Path) -> None:
+    """Names are checked where they come in; should one slip through, the tree is still served."""
+    config = tmp_path / "nodegroup.yaml"
+    config.write_text("group: [n1]")
+    child = (DeclaredNode(NodeName("n1")),)
+    lone = DeclaredGroup(GroupName("box\ud800"), Kind("leaf"), child)
+    declared = DeclaredForest((lone,))
+    flags = (f"--config-file={config}", f"--state-file={tmp_path / 'state'}", FAST)
+    with capture_logs() as logs:
+        async with running(*flags) as master:
+            await master.ready()
+            master.service.engine.submit(ConfigLoaded(declared))
+
+            async def failed() -> bool:
+                return b'state_saves_total{result="failed"}' in (await master.get("/metrics")).body
+
+            await eventually(failed)
+            assert (await master.get("/health")).status == 200
+    assert "state file not written" in [e["event"] for e in logs]
+    assert not list(tmp_path.glob(".state*")), "no temporary file is left"
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(

@@ -204,6 +204,36 @@ MISTAKES = {
         "[0].name (line 1)",
         "no `/`",
     ),
+    "lone surrogate in a group's name": (
+        '{"group": [{"name": "box\\ud800", "kind": "leaf", "child": []}]}',
+        r"'box\ud800' is no group name",
+        "group[0].name",
+        "printable",
+    ),
+    "control character in a group's name": (
+        '- {name: "a\\x9bb", kind: leaf, child: []}\n',
+        r"'a\x9bb' is no group name",
+        "[0].name (line 1)",
+        "printable",
+    ),
+    "lone surrogate as a status": (
+        '[{"name": "a", "kind": "node", "status": "\\udfff\\u0007"}]',
+        r"text (\udfff\x07)",
+        "[0].status",
+        "Ready",
+    ),
+    "lone surrogate as a kind": (
+        '[{"name": "a", "kind": "\\ud800", "child": []}]',
+        r"'\ud800' is no kind",
+        "[0].kind",
+        "lower-case",
+    ),
+    "lone surrogate as a key": (
+        '[{"name": "a", "kind": "node", "\\ud800": 1}]',
+        r"unknown key '\ud800'",
+        "[0]",
+        "name, kind",
+    ),
     "node in two groups": (
         D + D.replace("name: d", "name: e"),
         "node n1 stands in two groups",
@@ -349,6 +379,17 @@ def test_any_value_is_read_or_refused(value, render):
     """Nothing is raised, whatever the document is made of."""
     found = parse(render(value), "nodegroup")
     assert isinstance(found, Refusal) or items(found, DeclaredForest)
+
+
+any_text = st.text(st.characters() | st.characters(categories=["Cs", "Cc", "Cf"]), max_size=6)
+
+
+@given(st.fixed_dictionaries({"name": any_text, "kind": any_text | st.just("leaf")}), any_text)
+def test_whatever_is_answered_can_be_written(item, status):
+    """To a log, a state file and the document: lone surrogates of JSON end at this door."""
+    found = parse(json.dumps([{**item, "child": [], "status": status}, "n1"]), "nodegroup")
+    told = str(found) if isinstance(found, Refusal) else found.facts[0].roots[0].name
+    assert told.encode().decode() == told
 
 
 @given(st.text())

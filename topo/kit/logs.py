@@ -75,6 +75,29 @@ def hide_in_text(text: str) -> str:
     return _SECRET_TEXT.sub(lambda match: match["keep"] + HIDDEN, text)
 
 
+def make_writable(
+    _logger: object, _name: str, event: MutableMapping[str, Any]
+) -> Mapping[str, Any]:
+    r"""A structlog processor: what UTF-8 or JSON cannot say is escaped, so that no line is lost.
+
+    That are lone surrogates (of file names that are no UTF-8, of `\ud800` in JSON) and whole
+    numbers beyond 64 bits.
+    """
+    return {_writable(key): _writable(value) for key, value in event.items()}
+
+
+def _writable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int) and value.bit_length() >= 64:
+        return str(value)
+    if isinstance(value, Mapping):
+        return {_writable(k): _writable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_writable(item) for item in value]
+    return value
+
+
 class RotatingFile(logging.handlers.BaseRotatingHandler):
     """A log file renamed at multiples of `rotation_s` of Unix time, old ones deleted by age.
 
@@ -173,12 +196,14 @@ def _last_processors(settings: LogSettings) -> list[structlog.typing.Processor]:
         return [
             structlog.processors.format_exc_info,
             hide_secrets,
+            make_writable,
             structlog.processors.JSONRenderer(serializer=_dumps),
         ]
     colours = settings.log_file is None and sys.stdout.isatty()
     return [
         structlog.processors.format_exc_info,
         hide_secrets,
+        make_writable,
         structlog.dev.ConsoleRenderer(
             colors=colours, exception_formatter=structlog.dev.plain_traceback
         ),
@@ -186,7 +211,11 @@ def _last_processors(settings: LogSettings) -> list[structlog.typing.Processor]:
 
 
 def _dumps(event: object, **_: object) -> str:
-    return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    return orjson.dumps(event, default=_as_text, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _as_text(value: object) -> object:
+    return _writable(str(value))
 
 
 def _handler(settings: LogSettings) -> logging.Handler:

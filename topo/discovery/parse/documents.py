@@ -111,7 +111,12 @@ def describe(value: object) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    return "empty" if value is None else f"text ({shorten(str(value), 40)})"
+    return "empty" if value is None else f"text ({_printable(shorten(str(value), 40))})"
+
+
+def _printable(text: str) -> str:
+    """What is said of a text goes to logs and documents, which lone surrogates would break."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 def _refuse(what: str, line: int, fix: str) -> NoReturn:

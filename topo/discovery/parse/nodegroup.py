@@ -34,7 +34,7 @@ _KEYS = ("name", "kind", "child", "status")
 _KNOWN_KINDS = (NODE, DRAGONFLY, SWITCHBOX, NVLINK_DOMAIN, NVLINK_CLIQUE, Kind("leaf"))
 _KIND = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
-_GROUP_NAME = re.compile(r"[^\s/\x00-\x1f\x7f](?:[^/\x00-\x1f\x7f]{0,251}[^\s/\x00-\x1f\x7f])?")
+_GROUP_NAME = re.compile(r"[^\s/](?:[^/]{0,251}[^\s/])?")
 _RECOGNISED = re.compile(
     r"^[ \t]*['\"]?groups?['\"]?[ \t]*:"
     r"|^[ \t]*(?:-[ \t]+)?kind:[ \t]*['\"]?(?:node|dragonfly|switchbox)\b"
@@ -192,8 +192,10 @@ class _Walk:
     ) -> DeclaredGroup:
         (kind, status), (spot, above) = told, standing
         where = spot.at("name", _line(item, "name"))
-        if _GROUP_NAME.fullmatch(name) is None:
-            fix = "write at most 253 characters, no `/`, no space at either end"
+        # Unprintable are control characters and lone surrogates (`\\ud800` in JSON), which nothing
+        # can write: neither a log nor the document.
+        if _GROUP_NAME.fullmatch(name) is None or not name.isprintable():
+            fix = "write at most 253 printable characters, no `/`, no space at either end"
             _refuse(f"{shorten(name, 40)!r} is no group name", where, fix)
         if name in above:
             path = shorten("/".join((*above, name)))
