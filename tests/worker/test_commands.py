@@ -2,15 +2,20 @@
 
 import asyncio
 import os
+import signal
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from tests.worker.processes import gone
 from topo.model.machine import ProbeState
 from worker.probes import commands
 from worker.probes.commands import NVIDIA_EXITS, Command, find_program
+from worker.probes.probe import Probe, ok, read_in_time
 
 Programs = Path
 
@@ -106,14 +111,80 @@ async def test_a_hanging_program_dies_with_its_children(programs: Programs, tmp_
     assert await gone(int((tmp_path / "child").read_text()))
 
 
-async def test_a_program_that_left_a_child_on_its_output_is_cut_off(
+async def test_a_program_that_left_a_child_on_its_output_has_answered(
     programs: Programs, tmp_path: Path
 ) -> None:
-    """The program ended but its child keeps the pipe open: the timeout ends both."""
+    """The program ended well but its child keeps the pipe open: the child ends, the text counts."""
     program(programs, "mx-smi", f"sleep 600 & echo $! > {tmp_path}/child; echo text")
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(Command(("mx-smi",)).read(), 0.5)
+    assert (await Command(("mx-smi",)).read()) == ok("text\n")
     assert await gone(int((tmp_path / "child").read_text()))
+
+
+LOOPS = (asyncio.new_event_loop, uvloop.new_event_loop)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("ending", ["echo text", "sleep 600", "yes"])
+def test_a_daemon_that_a_program_leaves_costs_no_descriptors(
+    programs: Programs, tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop], ending: str
+) -> None:
+    """It holds the outputs, in a session of its own: whatever becomes of the reading, we let go."""
+    program(programs, "mx-smi", f"setsid sleep 600 & echo $! >> {tmp_path}/daemons; {ending}")
+
+    async def readings() -> tuple[set[ProbeState], int]:
+        command, states = Command(("mx-smi",), limit_bytes=1 << 20), set()
+        held = []
+        for _ in range(3):
+            states.add((await read_in_time(stand_in(command, timeout_s=0.5))).state)
+            await asyncio.sleep(0)  # a transport closes in the loop's next round
+            held.append(len(list(Path("/proc/self/fd").iterdir())))
+        return states, held[-1] - held[0]  # the first reading opens what the loop keeps
+
+    try:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            states, held = runner.run(readings())
+    finally:
+        for daemon in (tmp_path / "daemons").read_text().split():
+            os.kill(int(daemon), signal.SIGKILL)
+    expected = {
+        "echo text": ProbeState.OK,
+        "sleep 600": ProbeState.TIMED_OUT,
+        "yes": ProbeState.FAILED,
+    }
+    assert (states, held) == ({expected[ending]}, 0)
+
+
+def stand_in(command: Command, *, timeout_s: float) -> Probe:
+    """A probe that runs the command."""
+    name = "mx-smi-list"
+    return Probe(name=name, format=name, interval_s=1, timeout_s=timeout_s, read=command.read)
+
+
+async def test_a_command_dies_with_a_worker_that_was_killed(
+    programs: Programs, tmp_path: Path
+) -> None:
+    """Nobody is left to end it; the kernel does."""
+    program(programs, "mx-smi", f"echo $$ > {tmp_path}/pid; exec sleep 600")
+    script = (
+        "import asyncio; from worker.probes.commands import Command;"
+        "asyncio.run(Command(('mx-smi',)).read())"
+    )
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    try:
+        async with asyncio.timeout(5):
+            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+                await asyncio.sleep(0.01)
+    finally:
+        worker.kill()
+        await worker.wait()
+    assert await gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_command_meets_signals_as_from_a_shell(programs: Programs) -> None:
+    """Python ignores SIGPIPE; a program that is started from it must not."""
+    program(programs, "mx-smi", "exec grep SigIgn /proc/self/status")
+    text = (await Command(("mx-smi",)).read()).text
+    assert int(text.split()[1], 16) == 0
 
 
 async def test_a_flood_is_cut_off_at_the_limit(programs: Programs) -> None:
@@ -143,15 +214,15 @@ async def test_a_program_that_cannot_be_killed_is_not_joined_by_another(
 ) -> None:
     """It waits inside the driver (state D); the readings say so until it is gone."""
 
-    async def in_vain(_: object) -> bool:
+    async def in_vain(*_: object) -> bool:
         return False
 
-    program(programs, "mx-smi", f"touch {programs}/begun; exec sleep 600")
+    program(programs, "mx-smi", f"echo $$ > {programs}/pid; exec sleep 600")
     command = Command(("mx-smi",))
     with monkeypatch.context() as patched:
-        patched.setattr(commands, "kill_family", in_vain)
+        patched.setattr(commands, "_finish", in_vain)
         reading = asyncio.ensure_future(command.read())
-        while not (programs / "begun").exists():
+        while not (programs / "pid").exists():
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # the loop, too, must have seen the process begin
         reading.cancel()
@@ -159,9 +230,12 @@ async def test_a_program_that_cannot_be_killed_is_not_joined_by_another(
     assert (await command.read()).state is ProbeState.TIMED_OUT
     stuck = command._unkilled
     assert stuck is not None
-    assert await commands.kill_family(stuck)
+    commands.kill_group(stuck.get_pid())
     program(programs, "mx-smi", "echo back")
+    while stuck.get_returncode() is None:
+        await asyncio.sleep(0.01)
     assert (await command.read()).text == "back\n"
+    stuck.close()
 
 
 @pytest.mark.parametrize(("status", "words"), [(9, "exit status 9"), (-64, "signal SIGRTMAX")])

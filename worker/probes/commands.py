@@ -1,7 +1,8 @@
 """Commands: fixed words, no shell, a bounded answer, and an end that the whole family meets.
 
 A command runs in a session of its own, so that killing its process group takes along whatever it
-started. Its environment is only what a vendor's tool needs, with `LC_ALL=C` for parseable text.
+started, and ends with the worker, even one that is killed. Its environment is only what a vendor's
+tool needs, with `LC_ALL=C` for parseable text.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from topo.kit.tether import tethered
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok, timed_out
 
 METAX_FOLDERS = ("/opt/mxdriver/bin", "/opt/maca/bin", "/usr/local/maca/bin")
@@ -33,9 +35,12 @@ NVIDIA_EXITS: Mapping[int, str] = MappingProxyType(
 """`man nvidia-smi`, RETURN VALUE."""
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")
+_STDOUT, _STDERR = 1, 2
 _STDERR_BYTES = 4096
-_PART_BYTES = 1 << 16
 _REAP_S = 1.0
+_LAST_WORDS_S = 0.2
+"""For what a command has printed to arrive after it ended; a daemon that it left behind may hold
+its outputs open for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,12 @@ class Command:
         self._folders = tuple(folders)
         self._exits = exits
         self._limit_bytes = limit_bytes
-        self._unkilled: asyncio.subprocess.Process | None = None
+        self._unkilled: asyncio.SubprocessTransport | None = None
 
     async def read(self) -> Reading:
         """Runs the command once. On cancellation its process group is killed."""
         name = self._argv[0]
-        if self._unkilled is not None and self._unkilled.returncode is None:
+        if self._unkilled is not None and self._unkilled.get_returncode() is None:
             return timed_out(f"{name} hangs and cannot be killed")
         program = find_program(name, self._folders)
         if program is None:
@@ -96,87 +101,104 @@ class Command:
         return ok(text)
 
     async def _run(self, program: str) -> Answer:
-        process = await asyncio.create_subprocess_exec(
-            program,
-            *self._argv[1:],
+        process, printed = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Printed(self._limit_bytes),
+            *tethered(program, *self._argv[1:]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=command_environment(),
             start_new_session=True,
         )
-        done = False
         try:
-            answer = await _collect(process, self._limit_bytes)
-            done = not answer.overflowed
-            return answer
+            await printed.settled()
         finally:
-            if not done and not await kill_family(process):
+            if not await _finish(process, printed):
                 self._unkilled = process
+        status = process.get_returncode()
+        return Answer(
+            -signal.SIGKILL if status is None else status,
+            bytes(printed.stdout),
+            bytes(printed.stderr),
+            printed.overflowed,
+        )
+
+
+class _Printed(asyncio.SubprocessProtocol):
+    """What a command has printed so far, and how far it is.
+
+    Beyond the limits everything is dropped, so that its writer never blocks.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.overflowed = False
+        self.ended = asyncio.Event()
+        self.silent = asyncio.Event()
+        self._enough = asyncio.Event()
+        self._limit_bytes = limit_bytes
+        self._open = {_STDOUT, _STDERR}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keeps what fits."""
+        if fd == _STDERR:
+            self.stderr += data[: _STDERR_BYTES - len(self.stderr)]
+        elif len(self.stdout) + len(data) <= self._limit_bytes and not self.overflowed:
+            self.stdout += data
+        else:
+            self.stdout.clear()
+            self.overflowed = True
+            self._enough.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - given
+        """Nobody holds this output any more."""
+        self._open.discard(fd)
+        if not self._open:
+            self.silent.set()
+
+    def process_exited(self) -> None:
+        """The command itself has ended; what it started may live on."""
+        self.ended.set()
+        self._enough.set()
+
+    async def settled(self) -> None:
+        """Returns when all is said: the command has ended, or printed more than the limit."""
+        await self._enough.wait()
+        if not self.overflowed:
+            await _within(_LAST_WORDS_S, self.silent)
+
+
+async def _finish(process: asyncio.SubprocessTransport, printed: _Printed) -> bool:
+    """Kills what is left of the command's family and lets go of its outputs; whether it is gone.
+
+    A process that waits inside a driver (state D) cannot be killed: after a second it is left.
+    """
+    if not (printed.ended.is_set() and printed.silent.is_set()):
+        kill_group(process.get_pid())
+    gone = await _within(_REAP_S, printed.ended)
+    process.close()
+    return gone
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+def kill_group(leader: int) -> None:
+    """Kills a process that leads a group of its own, and the group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def command_environment() -> dict[str, str]:
     """The few variables a vendor's tool needs; nothing else of ours reaches it."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {**kept, "LC_ALL": "C"}
-
-
-async def kill_family(process: asyncio.subprocess.Process) -> bool:
-    """Kills a process that leads a group of its own, and the group; whether it is gone.
-
-    A process that waits inside a driver (state D) cannot be killed: after a second it is left.
-    """
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    ending = asyncio.ensure_future(_end(process))
-    done, _ = await asyncio.wait({ending}, timeout=_REAP_S)
-    if not done:
-        ending.cancel()
-    return bool(done)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Reads what is left in the pipes, for only at their end are they closed, and reaps."""
-    for stream in (process.stdout, process.stderr):
-        while stream is not None and await stream.read(_PART_BYTES):
-            pass
-    await process.wait()
-
-
-async def _collect(process: asyncio.subprocess.Process, limit_bytes: int) -> Answer:
-    """Both outputs to their end, or as far as the limit goes."""
-    if process.stdout is None or process.stderr is None:
-        raise AssertionError("both outputs are pipes")
-    complaints = asyncio.ensure_future(_head(process.stderr, _STDERR_BYTES))
-    try:
-        stdout = await _bounded(process.stdout, limit_bytes)
-        if stdout is None:
-            return Answer(-signal.SIGKILL, b"", b"", overflowed=True)
-        stderr = await complaints
-        return Answer(await process.wait(), stdout, stderr)
-    finally:
-        complaints.cancel()
-        await asyncio.wait({complaints})
-
-
-async def _bounded(stream: asyncio.StreamReader, limit_bytes: int) -> bytes | None:
-    """The whole stream, or None as soon as it is longer than the limit."""
-    parts: list[bytes] = []
-    left = limit_bytes
-    while part := await stream.read(_PART_BYTES):
-        left -= len(part)
-        if left < 0:
-            return None
-        parts.append(part)
-    return b"".join(parts)
-
-
-async def _head(stream: asyncio.StreamReader, limit_bytes: int) -> bytes:
-    """The first bytes of a stream that is read to its end, so that its writer never blocks."""
-    head = b""
-    while part := await stream.read(_PART_BYTES):
-        head += part[: limit_bytes - len(head)]
-    return head
 
 
 def status_words(status: int) -> str:

@@ -6,14 +6,13 @@ The process ends with its worker: at the end of its input, or by the kernel's pa
 when it hangs. It imports next to nothing, because it lives as long as the worker does.
 """
 
-import ctypes
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import BinaryIO
 
+from topo.kit.tether import die_with_parent
 from worker.probes import metax_library
 
 OK, ABSENT, FAILED = "ok", "absent", "failed"
@@ -22,13 +21,10 @@ Answer = tuple[str, str, str]
 """State, text, detail."""
 Read = Callable[[], Answer]
 
-_PR_SET_PDEATHSIG = 1
-"""linux/prctl.h."""
-
 
 def main(argv: list[str]) -> int:
     """`helper LIBRARY [PATH]`; LIBRARY is `mxsml` or `nvml`."""
-    _die_with_parent()
+    die_with_parent()
     answers = _take_over_stdout()
     read = _READERS[argv[0]](argv[1] if len(argv) > 1 else None)
     for _ in sys.stdin:
@@ -40,12 +36,6 @@ def main(argv: list[str]) -> int:
         answers.write(answer.encode() + b"\n")
         answers.flush()
     return 0
-
-
-def _die_with_parent() -> None:
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "prctl"):
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _take_over_stdout() -> BinaryIO:

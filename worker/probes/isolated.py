@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from topo.model.machine import ProbeState
-from worker.probes.commands import kill_family, status_words
+from worker.probes.commands import kill_group, status_words
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, failed, timed_out
 
+_PART_BYTES = 1 << 16
+_REAP_S = 1.0
 _HELPER = (sys.executable, "-P", "-m", "worker.probes.helper")
 
 
@@ -50,7 +52,7 @@ class HelperProcess:
         finally:
             if not keep:
                 self._process = None
-                if not await kill_family(process):
+                if not await _kill(process):
                     self._doomed = process
 
     def close(self) -> None:
@@ -70,6 +72,26 @@ class HelperProcess:
                 limit=MAX_OUTPUT_BYTES,
             )
         return self._process
+
+
+async def _kill(process: asyncio.subprocess.Process) -> bool:
+    """Kills a helper and whatever it started; whether it is gone.
+
+    A process that waits inside a driver (state D) cannot be killed: after a second it is left.
+    """
+    kill_group(process.pid)
+    ending = asyncio.ensure_future(_end(process))
+    done, _ = await asyncio.wait({ending}, timeout=_REAP_S)
+    if not done:
+        ending.cancel()
+    return bool(done)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Reads what is left in the pipe, for only at its end is it closed, and reaps."""
+    while process.stdout is not None and await process.stdout.read(_PART_BYTES):
+        pass
+    await process.wait()
 
 
 async def _ask(process: asyncio.subprocess.Process) -> Reading:
