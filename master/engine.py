@@ -86,6 +86,10 @@ class Engine:
         """What is known of one node beside its place."""
         return self._discovery.detail(node)
 
+    def knows(self, node: NodeName) -> bool:
+        """Whether a worker's facts of this node are applied and not forgotten. O(1)."""
+        return self._discovery.facts(node) is not None
+
     def memory(self) -> Memory:
         """What a state file keeps."""
         return self._discovery.memory()

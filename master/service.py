@@ -110,6 +110,7 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
         stale_s=settings.discovery.stale_s,
         forget_s=settings.discovery.forget_s,
         max_nodes=settings.max_nodes,
+        known=engine.knows,
         on_node=settling.node_reported,
         on_resumed=resumed,
     )

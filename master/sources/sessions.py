@@ -77,6 +77,8 @@ class Sessions:
     """All workers heard of. `stale_s` of silence frees a node's name for another worker, and
     `forget_s` its place among `max_nodes`.
 
+    `known` says whether discovery still has the node: it forgets nodes on its own terms (removed
+    from the cluster, silent for long), and a node that it does not have needs more than a beat.
     `on_node` is called when a node's facts come for the first time, `on_resumed` when a worker
     unknown to us speaks from the middle of its sequence: it spoke to a master before us, or to
     nobody, and so did others.
@@ -88,6 +90,7 @@ class Sessions:
     stale_s: float
     forget_s: float
     max_nodes: int
+    known: Callable[[NodeName], bool]
     on_node: Callable[[float], None]
     on_resumed: Callable[[], None]
     _sessions: dict[NodeName, _Session] = field(default_factory=dict)
@@ -116,6 +119,13 @@ class Sessions:
             return _FULL
         if report.change is not None:
             return self._accept(session, report.seq, merged(session.facts, report.change))
+        return self._beat(report, session)
+
+    def _beat(self, report: Report, session: _Session) -> Answer:
+        if not self.known(report.node):
+            # A beat says that all is as it was, and that we know; where the first report is only
+            # still on its way through the queue, this is one more reading like any beat.
+            return self._accept(session, report.seq, session.facts)
         if not self.submit(WorkerBeat(report.node)):
             return _BUSY
         session.seq = report.seq

@@ -19,6 +19,7 @@ class _World:
         self.nodes = 0
         self.resumed = 0
         self.now_s = 0.0
+        self.forgotten: set[str] = set()
         self.sessions = Sessions(
             submit=self._submit,
             rate=rate,
@@ -26,6 +27,7 @@ class _World:
             stale_s=30.0,
             forget_s=1000.0,
             max_nodes=max_nodes,
+            known=lambda node: node not in self.forgotten,
             on_node=lambda _: self._count(),
             on_resumed=self._resume,
         )
@@ -136,6 +138,29 @@ def test_a_worker_that_spoke_to_nobody_at_first_shows_that_others_did_too(world:
     assert (world.resumed, world.nodes) == (1, 1)
     assert world.full(facts("n2"), TWO, 0) == CHANGE
     assert world.resumed == 1
+
+
+def test_a_node_that_discovery_forgot_comes_back_with_the_next_beat(world: _World) -> None:
+    said = facts("n1", "n2")
+    world.full(said, ONE, 0)
+    world.change("n1", ONE, 1, FactsChange(gpus=()))
+    world.forgotten.add("n1")
+    assert world.beat("n1", ONE, 2) == CHANGE
+    again = world.events[-1]
+    assert isinstance(again, WorkerReported)
+    assert (again.facts.gpus, again.facts.peers) == ((), said.peers), "as it was said last"
+    world.forgotten.clear()
+    assert world.beat("n1", ONE, 3) == CHANGE
+    assert world.events[-1] == WorkerBeat(NodeName("n1"))
+
+
+def test_a_forgotten_node_waits_while_the_queue_is_full(world: _World) -> None:
+    world.full(facts("n1"), ONE, 0)
+    world.forgotten.add("n1")
+    world.room = 1
+    _refused(world.beat("n1", ONE, 1), 503)
+    world.room = 2
+    assert world.beat("n1", ONE, 1) == CHANGE
 
 
 def test_a_restarted_worker_takes_over_at_once(world: _World) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from tests.master.world import Answer, Worker, eventually, facts, running
 from topo.kit.problem import CONTENT_TYPE
+from topo.model.ids import NodeName
+from topo.model.observation import NodeRemoved
 from topo.model.wire import MAX_REPORT_BYTES, ReportAnswer
 
 
@@ -78,6 +80,19 @@ async def test_a_nodes_own_token_speaks_for_no_other_node(tmp_path: Path) -> Non
         (conflict,) = story["conflicts"]
         assert (conflict["code"], conflict["subjects"]) == ("foreign-report", ["n2"])
         assert [u["name"] for u in story["unplaced"]] == ["n1"], "nothing of the lie was used"
+
+
+async def test_a_node_that_was_removed_comes_back_while_its_worker_lives(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        first, _ = await master.pair("n1", "n2")
+        await master.tree()
+        master.service.engine.submit(NodeRemoved(NodeName("n1")))
+        await master.generation()
+        assert (await master.get("/v1/topology?node=n1")).status == 404
+        assert (await first.beat()).json["want"] == "change"
+        await master.generation()
+        (group,) = await master.tree()
+        assert [child["name"] for child in group["child"]] == ["n1", "n2"]
 
 
 async def test_two_workers_with_one_name_are_a_conflict_that_is_listed(token_flag: str) -> None:
