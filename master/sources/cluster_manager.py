@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import prometheus_client as prom
 import structlog
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, stop_never
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, stop_never
 from tenacity.stop import stop_base
 
 from master.engine import EventSink
@@ -26,7 +26,7 @@ from master.sources.cluster_manager_metrics import ClusterManagerMetrics
 from master.sources.cluster_manager_settings import ClusterManagerSettings, base_url
 from master.sources.cluster_manager_trouble import TroubleError, TroubleKind
 from topo.discovery.manager_events import apply_events
-from topo.kit.backoff import full_jitter, retry_after_or
+from topo.kit.backoff import full_jitter, patience_s, retry_after_or
 from topo.kit.logs import hide_in_text
 from topo.model.errors import Refusal
 from topo.model.observation import (
@@ -80,6 +80,7 @@ class ClusterManager:
         tls_context(settings)
         self._topology: ManagedTopology | None = None
         self._cursor: str | None = None
+        self._events_at_s = 0.0
         self._troubles: dict[_Asked, TroubleError] = {}
         self._told = _Told()
         self._last_gap: str | None = None
@@ -98,17 +99,23 @@ class ClusterManager:
                 await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
 
     async def _follow_events(self, client: ManagerClient, until_s: float) -> None:
-        """Polls events until the time for a full answer, or until one is needed sooner."""
+        """Polls events until the time for a full answer, or until one is needed sooner.
+
+        Events that fail, whatever patience the manager asks for, delay no full answer.
+        """
         while (left_s := until_s - self._clock()) > 0:
             await asyncio.sleep(min(left_s, self._settings.poll_events_s))
             self._tell()
-            if self._cursor is None or (left_s := until_s - self._clock()) <= 0:
+            now_s = self._clock()
+            if self._cursor is None or now_s < self._events_at_s or now_s >= until_s:
                 continue
             try:
                 unbroken = await self._until_good(
-                    client, _Asked.EVENTS, self._read_events, stop_after_delay(left_s)
+                    client, _Asked.EVENTS, self._read_events, stop_before_delay(until_s - now_s)
                 )
-            except TroubleError:
+            except TroubleError as error:
+                self._events_at_s = self._clock() + patience_s(error)
+                await asyncio.sleep(max(0.0, until_s - self._clock()))
                 return
             if not unbroken:
                 return
@@ -140,6 +147,9 @@ class ClusterManager:
         answer = await client.topology()
         changed = answer.topology != self._topology
         self._topology, self._cursor = answer.topology, answer.cursor
+        if answer.cursor is None:
+            # A manager without events has no trouble with them.
+            self._troubles.pop(_Asked.EVENTS, None)
         self._metrics.polled(_Asked.TOPOLOGY, "changed" if changed else "unchanged")
         self._metrics.good(answer.topology)
 

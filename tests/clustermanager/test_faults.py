@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from master.sources.cluster_manager_client import ManagerClient
 from tests.clustermanager.conftest import Bench, Running
-from topo.discovery.manager import checked
+from topo.discovery.manager import ManagerAnswer, checked
 from topo.model.observation import (
     ManagedTopology,
     ManagerReported,
@@ -167,6 +169,35 @@ async def test_retry_after_is_heeded(manager: Simulator, bench: Bench, control: 
     await running.ear.hear(SourceFailed)
     await asyncio.sleep(0.5)
     assert running.count("polls_total", asked="topology", result="busy") == 1
+
+
+async def test_events_that_ask_for_patience_hold_up_no_full_poll(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    """They get the patience that they ask for; the full polls come when they are due."""
+    running = await running_and_known(bench, manager)
+    await control("PUT", "/faults", kind="busy", path="/v1/events", seconds=60)
+    await running.ear.hear(SourceFailed)
+    await control("PATCH", "/machines/machine-1", group_id="box-2")
+    await running.ear.hear(ManagerReported, after=2)
+    unchanged = running.count("polls_total", asked="topology", result="unchanged")
+    await running.counted("polls_total", unchanged + 3, asked="topology", result="unchanged")
+    assert running.count("polls_total", asked="events", result="busy") == 1
+
+
+async def test_a_manager_that_gives_up_its_events_has_no_trouble_with_them(
+    bench: Bench, manager: Simulator, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = await running_and_known(bench, manager)
+    await control("PUT", "/faults", kind="error", path="/v1/events")
+    await running.ear.hear(SourceFailed)
+    topology = ManagerClient.topology
+
+    async def without_cursor(self: ManagerClient) -> ManagerAnswer:
+        return replace(await topology(self), cursor=None)
+
+    monkeypatch.setattr(ManagerClient, "topology", without_cursor)
+    await running.ear.hear(SourceRecovered)
 
 
 async def test_half_of_the_machines_gone_is_passed_on_as_the_manager_says_it(

@@ -27,17 +27,20 @@ class RetryLaterError(TopoError):
         self.retry_after_s = retry_after_s
 
 
+def patience_s(error: BaseException | None) -> float:
+    """How long the peer asked us to wait, at most `RETRY_AFTER_CEILING_S`; 0 without a wish."""
+    wish_s = error.retry_after_s if isinstance(error, RetryLaterError) else None
+    return min(wish_s or 0.0, RETRY_AFTER_CEILING_S)
+
+
 class _RetryAfterOr(wait_base):
     def __init__(self, otherwise: wait_base) -> None:
         self._otherwise = otherwise
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        wait_s = self._otherwise(retry_state)
         outcome = retry_state.outcome
         error = outcome.exception() if outcome is not None else None
-        if isinstance(error, RetryLaterError) and error.retry_after_s is not None:
-            return max(wait_s, min(error.retry_after_s, RETRY_AFTER_CEILING_S))
-        return wait_s
+        return max(self._otherwise(retry_state), patience_s(error))
 
 
 def retry_after_or(wait: wait_base) -> wait_base:
