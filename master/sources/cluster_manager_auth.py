@@ -18,8 +18,8 @@ from master.sources.cluster_manager_metrics import ClusterManagerMetrics
 from master.sources.cluster_manager_settings import ClusterManagerSettings
 from master.sources.cluster_manager_trouble import TroubleError, TroubleKind
 from topo.discovery.manager_rules import BasicAuth, LoginAuth, TokenAuth
-from topo.discovery.manager_translation import TOKEN, Grant, map_login
-from topo.kit.secrets import read_credential
+from topo.discovery.manager_translation import Grant, map_login
+from topo.kit.secrets import as_token, read_credential
 from topo.model.errors import BadInputError, Refusal
 
 RENEW_AT = 0.9
@@ -55,7 +55,7 @@ class FixedAuthentication:
         """The header made of what the files say now."""
         rule = self._rule
         if isinstance(rule, BasicAuth):
-            username, password = _username(self._settings), _password(self._settings)
+            username, password = _basic_username(self._settings), _password(self._settings)
             return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
         return {rule.header: rule.prefix + _token(self._settings, rule.file)}
 
@@ -68,10 +68,11 @@ class FixedAuthentication:
 
 
 class LoginAuthentication:
-    """A token from a login, renewed before it ends and once when it is refused.
+    """A token from a login, renewed before it ends and when it is refused, however often we ask.
 
-    A token that is refused before it was ever accepted is not renewed: another login would bring
-    another one like it, and so on for ever.
+    Only a refusal of a token that was good brings a login at once, and only if the login before it
+    was not made for that reason: a manager that refuses every token at one path and takes it at
+    another gets one login per `refused_login_wait_s`, as does one that refuses the login itself.
     """
 
     def __init__(
@@ -87,26 +88,48 @@ class LoginAuthentication:
         self._metrics = metrics
         self._grant: Grant | None = None
         self._renew_at_s = 0.0
-        self._was_accepted = False
+        self._after_refusal = False
+        self._not_before_s = 0.0
+        self._failure: TroubleError | None = None
 
     async def headers(self) -> Mapping[str, str]:
         """The token's header, after a login where there is no token or it is about to end."""
-        if self._grant is None or time.monotonic() >= self._renew_at_s:
+        if self._grant is not None and time.monotonic() >= self._renew_at_s:
+            self._grant, self._after_refusal = None, False
+        if self._grant is None:
             self._grant = await self._login()
         return {self._rule.header: self._rule.prefix + self._grant.token}
 
     def refused(self) -> bool:
-        """Forgets the token; true when it had been good before."""
-        self._grant = None
-        return self._was_accepted
+        """Forgets the token where another login may be made for it, and keeps it otherwise."""
+        if time.monotonic() < self._not_before_s:
+            return False
+        self._grant, self._after_refusal = None, True
+        return True
 
     def accepted(self) -> None:
-        """The token is good."""
-        self._was_accepted = True
+        """The token is good; unless it came of a refusal, the next refusal brings a login."""
+        if not self._after_refusal:
+            self._not_before_s = 0.0
 
     async def _login(self) -> Grant:
-        self._grant = None
-        self._was_accepted = False
+        left_s = self._not_before_s - time.monotonic()
+        if self._failure is not None and left_s > 0:
+            raise TroubleError(self._failure.kind, self._failure.refusal, left_s)
+        try:
+            grant = await self._ask()
+        except TroubleError as error:
+            self._failure = error
+            self._not_before_s = time.monotonic() + (error.retry_after_s or 0.0)
+            raise
+        now_s, life_s = time.monotonic(), grant.expires_in_s
+        self._failure = None
+        self._not_before_s = now_s + self._settings.refused_login_wait_s
+        self._renew_at_s = now_s + (float("inf") if life_s is None else RENEW_AT * life_s)
+        _log.info("logged in to the cluster manager", expires_in_s=life_s)
+        return grant
+
+    async def _ask(self) -> Grant:
         rule = self._rule
         body = {
             rule.username_field: _username(self._settings),
@@ -119,11 +142,6 @@ class LoginAuthentication:
             self._metrics.logged_in(error.kind)
             raise
         self._metrics.logged_in("ok")
-        life_s = grant.expires_in_s
-        self._renew_at_s = time.monotonic() + (
-            float("inf") if life_s is None else RENEW_AT * life_s
-        )
-        _log.info("logged in to the cluster manager", expires_in_s=life_s)
         return grant
 
     def _granted(self, reply: Reply) -> Grant:
@@ -181,22 +199,26 @@ def _username(settings: ClusterManagerSettings) -> str:
     return _credential(settings, "username")
 
 
+def _basic_username(settings: ClusterManagerSettings) -> str:
+    """A user name that basic authentication can carry: its first colon starts the password."""
+    username = _username(settings)
+    if ":" not in username:
+        return username
+    what = "the user name has a colon, which basic authentication cannot carry (RFC 7617)"
+    fix = "write a user name without a colon into it"
+    path = settings.credentials_dir / "username"
+    raise TroubleError(TroubleKind.CREDENTIALS, Refusal(what, str(path), fix))
+
+
 def _password(settings: ClusterManagerSettings) -> str:
     return _credential(settings, "password")
 
 
 def _token(settings: ClusterManagerSettings, name: str) -> str:
-    token = _credential(settings, name)
-    if TOKEN.fullmatch(token):
-        return token
-    raise TroubleError(
-        TroubleKind.CREDENTIALS,
-        Refusal(
-            "the token has characters that no header can carry",
-            str(settings.credentials_dir / name),
-            "write the token alone into the file, on one line",
-        ),
-    )
+    try:
+        return as_token(_credential(settings, name), settings.credentials_dir / name)
+    except BadInputError as error:
+        raise TroubleError(TroubleKind.CREDENTIALS, error.refusal) from None
 
 
 def _credential(settings: ClusterManagerSettings, name: str) -> str:

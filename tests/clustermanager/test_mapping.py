@@ -185,11 +185,25 @@ async def test_a_fixed_token_that_is_refused_is_found_when_its_file_changes(
     foreign = Foreign("Bearer good")
     settings = await serve(foreign.app, {**MAPPING, "auth": {"kind": "token"}}, token="with space")
     running = bench.run(settings)
-    assert "no header can carry" in (await running.ear.hear(SourceFailed)).refusal
+    assert "something else than one token" in (await running.ear.hear(SourceFailed)).refusal
     (settings.credentials_dir / "token").write_text("bad")
     refused = await running.ear.hear(SourceFailed, after=1)
     assert "refuses us (401)" in refused.refusal
     (settings.credentials_dir / "token").write_text("good")
+    await running.ear.hear(ManagerReported)
+
+
+async def test_a_user_name_that_basic_authentication_cannot_carry_is_named_by_its_file(
+    bench: Bench, serve: Callable[..., Any]
+) -> None:
+    """It is a trouble like another: the file is read again, and the right name is found."""
+    foreign = Foreign(aiohttp.encode_basic_auth("ab", "p", "utf-8"))
+    settings = await serve(foreign.app, MAPPING, username="a:b", password="p")
+    running = bench.run(settings)
+    failed = await running.ear.hear(SourceFailed)
+    assert "a colon" in failed.refusal
+    assert str(settings.credentials_dir / "username") in failed.refusal
+    (settings.credentials_dir / "username").write_text("ab")
     await running.ear.hear(ManagerReported)
 
 
