@@ -23,7 +23,9 @@ from worker.transport import Master
 from worker.watching import Pace, Watching
 
 _STALLED_S = 60.0
-"""No probe has ended for so long although the slowest may take a fraction: something is wrong."""
+"""No probe has ended for so long: something is wrong, unless all of them pause for longer."""
+_MARGIN = 2
+"""On a busy host a reading may be late without anything being wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ def build_app(agent: Agent) -> web.Application:
 
     async def get_health(_: web.Request) -> web.Response:
         age_s = time.monotonic() - agent.watching.last_reading_s
-        status = 200 if age_s < _STALLED_S else 503
+        stalled_s = max(_STALLED_S, _MARGIN * agent.watching.longest_calm_s)
+        status = 200 if age_s < stalled_s else 503
         return web.Response(status=status, text=f"last reading {age_s:.1f} s ago\n")
 
     app = web.Application()

@@ -1,6 +1,7 @@
 """The rounds of the probes: each at its own pace, none waiting for another."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class Watching:
         self._metrics = metrics
         self._bend: Bend = lambda facts: facts
         self._states: dict[str, ProbeState] = {}
+        self._pauses: dict[str, float] = {}
         self._news = asyncio.Event()
         self.last_reading_s = time.monotonic()
 
@@ -60,13 +62,29 @@ class Watching:
         for probe in self._probes:
             probe.close()
 
+    @property
+    def longest_calm_s(self) -> float:
+        """Seconds within which the next reading must have come: what the quickest probe may take.
+
+        Its present pause and its timeout; infinite where nothing is probed.
+        """
+        return min(
+            (
+                self._pauses.get(probe.name, 0.0) + probe.timeout_s
+                for probe in self._probes
+                if self._picture.needed(probe.name)
+            ),
+            default=math.inf,
+        )
+
     def _round(self, probe: Probe) -> Work:
         async def forever() -> None:
             while True:
                 await self._until_needed(probe)
                 reading = await self._read(probe)
                 quick = self._put_down(probe)
-                await asyncio.sleep(self._pause_s(probe, reading, quick=quick))
+                pause_s = self._pauses[probe.name] = self._pause_s(probe, reading, quick=quick)
+                await asyncio.sleep(pause_s)
 
         return forever
 

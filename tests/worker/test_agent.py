@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 
 from tests.worker.masters import TestMaster, listening
 from topo.kit.settings import read
+from topo.model.machine import ProbeState
 from topo.model.wire import Report
 from topo.sim.presets import demo_world
-from topo.sim.recording import write_bundle
-from worker import app as app_module
+from topo.sim.recording import Bundle, Take, write, write_bundle
 from worker.app import build_agent, build_app
 from worker.replay import open_replay
 from worker.settings import WorkerSettings
@@ -190,17 +190,28 @@ async def test_metrics_and_health_are_served(recording: Path) -> None:
         assert sample in page, sample
 
 
+@pytest.mark.parametrize(
+    ("absent_s", "age_s", "status"),
+    [(10, 50, 200), (10, 70, 503), (70, 140, 200), (70, 160, 503)],
+)
 async def test_rounds_that_stand_still_are_not_healthy(
-    recording: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, absent_s: float, age_s: float, status: int
 ) -> None:
-    """The kubelet restarts a worker whose probes no longer come round."""
-    monkeypatch.setattr(app_module, "_STALLED_S", 0.0)
-    async with (
-        listening(TestMaster()) as master,
-        agent(master, recording) as client,
-        client.get("/health") as response,
-    ):
-        assert response.status == 503
+    """The kubelet restarts a worker whose probes no longer come round, not one that may pause."""
+    take = Take("mxsml", "mxsml", ProbeState.ABSENT, detail="not here")
+    write(tmp_path, Bundle(HOST.identity, (take,)))
+    settings = read(WorkerSettings, (f"--absent-interval={absent_s}", "--probe-interval=0.05"))
+    assert isinstance(settings, WorkerSettings)
+    worker = build_agent(settings, open_replay(tmp_path))
+    begun_s = worker.watching.last_reading_s
+    async with TestClient(TestServer(build_app(worker))) as client:
+        async with asyncio.timeout(5):
+            while worker.watching.last_reading_s == begun_s:
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        worker.watching.last_reading_s = time.monotonic() - age_s
+        async with client.get("/health") as response:
+            assert response.status == status
 
 
 async def test_a_master_that_always_wants_everything_is_no_reason_to_race(recording: Path) -> None:
