@@ -77,14 +77,18 @@ class Picture:
     def needed(self, name: str) -> bool:
         """Whether the probe must run: a stand-in only while its betters leave something unsaid.
 
-        A better that fails is still believed for a while, but its stand-ins start at once, so that
-        they are ready when it no longer is.
+        A better that answers every question has said all there is: what it does not state, this
+        host does not have. One that notes a failed call is asked field by field. A better that
+        fails is still believed for a while, but its stand-ins start at once, so that they are
+        ready when it no longer is.
         """
         probe = self._views[name].probe
         betters = [self._views[better] for better in probe.instead_of]
         if any(better.reading is None for better in betters):
             return False
-        well = (better.parsed for better in betters if better.failures == 0)
+        well = [better.parsed for better in betters if better.parsed and not better.failures]
+        if betters and len(well) == len(betters) and not any(said.warnings for said in well):
+            return False
         stated = frozenset(field for parsed in well for field in _fields(parsed))
         return not betters or not probe.gives <= stated
 
@@ -130,9 +134,9 @@ def _take_in(view: _View, text: str) -> None:
         view.refused, view.parsed = None, parsed
 
 
-def _fields(parsed: ParsedProbe | None) -> Iterator[str]:
+def _fields(parsed: ParsedProbe) -> Iterator[str]:
     """The fields of `NodeFacts` that a probe states."""
-    for fact in () if parsed is None else parsed.facts:
+    for fact in parsed.facts:
         name = _field(fact)
         if name is not None:
             yield name

@@ -83,15 +83,11 @@ def test_a_bad_card_does_not_hide_the_others(mxsml: Path, monkeypatch: pytest.Mo
 def test_a_host_without_links_to_others_has_no_servers(
     mxsml: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not supported: null, and the code is there to see."""
+    """Not supported is a plain answer: null, and no failure that would call for stand-ins."""
     monkeypatch.setenv("FAKE_MXSML", "alone")
     text = read(mxsml)
     assert text["servers"] is None
-    assert text["errors"][-1] == {
-        "call": "mxSmlGetLocalAndMultipleRemoteUuid",
-        "device": None,
-        "code": 3,
-    }
+    assert "mxSmlGetLocalAndMultipleRemoteUuid" not in {e["call"] for e in text["errors"]}
 
 
 def test_an_empty_remote_slot_keeps_its_place(mxsml: Path, monkeypatch: pytest.MonkeyPatch) -> None:

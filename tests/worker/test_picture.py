@@ -1,6 +1,6 @@
 """The picture: who must run, what is believed through failures, and what is settled."""
 
-from dataclasses import replace
+import json
 
 import pytest
 
@@ -37,6 +37,14 @@ PROBES = (
     probe("mx-smi-list", "gpus", instead_of=("mxsml",)),
     probe("mx-exporter", "peers", "ports", instead_of=("mxsml",)),
     probe("sysfs-infiniband"),
+)
+
+
+TRAY = nvlink_world(1, 2).nodes[0]
+NVIDIA_PROBES = (
+    probe("nvml"),
+    probe("nvidia-smi-xml", "gpus", "fabrics", instead_of=("nvml",)),
+    probe("nvidia-smi-topo", "matrix", instead_of=("nvml",)),
 )
 
 
@@ -86,12 +94,25 @@ def test_an_absent_library_is_replaced_by_its_stand_ins(host: Picture) -> None:
     assert facts.peers.local == HOST.server_uuid
 
 
-def test_a_library_that_leaves_peers_unsaid_needs_the_exporter_only() -> None:
-    """Field by field: an old library without server UUIDs."""
-    lonely = TEXTS["mxsml"].replace(f'"local": "{HOST.server_uuid}"', '"local": ""')
-    host = Picture(HOST.identity, PROBES)
-    host.take("mxsml", ok(lonely))
+def without(name: str, errors: str) -> str:
+    """The library's text of a host that has no such thing, or whose library cannot tell it."""
+    text = json.loads(TEXTS["mxsml"])
+    return json.dumps({**text, name: None, "errors": json.loads(errors)})
+
+
+def test_a_library_that_cannot_tell_peers_needs_the_exporter_only(host: Picture) -> None:
+    """Field by field: an old library without server UUIDs notes the call that it lacks."""
+    error = '[{"call": "mxSmlGetLocalAndRemoteUuid", "device": null, "code": 999}]'
+    host.take("mxsml", ok(without("servers", error)))
     assert (host.needed("mx-smi-list"), host.needed("mx-exporter")) == (False, True)
+
+
+def test_a_library_that_says_there_are_no_peers_needs_no_exporter(host: Picture) -> None:
+    """A host without links to others: nobody is asked every 15 s for what there is not."""
+    host.take("mxsml", ok(without("servers", "[]")))
+    assert not host.needed("mx-exporter")
+    host.take("mxsml", failed("exit status 1"))
+    assert host.needed("mx-exporter")
 
 
 def test_a_better_that_comes_back_silences_its_stand_in(host: Picture) -> None:
@@ -156,18 +177,23 @@ def test_equal_readings_give_the_identical_facts(host: Picture) -> None:
 
 def test_an_nvlink_tray_needs_no_nvidia_smi() -> None:
     """NVML states GPUs, fabrics and the matrix."""
-    tray = nvlink_world(1, 2).nodes[0]
-    probes = (
-        probe("nvml"),
-        probe("nvidia-smi-xml", "gpus", "fabrics", instead_of=("nvml",)),
-        probe("nvidia-smi-topo", "matrix", instead_of=("nvml",)),
-    )
-    host = Picture(replace(tray.identity, name=tray.name), probes)
-    host.take("nvml", ok({t.probe: t.text for t in bundle_of(tray).takes}["nvml"]))
+    host = Picture(TRAY.identity, NVIDIA_PROBES)
+    host.take("nvml", ok({t.probe: t.text for t in bundle_of(TRAY).takes}["nvml"]))
     assert host.settled()
     assert {fabric.member_of for fabric in host.facts().fabrics} == {
-        (tray.fabric.cluster_uuid, tray.fabric.clique) if tray.fabric else None
+        (TRAY.fabric.cluster_uuid, TRAY.fabric.clique) if TRAY.fabric else None
     }
+
+
+def test_a_host_without_nvlink_fabric_needs_no_nvidia_smi() -> None:
+    """NVML states no fabric for an A100, which has none: the heavy query never runs."""
+    text = json.loads({t.probe: t.text for t in bundle_of(TRAY).takes}["nvml"])
+    for device in text["devices"]:
+        device["fabric"] = None
+    host = Picture(TRAY.identity, NVIDIA_PROBES)
+    host.take("nvml", ok(json.dumps(text)))
+    assert host.settled()
+    assert not host.needed("nvidia-smi-xml")
 
 
 def test_a_host_of_nothing_has_its_name() -> None:

@@ -113,7 +113,8 @@ class MetaxLibrary:
     def read(self) -> str:
         """The `mxsml` text. Raises `CallFailedError` where the library does not come up.
 
-        Calls that fail for one device are listed under `errors` and leave their field null.
+        Calls that fail are listed under `errors` and leave their field null; so does, without
+        being listed, a call that the device or the host does not support.
         O(devices²) calls for the topology.
         """
         self._errors = []
@@ -170,8 +171,9 @@ class MetaxLibrary:
         return int(self._function(call)(*arguments))
 
     def _note(self, call: str, device: int | None, code: int) -> None:
+        """Notes a failure; "not supported" is none, but the plain answer of a host without it."""
         error: dict[str, object] = {"call": call, "device": device, "code": code}
-        if error not in self._errors:
+        if code != NOT_SUPPORTED and error not in self._errors:
             self._errors.append(error)
 
     def _device(self, index: int) -> dict[str, object]:
@@ -236,7 +238,7 @@ class MetaxLibrary:
         states = (c_int * _MAX_LINKS)()
         call = "mxSmlGetMetaXLinkPortState"
         code = self._code(call, c_uint(index), states, ctypes.byref(size))
-        if code not in (SUCCESS, NOT_SUPPORTED):
+        if code != SUCCESS:
             self._note(call, index, code)
         return states[: min(size.value, _MAX_LINKS)] if code == SUCCESS else []
 
@@ -245,7 +247,7 @@ class MetaxLibrary:
         remote = _LinkRemote()
         call = "mxSmlGetMetaXLinkRemoteInfo"
         code = self._code(call, c_uint(index), c_uint(link), ctypes.byref(remote))
-        if code not in (SUCCESS, NO_DEVICE, NOT_SUPPORTED):
+        if code not in (SUCCESS, NO_DEVICE):
             self._note(call, index, code)
         return (_text(remote.bdfId) or None) if code == SUCCESS else None
 

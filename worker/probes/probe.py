@@ -57,7 +57,8 @@ class Probe:
 
     `read` gives a reading and does not raise for anything its source does; when it is cancelled
     (its time is up) it stops what it started. `instead_of` names probes that this one stands in
-    for: it runs only while they do not state all of `gives` (names of `NodeFacts` fields).
+    for: it runs only while they fail, or note failures and do not state all of `gives` (names of
+    `NodeFacts` fields).
     `close` ends what the probe keeps between readings.
     """
 
