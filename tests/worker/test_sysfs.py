@@ -9,7 +9,7 @@ import pytest
 from topo.model.machine import ProbeState
 from worker.probes import sysfs
 from worker.probes.identity import identify
-from worker.probes.probe import Reading
+from worker.probes.probe import Reading, failed
 
 CHAIN = "/sys/devices/pci0000:0d/0000:0d:01.0"
 
@@ -105,6 +105,28 @@ async def test_a_file_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     await asyncio.to_thread(reader._thread.join, 1)
     (folder / "node_guid").unlink()
     assert (await reader.read()).state is ProbeState.ABSENT
+
+
+async def test_a_mistake_of_our_own_is_a_failure_at_once(tmp_path: Path) -> None:
+    """Not a timeout, and not a traceback on standard error."""
+
+    def broken(_: Path) -> Reading:
+        raise ValueError("no such luck")
+
+    reading = await asyncio.wait_for(sysfs.SysfsReader(broken, tmp_path).read(), 2)
+    assert reading == failed("our probe failed: ValueError('no such luck')")
+
+
+def test_a_link_out_of_the_folder_is_left_out(host: Path, tmp_path: Path) -> None:
+    """Where only parts of sysfs are mounted, the device is told without its place on the bus."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (host / "class/infiniband/mlx5_1/device").symlink_to(elsewhere)
+    lines = sysfs.infiniband(host).text.splitlines()
+    assert "/sys/class/infiniband/mlx5_1/ports/1/state: 1: DOWN" in lines
+    assert [line.partition("/device/realpath")[0] for line in lines if "realpath" in line] == [
+        "/sys/class/infiniband/mlx5_0"
+    ]
 
 
 async def test_a_reading_that_fails_names_the_file(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ class SysfsReader:
                 reading = self._function(self._root)
             except OSError as error:
                 reading = failed(f"{error.filename}: {error.strerror}")
+            except Exception as error:  # noqa: BLE001 - nobody hears what ends in a thread
+                reading = failed(f"our probe failed: {error!r}")
             if not loop.is_closed():
                 loop.call_soon_threadsafe(deliver, reading)
 
@@ -103,9 +105,13 @@ def _lines(root: Path, folder: Path, files: tuple[str, ...]) -> Iterator[str]:
 
 
 def _real_path(root: Path, link: Path) -> Iterator[str]:
-    """The chain of bridges; nothing for a device that has no place on a bus (a software one)."""
-    if link.exists():
-        yield f"{_shown(root, link)}/realpath: {_shown(root.resolve(), link.resolve())}"
+    """The chain of bridges; nothing for a device that has no place on a bus (a software one).
+
+    Nor for a link that leads out of the folder: the host's sysfs is mounted there in part.
+    """
+    real_root, real = root.resolve(), link.resolve()
+    if real.exists() and real.is_relative_to(real_root):
+        yield f"{_shown(root, link)}/realpath: {_shown(real_root, real)}"
 
 
 def _shown(root: Path, path: Path) -> str:
