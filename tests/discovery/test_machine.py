@@ -149,9 +149,13 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def dead_links_and_silence_are_the_only_reasons(self) -> None:
-        """Healthy fresh nodes are Ready."""
+        """Healthy fresh nodes are Ready, once their dragonfly is known where one is expected."""
         well = {
-            n for n, at_s in self.heard.items() if self.now_s - at_s < 30.0 and not self.down.get(n)
+            n
+            for n, at_s in self.heard.items()
+            if self.now_s - at_s < 30.0
+            and not self.down.get(n)
+            and (not self.manager or (self.linked.get(n) and self.linked.get(PARTNER[n])))
         }
         assert not well & not_ready(self.state)
 

@@ -278,10 +278,12 @@ def test_fabric_manager_may_renumber_without_renaming():
     names = ["a", "b", "c"]
     state.advance(0.0, *(WorkerReported(fabric_facts(n, "c1", 7)) for n in names))
     before = set(groups(state))
-    for name in names:
-        state.advance(1.0, WorkerReported(fabric_facts(name, "c2", 9)))
+    for _ in range(2):
+        for name in names:
+            state.advance(1.0, WorkerReported(fabric_facts(name, "c2", 9)))
     assert set(groups(state)) == before
     assert together(state) == {frozenset("abc")}
+    assert not_ready(state) == set()
 
 
 def test_gpus_that_disagree_about_their_domain_are_a_conflict():
@@ -491,7 +493,7 @@ def test_the_managers_word_on_a_machine_counts():
     box = ManagedGroup("s", GroupName("box"), Kind("switchbox"))
     machine = ManagedMachine("m", (("node_name", "a"),), "s", Status.NOT_READY)
     state = discovery(Mode.SWITCHBOX)
-    state.advance(0.0, ManagerReported(ManagedTopology((box,), (machine,))), report("a"))
+    state.advance(0.0, ManagerReported(ManagedTopology((box,), (machine,))), *ring(["a", "b"]))
     assert why(state, "a") == "the cluster manager says NotReady"
 
 
@@ -523,6 +525,8 @@ def test_restored_nodes_wait_for_their_workers_and_go_stale_without_them():
     assert document(second.snapshot, "config", 500.0)["restored_age_s"] == 12.0
     assert not_ready(second) == set()
     second.advance(529.0, report("b"))
+    assert document(second.snapshot, "config", 529.0)["restored_age_s"] == 12.0
+    second.advance(529.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})))
     assert document(second.snapshot, "config", 529.0)["restored_age_s"] is None
     second.advance(530.0, Ticked())
     assert not_ready(second) == {"a"}

@@ -142,4 +142,5 @@ def test_a_change_is_told_with_all_its_fields():
         "before": "",
         "after": "x/f",
         "why": "",
+        "status": "Ready",
     }

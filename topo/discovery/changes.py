@@ -97,9 +97,9 @@ def _nodes(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]
     for name in _either(new.nodes, old.nodes):
         was, now = old.nodes.get(name), new.nodes.get(name)
         if was is None and now is not None:
-            yield Change(generation, "node-added", name, "", now[0], now[3])
+            yield Change(generation, "node-added", name, "", now[0], now[3], now[1])
         elif was is not None and now is None:
-            yield Change(generation, "node-removed", name, was[0], "")
+            yield Change(generation, "node-removed", name, was[0], "", "", was[1])
         elif was is not None and now is not None:
             if was[0] != now[0]:
                 yield Change(generation, "node-moved", name, was[0], now[0], now[3])
@@ -140,14 +140,24 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     a node that is new or gone is not told apart from its coming or going.
     """
     folded: dict[tuple[str, ...], Change] = {}
-    for change in changes:
-        key = _aspect(change)
-        first = folded.get(key)
-        folded[key] = change if first is None else replace(change, before=first.before)
+    for told in changes:
+        for change in _aspects(told):
+            key = _aspect(change)
+            first = folded.get(key)
+            folded[key] = change if first is None else replace(change, before=first.before)
     left = [_renamed(key, c) for key, c in folded.items() if c.before != c.after]
     ends = {c.subject for c in left if c.what in ("node-added", "node-removed")}
     kept = (c for c in left if c.what != "node-status" or c.subject not in ends)
     return tuple(sorted(kept, key=_order))
+
+
+def _aspects(change: Change) -> Iterator[Change]:
+    """The change, and apart from it the status that a node came or went with."""
+    yield change
+    if change.what == "node-added":
+        yield replace(change, what="node-status", before="", after=change.status, why="")
+    elif change.what == "node-removed":
+        yield replace(change, what="node-status", before=change.status, after="", why="")
 
 
 def _order(change: Change) -> tuple[object, ...]:

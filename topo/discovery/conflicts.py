@@ -6,14 +6,14 @@ looking at the nodes that changed is enough to keep the list true.
 
 from collections.abc import Iterable, Iterator
 
-from topo.discovery.fabric import Members
+from topo.discovery.fabric import Members, Wiring
 from topo.discovery.join import Failure
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.placing import Places
 from topo.discovery.record import NodeRecord
 from topo.model.forest import Conflict, UnjoinedMachine
-from topo.model.ids import DRAGONFLY, GroupName, GroupPath, NodeName, natural_key
-from topo.model.observation import ManagedGroup, ManagedMachine
+from topo.model.ids import DRAGONFLY, NodeName, natural_key
+from topo.model.observation import ManagedGroup
 
 UNJOINED = "machine-unjoined"
 """The failure that is no conflict: a machine without a worker yet."""
@@ -26,9 +26,11 @@ def of_node(
     node = record.name
     component = places.wiring.component(node)
     found: list[Conflict] = []
-    if not places.wiring.is_sound(node) or len(record.domains) > 1:
-        found += [*_clones(places, record), *_suspects(places, node), *_disagreement(record)]
-    if len(component) > 1 and node == min(component):
+    if not places.wiring.is_sound(node):
+        found += _suspects(places, node)
+    if len(record.stated) > 1:
+        found += _disagreement(record)
+    if len(component) > 1 and node == places.least(component):
         found += _of_component(places, component, settings)
     return tuple(found)
 
@@ -45,16 +47,18 @@ def _of_component(
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
         yield from _oversize(members, settings.node_number)
     if settings.mode is Mode.SWITCHBOX:
-        yield from _against_manager(places, members)
+        yield from _against_manager(places, component, members)
 
 
-def _clones(places: Places, record: NodeRecord) -> Iterator[Conflict]:
-    sharers = places.wiring.sharers(record.name)
-    if sharers and sharers[0] == record.name:
+def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
+    """The server UUIDs that several nodes state."""
+    for uuid, number, first in wiring.shared():
+        more = f" and {number - len(first)} more" if number > len(first) else ""
+        named = ", ".join(first) + more
         yield Conflict(
             "cloned-server-uuid",
-            sharers,
-            f"server UUID {record.local} is stated by {', '.join(sharers)}; "
+            first,
+            f"server UUID {uuid} is stated by {named}; "
             "only a link that was confirmed long before the second came is used",
             "give each board its own server UUID, then restart the workers there",
         )
@@ -80,8 +84,8 @@ def _suspects(places: Places, node: NodeName) -> Iterator[Conflict]:
 
 
 def _disagreement(record: NodeRecord) -> Iterator[Conflict]:
-    if len(record.domains) > 1:
-        stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.domains)
+    if len(record.stated) > 1:
+        stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.stated)
         yield Conflict(
             "gpus-disagree",
             (record.name,),
@@ -112,9 +116,11 @@ def _against_config(places: Places, members: tuple[NodeName, ...]) -> Iterator[C
         )
 
 
-def _against_manager(places: Places, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
+def _against_manager(
+    places: Places, component: Members, members: tuple[NodeName, ...]
+) -> Iterator[Conflict]:
     own = {places.machines.chain(n) for n in members}
-    chains = places.chains(members)
+    chains = places.chains(component)
     if len(chains) > 1:
         named = sorted(("/".join(g.name for g in c) for c in chains), key=natural_key)
         yield Conflict(
@@ -168,22 +174,14 @@ def _failure(failure: Failure) -> Conflict:
     return Conflict(
         failure.code,
         (failure.machine.id, *failure.nodes),
-        failure.text,
+        failure.machine.text,
         "make the names unique, or choose other --join-keys",
     )
 
 
 def unjoined(places: Places) -> tuple[UnjoinedMachine, ...]:
     """Every machine that is no node, with its place in the manager's tree."""
-    return tuple(
-        UnjoinedMachine(f.machine.id, f.machine.names, _where(places, f.machine), f.text)
-        for f in places.machines.failures()
-    )
-
-
-def _where(places: Places, machine: ManagedMachine) -> GroupPath:
-    chain = places.machines.ancestors(machine.group_id)
-    return GroupPath(tuple(GroupName(g.name) for g in chain))
+    return tuple(failure.machine for failure in places.machines.failures())
 
 
 def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:

@@ -7,14 +7,19 @@ confirmed long before the newcomer came stays, and otherwise none, because a wro
 worse than a missing one. This is the only module that imports networkx.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from heapq import nsmallest
 
 import networkx as nx
 
 from topo.model.ids import NodeName, ServerUuid, natural_key
 
 _NOTHING: frozenset[ServerUuid] = frozenset()
+CROWD = 8
+"""A server UUID stated by more nodes than this is a placeholder: it can mean none of them, unless
+an old link says which. Looking at all of them at each statement would cost O(nodes) a node."""
 Members = frozenset[NodeName]
 Edge = tuple[NodeName, NodeName]
 
@@ -38,7 +43,11 @@ class Wiring:
         self._claims: dict[NodeName, frozenset[ServerUuid]] = {}
         self._owners: dict[ServerUuid, set[NodeName]] = {}
         self._claimants: dict[ServerUuid, set[NodeName]] = {}
+        self._shared: set[ServerUuid] = set()
+        self.shared_changed = False
         self._component: dict[NodeName, Members] = {}
+        self._touched: set[NodeName] = set()
+        self._established_s: dict[frozenset[NodeName], float] = {}
 
     def state(
         self,
@@ -47,9 +56,9 @@ class Wiring:
         claims: Iterable[ServerUuid],
         now_s: float,
     ) -> frozenset[NodeName]:
-        """Take what a node states of itself; the nodes whose component or suspects may differ now.
+        """Take what a node states of itself; the nodes whose links or suspects may differ now.
 
-        O(claims of the node and of those that share a UUID with it), plus the components touched.
+        O(claims of the node and of those that share a UUID with it). Components follow in `settle`.
         """
         stated = frozenset(claims) if local is not None else _NOTHING
         known = self._claims.get(node)
@@ -58,15 +67,39 @@ class Wiring:
         near = {node} if known is None else self._near(node)
         self._replace(node, local, stated)
         near |= self._near(node)
-        return frozenset(near | self._rewire(near, now_s))
+        self._rewire(near, now_s)
+        return frozenset(near)
+
+    def settle(self) -> frozenset[NodeName]:
+        """Find the components anew where links came or went; all nodes in them, old and new.
+
+        Once for many statements: a ring of n nodes costs O(n), not O(n) for each of them.
+        """
+        region = {n for node in self._touched for n in self.component(node)}
+        self._touched = set()
+        left = set(region)
+        while left:
+            members = frozenset(self._reachable(left.pop()))
+            for member in members:
+                self._component[member] = members
+            left -= members
+            region |= members
+        return frozenset(region)
 
     def forget(self, node: NodeName, now_s: float) -> frozenset[NodeName]:
-        """Drop a node and all it stated; the nodes whose component or suspects may differ now."""
-        near = self.state(node, None, (), now_s)
+        """Drop a node and all it stated; the nodes whose links or suspects may differ now."""
+        near = self.state(node, None, (), now_s) | self.settle()
         self._component.pop(node, None)
         if node in self._graph:
             self._graph.remove_node(node)
         return near
+
+    @contextmanager
+    def established(self, edges: Iterable[Edge], since_s: float) -> Iterator[None]:
+        """While the nodes of an earlier process are stated again, its links count as old ones."""
+        self._established_s = dict.fromkeys(map(frozenset, edges), since_s)
+        yield
+        self._established_s = {}
 
     def component(self, node: NodeName) -> Members:
         """All nodes wired together with this one, itself included."""
@@ -84,12 +117,9 @@ class Wiring:
         return next((other for other in around if self._local[other] == uuid), None)
 
     def is_sound(self, node: NodeName) -> bool:
-        """Whether every claim of this node is a link and nobody else states its UUID. O(1)."""
-        local = self._local.get(node)
-        if local is None:
-            return True
+        """Whether every claim of this node is a link. O(1)."""
         links = len(self._graph.adj[node]) if node in self._graph else 0
-        return links == len(self._claims[node]) and len(self._owners[local]) == 1
+        return links == len(self._claims.get(node, ()))
 
     def suspects(self, node: NodeName) -> tuple[Suspect, ...]:
         """The claims of this node that join nothing, by UUID."""
@@ -99,34 +129,31 @@ class Wiring:
         around = self._graph.adj[node] if node in self._graph else ()
         loose = claims - {self._local[n] for n in around}
         return tuple(
-            Suspect(node, uuid, tuple(sorted(self._owners.get(uuid, ()), key=natural_key)))
+            Suspect(node, uuid, tuple(nsmallest(CROWD, self._owners.get(uuid, ()), natural_key)))
             for uuid in sorted(loose)
         )
 
-    def sharers(self, node: NodeName) -> tuple[NodeName, ...]:
-        """All nodes that state this node's server UUID, if there are several; else none."""
-        local = self._local.get(node)
-        owners = self._owners.get(local, set()) if local is not None else set()
-        return tuple(sorted(owners, key=natural_key)) if len(owners) > 1 else ()
+    def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
+        """Every server UUID that several nodes state: how many, and the first of them."""
+        self.shared_changed = False
+        for uuid in sorted(self._shared):
+            owners = self._owners[uuid]
+            yield uuid, len(owners), tuple(nsmallest(CROWD, owners, key=natural_key))
 
-    def edges(self) -> Iterator[tuple[Edge, float]]:
-        """Every confirmed link with the time in seconds since when it is confirmed."""
-        for a, b, data in self._graph.edges(data=True):
-            yield (a, b), data["since_s"]
-
-    def establish(self, edges: Mapping[Edge, float]) -> None:
-        """Set since when existing links count as confirmed, as known from before a restart."""
-        for (a, b), since_s in edges.items():
-            if self._graph.has_edge(a, b):
-                self._graph[a][b]["since_s"] = since_s
+    def edges(self) -> tuple[Edge, ...]:
+        """Every confirmed link."""
+        return tuple(self._graph.edges)
 
     def _near(self, node: NodeName) -> set[NodeName]:
+        """The node and those whose claims its statement may decide; a crowd decides nothing."""
         near = {node}
         local = self._local.get(node)
-        if local is not None:
-            near |= self._owners.get(local, set()) | self._claimants.get(local, set())
+        if local is not None and len(self._owners[local]) <= CROWD:
+            near |= self._owners[local] | self._claimants.get(local, set())
         for uuid in self._claims.get(node, frozenset()):
-            near |= self._owners.get(uuid, set())
+            owners = self._owners.get(uuid, set())
+            if len(owners) <= CROWD:
+                near |= owners
         return near
 
     def _replace(
@@ -135,20 +162,29 @@ class Wiring:
         before = self._local.pop(node, None)
         if before is not None:
             _discard(self._owners, before, node)
+            self._note_shared(before)
         for uuid in self._claims.pop(node, frozenset()):
             _discard(self._claimants, uuid, node)
         if local is None:
             return
         self._local[node] = local
         self._owners.setdefault(local, set()).add(node)
+        self._note_shared(local)
         self._claims[node] = claims
         for uuid in claims:
             self._claimants.setdefault(uuid, set()).add(node)
 
-    def _rewire(self, nodes: set[NodeName], now_s: float) -> set[NodeName]:
-        """Bring the edges of `nodes` up to date; every node whose component was touched."""
+    def _note_shared(self, uuid: ServerUuid) -> None:
+        is_shared = len(self._owners.get(uuid, ())) > 1
+        self.shared_changed |= is_shared or uuid in self._shared
+        if is_shared:
+            self._shared.add(uuid)
+        else:
+            self._shared.discard(uuid)
+
+    def _rewire(self, nodes: set[NodeName], now_s: float) -> None:
+        """Bring the edges of `nodes` up to date, and note every node that got or lost one."""
         wanted = {n: set(self._partners(n, now_s)) for n in nodes}
-        touched: set[NodeName] = set()
         adjacent = self._graph.adj
         for node, partners in wanted.items():
             present = adjacent[node].keys() if node in adjacent else set()
@@ -156,11 +192,11 @@ class Wiring:
                 continue
             for other in set(present) - partners:
                 self._graph.remove_edge(node, other)
-                touched |= {node, other}
+                self._touched |= {node, other}
             for other in partners - present:
-                self._graph.add_edge(node, other, since_s=now_s)
-                touched |= {node, other}
-        return self._recompute(touched) if touched else touched
+                since_s = self._established_s.get(frozenset((node, other)), now_s)
+                self._graph.add_edge(node, other, since_s=since_s)
+                self._touched |= {node, other}
 
     def _partners(self, node: NodeName, now_s: float) -> Iterator[NodeName]:
         for uuid in self._claims.get(node, ()):
@@ -170,33 +206,28 @@ class Wiring:
 
     def _partner(self, node: NodeName, uuid: ServerUuid, now_s: float) -> NodeName | None:
         """The one node that this claim can mean: it states the UUID and claims this node back."""
+        owners = self._owners.get(uuid, set())
+        crowded = len(owners) > CROWD
+        if crowded:
+            owners = owners & self._known_around(node)
         local = self._local[node]
-        returned = [
-            other
-            for other in self._owners.get(uuid, ())
-            if other != node and local in self._claims[other]
-        ]
-        if len(returned) == 1:
+        returned = [o for o in owners if o != node and local in self._claims[o]]
+        if len(returned) == 1 and not crowded:
             return returned[0]
         elders = [other for other in returned if self._is_incumbent(node, other, now_s)]
         return elders[0] if len(elders) == 1 else None
 
-    def _is_incumbent(self, node: NodeName, other: NodeName, now_s: float) -> bool:
-        if not self._graph.has_edge(node, other):
-            return False
-        since_s: float = self._graph[node][other]["since_s"]
-        return now_s - since_s >= self._incumbent_s
+    def _known_around(self, node: NodeName) -> set[NodeName]:
+        """The nodes that this one is, or before a restart was, linked to."""
+        around = set(self._graph.adj[node]) if node in self._graph else set()
+        return around.union(*(edge for edge in self._established_s if node in edge))
 
-    def _recompute(self, touched: set[NodeName]) -> set[NodeName]:
-        region = {n for node in touched for n in self.component(node)}
-        left = set(region)
-        while left:
-            members = frozenset(self._reachable(left.pop()))
-            for member in members:
-                self._component[member] = members
-            left -= members
-            region |= members
-        return region
+    def _is_incumbent(self, node: NodeName, other: NodeName, now_s: float) -> bool:
+        if self._graph.has_edge(node, other):
+            since_s: float = self._graph[node][other]["since_s"]
+        else:
+            since_s = self._established_s.get(frozenset((node, other)), now_s)
+        return now_s - since_s >= self._incumbent_s
 
     def _reachable(self, node: NodeName) -> set[NodeName]:
         """The nodes connected to this one; walked here because components are small and many."""

@@ -5,7 +5,7 @@ so equal keys under two parents are two groups and nobody can have two parents. 
 nothing touched are reused as the same objects, which is what makes one change cost its depth.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from topo.model.forest import Group, Node, Reason, Status
@@ -50,6 +50,7 @@ class _Branch:
     stale_leaves: set[NodeName] = field(default_factory=set)
     built: Group | None = None
     nodes: int = 0
+    kept: bool = False
 
 
 class Tree:
@@ -59,6 +60,7 @@ class Tree:
         self._root = _Branch()
         self._paths: dict[NodeName, Path] = {}
         self._roots: tuple[Group, ...] = ()
+        self._kept: dict[tuple[str, ...], Path] = {}
 
     def place(self, node: NodeName, path: Path) -> None:
         """Put a node at the end of a path; an empty path takes it out. O(depth)."""
@@ -74,11 +76,23 @@ class Tree:
 
     def touch(self, node: NodeName) -> None:
         """Say that a node's own value changed. O(depth)."""
+        if node not in self._paths:
+            return
         branch = self._root
-        for rung in self._paths.get(node, ()):
+        for rung in self._paths[node]:
             branch.stale_branches.add(rung.key)
             branch = branch.branches[rung.key]
         branch.stale_leaves.add(node)
+
+    def keep(self, paths: Iterable[Path]) -> None:
+        """The groups that are shown even while no node stands in them, instead of those before."""
+        before, self._kept = self._kept, {_keys(path): path for path in paths}
+        for keys, path in before.items():
+            if keys not in self._kept:
+                self._trail(path)[-1].kept = False
+                self._prune(path)
+        for path in self._kept.values():
+            self._open(path).kept = True
 
     def path(self, node: NodeName) -> Path:
         """The path of a node; empty for a node in no group."""
@@ -92,6 +106,12 @@ class Tree:
         return self._roots
 
     def _add(self, node: NodeName, path: Path) -> None:
+        branch = self._open(path)
+        branch.leaves.add(node)
+        branch.children = None
+
+    def _open(self, path: Path) -> _Branch:
+        """The branch at the end of a path, made where it is not there yet."""
         branch = self._root
         for rung in path:
             branch.stale_branches.add(rung.key)
@@ -103,21 +123,34 @@ class Tree:
                 branch.children = None
             below.rung = rung
             branch = below
-        branch.leaves.add(node)
-        branch.children = None
+        return branch
 
     def _remove(self, node: NodeName, path: Path) -> None:
+        branch = self._trail(path)[-1]
+        branch.leaves.discard(node)
+        branch.children = None
+        self._prune(path)
+
+    def _trail(self, path: Path) -> list[_Branch]:
         trail = [self._root]
         for rung in path:
-            trail[-1].stale_branches.add(rung.key)
             trail.append(trail[-1].branches[rung.key])
-        trail[-1].leaves.discard(node)
-        trail[-1].children = None
+        return trail
+
+    def _prune(self, path: Path) -> None:
+        """Drop the branches along a path that hold nothing any more, and mark the others stale."""
+        trail = self._trail(path)
+        for above, rung in zip(trail, path, strict=False):
+            above.stale_branches.add(rung.key)
         for depth in range(len(path), 0, -1):
-            if trail[depth].branches or trail[depth].leaves:
+            if trail[depth].branches or trail[depth].leaves or trail[depth].kept:
                 break
             del trail[depth - 1].branches[path[depth - 1].key]
             trail[depth - 1].children = None
+
+
+def _keys(path: Path) -> tuple[str, ...]:
+    return tuple(rung.key for rung in path)
 
 
 def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
@@ -187,6 +220,8 @@ def _group(rung: Rung | None, children: tuple[Group | Node, ...], nodes: int) ->
 
 def _group_reasons(rung: Rung, children: tuple[Group | Node, ...], nodes: int) -> Iterator[Reason]:
     yield from rung.troubles
+    if not nodes:
+        yield Reason("empty", "no node stands in this group")
     if rung.expected is not None and nodes < rung.expected:
         yield Reason("incomplete", f"{nodes} of {rung.expected} nodes")
     if rung.expected is not None and rung.exact and nodes > rung.expected:

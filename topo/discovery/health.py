@@ -107,7 +107,8 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
     bad: dict[Subject, Reason] = {}
-    if len(facts.gpus) < expected_gpus:
+    unread = not facts.gpus and bool(_failing(facts))
+    if len(facts.gpus) < expected_gpus or unread:
         bad["gpus", ""] = Reason("gpus-missing", _missing(facts, expected_gpus))
     for gpu in facts.gpus:
         if gpu.healthy is False:
@@ -125,13 +126,17 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
 
 
 def _missing(facts: NodeFacts, expected: int) -> str:
-    failing = "; ".join(
+    found = f"{len(facts.gpus)} of {expected}" if expected else "no"
+    failing = _failing(facts)
+    return f"{found} GPUs reported ({failing})" if failing else f"{found} GPUs reported"
+
+
+def _failing(facts: NodeFacts) -> str:
+    return "; ".join(
         f"probe {p.probe}: {p.detail or p.state}"
         for p in facts.probes
         if p.state in (ProbeState.FAILED, ProbeState.TIMED_OUT)
     )
-    text = f"{len(facts.gpus)} of {expected} GPUs reported"
-    return f"{text} ({failing})" if failing else text
 
 
 def _told(what: str, trouble: str) -> str:

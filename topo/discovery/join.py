@@ -8,21 +8,24 @@ aside, and a machine that no key joins is reported: nothing is guessed.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from topo.model.ids import NodeName, ServerUuid, natural_key
+from topo.model.forest import UnjoinedMachine
+from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeIdentity
 from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
 
 Named = tuple[str, str]
 """(join key, value as compared)."""
+CROWD = 8
+"""A value that more machines or nodes carry is a placeholder (boards without a serial number share
+one): it decides nothing, and looking at all carriers at each change would cost O(nodes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a machine belongs to no node."""
+    """Why a machine belongs to no node, for the list of conflicts and for that of the unjoined."""
 
-    machine: ManagedMachine
     code: str
-    text: str
+    machine: UnjoinedMachine
     nodes: tuple[NodeName, ...] = ()
 
 
@@ -64,6 +67,8 @@ class Machines:
         self._nodes: dict[Named, set[NodeName]] = {}
         self._joined: dict[str, Joined] = {}
         self._keyed: dict[str, tuple[Named, ...]] = {}
+        self._failures: dict[str, Failure | None] = {}
+        self._held: set[str] = set()
         self._of_node: dict[NodeName, set[str]] = {}
         self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
 
@@ -71,6 +76,11 @@ class Machines:
     def topology(self) -> ManagedTopology:
         """What is held now, missing machines included, for the state file."""
         return ManagedTopology(tuple(self._groups.values()), tuple(self._machines.values()))
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The ids of groups that the manager no longer states and a missing machine keeps."""
+        return frozenset(self._held)
 
     @property
     def missing(self) -> tuple[ManagedMachine, ...]:
@@ -85,10 +95,18 @@ class Machines:
         for gone in self._machines.keys() - stated.keys():
             self._missing_since_s.setdefault(gone, now_s)
             stated[gone] = self._machines[gone]
-        held = {i: self._groups[i] for i in self._ancestry(stated.values())}
-        self._groups = held | {g.id: g for g in topology.groups}
+        known = self._groups | {g.id: g for g in topology.groups}
         self._machines = stated
+        self._keep_groups(known, {g.id for g in topology.groups})
         self._index()
+
+    def _keep_groups(self, known: dict[str, ManagedGroup], stated: set[str]) -> None:
+        """The groups stated last, and those that only missing machines hold in place."""
+        self._groups, self._chains = known, {}
+        above = {g.id for m in self._machines.values() for g in self.ancestors(m.group_id)}
+        self._held = above - stated
+        self._groups = {i: g for i, g in known.items() if i in stated or i in above}
+        self._chains = {}
 
     def expire(self, before_s: float) -> bool:
         """Drop machines missing since before that time; True if there were any."""
@@ -96,6 +114,7 @@ class Machines:
         for machine in late:
             del self._missing_since_s[machine], self._machines[machine]
         if late:
+            self._keep_groups(self._groups, self._groups.keys() - self._held)
             self._index()
         return bool(late)
 
@@ -104,15 +123,27 @@ class Machines:
         before = self._names.get(node, ())
         if before == names:
             return set()
+        near = self._near(before)
         for name in before:
-            self._nodes[name].discard(node)
+            carriers = self._nodes[name]
+            carriers.discard(node)
+            if not carriers:
+                del self._nodes[name]
         self._names.pop(node, None)
         if names:
             self._names[node] = names
             for name in names:
                 self._nodes.setdefault(name, set()).add(node)
-        near = {m for name in (*before, *names) for m in self._by_name.get(name, ())}
-        return self._rejoin(near)
+        return self._rejoin(near | self._near(names))
+
+    def _near(self, names: Iterable[Named]) -> set[str]:
+        """The machines that a change of these names may decide; what a crowd carries does not."""
+        return {
+            machine
+            for name in names
+            if len(self._nodes.get(name, ())) <= CROWD
+            for machine in self._by_name.get(name, ())
+        }
 
     def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
         """The manager's groups around a node, outermost first; empty without a sure machine."""
@@ -157,13 +188,11 @@ class Machines:
 
     def failures(self) -> tuple[Failure, ...]:
         """Every machine that is no node, in natural order of the machines."""
-        found = [
-            self._failure(self._machines[machine], left)
-            for machine, left in self._joined.items()
-            if isinstance(left, frozenset)
-        ]
-        found.extend(self._twins())
-        return tuple(sorted(found, key=lambda f: natural_key(f.machine.id)))
+        found = [f for f in map(self._failure, self._joined) if f is not None]
+        twins = list(self._twins())
+        if not twins:
+            return tuple(found)
+        return tuple(sorted([*found, *twins], key=lambda f: natural_key(f.machine.id)))
 
     def _twins(self) -> Iterator[Failure]:
         for node, ids in self._of_node.items():
@@ -172,22 +201,28 @@ class Machines:
             for machine in ids:
                 others = ", ".join(sorted(ids - {machine}, key=natural_key))
                 text = f"machines {machine} and {others} both answer to node {node}"
-                yield Failure(self._machines[machine], "machine-joined-twice", text, (node,))
-
-    def _ancestry(self, machines: Iterable[ManagedMachine]) -> set[str]:
-        return {g.id for m in machines for g in self.ancestors(m.group_id)}
+                yield Failure("machine-joined-twice", self._unjoined(machine, text), (node,))
 
     def _index(self) -> None:
-        self._chains = {}
-        self._by_name, self._keyed = {}, {}
-        for machine in self._machines.values():
-            names = {key: _folded(value) for key, value in machine.names if value.strip()}
-            keyed = tuple((key, names[key]) for key in self._keys if key in names)
-            self._keyed[machine.id] = keyed
-            for name in keyed:
-                self._by_name.setdefault(name, set()).add(machine.id)
-        self._joined, self._of_node = {}, {}
-        self._rejoin(self._machines)
+        order = sorted(self._machines, key=natural_key)
+        carriers: dict[Named, set[str]] = {}
+        folded: dict[str, dict[str, str]] = {}
+        for machine in order:
+            names = self._machines[machine].names
+            folded[machine] = {key: _folded(value) for key, value in names if value.strip()}
+            for name in folded[machine].items():
+                carriers.setdefault(name, set()).add(machine)
+        self._by_name = {name: ids for name, ids in carriers.items() if len(ids) <= CROWD}
+        self._keyed = {
+            machine: tuple(
+                (key, names[key])
+                for key in self._keys
+                if key in names and (key, names[key]) in self._by_name
+            )
+            for machine, names in folded.items()
+        }
+        self._joined, self._of_node, self._failures = {}, {}, {}
+        self._rejoin(order)
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
         affected: set[NodeName] = set()
@@ -202,6 +237,7 @@ class Machines:
                 if not self._of_node[before]:
                     del self._of_node[before]
             self._joined[machine_id] = result
+            self._failures.pop(machine_id, None)
             if isinstance(result, str):
                 affected.add(result)
                 self._of_node.setdefault(result, set()).add(machine_id)
@@ -213,15 +249,27 @@ class Machines:
             found = self._nodes.get(name)
             if found and len(found) == 1:
                 return next(iter(found))
-            if found:
+            if found and len(found) <= CROWD:
                 ambiguous |= found
         return ambiguous
 
-    def _failure(self, machine: ManagedMachine, left: frozenset[NodeName]) -> Failure:
+    def _failure(self, machine: str) -> Failure | None:
+        if machine not in self._failures:
+            left = self._joined[machine]
+            found = self._explained(machine, left) if isinstance(left, frozenset) else None
+            self._failures[machine] = found
+        return self._failures[machine]
+
+    def _explained(self, machine: str, left: frozenset[NodeName]) -> Failure:
         if left:
             nodes = tuple(sorted(left, key=natural_key))
-            text = f"several nodes answer to machine {machine.id}: {', '.join(nodes)}"
-            return Failure(machine, "machine-ambiguous", text, nodes)
-        tried = ", ".join(f"{key}={value}" for key, value in self._keyed[machine.id])
+            text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"
+            return Failure("machine-ambiguous", self._unjoined(machine, text), nodes)
+        tried = ", ".join(f"{key}={value}" for key, value in self._keyed[machine])
         text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
-        return Failure(machine, "machine-unjoined", text)
+        return Failure("machine-unjoined", self._unjoined(machine, text))
+
+    def _unjoined(self, machine: str, text: str) -> UnjoinedMachine:
+        stated = self._machines[machine]
+        where = GroupPath(tuple(group.name for group in self.ancestors(stated.group_id)))
+        return UnjoinedMachine(machine, stated.names, where, text)

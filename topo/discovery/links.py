@@ -6,7 +6,7 @@ somewhere else or the link has been dead for long. That keeps a group together, 
 while somebody looks for the cable.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from topo.discovery.health import Subject
@@ -36,31 +36,44 @@ def link_subject(uuid: ServerUuid) -> Subject:
     return LINK, uuid
 
 
-def merge(claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid]) -> Claims:
+def merge(
+    claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid], room: int
+) -> Claims:
     """The claims after a reading that showed `peers`; `dead` are claims already judged down.
 
-    A slot leads to one server at a time. A new server behind the slot of a claim that is missing
-    has to wait until that claim is judged dead; then the slot was re-cabled and the old claim is
-    dropped. Were both kept for a moment, three nodes would seem wired together. A server that
-    merely moved to another slot (drivers compact the list when a cable goes) is not new. A server
-    behind two slots counts once, under the lower slot.
+    `room` is the most remotes that this node has shown at once: it has so many cables. A new server
+    takes the place of a missing claim only once that claim is judged dead, first of the claim in
+    its own slot, then of any (drivers compact the list when a cable goes, so slots move). Were both
+    kept for a moment, three nodes would seem wired together. A server behind two slots counts once,
+    under the lower slot.
     """
     shown = _by_uuid(peers)
     if shown.keys() == claims.keys() or not claims:
         return {uuid: _shown(peer) for uuid, peer in shown.items()}
+    missing = {c.slot: c for uuid, c in sorted(claims.items()) if uuid not in shown}
+    merged = {uuid: _shown(peer) for uuid, peer in shown.items() if uuid in claims}
     gone = set(dead)
-    missing = [claim for uuid, claim in claims.items() if uuid not in shown]
-    waiting = {claim.slot for claim in missing if claim.uuid not in gone}
-    renewed = {p.slot for u, p in shown.items() if u not in claims}
-    merged = {
-        claim.uuid: Claim(claim.uuid, claim.slot, seen=False, connected=False)
-        for claim in missing
-        if claim.slot not in renewed or claim.slot in waiting
-    }
-    for uuid, peer in shown.items():
-        if uuid in claims or peer.slot not in waiting:
-            merged[uuid] = _shown(peer)
+    for peer in (p for u, p in shown.items() if u not in claims):
+        place = _place(peer, missing, gone, full=len(merged) + len(missing) >= room)
+        if place is None:
+            continue
+        missing.pop(place, None)
+        merged[peer.uuid] = _shown(peer)
+    for claim in missing.values():
+        merged[claim.uuid] = Claim(claim.uuid, claim.slot, seen=False, connected=False)
     return merged
+
+
+def _place(
+    peer: Peer, missing: Mapping[int, Claim], gone: set[ServerUuid], *, full: bool
+) -> int | None:
+    """The slot whose missing claim a new server displaces (or a free one); None while it waits."""
+    own = missing.get(peer.slot)
+    if own is not None:
+        return peer.slot if own.uuid in gone else None
+    if not full:
+        return peer.slot
+    return next((slot for slot, claim in sorted(missing.items()) if claim.uuid in gone), None)
 
 
 def _shown(peer: Peer) -> Claim:

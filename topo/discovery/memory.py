@@ -13,13 +13,15 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """One node as last judged. `claims` are (server UUID, slot); `domain` is (cluster, clique)."""
+    """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique)."""
 
     identity: NodeIdentity
     gpus: int
     local: ServerUuid | None
     claims: tuple[tuple[ServerUuid, int], ...]
+    room: int
     domain: tuple[str, int] | None
+    stated: tuple[tuple[str, int], ...]
     reasons: tuple[tuple[str, str, Reason], ...]
 
 

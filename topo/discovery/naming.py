@@ -71,6 +71,12 @@ class NameBook:
         self._records[name] = members
         self._index(name, members)
 
+    def forget(self, node: NodeName) -> None:
+        """Drop the records of which this node was the last member still known."""
+        for name in self._of_node.pop(node, set()):
+            if not any(name in self._of_node.get(n, ()) for n in self._records[name]):
+                del self._records[name]
+
     def base(self, name: GroupName) -> Members:
         """The members on record under a name; empty without a record."""
         return self._records.get(name, frozenset())
@@ -92,6 +98,7 @@ class NameBook:
 
     def _drop(self, name: GroupName) -> None:
         for node in self._records.pop(name):
-            self._of_node[node].discard(name)
-            if not self._of_node[node]:
-                del self._of_node[node]
+            named = self._of_node.get(node, set())
+            named.discard(name)
+            if not named:
+                self._of_node.pop(node, None)

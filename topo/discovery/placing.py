@@ -5,7 +5,8 @@ list of tiers, outermost first; a mode has one or more ladders and a node stands
 carries it. A new mode is a new entry in `LADDERS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from topo.discovery.cliques import Cliques
 from topo.discovery.fabric import Members, Wiring
@@ -21,7 +22,6 @@ from topo.model.ids import (
     GroupName,
     Kind,
     NodeName,
-    natural_key,
 )
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -33,7 +33,16 @@ from topo.model.observation import (
     ManagedGroup,
 )
 
-Placement = Path | Reason
+Step = Path | Reason
+"""What one tier answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a node belongs. `lack` is why it has no path, or why its innermost tier is missing."""
+
+    path: Path
+    lack: Reason | None = None
 
 
 class Places:
@@ -46,12 +55,15 @@ class Places:
         records = tuple(names)
         self._settings = settings
         self._settled: dict[Members, Path] = {}
+        self._least: dict[Members, NodeName] = {}
+        self._around: dict[Members, set[tuple[ManagedGroup, ...]]] = {}
         self._dragonflies = _book(DRAGONFLY, records)
         self._books = (_book(NVLINK_DOMAIN, records), _book(NVLINK_CLIQUE, records))
         self._declared: dict[NodeName, tuple[Path, Status | None]] = {}
         self._census: Mapping[str, int] = {}
         self._unique: dict[str, GroupName] = {}
         self._rungs: dict[str, Path] = {}
+        self.empty: tuple[Path, ...] = ()
         self.wiring = Wiring(settings.incumbent_s)
         self.cliques = Cliques(*self._books)
         self.machines = Machines(settings.join_keys)
@@ -60,6 +72,13 @@ class Places:
     def names(self) -> tuple[NameRecord, ...]:
         """All name records, for the state file."""
         return tuple(r for b in (self._dragonflies, *self._books) for r in b.records)
+
+    def forget(self, node: NodeName, now_s: float) -> set[NodeName]:
+        """Drop all that a node stated; the nodes whose place may differ now."""
+        moved = self.wiring.forget(node, now_s) | self.cliques.state(node, None)
+        for book in (self._dragonflies, *self._books):
+            book.forget(node)
+        return {*moved, node}
 
     @property
     def declared(self) -> Mapping[NodeName, tuple[Path, Status | None]]:
@@ -70,6 +89,7 @@ class Places:
         """Take the config file; the nodes whose place or status differs now."""
         before = self._declared
         self._declared = dict(_flatten(forest.roots, ()))
+        self.empty = tuple(_empty_groups(forest.roots, ()))
         return {n for n in before.keys() | self._declared.keys() if self._differs(n, before)}
 
     def _differs(
@@ -81,11 +101,22 @@ class Places:
         """Count the manager's machines and name its groups anew, after `machines` changed."""
         self._rungs = {}
         self._census = self.machines.census()
-        self._unique = _unique_names(self.machines.topology.groups)
+        self._unique = _unique_names(self.machines.topology.groups, self.machines.held)
+
+    @property
+    def innermost(self) -> Kind:
+        """What the groups closest to the nodes are called in this mode."""
+        return DRAGONFLY if self._settings.mode is not Mode.NVLINK else NVLINK_CLIQUE
 
     def begin(self) -> None:
-        """Forget the rungs worked out for the generation before; called once per generation."""
-        self._settled = {}
+        """Forget what was worked out for the generation before; called once per generation."""
+        self._settled, self._least, self._around = {}, {}, {}
+
+    def least(self, component: Members) -> NodeName:
+        """The member by which a component's findings are listed."""
+        if component not in self._least:
+            self._least[component] = min(component)
+        return self._least[component]
 
     def _settle(self, component: Members) -> Path:
         """The rung of a wired component; a complete one leaves its name on record."""
@@ -106,28 +137,25 @@ class Places:
         return name
 
     def placement(self, node: NodeName) -> Placement:
-        """The node's path, or why it is in no group."""
-        refusal = Reason("unknown", "no source says where this node belongs")
+        """The node's path, and what it lacks."""
+        lack = Reason("unknown", "no source says where this node belongs")
         for ladder in LADDERS[self._settings.mode]:
-            path: Path = ()
-            for tier in ladder:
-                found = tier(self, node)
-                if isinstance(found, Reason):
-                    refusal = found
-                else:
-                    path += found
+            steps = [tier(self, node) for tier in ladder]
+            path = tuple(rung for step in steps if isinstance(step, tuple) for rung in step)
+            last = steps[-1]
             if path:
-                return path
-        return refusal
+                return Placement(path, last if isinstance(last, Reason) else None)
+            lack = last if isinstance(last, Reason) else lack
+        return Placement((), lack)
 
-    def configured(self, node: NodeName) -> Placement:
+    def configured(self, node: NodeName) -> Step:
         """Tier: the groups written in the config file."""
         if node not in self._declared:
             return Reason("not-in-config", "the config file does not list this node")
         path, _ = self._declared[node]
         return path or Reason("no-group-in-config", "the config file lists this node in no group")
 
-    def wired(self, node: NodeName) -> Placement:
+    def wired(self, node: NodeName) -> Step:
         """Tier: the dragonfly of confirmed peer links."""
         component = self.wiring.component(node)
         if len(component) < 2:
@@ -143,7 +171,7 @@ class Places:
             return f"it sees server {suspect.uuid}, which no worker has reported"
         return f"{', '.join(suspect.owners)} does not confirm the link from its side"
 
-    def managed(self, node: NodeName) -> Placement:
+    def managed(self, node: NodeName) -> Step:
         """Tier: the cluster manager's groups, without the dragonflies inside, which workers see.
 
         A node that the manager does not list follows its dragonfly, if the rest of it agrees: a
@@ -151,7 +179,12 @@ class Places:
         """
         chain = self.machines.chain(node) or self._followed(node)
         rungs = self._managed_rungs(chain) if chain else ()
-        return rungs or Reason("not-managed", "the cluster manager lists no machine for this node")
+        return rungs or Reason("not-managed", self._why_unmanaged(node))
+
+    def _why_unmanaged(self, node: NodeName) -> str:
+        if self.machines.machine(node) is None:
+            return "the cluster manager lists no machine for this node"
+        return "the cluster manager puts this machine in no group"
 
     def _managed_rungs(self, chain: tuple[ManagedGroup, ...]) -> Path:
         innermost = chain[-1].id
@@ -165,10 +198,13 @@ class Places:
         chains = self.chains(self.wiring.component(node))
         return next(iter(chains)) if len(chains) == 1 else ()
 
-    def chains(self, nodes: Iterable[NodeName]) -> set[tuple[ManagedGroup, ...]]:
-        """The different places that the manager gives to some of these nodes."""
-        found = (self.machines.chain(n) for n in nodes)
-        return {tuple(g for g in c if g.kind != DRAGONFLY) for c in found if c} - {()}
+    def chains(self, component: Members) -> set[tuple[ManagedGroup, ...]]:
+        """The different places that the manager gives to the members of a component."""
+        if component not in self._around:
+            found = {self.machines.chain(n) for n in component}
+            outer = {tuple(g for g in c if g.kind != DRAGONFLY) for c in found}
+            self._around[component] = outer - {()}
+        return self._around[component]
 
     def _managed_rung(self, group: ManagedGroup) -> Rung:
         return Rung(
@@ -179,7 +215,7 @@ class Places:
             expected=self._census.get(group.id),
         )
 
-    def fabric(self, node: NodeName) -> Placement:
+    def fabric(self, node: NodeName) -> Step:
         """Tier: the NVLink cluster and the clique that the node's GPUs state."""
         names = self.cliques.names(node)
         if names is None:
@@ -191,7 +227,7 @@ class Places:
         )
 
 
-Tier = Callable[[Places, NodeName], Placement]
+Tier = Callable[[Places, NodeName], Step]
 
 LADDERS: Mapping[Mode, tuple[tuple[Tier, ...], ...]] = {
     Mode.CONFIG: ((Places.configured,),),
@@ -227,13 +263,27 @@ def _has_cause(group: DeclaredGroup) -> bool:
     return any(c.status is Status.NOT_READY for c in group.children)
 
 
-def _unique_names(groups: Iterable[ManagedGroup]) -> dict[str, GroupName]:
-    """Names by group id; siblings of one name get their id behind it, so that none merge."""
+def _unique_names(groups: Iterable[ManagedGroup], held: frozenset[str]) -> dict[str, GroupName]:
+    """Names by group id; siblings of one name get their id behind it, so that none merge.
+
+    A group that is only held for missing machines gives way to one that the manager states.
+    """
     siblings: dict[tuple[str | None, GroupName], list[ManagedGroup]] = {}
     for group in groups:
         siblings.setdefault((group.parent_id, group.name), []).append(group)
-    return {
-        g.id: g.name if len(same) == 1 else GroupName(f"{g.name}~{g.id}")
-        for same in siblings.values()
-        for g in sorted(same, key=lambda g: natural_key(g.id))
-    }
+    names: dict[str, GroupName] = {}
+    for same in siblings.values():
+        plain = [g for g in same if g.id not in held] if len(same) > 1 else same
+        for group in same:
+            alone = plain == [group]
+            names[group.id] = group.name if alone else GroupName(f"{group.name}~{group.id}")
+    return names
+
+
+def _empty_groups(children: Iterable[DeclaredGroup | DeclaredNode], above: Path) -> Iterator[Path]:
+    for child in children:
+        if isinstance(child, DeclaredGroup):
+            path = (*above, _declared_rung(child))
+            if not child.children:
+                yield path
+            yield from _empty_groups(child.children, path)

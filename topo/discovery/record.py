@@ -15,12 +15,18 @@ Domain = tuple[str, int]
 """(clusterUuid, cliqueId) that a node's GPUs state."""
 
 
+DOMAIN: Subject = ("domain", "")
+"""The subject of a node that no longer states the NVLink domain it counts into."""
+
+
 @dataclass(slots=True)
 class NodeRecord:
     """One node that a worker has spoken for. Mutable; owned by the discovery state.
 
     `facts` is None after a restart until the worker sends them. `seen_at_s` is the time of the last
-    word, `stale` whether that is too long ago. `domains` has several entries if GPUs disagree.
+    word, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
+    into, `stated` what its GPUs said last: several entries if they disagree. `room` is the most
+    remotes shown at once.
     """
 
     identity: NodeIdentity
@@ -31,7 +37,9 @@ class NodeRecord:
     most_gpus: int = 0
     local: ServerUuid | None = None
     claims: Claims = field(default_factory=dict)
-    domains: tuple[Domain, ...] = ()
+    room: int = 0
+    domain: Domain | None = None
+    stated: tuple[Domain, ...] = ()
     stale: bool = False
     _reading: Reading = field(default_factory=dict)
 
@@ -43,20 +51,25 @@ class NodeRecord:
     def take(self, facts: NodeFacts, expected_gpus: int) -> bool:
         """Take one reading; True if the reasons changed.
 
-        Another boot may have other hardware, so it resets what counts as all GPUs. The server UUID
-        stays when a reading lacks it: a probe that fails does not take a board out.
+        Another boot may have other hardware, so it resets what counts as all GPUs once it shows
+        some. The server UUID stays when a reading lacks it: a probe that fails does not take a
+        board out.
         """
-        if facts.identity.boot_id != self.identity.boot_id:
+        if facts.identity.boot_id != self.identity.boot_id and facts.gpus:
             self.most_gpus = 0
         self.identity, self.facts = facts.identity, facts
         self.gpus = len(facts.gpus)
         self.most_gpus = max(self.most_gpus, self.gpus)
         if facts.peers is not None:
             self.local = facts.peers.local
-        self.domains = _domains(facts)
-        self._see_links()
-        hardware = judge(facts, expected_gpus or self.most_gpus)
-        self._reading = {**hardware, **judge_links(self.claims)}
+            self.room = max(self.room, len({p.uuid for p in facts.peers.remotes}))
+        self.stated = _domains(facts)
+        self._see_wiring()
+        self._reading = {
+            **judge(facts, expected_gpus or self.most_gpus),
+            **judge_links(self.claims),
+            **self._judge_domain(),
+        }
         return self._read()
 
     def beat(self) -> bool:
@@ -66,22 +79,40 @@ class NodeRecord:
     def _read(self) -> bool:
         if not self._reading and self.verdict.settled:
             return self.verdict.read(self._reading)
-        dead = self.dead_claims()
+        dead = self.is_wiring_dead
         changed = self.verdict.read(self._reading)
-        if self.dead_claims() != dead and self.facts is not None:
-            self._see_links()
+        if self.facts is not None and (dead or self.is_wiring_dead):
+            self._see_wiring()
         return changed
+
+    def _see_wiring(self) -> None:
+        self._see_links()
+        if self.domain is None or self.verdict.is_down(DOMAIN):
+            self._adopt_domain()
+
+    def _adopt_domain(self) -> None:
+        """Count into the one domain stated; a lost one is kept until another is stated."""
+        if len(self.stated) == 1 and self.stated[0] != self.domain:
+            self.domain = self.stated[0]
+            self._forget(DOMAIN)
+
+    def _judge_domain(self) -> dict[Subject, Reason]:
+        if self.domain is None or self.stated == (self.domain,):
+            return {}
+        cluster, clique = self.domain
+        now = " and ".join(f"{c}.{q}" for c, q in self.stated) or "none"
+        text = f"its GPUs belonged to NVLink domain {cluster}.{clique} and now state {now}"
+        return {DOMAIN: Reason("domain-lost", text)}
 
     def _see_links(self) -> None:
         """Merge what the last reading shows of the links; dropped claims lose their verdict."""
         before = self.claims
         peers = self.facts.peers if self.facts is not None else None
-        self.claims = merge(before, peers, self.dead_claims())
+        self.claims = merge(before, peers, self.dead_claims(), self.room)
         for uuid in before.keys() - self.claims.keys():
-            self._forget_link(uuid)
+            self._forget(link_subject(uuid))
 
-    def _forget_link(self, uuid: ServerUuid) -> None:
-        subject = link_subject(uuid)
+    def _forget(self, subject: Subject) -> None:
         self.verdict.forget(subject)
         self._reading = {s: r for s, r in self._reading.items() if s != subject}
 
@@ -91,12 +122,20 @@ class NodeRecord:
             return ()
         return tuple(u for u in self.claims if self.verdict.is_down(link_subject(u)))
 
-    def drop_claim(self, uuid: ServerUuid) -> None:
-        """Forget a claim that has been dead for too long, unless it is shown again."""
-        claim = self.claims[uuid]
-        if not claim.seen:
-            del self.claims[uuid]
-            self._forget_link(uuid)
+    @property
+    def is_wiring_dead(self) -> bool:
+        """Whether a link or the NVLink domain is judged down."""
+        return bool(self.dead_claims()) or self.verdict.is_down(DOMAIN)
+
+    def drop_dead_wiring(self) -> None:
+        """Forget links and a domain that have been dead for too long and are not shown again."""
+        for uuid in self.dead_claims():
+            if not self.claims[uuid].seen:
+                del self.claims[uuid]
+                self._forget(link_subject(uuid))
+        if self.verdict.is_down(DOMAIN) and not self.stated:
+            self.domain = None
+            self._forget(DOMAIN)
 
     @property
     def troubles(self) -> Mapping[Subject, Reason]:
@@ -110,7 +149,9 @@ class NodeRecord:
             gpus=self.gpus,
             local=self.local,
             claims=tuple((c.uuid, c.slot) for c in self.claims.values()),
-            domain=self.domains[0] if len(self.domains) == 1 else None,
+            room=self.room,
+            domain=self.domain,
+            stated=self.stated,
             reasons=tuple((*s, r) for s, r in sorted(self.verdict.down.items())),
         )
 
@@ -134,7 +175,9 @@ class NodeRecord:
             most_gpus=memory.gpus,
             local=memory.local,
             claims={uuid: Claim(uuid, slot) for uuid, slot in memory.claims},
-            domains=(memory.domain,) if memory.domain is not None else (),
+            room=memory.room,
+            domain=memory.domain,
+            stated=memory.stated,
             _reading=reading,
         )
 

@@ -6,9 +6,8 @@ the indices, rebuilds what they touched and returns what is different for reader
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from topo.discovery import conflicts
 from topo.discovery.changes import compare
@@ -79,13 +78,16 @@ class Discovery:
         self._tree = Tree()
         self._nodes: dict[NodeName, Node] = {}
         self._unplaced: dict[NodeName, Unplaced] = {}
+        self._lacks: dict[NodeName, Reason] = {}
         self._owned: dict[NodeName, tuple[Conflict, ...]] = {}
         self._machine_conflicts: tuple[Conflict, ...] = ()
         self._moved: set[NodeName] = set()
         self._judged: set[NodeName] = set()
         self._machines_replaced = False
-        self._machines_rejoined = False
-        self._lists_changed = False
+        self._rejoined: set[NodeName] = set()
+        self._unplaced_changed = False
+        self._conflicts_changed = False
+        self._unjoined_changed = False
         self._restored_age_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), tuple(self._sources.values()))
 
@@ -100,9 +102,7 @@ class Discovery:
         self._heard = set()
         for event in events:
             self._HANDLERS[type(event)](self, event, now_s)
-        for source in self._heard:
-            self._sources[source] = SourceState(source, now_s)
-            self._restored_age_s = None
+        self._note_sources(now_s)
         self._expire(now_s)
         return self._publish()
 
@@ -135,12 +135,17 @@ class Discovery:
         )
         key = (event.node, event.code, event.claimant)
         known = self._refusals.get(key)
-        self._lists_changed |= known is None or known[1] != conflict
+        self._conflicts_changed |= known is None or known[1] != conflict
         self._refusals[key] = (now_s, conflict)
 
-    def _config_loaded(self, event: ConfigLoaded, _now_s: float) -> None:
+    def _config_loaded(self, event: ConfigLoaded, now_s: float) -> None:
+        if not event.declared.roots and self._places.declared:
+            text = "it lists nothing any more; what it listed stays until it lists something"
+            self._source_failed(SourceFailed(CONFIG_FILE, text), now_s)
+            return
         self._declared = event.declared
         self._moved |= self._places.declare(event.declared)
+        self._tree.keep(self._places.empty if self._settings.mode is Mode.CONFIG else ())
         if self._settings.mode is Mode.CONFIG:
             self._moved |= self._records.keys()
         self._heard.add(CONFIG_FILE)
@@ -195,11 +200,8 @@ class Discovery:
         node = record.name
         places = self._places
         self._moved |= places.wiring.state(node, record.local, record.claims, now_s)
-        domain = record.domains[0] if len(record.domains) == 1 else None
-        self._moved |= places.cliques.state(node, domain)
-        if (len(record.domains) > 1) != any(
-            c.code == "gpus-disagree" for c in self._owned.get(node, ())
-        ):
+        self._moved |= places.cliques.state(node, record.domain)
+        if len(record.stated) > 1 or node in self._owned:
             self._moved.add(node)
         self._rejoin(places.machines.know(node, names_of(record.identity, record.local)))
         if self._nodes.get(node) is None or self._nodes[node].gpus != record.gpus:
@@ -207,26 +209,28 @@ class Discovery:
         self._watch_links(record, now_s)
 
     def _watch_links(self, record: NodeRecord, now_s: float) -> None:
-        if record.dead_claims():
+        if record.is_wiring_dead:
             self._dead_links.setdefault(record.name, now_s)
         else:
             self._dead_links.pop(record.name, None)
 
     def _rejoin(self, nodes: set[NodeName]) -> None:
         """Nodes that got or lost a machine, and those wired to them, may stand elsewhere now."""
-        self._machines_rejoined |= bool(nodes)
-        for node in nodes:
-            self._moved |= self._places.wiring.component(node)
+        self._rejoined |= nodes
+
+    def _note_sources(self, now_s: float) -> None:
+        for source in self._heard:
+            self._sources[source] = SourceState(source, now_s)
+        if all(self._sources[s].last_good_at_s is not None for s in _needed(self._settings.mode)):
+            self._restored_age_s = None
 
     def _forget(self, node: NodeName, now_s: float) -> None:
         if self._records.pop(node, None) is None:
             return
         for index in (self._fresh, self._stale, self._dead_links):
             index.pop(node, None)
-        self._moved |= self._places.wiring.forget(node, now_s)
-        self._moved |= self._places.cliques.state(node, None)
         self._rejoin(self._places.machines.know(node, ()))
-        self._moved.add(node)
+        self._moved |= self._places.forget(node, now_s)
 
     def _expire(self, now_s: float) -> None:
         """Time's own events, each index looked at from its oldest end only."""
@@ -239,14 +243,13 @@ class Discovery:
             self._forget(node, now_s)
         for node in _older(self._dead_links, now_s - settings.forget_s):
             record = self._records[node]
-            for uuid in record.dead_claims():
-                record.drop_claim(uuid)
+            record.drop_dead_wiring()
             self._judged.add(node)
             self._restate(record, now_s)
         late = [k for k, (at_s, _) in self._refusals.items() if now_s - at_s > settings.refusal_s]
         for key in late:
             del self._refusals[key]
-            self._lists_changed = True
+            self._conflicts_changed = True
         if self._places.machines.expire(now_s - settings.machine_forget_s):
             self._machines_replaced = True
 
@@ -254,6 +257,7 @@ class Discovery:
 
     def _publish(self) -> tuple[Change, ...]:
         self._places.begin()
+        self._moved |= self._places.wiring.settle()
         self._settle_machines()
         for node in self._moved:
             self._place(node)
@@ -273,32 +277,44 @@ class Discovery:
         return compare(before.forest, forest, generation)
 
     def _settle_machines(self) -> None:
-        """A new answer of the manager may move any node; a new join only changes the lists."""
+        """A new answer of the manager may move any node; a new join only those wired to it."""
         if self._machines_replaced:
             self._places.recount()
             self._moved |= self._records.keys()
-        if self._machines_replaced or self._machines_rejoined:
+        for node in self._rejoined:
+            self._moved |= self._places.wiring.component(node)
+        if self._machines_replaced or self._rejoined:
             self._machine_conflicts = tuple(conflicts.of_machines(self._places))
-            self._lists_changed = True
-        self._machines_replaced = self._machines_rejoined = False
+            self._unjoined_changed = self._conflicts_changed = True
+        self._machines_replaced, self._rejoined = False, set()
 
     def _place(self, node: NodeName) -> None:
-        known = node in self._records or node in self._places.declared
-        placement = self._places.placement(node) if known else ()
-        path = () if isinstance(placement, Reason) else placement
-        self._tree.place(node, path)
-        self._unplaced.pop(node, None)
-        if isinstance(placement, Reason):
-            self._unplaced[node] = Unplaced(_BLANK, placement)
-        if not known:
-            self._nodes.pop(node, None)
-        self._lists_changed = True
         record = self._records.get(node)
-        owned = conflicts.of_node(self._places, record, self._settings) if record else ()
+        if record is None and node not in self._places.declared:
+            self._tree.place(node, ())
+            self._nodes.pop(node, None)
+            self._lacks.pop(node, None)
+            self._unplaced_changed |= self._unplaced.pop(node, None) is not None
+            self._list(node, ())
+            return
+        placement = self._places.placement(node)
+        self._tree.place(node, placement.path)
+        if placement.lack is None:
+            self._lacks.pop(node, None)
+        else:
+            self._lacks[node] = placement.lack
+        if placement.path:
+            self._unplaced_changed |= self._unplaced.pop(node, None) is not None
+        self._list(node, conflicts.of_node(self._places, record, self._settings) if record else ())
+
+    def _list(self, node: NodeName, owned: tuple[Conflict, ...]) -> None:
+        if owned == self._owned.get(node, ()):
+            return
+        self._conflicts_changed = True
         if owned:
             self._owned[node] = owned
         else:
-            self._owned.pop(node, None)
+            del self._owned[node]
 
     def _judge(self, node: NodeName) -> None:
         record = self._records.get(node)
@@ -311,10 +327,11 @@ class Discovery:
         if judged != self._nodes.get(node):
             self._nodes[node] = judged
             self._tree.touch(node)
-        unplaced = self._unplaced.get(node)
-        if unplaced is not None and unplaced.node is not self._nodes[node]:
-            self._unplaced[node] = Unplaced(self._nodes[node], unplaced.reason)
-            self._lists_changed = True
+        if not self._tree.path(node):
+            entry = Unplaced(self._nodes[node], self._lacks[node])
+            if entry != self._unplaced.get(node):
+                self._unplaced[node] = entry
+                self._unplaced_changed = True
 
     def _reasons(self, node: NodeName, record: NodeRecord | None) -> list[Reason]:
         if record is None:
@@ -331,6 +348,9 @@ class Discovery:
         machine = self._places.machines.machine(node)
         if machine is not None and machine.status is Status.NOT_READY:
             reasons.append(Reason("manager", "the cluster manager says NotReady"))
+        lack = self._lacks.get(node)
+        if lack is not None and self._tree.path(node):
+            reasons.append(Reason(lack.code, f"in no {self._places.innermost}: {lack.text}"))
         for subject, reason in sorted(record.troubles.items()):
             reasons.append(self._named(node, subject, reason))
         return reasons
@@ -349,20 +369,24 @@ class Discovery:
         """The forest now; the same object as before if nothing in it differs."""
         roots = self._tree.build(self._nodes.__getitem__)
         unplaced, listed, unjoined = before.unplaced, before.conflicts, before.unjoined
-        if self._lists_changed:
-            self._lists_changed = False
+        if self._unplaced_changed:
             order = sorted(self._unplaced, key=natural_key)
-            unplaced = tuple(self._unplaced[n] for n in order)
-            listed = conflicts.in_order(
-                [
-                    *self._machine_conflicts,
-                    *(c for owned in self._owned.values() for c in owned),
-                    *(c for _, c in self._refusals.values()),
-                ]
-            )
+            self._unplaced = {node: self._unplaced[node] for node in order}
+            unplaced = tuple(self._unplaced.values())
+        if self._conflicts_changed or self._places.wiring.shared_changed:
+            listed = conflicts.in_order(self._all_conflicts())
+        if self._unjoined_changed:
             unjoined = conflicts.unjoined(self._places)
+        self._unplaced_changed = self._conflicts_changed = self._unjoined_changed = False
         after = Forest(roots, unplaced, listed, unjoined)
         return before if after == before else after
+
+    def _all_conflicts(self) -> Iterator[Conflict]:
+        yield from self._machine_conflicts
+        yield from conflicts.of_wiring(self._places.wiring)
+        for owned in self._owned.values():
+            yield from owned
+        yield from dict.fromkeys(conflict for _, conflict in self._refusals.values())
 
     # -- for readers and for restarts --------------------------------------------------------
 
@@ -397,7 +421,7 @@ class Discovery:
             format=FORMAT,
             generation=self.snapshot.generation,
             nodes=tuple(r.memory() for r in self._records.values()),
-            links=tuple(edge for edge, _ in self._places.wiring.edges()),
+            links=self._places.wiring.edges(),
             names=self._places.names,
             topology=topology if topology.machines else None,
             declared=self._declared,
@@ -411,13 +435,13 @@ class Discovery:
         """
         settings = self._settings
         self._places = Places(settings, memory.names)
-        for node in memory.nodes:
-            record = NodeRecord.remembered(node, settings, now_s)
-            self._records[record.name] = record
-            self._fresh[record.name] = now_s
-            self._moved.add(record.name)
-            self._restate(record, now_s)
-        self._places.wiring.establish(dict.fromkeys(memory.links, now_s - settings.incumbent_s))
+        with self._places.wiring.established(memory.links, now_s - settings.incumbent_s):
+            for node in memory.nodes:
+                record = NodeRecord.remembered(node, settings, now_s)
+                self._records[record.name] = record
+                self._fresh[record.name] = now_s
+                self._moved.add(record.name)
+                self._restate(record, now_s)
         if memory.declared is not None:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
@@ -428,18 +452,17 @@ class Discovery:
         return self._publish()
 
 
-_BLANK = Node(NodeName(""), Status.NOT_READY)
-"""Stands in an `Unplaced` between placing and judging, within one `advance`."""
+def _needed(mode: Mode) -> tuple[SourceName, ...]:
+    """The sources that a mode builds its groups from."""
+    if mode is Mode.CONFIG:
+        return (CONFIG_FILE,)
+    return (WORKERS, CLUSTER_MANAGER) if mode.asks_manager else (WORKERS,)
 
 
 def _sources(mode: Mode) -> dict[SourceName, SourceState]:
-    """The sources that a mode waits for, none of which has spoken yet."""
-    wanted: dict[SourceName, Any] = {WORKERS: True}
-    if mode is Mode.CONFIG:
-        wanted = {CONFIG_FILE: True, WORKERS: True}
-    if mode.asks_manager:
-        wanted[CLUSTER_MANAGER] = True
-    return {source: SourceState(source, None) for source in wanted}
+    """The sources that a mode listens to, none of which has spoken yet."""
+    heard = dict.fromkeys((*_needed(mode), WORKERS))
+    return {source: SourceState(source, None) for source in heard}
 
 
 def _older(index: "dict[NodeName, float]", limit_s: float) -> list[NodeName]:

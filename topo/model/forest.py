@@ -143,7 +143,8 @@ class Change:
     `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `group-added`,
     `group-removed`, `group-status`, `conflict-added`, `conflict-removed`. `before` and `after` are
     a node's path joined with `/` (`(unplaced)` in no group), a status, or a conflict's code; an
-    empty one means that the subject was or is not there.
+    empty one means that the subject was or is not there. `status` is that of a node which came or
+    went.
     """
 
     generation: Generation
@@ -152,3 +153,4 @@ class Change:
     before: str = ""
     after: str = ""
     why: str = ""
+    status: str = ""

@@ -124,6 +124,7 @@ def change_document(change: Change) -> Json:
         "before": change.before,
         "after": change.after,
         "why": change.why,
+        "status": change.status,
     }
 
 
