@@ -6,7 +6,7 @@ Pure but for the sink it puts events into: no socket, no clock. The HTTP side is
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
@@ -19,6 +19,8 @@ SUPERSEDED_KEPT = 8
 """Instances of one node that are remembered as replaced, to tell a return from a restart."""
 REFUSAL_EVERY_S = 15.0
 """One refusal of a kind is told to discovery this often; it lists it for a minute."""
+NAMES_TOLD = 3
+"""Names that the one listed refusal of a token's holder shows: those it tried last."""
 BURST_FACTOR = 2.0
 
 
@@ -50,26 +52,56 @@ _BUSY = Declined(
 
 
 @dataclass(slots=True)
-class _Session:
-    """The worker process that speaks for a node, and what it said last."""
+class _Allowance:
+    """A token bucket of `rate` per second with a burst of twice that, full at first."""
 
-    instance: str
-    seq: int
-    facts: NodeFacts
-    heard_s: float
+    rate: float
     tokens: float
     refilled_s: float
-    superseded: tuple[str, ...] = ()
 
-    def may_speak(self, now_s: float, rate: float) -> bool:
-        """A token bucket of `rate` per second with a burst of twice that."""
-        full = rate * BURST_FACTOR
-        self.tokens = min(full, self.tokens + (now_s - self.refilled_s) * rate)
+    @classmethod
+    def full(cls, rate: float, now_s: float) -> "_Allowance":
+        return cls(rate, rate * BURST_FACTOR, now_s)
+
+    def take(self, now_s: float) -> bool:
+        """Takes one; False when there is none left."""
+        full = self.rate * BURST_FACTOR
+        self.tokens = min(full, self.tokens + (now_s - self.refilled_s) * self.rate)
         self.refilled_s = now_s
         if self.tokens < 1:
             return False
         self.tokens -= 1
         return True
+
+
+@dataclass(slots=True)
+class _Session:
+    """The worker process that speaks for a node, and what it said last.
+
+    `strangers` is what all other processes with the node's name may send together: a duplicate
+    that floods costs the rightful worker nothing, and restarting refills no allowance.
+    """
+
+    instance: str
+    seq: int
+    facts: NodeFacts
+    heard_s: float
+    own: _Allowance
+    strangers: _Allowance
+    superseded: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Stray:
+    """What the holder of one node's token sent for other nodes; `names` in the order of trying."""
+
+    allowance: _Allowance
+    names: tuple[NodeName, ...] = ()
+
+    def tried(self, name: NodeName) -> None:
+        """Notes one more name, the last one last."""
+        if name not in self.names:
+            self.names = (*self.names, name)[-NAMES_TOLD:]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +126,8 @@ class Sessions:
     on_node: Callable[[float], None]
     on_resumed: Callable[[], None]
     _sessions: dict[NodeName, _Session] = field(default_factory=dict)
-    _told: dict[tuple[NodeName, str, str], float] = field(default_factory=dict)
+    _strays: dict[NodeName, _Stray] = field(default_factory=dict)
+    _told: dict[tuple[NodeName, str], float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -102,10 +135,12 @@ class Sessions:
     def receive(self, report: Report, now_s: float) -> Answer:
         """Takes a report of an authenticated worker, or says why not."""
         session = self._sessions.get(report.node)
-        if session is not None and not session.may_speak(now_s, self.rate):
-            return _TOO_FAST
         if session is None or session.instance != report.instance:
+            if session is not None and not session.strangers.take(now_s):
+                return _TOO_FAST
             return self._newcomer(report, session, now_s)
+        if not session.own.take(now_s):
+            return _TOO_FAST
         session.heard_s = now_s
         return self._next(report, session)
 
@@ -132,11 +167,22 @@ class Sessions:
         return _CHANGE
 
     def foreign(self, report: Report, holder: NodeName, now_s: float) -> Declined:
-        """The refusal of a report whose token belongs to another node; it is listed."""
-        text = f"the worker of {holder} sent a report for {report.node}"
-        self._tell(WorkerRefused(report.node, FOREIGN_REPORT, text, holder), now_s)
+        """The refusal of a report whose token belongs to another node; one a holder is listed.
+
+        The list is about the holder, of whom there are as many as tokens: the names that it makes
+        up are no bound.
+        """
+        stray = self._strays.get(holder)
+        if stray is None:
+            _drop_oldest(self._strays, self.max_nodes)
+            stray = self._strays[holder] = _Stray(_Allowance.full(self.rate, now_s))
+        if not stray.allowance.take(now_s):
+            return _TOO_FAST
+        stray.tried(report.node)
+        text = f"the worker of {holder} sent reports for {', '.join(sorted(stray.names))}"
+        self._tell(WorkerRefused(holder, FOREIGN_REPORT, text), now_s)
         fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
-        return Declined(403, FOREIGN_REPORT, text, fix)
+        return Declined(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
 
     def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Answer:
         if not self.submit(WorkerReported(facts)):
@@ -168,13 +214,19 @@ class Sessions:
     def _session(
         self, report: Report, facts: NodeFacts, known: _Session | None, now_s: float
     ) -> _Session:
-        superseded: tuple[str, ...] = ()
-        tokens = self.rate * BURST_FACTOR
-        if known is not None:
-            superseded = (*known.superseded, known.instance)[-SUPERSEDED_KEPT:]
-            superseded = tuple(i for i in superseded if i != report.instance)
-            tokens = known.tokens
-        return _Session(report.instance, report.seq, facts, now_s, tokens, now_s, superseded)
+        if known is None:
+            own, strangers = (_Allowance.full(self.rate, now_s) for _ in range(2))
+            return _Session(report.instance, report.seq, facts, now_s, own, strangers)
+        superseded = (*known.superseded, known.instance)[-SUPERSEDED_KEPT:]
+        superseded = tuple(i for i in superseded if i != report.instance)
+        return replace(
+            known,
+            instance=report.instance,
+            seq=report.seq,
+            facts=facts,
+            heard_s=now_s,
+            superseded=superseded,
+        )
 
     def _has_room(self, now_s: float) -> bool:
         """Whether one more node fits, at need in the place of those that are long gone."""
@@ -186,19 +238,25 @@ class Sessions:
 
     def _duplicate(self, report: Report, now_s: float) -> Declined:
         text = f"two workers report as {report.node}; the one that was there first is believed"
-        self._tell(WorkerRefused(report.node, DUPLICATE_WORKER, text, report.instance), now_s)
+        self._tell(WorkerRefused(report.node, DUPLICATE_WORKER, text), now_s)
         fix = "give each worker the name of its own node (NODE_NAME or --node-name)"
         return Declined(409, DUPLICATE_WORKER, text, fix, self.beat_s)
 
     def _tell(self, refused: WorkerRefused, now_s: float) -> None:
-        key = (refused.node, refused.code, refused.claimant)
+        key = (refused.node, refused.code)
         told_s = self._told.get(key)
         if told_s is not None and now_s - told_s < REFUSAL_EVERY_S:
             return
-        if len(self._told) >= self.max_nodes:
-            self._told.clear()
         if self.submit(refused):
+            self._told.pop(key, None)
+            _drop_oldest(self._told, self.max_nodes)
             self._told[key] = now_s
+
+
+def _drop_oldest(index: dict[Any, Any], limit: int) -> None:
+    """Makes room for one more entry."""
+    while len(index) >= limit:
+        del index[next(iter(index))]
 
 
 def merged(facts: NodeFacts, change: FactsChange) -> NodeFacts:

@@ -182,7 +182,7 @@ def test_another_machine_with_the_same_name_is_refused_and_listed(world: _World)
     assert answer.retry_after_s == 10
     refused = world.events[-1]
     assert isinstance(refused, WorkerRefused)
-    assert (refused.node, refused.code, refused.claimant) == ("n1", "duplicate-worker", TWO)
+    assert (refused.node, refused.code) == ("n1", "duplicate-worker")
     assert world.beat("n1", ONE, 6) == CHANGE, "the incumbent is not disturbed"
 
 
@@ -240,6 +240,38 @@ def test_restarting_does_not_refill_the_allowance() -> None:
     world = _World(rate=1.0)
     answers = [world.full(facts("n1"), f"instance-{i}", 0) for i in range(6)]
     assert [isinstance(a, Declined) for a in answers] == [False, False, False, True, True, True]
+    beats = [world.beat("n1", "instance-2", seq) for seq in range(1, 6)]
+    assert sum(isinstance(a, Declined) for a in beats) == 3
+    world.now_s = 1.0
+    assert world.full(facts("n1"), THREE, 0) == CHANGE
+    assert isinstance(world.beat("n1", THREE, 1), Taken)
+    assert isinstance(world.beat("n1", THREE, 2), Declined), "the process before spent it"
+
+
+def test_a_duplicate_that_floods_does_not_silence_the_rightful_worker() -> None:
+    """Forty a second of the duplicate, one a second of the worker that was there first."""
+    world = _World(rate=20.0)
+    world.full(facts("n1", system="a"), ONE, 0)
+    statuses = set()
+    for second in range(1, 41):
+        world.now_s = float(second)
+        assert world.beat("n1", ONE, second) == CHANGE
+        for number in range(40):
+            answer = world.full(facts("n1", system="b"), TWO, 40 * second + number)
+            assert isinstance(answer, Declined)
+            statuses.add(answer.status)
+    assert statuses == {409, 429}
+
+
+def test_a_duplicate_that_restarts_is_listed_once(world: _World) -> None:
+    world.full(facts("n1", system="a"), ONE, 0)
+    for number in range(20):
+        world.now_s += 1.0
+        world.beat("n1", ONE, 1 + number)
+        _refused(world.full(facts("n1", system="b"), f"restarted-{number}", 0), 409)
+    told = [e for e in world.events if isinstance(e, WorkerRefused)]
+    assert len(told) == 2, "at once, and again before the list forgets it"
+    assert len(set(told)) == 1, "the same row"
 
 
 def test_more_nodes_than_agreed_are_refused() -> None:
@@ -255,21 +287,57 @@ def test_more_nodes_than_agreed_are_refused() -> None:
     assert world.beat("n2", TWO, 2) == CHANGE
 
 
+def _foreign(world: _World, node: str, holder: str) -> Declined:
+    report = Report(node=NodeName(node), instance=ONE, seq=0, kind="beat")
+    return world.sessions.foreign(report, NodeName(holder), world.now_s)
+
+
 def test_a_report_for_another_node_is_refused_and_listed(world: _World) -> None:
-    report = Report(node=NodeName("n2"), instance=ONE, seq=0, kind="beat")
-    answer = _refused(world.sessions.foreign(report, NodeName("n1"), 0.0), 403)
+    answer = _refused(_foreign(world, "n2", "n1"), 403)
     assert "n1" in answer.text
     refused = world.events[-1]
     assert isinstance(refused, WorkerRefused)
-    assert (refused.node, refused.code, refused.claimant) == ("n2", "foreign-report", "n1")
+    assert (refused.node, refused.code) == ("n1", "foreign-report"), "the one who lies is named"
+    assert "n2" in refused.text
 
 
-def test_refusals_of_many_names_take_bounded_memory() -> None:
+def test_one_token_lists_one_row_however_many_names_it_tries() -> None:
+    world = _World(rate=20.0)
+    statuses = []
+    for number in range(1500):
+        world.now_s = number / 100
+        statuses.append(_foreign(world, f"n{number}", "liar").status)
+    assert {403, 429} == set(statuses)
+    assert statuses.count(403) < 400, "twenty a second and the burst"
+    rows = {(e.node, e.code, e.claimant) for e in world.events if isinstance(e, WorkerRefused)}
+    assert rows == {("liar", "foreign-report", "")}
+    assert len(world.events) == 1
+    world.now_s = 20.0
+    _refused(_foreign(world, "n9999", "liar"), 403)
+    last = world.events[-1]
+    assert isinstance(last, WorkerRefused)
+    assert "n9999" in last.text
+    assert len(last.text) < 100
+
+
+def test_a_holder_that_floods_does_not_hide_another() -> None:
+    world = _World(rate=1.0)
+    for _ in range(10):
+        _foreign(world, "n2", "liar")
+    _refused(_foreign(world, "n2", "other"), 403)
+    told = [e.node for e in world.events if isinstance(e, WorkerRefused)]
+    assert told == ["liar", "other"]
+
+
+def test_refusals_of_many_holders_take_bounded_memory() -> None:
     world = _World(max_nodes=5)
     for number in range(50):
-        report = Report(node=NodeName(f"n{number}"), instance=ONE, seq=0, kind="beat")
-        world.sessions.foreign(report, NodeName("x"), 0.0)
+        _foreign(world, "n1", f"holder-{number}")
     assert len(world.sessions._told) <= 5
+    assert len(world.sessions._strays) <= 5
+    before = len(world.events)
+    _foreign(world, "n1", "holder-49")
+    assert len(world.events) == before, "the newest are remembered"
 
 
 def _same(change: Callable[[NodeFacts], NodeFacts]) -> bool:

@@ -78,8 +78,22 @@ async def test_a_nodes_own_token_speaks_for_no_other_node(tmp_path: Path) -> Non
         await master.generation()
         story = (await master.get("/v1/topology")).json
         (conflict,) = story["conflicts"]
-        assert (conflict["code"], conflict["subjects"]) == ("foreign-report", ["n2"])
+        assert (conflict["code"], conflict["subjects"]) == ("foreign-report", ["n1"])
+        assert "n2" in conflict["text"]
         assert [u["name"] for u in story["unplaced"]] == ["n1"], "nothing of the lie was used"
+
+
+async def test_made_up_names_neither_flood_the_conflicts_nor_reach_them(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("n1 token-of-one\n")
+    async with running("--mode=dragonfly", f"--worker-token-file={path}") as master:
+        for number in range(30):
+            await master.worker(f"made-up-{number}", "token-of-one").beat()
+            assert (await master.worker(f"a\n\x1b[{number}m", "token-of-one").beat()).status == 400
+        await master.generation()
+        (conflict,) = (await master.get("/v1/topology")).json["conflicts"]
+        assert conflict["subjects"] == ["n1"]
+        assert conflict["text"].isprintable()
 
 
 async def test_a_node_that_was_removed_comes_back_while_its_worker_lives(token_flag: str) -> None:
