@@ -64,6 +64,11 @@ class WorkerSettings(ServiceSettings, LogSettings):
     replay: Path | None = None
     """Report the recording in this folder instead of this host."""
 
+    @field_validator("detect_mode", mode="before")
+    @classmethod
+    def _in_any_case(cls, mode: object) -> object:
+        return mode.lower() if isinstance(mode, str) else mode
+
     @field_validator("server_address", "exporter_address")
     @classmethod
     def _host_and_port(cls, address: str) -> str:

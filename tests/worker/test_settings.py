@@ -33,6 +33,12 @@ def test_the_vendors_command_line_is_accepted() -> None:
     assert not settings.enable_training
 
 
+@pytest.mark.parametrize("word", ["Dragonfly", "SWITCHBOX", "auto"])
+def test_the_mode_may_be_written_in_any_case(word: str) -> None:
+    """People write names with a capital, and charts pass them on."""
+    assert load(f"--detect-mode={word}").detect_mode == word.lower()
+
+
 def test_the_node_name_comes_from_the_vendors_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """NODE_NAME, as the DaemonSet sets it; our own variable and the flag beat it."""
     monkeypatch.setenv("NODE_NAME", "node-1")
