@@ -38,26 +38,28 @@ class ConfigFile:
         while True:
             content = await asyncio.to_thread(watched.poll)
             if content is not None:
-                event = await asyncio.to_thread(observed, content)
-                self._log(event)
+                event, warnings = await asyncio.to_thread(observed, content)
+                self._log(event, warnings)
                 untold = SourceRecovered(CONFIG_FILE) if event == good else event
                 good = event if isinstance(event, ConfigLoaded) else good
             if untold is not None and self.sink.submit(untold):
                 untold = None  # a full queue hears it at the next look
             await asyncio.sleep(self.poll_s)
 
-    def _log(self, event: ConfigLoaded | SourceFailed) -> None:
+    def _log(self, event: ConfigLoaded | SourceFailed, warnings: tuple[str, ...]) -> None:
+        for warning in warnings:  # once per content: the same one is not looked at again
+            _log.warning("config file: is this meant?", doubt=warning, file=str(self.path))
         if isinstance(event, SourceFailed):
             _log.warning("config file not used; the last good one stays", reason=event.refusal)
         else:
             _log.info("config file read", file=str(self.path))
 
 
-def observed(content: bytes | Refusal) -> ConfigLoaded | SourceFailed:
-    """What the file's content states."""
+def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tuple[str, ...]]:
+    """What the file's content states, and what of it is read but doubted."""
     text = content if isinstance(content, Refusal) else decode(content)
     parsed = text if isinstance(text, Refusal) else parse(text, "nodegroup")
     if isinstance(parsed, Refusal):
-        return SourceFailed(CONFIG_FILE, str(parsed))
+        return SourceFailed(CONFIG_FILE, str(parsed)), ()
     declared = [fact for fact in parsed.facts if isinstance(fact, DeclaredForest)]
-    return ConfigLoaded(declared[0] if declared else DeclaredForest())
+    return ConfigLoaded(declared[0] if declared else DeclaredForest()), parsed.warnings

@@ -1,8 +1,10 @@
 """The configured tree: swapped, broken, mended, gone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from master.sources.config_file import observed
 from tests.master.world import Master, eventually, running
@@ -63,6 +65,20 @@ async def test_a_broken_file_keeps_the_last_good_tree_and_says_why(tmp_path: Pat
         await _shows(master, "a", "b", "c")
 
 
+async def test_a_doubt_about_the_file_is_said_once_per_content(tmp_path: Path) -> None:
+    path = tmp_path / "nodegroup.yaml"
+    path.write_text(_tree("a").replace("dragonfly", "dragonfy"))
+    with capture_logs() as logs:
+        async with running(f"--config-file={path}", POLL) as master:
+            await _shows(master, "a")
+            path.touch()
+            await asyncio.sleep(0.15)
+            path.write_text(_tree("a", "b"))
+            await _shows(master, "a", "b")
+    (doubt,) = [e["doubt"] for e in logs if "doubt" in e]
+    assert "did you mean dragonfly?" in doubt
+
+
 async def test_a_file_that_comes_late_makes_the_master_ready(tmp_path: Path) -> None:
     path = tmp_path / "nodegroup.yaml"
     async with running(f"--config-file={path}", POLL) as master:
@@ -94,12 +110,12 @@ async def test_the_served_document_is_valid_input(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_tree_is_a_failure_with_its_place(content: bytes | Refusal, part: str) -> None:
-    event = observed(content)
+    event, _ = observed(content)
     assert isinstance(event, SourceFailed)
     assert part in event.refusal
 
 
 def test_the_charts_default_body_is_an_empty_tree() -> None:
-    event = observed(b"group:\n")
+    event, _ = observed(b"group:\n")
     assert isinstance(event, ConfigLoaded)
     assert event.declared.roots == ()
