@@ -40,6 +40,14 @@ def read_bounded(path: Path, limit_bytes: int) -> bytes | Refusal:
     return content
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Writes a file that nobody but its owner could ever read, not even between two calls."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
 @dataclass(slots=True)
 class WatchedFile:
     """A file polled for changes: `poll` answers the content when it differs from last time.

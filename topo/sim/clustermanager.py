@@ -21,12 +21,13 @@ import orjson
 from aiohttp import web
 
 from topo.discovery.manager import checked
+from topo.kit.files import write_private
 from topo.kit.secrets import read_credential
 from topo.kit.tls import reload_certificate, server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology
 from topo.sim.clustermanager_api import Account, Sessions, build_api
-from topo.sim.clustermanager_certificates import Authority, write_private
+from topo.sim.clustermanager_certificates import Authority
 from topo.sim.clustermanager_control import READY_FILE, TOKEN_FILE, build_control
 from topo.sim.clustermanager_faults import FaultKind, Faults
 from topo.sim.clustermanager_inventory import Inventory

@@ -6,7 +6,6 @@ verification asks for (key identifiers, key usage; RFC 5280 4.2).
 
 import datetime as dt
 import ipaddress
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from topo.kit.files import write_private
 
 _DAY = dt.timedelta(days=1)
 _VALID = 365 * _DAY
@@ -87,14 +88,6 @@ class Authority:
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise TypeError(f"{self.key_file} was not written by this program")
         return key
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that nobody but its owner could ever read, not even between two calls."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
 
 
 def _builder(

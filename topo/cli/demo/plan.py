@@ -7,6 +7,7 @@ from pathlib import Path
 
 from topo.cli.demo.ports import LOOPBACK
 from topo.cli.demo.processes import Program
+from topo.kit.files import write_private
 from topo.sim.presets import World
 from topo.sim.recording import write_bundle
 
@@ -70,14 +71,14 @@ def prepare(stage: Stage, world: World) -> None:
     tokens = {str(node.name): secrets.token_urlsafe(24) for node in world.nodes}
     for node in world.nodes:
         write_bundle(stage.recordings / node.name, node)
-        stage.token(node.name).write_text(tokens[node.name], encoding="utf-8")
+        write_private(stage.token(node.name), tokens[node.name].encode())
     lines = "".join(f"{node} {token}\n" for node, token in tokens.items())
-    stage.tokens.write_text(lines, encoding="utf-8")
+    write_private(stage.tokens, lines.encode())
     # The master looks at these when it starts, and it starts together with their owner.
     Authority.at(stage.manager)
     credentials = {"username": "metax", "password": secrets.token_urlsafe(18)}
     for name, value in credentials.items():
-        (stage.manager / "secret" / name).write_text(f"{value}\n", encoding="utf-8")
+        write_private(stage.manager / "secret" / name, f"{value}\n".encode())
 
 
 def programs(stage: Stage, world: World, world_name: str, ports: Ports) -> tuple[Program, ...]:
