@@ -92,9 +92,55 @@ def test_a_directory_that_others_may_read_is_refused() -> None:
 
 
 def test_somebody_elses_files_in_the_directory_stay() -> None:
+    """And do not keep the next demo from using what is marked as a demo's."""
     with Home() as home:
         (home.path / "notes.txt").write_text("mine")
+    with Home():
+        pass
     assert (home.path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("secrets/key", "logs/today", "state/state.json"),
+        ("demo.json",),
+        ("lock",),
+        ("lock", "logs/today"),
+        ("lock/inside",),
+    ],
+)
+def test_a_directory_of_somebody_elses_is_refused_and_stays_as_it_is(
+    files: tuple[str, ...], topo: Topo
+) -> None:
+    """Private and the user's own is not enough: names as common as `logs` are not ours alone."""
+    directory().mkdir(mode=0o700)
+    for name in files:
+        (directory() / name).parent.mkdir(exist_ok=True)
+        (directory() / name).write_text("mine")
+    shown = topo("demo", "--once")
+    assert shown.exit_code == Exit.USAGE
+    assert "not a demo's" in shown.stderr
+    assert "set TOPO_DEMO_DIR" in shown.stderr
+    assert {
+        str(path.relative_to(directory())): path.read_text()
+        for path in directory().rglob("*")
+        if path.is_file()
+    } == dict.fromkeys(files, "mine")
+
+
+def test_an_empty_directory_is_taken_over() -> None:
+    directory().mkdir(mode=0o700)
+    with Home() as home:
+        assert [path.name for path in home.path.iterdir()] == ["lock"]
+
+
+def test_a_demo_killed_before_it_wrote_anything_is_no_obstacle() -> None:
+    directory().mkdir(mode=0o700)
+    (directory() / "lock").touch()
+    with Home() as home:
+        assert home.path.exists()
+    assert not directory().exists()
 
 
 @pytest.mark.parametrize("told", ["", "[]", "{}", '{"master": 1}', "\x00"])
@@ -317,6 +363,12 @@ def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
         "cluster manager",
         "topo-worker node-sample1",
     ]
+    open_to_others = [
+        path
+        for path in (tmp_path / "secrets").rglob("*")
+        if path.is_file() and path.suffix != ".pem" and path.stat().st_mode & 0o077
+    ]
+    assert open_to_others == [], "though the directory above them is private already"
     everything = " ".join(word for program in programs for word in program.argv)
     assert not any(secret in everything for secret in secrets)
 

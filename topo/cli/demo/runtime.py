@@ -4,6 +4,7 @@ The directory is `$TOPO_DEMO_DIR`, else `topo-demo-<uid>` in the directory for t
 belongs to the user alone (mode 0700), holds everything the demo writes, and is gone after it.
 Whether a demo runs is whether somebody holds the lock of its lock file, so the leftovers of a
 killed demo are never taken for a living one and process numbers that came around do not matter.
+The lock file says whose it is: a directory that holds anything and not that is never emptied.
 """
 
 import fcntl
@@ -22,6 +23,7 @@ from topo.cli.exits import CliError, Exit, usage
 from topo.model.errors import Refusal
 
 _LOCK = "lock"
+_OURS = b"This directory belongs to `topo demo`, which empties it.\n"
 _FILE = "demo.json"
 
 
@@ -77,29 +79,25 @@ class Home:
         self._lock: IO[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """Makes the directory; raises `CliError` when a demo runs or somebody else owns it."""
+        """Makes the directory; raises `CliError` when a demo runs or anybody else uses it."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _is_private(self.path):
             fix = "set TOPO_DEMO_DIR to a directory of your own with mode 0700"
             raise usage("not a private directory of this user", str(self.path), fix)
-        self._lock = (self.path / _LOCK).open("ab")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            fix = "use it (`topo tree`), stop it, or set TOPO_DEMO_DIR for a second one"
-            raise usage("a demo is already running", str(self.path), fix) from None
+        self._lock = _locked(self.path)
         self._empty()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Removes all that the demo wrote."""
         self._empty()
-        (self.path / _LOCK).unlink(missing_ok=True)
+        # Where somebody put a file of theirs, it stays, and the directory stays marked as ours.
+        with suppress(OSError):
+            if _names_in(self.path) == {_LOCK}:
+                (self.path / _LOCK).unlink()
+                self.path.rmdir()
         if self._lock is not None:
             self._lock.close()
-        with suppress(OSError):  # somebody else put a file there: it is theirs to remove
-            self.path.rmdir()
 
     def tell(self, demo: Demo) -> None:
         """Lets other terminals find the demo from now on."""
@@ -112,6 +110,41 @@ class Home:
         for name in ("secrets", "recordings", "logs", "state"):
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / _FILE).unlink(missing_ok=True)
+
+
+def _locked(home: Path) -> IO[bytes]:
+    """The open and locked lock file of a directory that is empty or ours; raises `CliError`."""
+    others = _names_in(home) - {_LOCK}
+    if others and not (home / _LOCK).is_file():
+        raise _somebody_elses(home)
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        lock = os.fdopen(os.open(home / _LOCK, flags, 0o600), "r+b")
+    except OSError:
+        raise _somebody_elses(home) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        fix = "use it (`topo tree`), stop it, or set TOPO_DEMO_DIR for a second one"
+        raise usage("a demo is already running", str(home), fix) from None
+    said = lock.read(len(_OURS) + 1)
+    if said != _OURS and (said or others):
+        lock.close()
+        raise _somebody_elses(home)
+    if not said:
+        lock.write(_OURS)
+        lock.flush()
+    return lock
+
+
+def _names_in(home: Path) -> set[str]:
+    return {path.name for path in home.iterdir()}
+
+
+def _somebody_elses(home: Path) -> CliError:
+    fix = "set TOPO_DEMO_DIR to an empty directory, or to one that does not exist yet"
+    return usage("the directory holds files that are not a demo's", str(home), fix)
 
 
 def _is_private(path: Path) -> bool:
