@@ -1,5 +1,6 @@
 """The tether: a process that ends with its parent, and is otherwise the program itself."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -21,14 +22,15 @@ def test_a_tethered_program_is_the_program() -> None:
 
 def test_a_program_that_cannot_be_started_says_why(tmp_path: Path) -> None:
     """As a shell would: exit status 126."""
-    done = run(*tether.tethered(str(tmp_path / "none")))
+    program = str(tmp_path / "none")
+    done = run(sys.executable, "-m", "topo.kit.tether", str(os.getpid()), program)
     assert done.returncode == tether.CANNOT_START
     assert done.stderr == "it cannot be started: No such file or directory\n"
 
 
 def test_a_process_whose_parent_is_gone_already_does_not_begin() -> None:
     """It was started by another process than it names."""
-    done = run(sys.executable, tether.__file__, "1", "/bin/echo", "ran")
+    done = run(sys.executable, "-m", "topo.kit.tether", "1", "/bin/echo", "ran")
     assert (done.returncode, done.stdout) == (1, "")
 
 
