@@ -67,7 +67,8 @@ class Wiring:
         near = {node} if known is None else self._near(node)
         self._replace(node, local, stated)
         near |= self._near(node)
-        self._rewire(near, now_s)
+        if len(near) > 1 or node in self._graph:
+            self._rewire(near, now_s)
         return frozenset(near)
 
     def settle(self) -> frozenset[NodeName]:

@@ -37,8 +37,9 @@ Leaf = Callable[[NodeName], Node]
 class _Branch:
     """One group under construction.
 
-    `children` are in natural order with their positions in `slots`, both None after the set of
-    children changed; `stale` names the children whose own value changed.
+    `children` are in natural order, None after the set of children changed; `slots` are their
+    positions, empty until one of them is replaced. `stale_…` name the children whose own value
+    changed. A `kept` branch may be empty.
     """
 
     rung: Rung | None = None
@@ -168,8 +169,10 @@ def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
             ],
             key=_order,
         )
-        branch.slots = {_slot(child): at for at, child in enumerate(branch.children)}
+        branch.slots = {}
     else:
+        if not branch.slots:
+            branch.slots = {_slot(child): at for at, child in enumerate(branch.children)}
         for node in branch.stale_leaves & branch.leaves:
             branch.children[branch.slots[_leaf_slot(node)]] = leaf(node)
         for key in branch.stale_branches:
