@@ -1,14 +1,14 @@
-"""The vendor's document as bytes, made once per generation and only when somebody asks."""
+"""A document of the tree as bytes, made once per version and only when somebody asks."""
 
 import asyncio
 import gzip
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from topo.model.forest import Forest, Snapshot
-from topo.model.ids import Generation
+from topo.model.forest import Snapshot
 
 GZIP_LEVEL = 6
 """10,000 nodes: level 6 is within a few per cent of level 9 in size at a third of its time."""
@@ -21,17 +21,35 @@ leaves the processor to those who read it."""
 class Document:
     """One rendering. `tag` is a hash of the body, the same in every process."""
 
-    generation: Generation
+    snapshot: Snapshot
     body: bytes
     tag: str
+    made_s: float
+
+
+def generation(snapshot: Snapshot) -> object:
+    """The version of a document that depends on nothing but the forest."""
+    return snapshot.generation
 
 
 class Published:
-    """Renders and compresses in a thread, one at a time, never twice for one content."""
+    """Renders and compresses in a thread, one at a time, never twice for one content.
 
-    def __init__(self, snapshot: Callable[[], Snapshot], render: Callable[[Forest], bytes]) -> None:
+    A document is made again when `version` of the snapshot differs, or when what stands in it
+    moves by itself, after `fresh_s` seconds.
+    """
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        render: Callable[[Snapshot], bytes],
+        version: Callable[[Snapshot], object] = generation,
+        fresh_s: float = math.inf,
+    ) -> None:
         self._snapshot = snapshot
         self._render = render
+        self._version = version
+        self._fresh_s = fresh_s
         self._lock = asyncio.Lock()
         self._document: Document | None = None
         self._gzip: tuple[str, bytes] | None = None
@@ -44,7 +62,7 @@ class Published:
         return plain, len(self._gzip[1]) if self._gzip is not None else 0
 
     async def document(self) -> Document:
-        """The document of the generation now, or one at most `REST_FACTOR` renderings old."""
+        """The document of the version now, or one at most `REST_FACTOR` renderings old."""
         if (ready := self._current()) is not None:
             return ready
         async with self._lock:
@@ -71,12 +89,13 @@ class Published:
         document = self._document
         if document is None:
             return None
-        if document.generation == self._snapshot().generation:
-            return document
-        return document if time.monotonic() < self._rest_until_s else None
+        now_s = time.monotonic()
+        same = self._version(document.snapshot) == self._version(self._snapshot())
+        ready = same and now_s - document.made_s < self._fresh_s
+        return document if ready or now_s < self._rest_until_s else None
 
     def _make(self, snapshot: Snapshot) -> tuple[Document, float]:
-        began_s = time.thread_time()
-        body = self._render(snapshot.forest)
+        made_s, began_s = time.monotonic(), time.thread_time()
+        body = self._render(snapshot)
         tag = hashlib.blake2b(body, digest_size=16).hexdigest()
-        return Document(snapshot.generation, body, tag), time.thread_time() - began_s
+        return Document(snapshot, body, tag, made_s), time.thread_time() - began_s

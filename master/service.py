@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import prometheus_client as prom
 from aiohttp import web
 
+from master import story
 from master.engine import Engine
 from master.keeper import Keeper
 from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
@@ -14,6 +15,7 @@ from master.settings import MasterSettings
 from master.sources.sessions import Sessions
 from master.sources.worker_reports import Door, Tokens, read_tokens
 from topo.discovery.state import Discovery
+from topo.model.forest import Snapshot
 from topo.publish.nodegroup import render
 
 
@@ -49,6 +51,7 @@ class Service:
     engine_metrics: EngineMetrics
     engine: Engine
     published: Published
+    story: Published
     settling: Settling
     tokens: Tokens
     door: Door
@@ -83,7 +86,8 @@ def build_service(settings: MasterSettings) -> Service:
         metrics=metrics,
         engine_metrics=engine_metrics,
         engine=engine,
-        published=Published(lambda: engine.snapshot, render),
+        published=Published(lambda: engine.snapshot, lambda snapshot: render(snapshot.forest)),
+        story=_story(settings, engine),
         settling=settling,
         tokens=tokens,
         door=Door(
@@ -97,6 +101,13 @@ def build_service(settings: MasterSettings) -> Service:
     )
     registry.register(TreeCollector(_readings(service)))
     return service
+
+
+def _story(settings: MasterSettings, engine: Engine) -> Published:
+    def whole(snapshot: Snapshot) -> bytes:
+        return story.body(snapshot, settings.mode.value, engine.clock())
+
+    return Published(lambda: engine.snapshot, whole, story.version, story.FRESH_S)
 
 
 def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> Sessions:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -25,6 +26,8 @@ HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
 WRITE_TIMEOUT_S = 20.0
 """A client that takes nothing for this long is gone."""
+SLICE_CHANGES = 250
+"""Changes that are rendered on the event loop in one go: about a millisecond."""
 _EVENT_ID = re.compile(r"(?P<generation>\d{1,18})(?:\.(?P<run>[0-9a-f]{8}))?", re.ASCII)
 """A generation, and the run of the master that counted it."""
 _NOT_HERE = -1
@@ -49,10 +52,14 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
             field="from" if steps is None else "to",
             fix=f"generations {history.oldest} to {history.now} are remembered",
         )
+    body = await asyncio.to_thread(_diff_body, steps, start, end)
+    return web.Response(body=body, content_type="application/json")
+
+
+def _diff_body(steps: tuple[Step, ...], start: int, end: int) -> bytes:
     told = (change for step in steps if step.generation <= end for change in step.changes)
     changes = [change_document(change) for change in net(told)]
-    body = orjson.dumps({"from": start, "to": end, "changes": changes})
-    return web.Response(body=body, content_type="application/json")
+    return orjson.dumps({"from": start, "to": end, "changes": changes})
 
 
 async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
@@ -95,19 +102,52 @@ async def _follow(response: web.StreamResponse, history: History, start: int | N
     The cursor is all the state of a listener. Raises `TimeoutError` if nothing is taken.
     """
     cursor = int(history.now) if start is None else start
-    text = f"retry: 2000\n: generation {history.now}\n\n".encode()
+    await _write(response, f"retry: 2000\n: generation {history.now}\n\n".encode())
     while not history.closed:
         steps = history.since(cursor)
         if steps is None:
             cursor = int(history.now)
-            text += _event("reset", f"{cursor}.{history.run}", {"generation": cursor})
+            reset = _event("reset", f"{cursor}.{history.run}", {"generation": cursor})
+            await _write(response, reset)
         elif steps:
             cursor = int(steps[-1].generation)
-            text += b"".join(_step_event(step, history.run) for step in steps)
-        async with asyncio.timeout(WRITE_TIMEOUT_S):
-            await response.write(text or b": nothing new\n\n")
+            await _tell(response, steps, history.run)
         await history.moved(cursor, HEARTBEAT_S)
-        text = b""
+        if history.now == cursor and not history.closed:
+            await _write(response, b": nothing new\n\n")
+
+
+async def _tell(response: web.StreamResponse, steps: tuple[Step, ...], run: str) -> None:
+    """Writes steps in slices, so that an old generation holds up nobody but who asked for it."""
+    for few in _slices(steps):
+        if sum(len(step.changes) for step in few) > SLICE_CHANGES:
+            text = await asyncio.to_thread(_step_events, few, run)
+        else:
+            text = _step_events(few, run)
+        await _write(response, text)
+        await asyncio.sleep(0)  # a write that finds room in the socket's buffer does not wait
+
+
+async def _write(response: web.StreamResponse, text: bytes) -> None:
+    async with asyncio.timeout(WRITE_TIMEOUT_S):
+        await response.write(text)
+
+
+def _slices(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
+    """The steps in groups of at most `SLICE_CHANGES` changes; a step that has more is alone."""
+    few: list[Step] = []
+    size = 0
+    for step in steps:
+        if few and size + len(step.changes) > SLICE_CHANGES:
+            yield few
+            few, size = [], 0
+        few.append(step)
+        size += len(step.changes) + 1
+    yield few
+
+
+def _step_events(steps: list[Step], run: str) -> bytes:
+    return b"".join(_step_event(step, run) for step in steps)
 
 
 def _step_event(step: Step, run: str) -> bytes:

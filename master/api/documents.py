@@ -158,7 +158,7 @@ class TopologyDocument(_Document):
 
 
 class ChangeDocument(_Document):
-    """One difference between two consecutive generations."""
+    """One difference between two consecutive generations; `status` of a node that came or went."""
 
     generation: int
     what: str
@@ -166,6 +166,7 @@ class ChangeDocument(_Document):
     before: str
     after: str
     why: str
+    status: str
 
 
 class StepDocument(_Document):

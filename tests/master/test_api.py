@@ -1,16 +1,22 @@
 """The HTTP API over real sockets."""
 
+import asyncio
 import gzip
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from master import story
+from master.api import changes, topology
 from master.api.documents import DiffDocument, Problem, TopologyDocument, VendorGroup, VendorNode
 from master.api.routes import ROUTES
 from tests.master.world import Answer, eventually, facts, running
 from topo.kit.problem import CONTENT_TYPE
+from topo.model.forest import Snapshot
+from topo.publish.topology import document
 
 CONFIG = """\
 group:
@@ -154,15 +160,82 @@ async def test_the_whole_story_keeps_to_its_published_types(token_flag: str) -> 
         await master.worker("n3").full(facts("n3", "n9"))
         await master.ready()
         answer = await master.get("/v1/topology")
-        document = TopologyDocument.model_validate(answer.json)
-        assert [c.name for c in document.groups[0].child] == ["n1", "n2"]
-        assert [u.name for u in document.unplaced] == ["n3"]
-        assert {s.source for s in document.sources} == {"workers"}
+        told = TopologyDocument.model_validate(answer.json)
+        assert [c.name for c in told.groups[0].child] == ["n1", "n2"]
+        assert [u.name for u in told.unplaced] == ["n3"]
+        assert {s.source for s in told.sources} == {"workers"}
         assert answer.headers["ETag"].startswith('W/"')
         again = await master.get("/v1/topology", If_None_Match=answer.headers["ETag"])
         assert again.status == 304
         zipped = await master.get("/v1/topology", Accept_Encoding="gzip")
         assert zipped.headers["Content-Encoding"] == "gzip"
+
+
+async def test_many_readers_of_the_whole_story_cost_one_rendering(
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Per generation, plain and packed; the ages in it are at most a second old."""
+    made: list[int] = []
+    render = document
+
+    def counted(snapshot: Snapshot, *rest: Any) -> Any:
+        made.append(snapshot.generation)
+        return render(snapshot, *rest)
+
+    monkeypatch.setattr(story, "document", counted)
+    async with running("--mode=dragonfly", token_flag) as master:
+        first, _ = await master.pair("n1", "n2")
+        await master.tree()
+        await asyncio.sleep(0.06)
+        made.clear()
+        answers = [await master.get("/v1/topology", Accept_Encoding="gzip") for _ in range(20)]
+        plain = [await master.get("/v1/topology") for _ in range(20)]
+        assert len(set(made)) == 1
+        assert len(made) <= 2, "a second may be over"
+        assert gzip.decompress(answers[-1].body) in {answer.body for answer in plain}
+        age_s = plain[-1].json["sources"][0]["age_s"]
+        assert 0 <= age_s < 5
+        for _ in range(2):
+            await first.full(facts("n1", "n2", healthy=False))
+        assert await master.generation() > made[0], "a new generation is shown at once"
+
+
+async def test_searching_and_comparing_is_done_beside_the_loop(
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[str, str] = {}
+    for module, name in ((topology, "path_to"), (topology, "nearest"), (changes, "net")):
+        original = getattr(module, name)
+
+        def noted(*given: Any, name: str = name, original: Any = original) -> Any:
+            threads[name] = threading.current_thread().name
+            return original(*given)
+
+        monkeypatch.setattr(module, name, noted)
+    async with running("--mode=dragonfly", token_flag) as master:
+        await master.pair("n1", "n2")
+        now = await master.generation()
+        assert (await master.get("/v1/topology?node=n3")).status == 404
+        assert (await master.get(f"/v1/topology/diff?from=0&to={now}")).status == 200
+    assert set(threads) == {"path_to", "nearest", "net"}
+    assert "MainThread" not in threads.values()
+
+
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("node-sample4711", "node-sample04711"),
+        ("mode-sample01234", "node-sample01234"),
+        ("node-sampel07777", "node-sample07777"),
+        ("NODE-SAMPLE00042", "node-sample00042"),
+        ("node-sample05000x", "node-sample05000"),
+    ],
+)
+def test_the_nearest_of_ten_thousand_names_is_found_among_a_few(slip: str, meant: str) -> None:
+    names = [f"node-sample{number:05}" for number in range(10_000)]
+    few = topology._alike(slip, names)
+    assert len(few) <= 50
+    assert meant in few
 
 
 async def test_one_node_one_group_some_levels(token_flag: str) -> None:

@@ -145,13 +145,13 @@ async def test_the_log_has_a_line_per_change_and_one_for_many() -> None:
     assert (second["event"], second["node_added"]) == ("tree changed", 58)
 
 
-def _snapshots() -> tuple[Published, list[Snapshot], list[Forest]]:
+def _snapshots() -> tuple[Published, list[Snapshot], list[Snapshot]]:
     current = [Snapshot(Generation(1), Forest())]
-    rendered: list[Forest] = []
+    rendered: list[Snapshot] = []
 
-    def counted(forest: Forest) -> bytes:
-        rendered.append(forest)
-        return render(forest) + b" " * len(rendered)
+    def counted(snapshot: Snapshot) -> bytes:
+        rendered.append(snapshot)
+        return render(snapshot.forest) + b" " * len(rendered)
 
     return Published(lambda: current[-1], counted), current, rendered
 
@@ -165,7 +165,7 @@ async def test_many_readers_cost_one_rendering_and_one_compression() -> None:
     assert len(rendered) == 1
     current.append(Snapshot(Generation(2), Forest()))
     await asyncio.sleep(0.01)
-    assert (await published.document()).generation == 2
+    assert (await published.document()).snapshot.generation == 2
     assert published.sizes == (len(rendered) + 3, len(zipped[0]))
 
 
@@ -175,7 +175,24 @@ async def test_a_tree_that_changes_all_the_time_is_rendered_at_a_bounded_rate() 
     await published.document()
     current.append(Snapshot(Generation(2), Forest()))
     published._rest_until_s = float("inf")
-    assert (await published.document()).generation == 1, "not older than two renderings"
+    assert (await published.document()).snapshot.generation == 1, "not older than two renderings"
     published._rest_until_s = 0.0
-    assert (await published.document()).generation == 2
+    assert (await published.document()).snapshot.generation == 2
     assert len(rendered) == 2
+
+
+async def test_a_document_whose_ages_move_is_made_again_after_a_while() -> None:
+    current = Snapshot(Generation(1), Forest())
+    rendered: list[Snapshot] = []
+
+    def counted(snapshot: Snapshot) -> bytes:
+        rendered.append(snapshot)
+        return b"x" * len(rendered)
+
+    published = Published(lambda: current, counted, fresh_s=0.05)
+    for _ in range(3):
+        assert (await published.document()).body == b"x"
+    await asyncio.sleep(0.06)
+    document = await published.document()
+    assert document.body == b"xx"
+    assert await published.compressed(document) == await published.compressed(document)

@@ -1,6 +1,7 @@
 """The event stream: what changes, from where one left off."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +13,11 @@ from aiohttp import ClientResponse, ClientTimeout
 
 from master.api import changes
 from master.api.documents import StepDocument
+from master.history import History, Step
 from tests.master.world import Master, facts, running
+from topo.model.forest import Change
+from topo.model.ids import Generation
+from topo.publish.topology import change_document
 
 
 @dataclass
@@ -103,6 +108,58 @@ async def test_a_generation_out_of_the_history_is_a_reset(token_flag: str, since
             assert await stream.event() == ("reset", now, {"generation": now})
             await master.worker("n4").full(facts("n4"))
             assert (await stream.event())[1] == now + 1, "and then it goes on"
+
+
+async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between two writes the loop has a turn; a big step is put into words in a thread."""
+    monkeypatch.setattr(changes, "SLICE_CHANGES", 3)
+    rendered_in: dict[int, set[str]] = {}
+    render = change_document
+
+    def noted(change: Change) -> Any:
+        names = rendered_in.setdefault(change.generation, set())
+        names.add(threading.current_thread().name)
+        return render(change)
+
+    monkeypatch.setattr(changes, "change_document", noted)
+    turns = [0]
+
+    async def turning() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    class Socket:
+        """A client whose buffer always has room: writing to it never waits."""
+
+        def __init__(self) -> None:
+            self.written: list[tuple[int, bytes]] = []
+
+        async def write(self, text: bytes) -> None:
+            self.written.append((turns[0], text))
+
+    history = History(1000, Generation(0))
+    for number, size in enumerate((1, 1, 1, 1, 9, 1), 1):
+        step = tuple(Change(Generation(number), "node-added", f"n{i}") for i in range(size))
+        history.add(Step(Generation(number), step))
+    socket = Socket()
+    async with asyncio.TaskGroup() as tasks:
+        turner = tasks.create_task(turning())
+        await asyncio.sleep(0)
+        follower = tasks.create_task(changes._follow(socket, history, 0))  # type: ignore[arg-type]
+        await asyncio.sleep(0.2)
+        history.close()
+        await follower
+        turner.cancel()
+    slices = [(turn, text) for turn, text in socket.written if b"event: change" in text]
+    told = [line for _, text in slices for line in text.split(b"\n") if line.startswith(b"id: ")]
+    assert [int(line[4:].partition(b".")[0]) for line in told] == [1, 2, 3, 4, 5, 6]
+    assert len(slices) >= 4
+    assert len({turn for turn, _ in slices}) == len(slices), "others had their turn in between"
+    assert "MainThread" not in rendered_in[5]
+    assert rendered_in[6] == {"MainThread"}
 
 
 async def test_a_silent_stream_shows_that_it_lives(
