@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from master.api.query import Query
-from master.api.representation import accepts_gzip, is_known
+from master.api.representation import coding, is_known, none_acceptable
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 
@@ -17,7 +17,10 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
         return not_ready(service, missing)
     document = await service.published.document()
     zipped_tag = f"{document.tag}-gzip"
-    zipped = accepts_gzip(request.headers.get("Accept-Encoding"))
+    taken = coding(request.headers.get("Accept-Encoding"))
+    if taken is None:
+        return none_acceptable()
+    zipped = taken == "gzip"
     headers = {**_ALWAYS, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
     if is_known(request.headers.get("If-None-Match"), document.tag, zipped_tag):
         return web.Response(status=304, headers=headers)

@@ -1,17 +1,27 @@
 """Conditional and compressed answers: RFC 9110 sections 8.8.3 (ETag), 12.5.3 and 13.1.2."""
 
+from typing import Literal
+
+from aiohttp import web
+
+from topo.kit.problem import problem
+
 _UNLIMITED = "*"
 
 
-def accepts_gzip(accept_encoding: str | None) -> bool:
-    """Whether the client takes gzip: named or `*`, and not with `q=0`."""
-    if not accept_encoding:
-        return False
+def coding(accept_encoding: str | None) -> Literal["gzip", "identity"] | None:
+    """What the client takes: gzip if named or `*`, else identity unless ruled out, else None.
+
+    `q=0` rules out, and what is named beats `*`.
+    """
     weights: dict[str, bool] = {}
-    for part in accept_encoding.split(","):
-        coding, _, parameters = part.partition(";")
-        weights[coding.strip().lower()] = _wanted(parameters)
-    return weights.get("gzip", weights.get("x-gzip", weights.get("*", False)))
+    for part in (accept_encoding or "").split(","):
+        name, _, parameters = part.partition(";")
+        weights[name.strip().lower()] = _wanted(parameters)
+    others = weights.get("*")
+    if weights.get("gzip", weights.get("x-gzip", others or False)):
+        return "gzip"
+    return "identity" if weights.get("identity", others is not False) else None
 
 
 def _wanted(parameters: str) -> bool:
@@ -33,3 +43,14 @@ def is_known(if_none_match: str | None, *tags: str) -> bool:
         if tag == _UNLIMITED or tag.strip('"') in tags:
             return True
     return False
+
+
+def none_acceptable() -> web.Response:
+    """The answer to a client that takes neither of the two representations."""
+    return problem(
+        406,
+        "the answer is there plain and as gzip, and Accept-Encoding rules out both",
+        field="Accept-Encoding",
+        fix="accept gzip or identity",
+        headers={"Vary": "Accept-Encoding"},
+    )

@@ -30,13 +30,15 @@ class Route:
     conditional: bool = False
 
 
+_NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
+
 ROUTES = (
     Route(
         path="/node_group",
         handler=node_group.get_node_group,
         summary="The tree in the vendor's document: name, kind, child, status",
         document=list[documents.VendorGroup | documents.VendorNode],
-        problems={503: "the tree is not complete yet"},
+        problems={406: _NOT_ACCEPTABLE, 503: "the tree is not complete yet"},
         conditional=True,
     ),
     Route(
@@ -45,7 +47,7 @@ ROUTES = (
         summary="The tree with capacity, reasons, sources, unplaced nodes and conflicts",
         document=documents.TopologyDocument,
         parameters=topology.PARAMETERS,
-        problems={404: "no such group or node"},
+        problems={404: "no such group or node", 406: _NOT_ACCEPTABLE},
         conditional=True,
     ),
     Route(

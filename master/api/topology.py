@@ -11,7 +11,7 @@ from aiohttp import web
 
 from master import story
 from master.api.query import Parameter, Query
-from master.api.representation import accepts_gzip, is_known
+from master.api.representation import coding, is_known, none_acceptable
 from master.published import GZIP_LEVEL
 from master.service import SERVICE, Service
 from topo.discovery.state import NodeDetail
@@ -59,10 +59,16 @@ class _View:
 async def get_topology(request: web.Request, query: Query) -> web.StreamResponse:
     """The document, with a weak ETag: ages of sources move without a new one."""
     service = request.app[SERVICE]
-    return await (_part(request, query, service) if request.query else _whole(request, service))
+    taken = coding(request.headers.get("Accept-Encoding"))
+    if taken is None:
+        return none_acceptable()
+    zipped = taken == "gzip"
+    if request.query:
+        return await _part(request, query, service, zipped=zipped)
+    return await _whole(request, service, zipped=zipped)
 
 
-async def _whole(request: web.Request, service: Service) -> web.StreamResponse:
+async def _whole(request: web.Request, service: Service, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
     tag = story.tag(service.engine.snapshot)
     if is_known(request.headers.get("If-None-Match"), tag):
@@ -70,13 +76,15 @@ async def _whole(request: web.Request, service: Service) -> web.StreamResponse:
     made = await service.story.document()
     headers = {**_ALWAYS, "ETag": f'W/"{story.tag(made.snapshot)}"'}
     body = made.body
-    if accepts_gzip(request.headers.get("Accept-Encoding")):
+    if zipped:
         headers["Content-Encoding"] = "gzip"
         body = await service.story.compressed(made)
     return web.Response(body=body, headers=headers, content_type="application/json")
 
 
-async def _part(request: web.Request, query: Query, service: Service) -> web.StreamResponse:
+async def _part(
+    request: web.Request, query: Query, service: Service, *, zipped: bool
+) -> web.StreamResponse:
     """One group, one node, or some levels: cut and made for this request."""
     engine = service.engine
     snapshot = engine.snapshot
@@ -99,7 +107,7 @@ async def _part(request: web.Request, query: Query, service: Service) -> web.Str
         detail=None if node is None else engine.detail(NodeName(node)),
     )
     render = view.body
-    if accepts_gzip(request.headers.get("Accept-Encoding")):
+    if zipped:
         headers["Content-Encoding"] = "gzip"
         render = view.zipped
     body = await asyncio.to_thread(render)

@@ -104,6 +104,38 @@ async def test_gzip_is_a_representation_of_its_own(config_flag: str) -> None:
         assert again.body == zipped.body, "the same bytes for the same tree"
 
 
+async def test_a_client_that_takes_neither_form_is_told_so(config_flag: str) -> None:
+    async with running(config_flag) as master:
+        await master.ready()
+        for path in ("/node_group", "/v1/topology", "/v1/topology?depth=0"):
+            answer = await master.get(path, Accept_Encoding="identity;q=0, gzip;q=0")
+            assert _problem(answer, 406)["field"] == "Accept-Encoding"
+            plain = await master.get(path, Accept_Encoding="gzip;q=0")
+            assert "Content-Encoding" not in plain.headers
+
+
+async def test_the_tag_of_one_question_answers_no_other(config_flag: str) -> None:
+    """Neither of another query nor of the other document, strong or weak."""
+    async with running(config_flag) as master:
+        await master.ready()
+        paths = (
+            "/node_group",
+            "/v1/topology",
+            "/v1/topology?depth=0",
+            "/v1/topology?depth=1",
+            "/v1/topology?group=dragonfly-sample1",
+            "/v1/topology?group=dragonfly-sample2",
+        )
+        tags = {path: (await master.get(path)).headers["ETag"] for path in paths}
+        opaque = {tag.removeprefix("W/") for tag in tags.values()}
+        assert len(opaque) == len(paths)
+        for path in paths:
+            others = [tag for other, tag in tags.items() if other != path]
+            foreign = ", ".join([*others, *(f"W/{tag.removeprefix('W/')}" for tag in others)])
+            assert (await master.get(path, If_None_Match=foreign)).status == 200
+            assert (await master.get(path, If_None_Match=tags[path])).status == 304
+
+
 async def test_head_answers_like_get_without_the_body(config_flag: str) -> None:
     async with running(config_flag) as master:
         await master.ready()

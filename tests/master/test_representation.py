@@ -2,30 +2,36 @@
 
 import pytest
 
-from master.api.representation import accepts_gzip, is_known
+from master.api.representation import coding, is_known
 
 
 @pytest.mark.parametrize(
     ("header", "taken"),
     [
-        (None, False),
-        ("", False),
-        ("gzip", True),
-        ("GZIP", True),
-        ("x-gzip", True),
-        ("deflate, gzip;q=0.5", True),
-        ("gzip;q=0", False),
-        ("gzip; q=0.0, *", False),
-        ("*", True),
-        ("*;q=0", False),
-        ("identity", False),
-        ("br, zstd", False),
-        ("gzip;q=much", False),
-        ("gzip;level=9", True),
+        (None, "identity"),
+        ("", "identity"),
+        ("gzip", "gzip"),
+        ("GZIP", "gzip"),
+        ("x-gzip", "gzip"),
+        ("deflate, gzip;q=0.5", "gzip"),
+        ("gzip;q=0", "identity"),
+        ("gzip; q=0.0, *", "identity"),
+        ("*", "gzip"),
+        ("*;q=0", None),
+        ("*;q=0, identity;q=0.1", "identity"),
+        ("*;q=0, gzip", "gzip"),
+        ("identity", "identity"),
+        ("identity;q=0", None),
+        ("identity;q=0, gzip;q=0", None),
+        ("identity;q=0, gzip;q=0.1", "gzip"),
+        ("identity;q=0, *;q=0.1", "gzip"),
+        ("br, zstd", "identity"),
+        ("gzip;q=much", "identity"),
+        ("gzip;level=9", "gzip"),
     ],
 )
-def test_gzip_is_sent_to_those_who_take_it(header: str | None, taken: bool) -> None:  # noqa: FBT001
-    assert accepts_gzip(header) is taken
+def test_a_client_gets_what_it_takes(header: str | None, taken: str | None) -> None:
+    assert coding(header) == taken
 
 
 @pytest.mark.parametrize(
