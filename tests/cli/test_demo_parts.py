@@ -7,16 +7,14 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Topo
-from topo.cli.demo import plan, processes, tether
+from topo.cli.demo import plan, processes
 from topo.cli.demo.ports import free
 from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.runtime import Demo, Home, directory, running_demo
@@ -231,31 +229,6 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def test_a_tethered_process_dies_with_a_parent_that_was_killed() -> None:
-    child = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    parent = (
-        "import os, subprocess, sys\n"
-        f"subprocess.Popen([sys.executable, '-I', '-S', {tether.__file__!r}, str(os.getpid()),"
-        f" sys.executable, '-c', {child!r}]).wait()"
-    )
-    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as top:
-        assert top.stdout is not None
-        pid = int(top.stdout.readline())
-        assert is_alive(pid)
-        top.kill()
-        deadline = time.monotonic() + 5
-        while is_alive(pid):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-
-
-def test_a_process_whose_parent_is_gone_already_does_not_start() -> None:
-    command = [sys.executable, tether.__file__, "1", sys.executable, "-c", "print('ran')"]
-    ended = subprocess.run(command, capture_output=True, check=False)
-    assert ended.returncode == 1
-    assert ended.stdout == b""
 
 
 def test_settings_of_the_caller_do_not_reach_the_processes(

@@ -16,6 +16,7 @@ CANNOT_START = 126
 """The exit status when the program cannot be started; POSIX, sh, 2.8.2."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 """linux/prctl.h."""
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
 
@@ -29,6 +30,11 @@ def die_with_parent() -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "prctl"):
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Grandchildren whose parent ends become children of this process, not of init."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def tethered(program: str, *arguments: str) -> Sequence[str]:

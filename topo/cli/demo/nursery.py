@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NoReturn
 
-from topo.cli.demo.tether import tie
+from topo.kit.tether import die_with_parent
 
 _ADOPTION_S = 5.0
 
@@ -42,7 +42,9 @@ def _live(wanted: dict[str, Any], demo: int, run: Callable[[], Any]) -> NoReturn
         os.setsid()
         _redirect(wanted["log"])
         _await_adoption(demo)
-        tie(demo)
+        die_with_parent()
+        if os.getppid() != demo:  # it died before the tie held
+            os._exit(code)
         _rename(wanted["argv"])
         sys.argv = wanted["argv"]
         code = run()

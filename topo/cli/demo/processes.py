@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from topo.cli.demo import tether
+from topo.kit.tether import adopt_orphans, tethered
 
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _STEADY_S = 10.0
@@ -59,7 +59,7 @@ Told = Callable[[Started | Died], None]
 @asynccontextmanager
 async def running(programs: Sequence[Program], tell: Told) -> AsyncIterator[None]:
     """All the programs run inside the block, and none of them after it."""
-    tether.adopt()
+    adopt_orphans()
     by_script: dict[str, list[Program]] = defaultdict(list)
     for program in programs:
         by_script[program.argv[0]].append(program)
@@ -101,7 +101,7 @@ async def _keep(program: Program, pid: int | None, tell: Told) -> None:
 
 def _spawn(program: Program) -> int:
     """Starts it in a session of its own: Ctrl-C is for the demo, which then ends the others."""
-    argv = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *program.argv)
+    argv = list(tethered(*program.argv))
     return os.posix_spawn(
         sys.executable,
         argv,
