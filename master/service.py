@@ -105,7 +105,7 @@ def build_service(settings: MasterSettings) -> Service:
 
 def _story(settings: MasterSettings, engine: Engine) -> Published:
     def whole(snapshot: Snapshot) -> bytes:
-        return story.body(snapshot, settings.mode.value, engine.clock())
+        return story.body(snapshot, settings.mode.value, engine.clock(), engine.history.run)
 
     return Published(lambda: engine.snapshot, whole, story.version, story.FRESH_S)
 

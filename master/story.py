@@ -29,11 +29,12 @@ def tag(snapshot: Snapshot, query: str = "") -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def body(snapshot: Snapshot, mode: str, now_s: float) -> bytes:
+def body(snapshot: Snapshot, mode: str, now_s: float, run: str) -> bytes:
     """All of it. `now_s` is on the clock of the snapshot's sources (monotonic seconds)."""
-    return dumped(document(snapshot, mode, now_s))
+    return dumped(document(snapshot, mode, now_s), run)
 
 
-def dumped(answer: Json) -> bytes:
-    """A document's bytes."""
-    return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+def dumped(answer: Json, run: str) -> bytes:
+    """A document's bytes; `run` is the one that counts its generation, and stands beside it."""
+    told = {"generation": answer["generation"], "run": run, **answer}
+    return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)

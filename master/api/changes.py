@@ -1,14 +1,13 @@
 """What moved: `GET /v1/topology/diff` and the event stream `GET /v1/topology/events`."""
 
 import asyncio
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 from aiohttp import web
 
-from master.api.query import Parameter, Query
+from master.api.query import Parameter, Point, Query
 from master.history import History, Step
 from master.service import SERVICE
 from topo.discovery.changes import net
@@ -16,11 +15,11 @@ from topo.kit.problem import problem
 from topo.publish.topology import change_document
 
 DIFF_PARAMETERS = (
-    Parameter("from", "integer", "the generation to start after", required=True),
-    Parameter("to", "integer", "the last generation; the one now if left out"),
+    Parameter("from", "generation", "the generation to start after", required=True),
+    Parameter("to", "generation", "the last generation; the one now if left out"),
 )
 EVENT_PARAMETERS = (
-    Parameter("since", "integer", "the last generation seen; Last-Event-ID says the same"),
+    Parameter("since", "generation", "the last generation seen; Last-Event-ID says the same"),
 )
 HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
@@ -28,8 +27,6 @@ WRITE_TIMEOUT_S = 20.0
 """A client that takes nothing for this long is gone."""
 SLICE_CHANGES = 250
 """Changes that are rendered on the event loop in one go: about a millisecond."""
-_EVENT_ID = re.compile(r"(?P<generation>\d{1,18})(?:\.(?P<run>[0-9a-f]{8}))?", re.ASCII)
-"""A generation, and the run of the master that counted it."""
 _NOT_HERE = -1
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
@@ -41,8 +38,17 @@ _STREAM_HEADERS = {
 async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     """What is left of the changes after one generation up to another; 410 beyond the history."""
     history = request.app[SERVICE].engine.history
-    start, end = query.integers["from"], query.integers.get("to", int(history.now))
-    if query.integers.get("to", start) < start:
+    for field, point in query.points.items():
+        if not point.is_of(history.run):
+            return problem(
+                410,
+                "this generation was counted by another run of the master",
+                field=field,
+                fix=f"GET /v1/topology: the run is {history.run} now",
+            )
+    start = query.points["from"].number
+    end = query.points.get("to", Point(int(history.now))).number
+    if "to" in query.points and end < start:
         return problem(400, "the range ends before it starts", field="to", fix="swap from and to")
     steps = history.since(start)
     if steps is None or end > history.now:
@@ -52,14 +58,15 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
             field="from" if steps is None else "to",
             fix=f"generations {history.oldest} to {history.now} are remembered",
         )
-    body = await asyncio.to_thread(_diff_body, steps, start, end)
+    body = await asyncio.to_thread(_diff_body, steps, (start, end), history.run)
     return web.Response(body=body, content_type="application/json")
 
 
-def _diff_body(steps: tuple[Step, ...], start: int, end: int) -> bytes:
+def _diff_body(steps: tuple[Step, ...], between: tuple[int, int], run: str) -> bytes:
+    start, end = between
     told = (change for step in steps if step.generation <= end for change in step.changes)
     changes = [change_document(change) for change in net(told)]
-    return orjson.dumps({"from": start, "to": end, "changes": changes})
+    return orjson.dumps({"from": start, "to": end, "run": run, "changes": changes})
 
 
 async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
@@ -90,10 +97,10 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
 
     An id of another run of the master is no place in this history, whatever its number.
     """
-    last = _EVENT_ID.fullmatch(request.headers.get("Last-Event-ID", ""))
-    if last is None:
-        return query.integers.get("since")
-    return int(last["generation"]) if last["run"] in (None, run) else _NOT_HERE
+    point = Point.read(request.headers.get("Last-Event-ID", "")) or query.points.get("since")
+    if point is None:
+        return None
+    return point.number if point.is_of(run) else _NOT_HERE
 
 
 async def _follow(response: web.StreamResponse, history: History, start: int | None) -> None:

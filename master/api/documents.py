@@ -144,9 +144,10 @@ class NodeDetailDocument(_Document):
 
 
 class TopologyDocument(_Document):
-    """`GET /v1/topology`; `node` only where one was asked for."""
+    """`GET /v1/topology`; `node` only where one was asked for, `run` counts `generation`."""
 
     generation: int
+    run: str
     mode: str
     restored_age_s: float | None
     groups: list[GroupDocument]
@@ -177,10 +178,11 @@ class StepDocument(_Document):
 
 
 class DiffDocument(_Document):
-    """What changed after `from` up to and with `to`."""
+    """What changed after `from` up to and with `to`, both of the same run."""
 
     start: Annotated[int, Field(alias="from")]
     end: Annotated[int, Field(alias="to")]
+    run: str
     changes: list[ChangeDocument]
 
 
@@ -197,4 +199,5 @@ class Index(_Document):
     version: str
     mode: str
     generation: int
+    run: str
     calls: list[str]

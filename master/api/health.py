@@ -54,6 +54,7 @@ async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
         "version": version("supernode-topology"),
         "mode": service.settings.mode.value,
         "generation": service.engine.snapshot.generation,
+        "run": service.engine.history.run,
         "calls": sorted(resource.canonical for resource in request.app.router.resources()),
     }
     body = orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -75,6 +75,8 @@ def _ref(name: str) -> dict[str, str]:
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.kind == "generation":
+        schema = {"type": "string", "pattern": r"^[0-9]{1,18}(\.[0-9a-f]{8})?$"}
     if parameter.kind == "integer":
         schema["minimum"] = parameter.minimum
     return {

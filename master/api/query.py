@@ -1,5 +1,6 @@
 """The query of a request: only what the call knows, each value of its kind, each once."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,17 +11,39 @@ from topo.kit.settings import nearest
 from topo.model.errors import BadInputError, Refusal
 
 MAX_VALUE_CHARS = 1024
+_POINT = re.compile(r"(?P<number>[0-9]{1,18})(?:\.(?P<run>[0-9a-f]{8}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One query parameter; `minimum` bounds integers from below."""
+    """One query parameter; `minimum` bounds integers from below.
+
+    A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`.
+    """
 
     name: str
-    kind: Literal["string", "integer"]
+    kind: Literal["string", "integer", "generation"]
     text: str
     required: bool = False
     minimum: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A generation, and the run of the master that counted it; None is the run that is asked."""
+
+    number: int
+    run: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> "Point | None":
+        """The point that a text is; None for one that is none."""
+        found = _POINT.fullmatch(text)
+        return None if found is None else cls(int(found["number"]), found["run"])
+
+    def is_of(self, run: str) -> bool:
+        """Whether the number may be looked up among those of this run."""
+        return self.run in (None, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +52,7 @@ class Query:
 
     strings: Mapping[str, str]
     integers: Mapping[str, int]
+    points: Mapping[str, Point]
 
 
 def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query:
@@ -36,21 +60,24 @@ def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query
     known = {parameter.name: parameter for parameter in parameters}
     strings: dict[str, str] = {}
     integers: dict[str, int] = {}
+    points: dict[str, Point] = {}
     for name, value in request.query.items():
         parameter = known.get(name)
         if parameter is None:
             raise BadInputError(_unknown(name, list(known)))
-        if name in strings or name in integers:
+        if name in strings or name in integers or name in points:
             raise BadInputError(Refusal("the parameter is given twice", name, "give it once"))
         if parameter.kind == "integer":
             integers[name] = _integer(value, parameter)
+        elif parameter.kind == "generation":
+            points[name] = _point(value, parameter)
         else:
             strings[name] = _string(value, name)
     for parameter in parameters:
         if parameter.required and parameter.name not in request.query:
             what = "the parameter is missing"
             raise BadInputError(Refusal(what, parameter.name, f"add ?{parameter.name}=…"))
-    return Query(strings, integers)
+    return Query(strings, integers, points)
 
 
 def _unknown(name: str, known: list[str]) -> Refusal:
@@ -66,6 +93,14 @@ def _integer(value: str, parameter: Parameter) -> int:
             return number
     what = f"{value[:64]!r} is no whole number from {parameter.minimum}"
     raise BadInputError(Refusal(what, parameter.name, f"{parameter.name} is {parameter.text}"))
+
+
+def _point(value: str, parameter: Parameter) -> Point:
+    point = Point.read(value)
+    if point is None:
+        what = f"{value[:64]!r} is no generation, such as 7 or 7.5e0c21af"
+        raise BadInputError(Refusal(what, parameter.name, f"{parameter.name} is {parameter.text}"))
+    return point
 
 
 def _string(value: str, name: str) -> str:

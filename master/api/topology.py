@@ -37,6 +37,7 @@ class _View:
 
     snapshot: Snapshot
     mode: str
+    run: str
     now_s: float
     groups: tuple[Placed, ...] | None
     depth: int | None
@@ -49,7 +50,7 @@ class _View:
         )
         if self.detail is not None:
             answer["node"] = _node_document(self.detail, self.now_s)
-        return story.dumped(answer)
+        return story.dumped(answer, self.run)
 
     def zipped(self) -> bytes:
         """The same as gzip."""
@@ -101,6 +102,7 @@ async def _part(
     view = _View(
         snapshot=snapshot,
         mode=service.settings.mode.value,
+        run=engine.history.run,
         now_s=engine.clock(),
         groups=shown,
         depth=query.integers.get("depth"),

@@ -307,6 +307,8 @@ async def test_one_node_one_group_some_levels(token_flag: str) -> None:
         ("/v1/topology/diff?from=9&to=3", 400, ("to", "swap")),
         ("/v1/topology/diff?from=999", 410, ("from", "are remembered")),
         ("/v1/topology/diff?from=0&to=999", 410, ("to", "are remembered")),
+        ("/v1/topology/diff?from=1.2", 400, ("from", "generation")),
+        ("/v1/topology/diff?from=-1", 400, ("from", "generation")),
         ("/v1/topology/events?since=x", 400, ("since", "generation")),
         ("/node_group?pretty=1", 400, ("pretty", "takes none")),
         ("/metrics?x=1", 400, ("x", "takes none")),
@@ -353,7 +355,25 @@ async def test_a_diff_tells_what_moved_and_why(token_flag: str) -> None:
         early = await master.get(f"/v1/topology/diff?from=0&to={start}")
         assert all(c["generation"] <= start for c in early.json["changes"])
         same = await master.get(f"/v1/topology/diff?from={end}&to={end}")
-        assert same.json == {"from": end, "to": end, "changes": []}
+        run = master.service.engine.history.run
+        assert same.json == {"from": end, "to": end, "run": run, "changes": []}
+
+
+async def test_a_generation_may_name_the_run_that_counted_it(token_flag: str) -> None:
+    """That of another run is gone, whatever its number."""
+    async with running("--mode=dragonfly", token_flag) as master:
+        await master.pair("n1", "n2")
+        now = await master.generation()
+        story = (await master.get("/v1/topology")).json
+        run = story["run"]
+        assert (await master.get("/v1/topology?depth=0")).json["run"] == run
+        assert (await master.get("/")).json["run"] == run
+        own = await master.get(f"/v1/topology/diff?from=0.{run}&to={now}.{run}")
+        assert own.json == (await master.get(f"/v1/topology/diff?from=0&to={now}")).json
+        for query, field in (("from=0.00000000", "from"), (f"from=0&to={now}.00000000", "to")):
+            body = _problem(await master.get(f"/v1/topology/diff?{query}"), 410)
+            assert body["field"] == field
+            assert run in body["fix"]
 
 
 async def test_health_says_when_the_engine_stands_still(

@@ -95,6 +95,10 @@ async def test_the_id_of_another_run_of_the_master_is_no_place_in_this_history(
         other = f"{own.partition('.')[0]}.00000000"
         async with _stream(master, **{"Last-Event-ID": other}) as stream:
             assert await stream.event() == ("reset", now, {"generation": now})
+        async with _stream(master, f"?since={own}") as stream:
+            assert (await stream.event())[:2] == ("change", now), "the query takes an id, too"
+        async with _stream(master, f"?since={other}") as stream:
+            assert await stream.event() == ("reset", now, {"generation": now})
 
 
 @pytest.mark.parametrize("since", [1, 999_999])
