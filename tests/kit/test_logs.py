@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from yarl import URL
 
 from topo.kit.logs import LogSettings, RotatingFile, configure_logs, hide_in_text, hide_secrets
 from topo.model.errors import BadInputError
@@ -91,10 +92,63 @@ def test_a_traceback_shows_no_local_variable(
         {"body": '{"password": "s3cr3t", "username": "u"}'},
         {"error": ValueError("token=s3cr3t")},
         {"password": b"s3cr3t"},
+        {"clientSecret": "s3cr3t"},
+        {"AWS_SECRET_ACCESS_KEY": "s3cr3t"},
+        {"body": b"token=s3cr3t"},
+        {"seen": {"token=s3cr3t"}},
+        {"seen": frozenset({"token=s3cr3t"})},
+        {"url": URL("https://s3cr3t@host/")},
     ],
 )
 def test_a_secret_is_hidden_wherever_it_stands(event: dict[str, object]) -> None:
     assert "s3cr3t" not in str(hide_secrets(None, "", event))
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("HF_TOKEN=x", "HF_TOKEN=***"),
+        ("MYSQL_PASSWORD=x", "MYSQL_PASSWORD=***"),
+        ("MYSQL_PWD=x DB_PASS=y", "MYSQL_PWD=*** DB_PASS=***"),
+        ("AWS_SECRET_ACCESS_KEY=x/y+z=", "AWS_SECRET_ACCESS_KEY=***"),
+        ("client_secret=x", "client_secret=***"),
+        ("train.py --token x --lr 3", "train.py --token *** --lr 3"),
+        ("train.py --wandb-token=x --lr 3", "train.py --wandb-token=*** --lr 3"),
+        ("curl --password x", "curl --password ***"),
+        ("--token --next", "--token --next"),
+        ("https://x@host/a", "https://***@host/a"),
+        ("https://u:a&b@h", "https://***@h"),
+        ("https://u:a@b,c@h/p?q", "https://***@h/p?q"),
+        ("password=a,b c", "password=*** c"),
+        ("password=a;b&c}d", "password=***"),
+        ("password='a b\" c' d", "password='***' d"),
+        ('{"password": "a, \\" b", "n": 1}', '{"password": "***", "n": 1}'),
+        (r'{"body": "{\"token\": \"x\"}"}', r'{"body": "{\"token\": \"***\"}"}'),
+        ("Authorization: Key abc,def next", "Authorization: Key *** next"),
+        ("Authorization: Bearer a.b,c next", "Authorization: Bearer *** next"),
+        (
+            "<process_name>python --wandb-token=x</process_name>",
+            "<process_name>python --wandb-token=***</process_name>",
+        ),
+        ("<p>run --token x</p>", "<p>run --token ***</p>"),
+        ("--token-file=/secret/token --max-tokens-per-s 5", None),
+        ("mail a@b about http://h/x", None),
+    ],
+)
+def test_a_secret_in_a_text_is_masked_to_its_end(text: str, masked: str | None) -> None:
+    """Nothing of it is left over, and what stands around it stays."""
+    assert hide_in_text(text) == (text if masked is None else masked)
+    assert hide_in_text(hide_in_text(text)) == hide_in_text(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["token", "://", 'token="', "password=\\", "a", "--a-", " ", "--"]
+)
+def test_masking_takes_time_in_proportion(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    began = time.perf_counter()
+    hide_in_text(text)
+    assert time.perf_counter() - began < 2
 
 
 def test_places_of_secrets_and_facts_about_them_stay() -> None:
@@ -140,6 +194,25 @@ def test_a_file_of_an_earlier_period_is_renamed_and_old_ones_go(tmp_path: Path) 
     (rotated,) = tmp_path.glob("log.2*Z")
     assert rotated.read_text() == "last week\n"
     assert log.read_text() == "new\nnewer\n"
+
+
+@pytest.mark.parametrize("obstacle", ["directory-gone", "name-taken"])
+def test_a_log_file_that_cannot_be_renamed_is_written_on(
+    obstacle: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "log"
+    handler = RotatingFile(log, rotation_s=3600, max_age_s=86400)
+    _write(handler, "before", time.time())
+    if obstacle == "directory-gone":
+        log = (tmp_path / "logs").rename(tmp_path / "moved") / "log"
+    else:
+        began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(time.time() // 3600 * 3600))
+        (tmp_path / "logs" / f"log.{began}").mkdir()
+    _write(handler, "after", time.time() + 3600)
+    handler.close()
+    assert log.read_text() == "before\nafter\n"
+    assert "is not rotated" in capsys.readouterr().err
 
 
 def test_a_port_is_no_password() -> None:

@@ -19,16 +19,26 @@ from topo.model.errors import BadInputError, Refusal
 HIDDEN = "***"
 
 _WEEK_S = 7 * 86400.0
-_SECRET_KEY = re.compile(
-    r"(?:^|[_-])(?:token|tokens|password|passwd|secret|secrets|authorization|cookie|api[_-]?key|"
-    r"private[_-]?key|credential|credentials)$",
-    re.IGNORECASE,
+_WORDS = (
+    r"tokens?|passw(?:or)?ds?|passphrase|[_-](?:pwd|pass)|secrets?|authorization|cookie|credentials?|"
+    r"(?:api|access|secret|private|signing|encryption|account)[_-]?key"
 )
+_SECRET_KEY = re.compile(rf"(?:{_WORDS})$", re.IGNORECASE)
 """Ends of keys whose values are secrets; `token_file` or `credentials_dir` name places."""
+_VALUE = (
+    r"(?:(?P<quote>[\"'])(?:(?!(?P=quote))[^\\\n]|\\[^\n]){1,8192}(?P=quote)"
+    r"|(?:[^\s\"'<\\]|<(?!/)|\\(?![\"']))+)"
+)
+"""To the closing quote, or to the next blank; never past the end of an XML element or a text."""
 _SECRET_TEXT = re.compile(
-    r"(?P<keep>\b(?:bearer|basic)\s+|://[^/\s:@]*:(?=[^/\s@]*@)|"
-    r"[\"']?\b(?:password|passwd|secret|token|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)"
-    r"(?P<secret>[^\s\"'@,;&}]+)",
+    # A URL's user information: with or without a colon it may be all secret (RFC 3986 3.2.1).
+    r"(?P<url>(?<=://)[^\s/?#\"'<>]+(?=@))"
+    rf"|(?P<keep>\b(?:bearer|basic)\s+"
+    rf"|authorization\\*[\"']?\s*[=:]\s*(?:\\*[\"'])?[\w-]+[ ](?=\S)"
+    rf"|(?:{_WORDS})\\*[\"']?\s*[=:]\s*(?:\\+[\"'])?"
+    # A flag and its value in two words, as in a command line.
+    rf"|(?<![\w-])--[\w-]{{0,64}}?(?:{_WORDS})\s+(?!-))"
+    rf"{_VALUE}",
     re.IGNORECASE,
 )
 
@@ -59,20 +69,28 @@ def hide_secrets(_logger: object, _name: str, event: MutableMapping[str, Any]) -
 def _hidden(key: object, value: object) -> object:
     if isinstance(key, str) and _SECRET_KEY.search(key) and value not in (None, "", True, False):
         return HIDDEN
-    if isinstance(value, str):
-        return hide_in_text(value)
     if isinstance(value, Mapping):
         return {k: _hidden(k, v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | set | frozenset):
         return [_hidden("", item) for item in value]
-    if isinstance(value, Exception):
-        return hide_in_text(repr(value))
-    return value
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    # Whatever else it is, it is going to be printed as a text: better here than unseen later.
+    return hide_in_text(repr(value) if isinstance(value, Exception) else str(value))
 
 
 def hide_in_text(text: str) -> str:
-    """The text with bearer values, passwords in URLs and `password=…` masked."""
-    return _SECRET_TEXT.sub(lambda match: match["keep"] + HIDDEN, text)
+    """The text with what looks like a secret masked: from where it starts to where it surely ends.
+
+    Bearer values, the user information of URLs, and the values of keys and flags whose names end
+    like a secret's (`HF_TOKEN=…`, `--password …`). O(n) for n characters.
+    """
+    return _SECRET_TEXT.sub(_masked, text)
+
+
+def _masked(match: re.Match[str]) -> str:
+    quote = match["quote"] or ""
+    return f"{match['keep'] or ''}{quote}{HIDDEN}{quote}"
 
 
 def make_writable(
@@ -121,14 +139,21 @@ class RotatingFile(logging.handlers.BaseRotatingHandler):
         return self._period_of(record.created) > self._period
 
     def doRollover(self) -> None:  # noqa: N802 - logging's name
-        """Renames the file after the second its period began and opens a new one."""
-        if self.stream is not None:
-            self.stream.close()
+        """Renames the file after the second its period began and opens a new one.
+
+        Where that fails, the file is written on until the next period, and stderr says so.
+        """
         began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._period * self._rotation_s))
-        self.rotate(self.baseFilename, f"{self.baseFilename}.{began}")
         self._period = self._period_of(time.time())
-        self.stream = self._open()
-        self._delete_old()
+        former = self.stream
+        try:
+            self.rotate(self.baseFilename, f"{self.baseFilename}.{began}")
+            self.stream = self._open()
+            self._delete_old()
+        except OSError as error:
+            sys.stderr.write(f"the log file {self.baseFilename} is not rotated: {error}\n")
+        if former is not None and former is not self.stream:
+            former.close()
 
     def _delete_old(self) -> None:
         oldest_s = time.time() - self._max_age_s
