@@ -1,6 +1,7 @@
 """The master as a process: signals, exit codes, kill -9, TLS, its own log."""
 
 import asyncio
+import gc
 import json
 import logging
 import signal
@@ -19,7 +20,7 @@ import pytest
 import structlog
 from aiohttp import ClientSession, ClientTimeout
 
-from master.__main__ import main
+from master.__main__ import COLLECTOR_THRESHOLDS, _settle_collector, main
 from tests.master.world import TOKEN, Worker, eventually, facts
 from topo.kit.tls import client_context
 
@@ -295,3 +296,38 @@ async def test_the_log_holds_no_token_and_no_line_per_request(token_flag: str) -
     assert "another-secret" not in text
     assert TOKEN not in text
     assert len(master.log) < 10
+
+
+def test_the_collector_leaves_alone_what_stays() -> None:
+    threshold = gc.get_threshold()
+    try:
+        _settle_collector()
+        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold() == COLLECTOR_THRESHOLDS
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*threshold)
+
+
+async def _resident_mb(master: _Process) -> float:
+    async with master.session.get(master.url + "/metrics") as answer:
+        text = await answer.text()
+    (line,) = [li for li in text.splitlines() if li.startswith("process_resident_memory_bytes ")]
+    return float(line.split()[1]) / 1e6
+
+
+@pytest.mark.slow
+async def test_connections_that_come_and_go_leave_no_memory_behind(token_flag: str) -> None:
+    """The collector runs rarely in this process, and often enough."""
+    resident_mb = []
+    async with _master("--mode=dragonfly", token_flag) as master:
+        for _ in range(3):
+            for _ in range(500):
+                async with ClientSession() as fresh:
+                    worker = Worker(f"http://127.0.0.1:{master.ports['reports']}", fresh, "n1")
+                    assert (await worker.full(facts("n1"))).status in (200, 429)
+                    async with fresh.get(master.url + "/v1/topology/events") as stream:
+                        await stream.content.readline()
+            resident_mb.append(await _resident_mb(master))
+        assert await master.end() == 0
+    assert resident_mb[-1] - resident_mb[0] < 15, resident_mb
