@@ -107,6 +107,8 @@ def test_a_file_beyond_its_bound_is_refused(tmp_path: Path) -> None:
         (b"metax\n", "metax"),
         (base64.b64encode(b"metax\n"), "metax"),
         (base64.b64encode(b"metax\n") + b"\n", "metax"),
+        (base64.encodebytes(b"x" * 120 + b"\n"), "x" * 120),
+        (base64.encodebytes(b"x" * 120 + b"\n").replace(b"\n", b"\r\n"), "x" * 120),
         (base64.b64encode(b"metax"), "bWV0YXg="),
         (b"password", "password"),
         (b"abcd1234", "abcd1234"),

@@ -68,7 +68,8 @@ def read_credential(path: Path) -> str:
 
 def _echoed(text: str) -> str | None:
     try:
-        decoded = base64.b64decode(text, validate=True).decode("utf-8")
+        # `base64` wraps its lines after 76 characters.
+        decoded = base64.b64decode("".join(text.split()), validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError, ValueError):
         return None
     value = decoded.rstrip("\r\n")
