@@ -56,6 +56,20 @@ def _refused(*argv: str) -> Refusal:
     return refused[0]
 
 
+@pytest.mark.parametrize(
+    ("word", "level"),
+    [("INFO", "info"), ("Debug", "debug"), ("warn", "warning"), ("WARN", "warning")],
+)
+def test_a_log_level_is_taken_in_any_case_and_warn_is_one(word: str, level: str) -> None:
+    assert _read(f"--log-level={word}").log_level == level
+
+
+def test_what_is_no_log_level_is_refused_with_those_that_are() -> None:
+    refusal = _refused("--log-level=loud")
+    assert "'loud' does not fit" in refusal.what
+    assert "'warning'" in refusal.what
+
+
 def test_flags_come_with_equals_or_as_the_next_word() -> None:
     settings = _read("--server-port=1", "--mode", "config", "--period=1w", "--keys=x, y,")
     assert (settings.server_port, settings.period) == (1, 604800)

@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 import structlog
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from topo.kit.durations import Seconds
 from topo.model.errors import BadInputError, Refusal
@@ -43,12 +43,20 @@ _SECRET_TEXT = re.compile(
 )
 
 
+def _level(word: object) -> object:
+    """A level as people and other programs write it: `INFO`, `Warn`."""
+    if not isinstance(word, str):
+        return word
+    level = word.strip().lower()
+    return "warning" if level == "warn" else level
+
+
 class LogSettings(BaseModel):
     """The vendor's log flags, to be mixed into a service's settings."""
 
     log_file: Path | None = Field(None, description="File to log to; stdout without one.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The lowest level that is logged."
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = (
+        Field("info", description="The lowest level that is logged.")
     )
     log_format: Literal["json", "console"] = Field(
         "json", description="One JSON object per line, or text for people."
