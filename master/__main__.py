@@ -19,9 +19,9 @@ from topo.kit.tls import server_context
 from topo.model.errors import BadInputError
 
 COLLECTOR_THRESHOLDS = (50_000, 10, 10)
-"""Python's own first one is 700 objects: building the tree of 10,000 nodes then spends up to half of
-its time on looking through facts that all stay. What is dropped is almost never in a cycle, so that
-many may wait; memory stayed the same (`bench/core.py` has the variants)."""
+"""Python's own first one is 700 objects: building the tree of 10,000 nodes then spends up to half
+of its time on looking through facts that all stay. What is dropped is almost never in a cycle, so
+that many may wait; memory stayed the same (`bench/core.py` has the variants)."""
 
 _log = structlog.get_logger(__name__)
 
