@@ -55,7 +55,7 @@ def _address_refusal(settings: ClusterManagerSettings) -> tuple[str, str] | None
     except ValueError:
         return "the address is no URL", write
     if url.scheme not in ("http", "https") or not url.host:
-        return f"{settings.address!r} is no URL", write
+        return "the address is no URL of http or https", write
     if url.user is not None or url.password is not None:
         return (
             "the address carries credentials",

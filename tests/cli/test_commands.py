@@ -1,5 +1,6 @@
 """`topo` against a master: what is printed, what it asks, how it ends."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.exits import Exit
+from topo.cli.client import connect, target
+from topo.cli.exits import CliError, Exit
 
 
 def test_tree_prints_the_forest(topo: Topo) -> None:
@@ -158,6 +160,59 @@ def test_an_answer_without_end_is_cut(
     shown = topo("tree")
     assert shown.exit_code == Exit.UNREACHABLE
     assert "more than 1000 bytes" in shown.stderr
+
+
+BIDI = "a\u202eb\u2066c\u200bd\x9b2J\u2028e"
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_no_output_carries_what_a_terminal_obeys(
+    topo: Topo, fake_master: FakeMaster, output: str
+) -> None:
+    """JSON and YAML say the same in escapes: whoever reads them gets the name as it was."""
+    fake_master.document["groups"][0]["name"] = BIDI
+    shown = topo("tree", "-o", output)
+    assert shown.exit_code == Exit.OK
+    assert not set(BIDI) - set("abcde2J") & set(shown.stdout)
+    if output != "table":
+        assert yaml.safe_load(shown.stdout)["groups"][0]["name"] == BIDI
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml"])
+def test_a_tree_too_deep_to_print_is_no_answer_of_a_master(
+    topo: Topo, fake_master: FakeMaster, output: str
+) -> None:
+    group = '{"name":"g","kind":"box","tier":1,"status":"Ready","child":['
+    text = f'{{"generation":1,"groups":[{group * 400}{"]}" * 400}]}}'
+    fake_master.broken["/v1/topology"] = (200, text, {})
+    shown = topo("tree", "-o", output)
+    assert shown.exit_code == Exit.UNREACHABLE
+    assert "is this the address of a topo-master" in shown.stderr or "same release" in shown.stderr
+
+
+def test_an_event_without_end_is_not_collected_for_ever(
+    fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topo.cli.client.MAX_DATA_CHARS", 1000)
+    fake_master.broken["/v1/topology/events"] = (200, "data: " + "x" * 5000, {})
+
+    async def follow() -> None:
+        async with connect(target(fake_master.url, None, None)) as master:
+            async for _ in master.changes(1):
+                pass
+
+    with pytest.raises(CliError, match="more than 1000 characters"):
+        asyncio.run(follow())
+
+
+@pytest.mark.parametrize(
+    "address", ["http://u:s3cret@h:1", "htps://u:s3cret@h", "u:s3cret@h", "http://s3cret@h:x"]
+)
+def test_credentials_in_an_address_are_refused_and_not_repeated(topo: Topo, address: str) -> None:
+    shown = topo("tree", "--master", address)
+    assert shown.exit_code == Exit.USAGE
+    assert "credentials do not belong" in shown.stderr
+    assert "s3cret" not in shown.output
 
 
 def test_the_token_travels_as_a_bearer_token(

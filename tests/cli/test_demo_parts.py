@@ -292,6 +292,14 @@ def test_status_shows_processes_and_faults(demo: Demo, topo: Topo) -> None:
     assert told["faults"][0] == "remote 1 of node-sample3 vanishes"
 
 
+def test_status_shows_nothing_that_a_terminal_obeys(home: Home, topo: Topo) -> None:
+    evil = "a\x1b[2J\u202eb"
+    home.tell(Demo(f"http://{evil}", str(home.path / "recordings"), (), "demo", {evil: 42}))
+    shown = topo("demo", "status")
+    assert shown.exit_code == Exit.OK
+    assert not {"\x1b", "\u202e"} & set(shown.stdout)
+
+
 @pytest.mark.parametrize("command", [["cut", "n"], ["heal"], ["status"], ["fault", "x"]])
 def test_without_a_demo_the_next_step_is_to_start_one(topo: Topo, command: list[str]) -> None:
     shown = topo("demo", *command)

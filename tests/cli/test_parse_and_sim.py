@@ -18,6 +18,17 @@ from topo.sim.metax_texts import smi_topo
 from topo.sim.presets import PRESET_NAMES, demo_world, nvlink_world
 
 
+def test_a_warning_shows_nothing_that_a_terminal_obeys(
+    topo: Topo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"format": "x", "warnings": ["odd line a\x1b[2J\u202eb"]}
+    monkeypatch.setattr("topo.cli.understood.understood", lambda *_: said)
+    (tmp_path / "probe").touch()
+    shown = topo("parse", str(tmp_path / "probe"))
+    assert "odd line a" in shown.stderr
+    assert not {"\x1b", "\u202e"} & set(shown.output)
+
+
 def test_parse_says_the_format_and_prints_what_it_understood(topo: Topo) -> None:
     shown = topo("parse", "-", input=smi_topo(demo_world().nodes[0]))
     assert shown.exit_code == Exit.OK, shown.stderr

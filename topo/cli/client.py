@@ -24,7 +24,7 @@ from topo.cli.documents import (
     checked,
 )
 from topo.cli.exits import CliError, Exit, usage
-from topo.cli.sse import EventParser, ServerEvent
+from topo.cli.sse import MAX_DATA_CHARS, EventParser, ServerEvent
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
@@ -59,6 +59,9 @@ class Answer:
 
 def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
     """The checked target of a command; raises `CliError` or `BadInputError` for unusable input."""
+    if "@" in url:
+        fix = "write http://HOST:9001, and give the token with --token-file"
+        raise usage("credentials do not belong into an address", "--master", fix)
     try:
         parsed = URL(url if "://" in url else f"http://{url}")
         host = parsed.host
@@ -180,9 +183,14 @@ async def _body(response: aiohttp.ClientResponse) -> bytes | None:
 
 async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent]:
     parser = EventParser()
-    pending = b""
+    pending = bytearray()
     async for chunk in response.content.iter_any():
-        *lines, pending = (pending + chunk).split(b"\n")
+        pending += chunk
+        if len(pending) > MAX_DATA_CHARS:
+            raise ValueError(f"an event of more than {MAX_DATA_CHARS} characters")
+        if b"\n" not in chunk:
+            continue
+        *lines, pending = pending.split(b"\n")
         for line in lines:
             event = parser.feed(line.rstrip(b"\r").decode("utf-8", "replace"))
             if event is not None:

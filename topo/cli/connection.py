@@ -12,8 +12,11 @@ from rich.console import RenderableType
 from topo.cli import terminal
 from topo.cli.client import Master, Target, connect, target
 from topo.cli.demo.runtime import running_demo
+from topo.cli.exits import CliError, Exit
 from topo.cli.options import DEFAULT_MASTER, Output
+from topo.cli.safe import escaped, is_safe
 from topo.cli.terminal import Glyphs
+from topo.model.errors import Refusal
 
 _T = TypeVar("_T")
 
@@ -42,11 +45,35 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def dumped(document: Any, output: Output) -> str:
-    """The document as JSON (indented) or YAML text, keys in the order they came."""
-    if output is Output.YAML:
-        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    """The document as JSON (indented) or YAML text, keys in the order they came.
+
+    What a terminal would obey is escaped. Raises `CliError` for a document nested too deeply.
+    """
+    return _written(document, _yaml if output is Output.YAML else _json)
+
+
+def dumped_line(document: Any) -> str:
+    """The document as JSON on one line, otherwise like `dumped`."""
+    return _written(document, lambda it: escaped(orjson.dumps(it).decode()) + "\n")
+
+
+def _written(document: Any, write: Callable[[Any], str]) -> str:
+    try:
+        return write(document)
+    except (TypeError, RecursionError):
+        fix = "is this the address of a topo-master? give it with --master or TOPO_MASTER"
+        refusal = Refusal("a document nested too deeply to be printed", "the answer", fix)
+        raise CliError(Exit.UNREACHABLE, refusal) from None
+
+
+def _json(document: Any) -> str:
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(document, option=option).decode()
+    return escaped(orjson.dumps(document, option=option).decode())
+
+
+def _yaml(document: Any) -> str:
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return text if is_safe(text) else yaml.safe_dump(document, sort_keys=False)
 
 
 def draw(picture: Callable[[Glyphs], RenderableType]) -> None:

@@ -27,6 +27,7 @@ def parse(
 ) -> None:
     """Say which format a probe output has, and print what is understood of it."""
     from topo.cli.connection import dumped
+    from topo.cli.safe import plain
     from topo.cli.understood import understood
     from topo.model.errors import Refusal
 
@@ -35,7 +36,7 @@ def parse(
         raise CliError(Exit.USAGE, parsed)
     typer.echo(f"format: {parsed['format']}", err=True)
     for warning in parsed["warnings"]:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {plain(warning)}", err=True)
     print(dumped(parsed, Output.YAML if output is Output.YAML else Output.JSON), end="")
 
 

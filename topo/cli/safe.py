@@ -1,8 +1,41 @@
 """Text of others, made safe for a terminal."""
 
-_CONTROL = dict.fromkeys((*range(32), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}")
+import unicodedata
+
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode's categories of what moves a cursor, turns or hides its neighbours, or breaks a line."""
 
 
 def plain(text: str) -> str:
-    """`text` without control characters: a name must not move a terminal's cursor."""
-    return text.translate(_CONTROL)
+    """`text` without what a terminal obeys instead of showing: a name must not move its cursor."""
+    if text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_unsafe(char) else char for char in text)
+
+
+def escaped(document: str) -> str:
+    """The JSON text with the same meaning that a terminal shows and does not obey.
+
+    JSON may hold anything but the first 32 characters as it is (RFC 8259 7); its own line ends
+    stay.
+    """
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_escaped, line))
+        for line in document.split("\n")
+    )
+
+
+def is_safe(text: str) -> bool:
+    """Whether a terminal shows every character of every line."""
+    return all(line == plain(line) for line in text.split("\n"))
+
+
+def _is_unsafe(char: str) -> bool:
+    return unicodedata.category(char) in _UNSAFE
+
+
+def _escaped(char: str) -> str:
+    if not _is_unsafe(char):
+        return char
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -5,14 +5,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import orjson
-import yaml
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from topo.cli import terminal
 from topo.cli.client import as_topology
+from topo.cli.connection import dumped, dumped_line
 from topo.cli.following import Screen
 from topo.cli.options import Output
 from topo.cli.render import tree
@@ -85,7 +84,6 @@ def _print(console: Console, document: Any, trouble: Refusal | None) -> None:
 def _write(document: Any, output: Output) -> None:
     """One JSON document per line, or YAML documents divided by `---`."""
     if output is Output.JSON:
-        print(orjson.dumps(document).decode(), flush=True)
+        print(dumped_line(document), end="", flush=True)
     else:
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-        print(f"---\n{text}", end="", flush=True)
+        print(f"---\n{dumped(document, output)}", end="", flush=True)

@@ -32,13 +32,14 @@ MANUAL = "docs/cluster-manager.openapi.yaml"
 _HINTS = 1000
 """Words that are compared for a hint: a comparison costs microseconds."""
 _QUOTED = re.compile(r"'([^']+)'")
-_PRINTABLE = r"^[^\x00-\x1f\x7f]+$"
+_PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
+"""Names are shown to people: nothing that a terminal obeys, turns around or does not show."""
 Key = Annotated[str, Field(min_length=1, max_length=128, pattern=_PRINTABLE)]
 """A manager's own identifier of a group or machine."""
 Label = Annotated[str, Field(min_length=1, max_length=253, pattern=_PRINTABLE)]
 KindWord = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 NameKey = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z][a-z0-9_]*$")]
-NameValue = Annotated[str, Field(max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
+NameValue = Annotated[str, Field(max_length=512, pattern=_PRINTABLE.replace("+", "*"))]
 """A name; an empty one is what many managers write where they know none."""
 Cursor = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[!-~]+$")]
 """A position in the manager's event log: opaque, printable ASCII without spaces."""

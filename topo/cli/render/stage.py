@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.demo.runtime import Demo
+from topo.cli.safe import plain
 from topo.cli.terminal import Glyphs
 
 
@@ -14,11 +15,13 @@ def status(demo: Demo, faults: Sequence[str], glyphs: Glyphs) -> RenderableType:
     """Its address, a line per process, a line per standing fault."""
     width = max((len(name) for name in demo.pids), default=0)
     return Stack(
-        Text(f"{demo.master}/node_group", style="bold"),
+        Text(f"{plain(demo.master)}/node_group", style="bold"),
         *(
-            Text(f"{glyphs.ready} ", style="green").append(f"{name:{width}}  pid {pid}", "default")
+            Text(f"{glyphs.ready} ", style="green").append(
+                f"{plain(name):{width}}  pid {pid}", "default"
+            )
             for name, pid in demo.pids.items()
         ),
-        *(Text(f"{glyphs.not_ready} {fault}", style="red") for fault in faults),
+        *(Text(f"{glyphs.not_ready} {plain(fault)}", style="red") for fault in faults),
         *([] if faults else [Text("nothing is broken", style="dim")]),
     )
