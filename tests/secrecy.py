@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from topo.discovery.manager_translation import Grant
 from topo.kit import files
 from topo.kit import secrets as kit_secrets
 from topo.kit.tokens import WorkerTokens
 from topo.model.errors import Refusal
 
 HEARD: set[str] = set()
-"""Every secret that this process has read."""
+"""Every secret that this process has read, or was granted at a login."""
 SHORTEST = 8
 """Shorter ones are user names and the passwords of examples; any text contains them."""
 
@@ -31,6 +32,7 @@ def listen() -> None:
     """Notes every secret on its way in."""
     read_bounded = files.read_bounded
     parse = WorkerTokens.parse
+    granted = Grant.__init__
 
     def noted(path: Path, limit_bytes: int) -> bytes | Refusal:
         content = read_bounded(path, limit_bytes)
@@ -42,6 +44,11 @@ def listen() -> None:
         hear(*(line.split()[-1] for line in text.splitlines() if line.split()))
         return parse(text)
 
+    def noted_grant(self: Grant, token: str, expires_in_s: float | None) -> None:
+        hear(token)
+        granted(self, token, expires_in_s)
+
     patch = pytest.MonkeyPatch()
     patch.setattr(kit_secrets, "read_bounded", noted)
+    patch.setattr(Grant, "__init__", noted_grant)
     patch.setattr(WorkerTokens, "parse", classmethod(parsed))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.secrecy import HEARD, leaks
+from topo.discovery.manager_translation import Grant
 from topo.kit.secrets import read_secret
 from topo.kit.tokens import WorkerTokens
 
@@ -14,13 +15,15 @@ def test_a_secret_in_a_text_is_found():
     assert leaks("… Bearer hunter2-hunter2 …", ["hunter2-hunter2", "absent-secret"]) == ["hunt…"]
 
 
-@pytest.mark.parametrize("way", ["file", "tokens"])
+@pytest.mark.parametrize("way", ["file", "tokens", "login"])
 def test_secrets_are_heard_on_their_way_in(way, tmp_path):
-    """Both doors are listened to."""
+    """Every door is listened to."""
     secret = f"heard-through-{way}"
     if way == "file":
         (tmp_path / "password").write_text(secret + "\n")
         read_secret(tmp_path / "password")
+    elif way == "login":
+        Grant(secret, 60.0)
     else:
         WorkerTokens.parse(f"node-1 {secret}\n")
     assert secret in HEARD
