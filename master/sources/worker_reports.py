@@ -124,8 +124,9 @@ class Door:
         if _NODE_NAME.fullmatch(report.node) is None:
             text = "a node name has letters, digits, dots, dashes, and begins and ends with no sign"
             return Declined(400, "bad-node-name", text, "use the node's Kubernetes or host name")
-        if identity.node is not None and identity.node != report.node:
-            return self.sessions.foreign(report, identity.node, now_s)
+        holder = identity.node
+        if holder is not None and not identity.may_report(report.node):
+            return self.sessions.foreign(report, holder, now_s)
         return self.sessions.receive(report, now_s)
 
     def _unauthorized(self) -> web.Response:

@@ -27,7 +27,6 @@ from topo.model.machine import (
     ServerPeers,
 )
 
-WIRE_VERSION = 1
 MAX_REPORT_BYTES = 1 << 20
 """A full report of 16 GPUs with 36 links each is about 60 kB; one MiB bounds what we will read."""
 REPORTS_PATH = "/v1/reports"
