@@ -33,7 +33,7 @@ class Collector(StrEnum):
         """Called in the measuring process, when the facts are there; they come in this order."""
         gc.collect()
         if self is Collector.RELAXED:
-            gc.set_threshold(50_000, 20, 50)
+            gc.set_threshold(50_000, 20, 100)
         if self is Collector.FROZEN:
             gc.set_threshold(*_PYTHONS_OWN)
             gc.freeze()
@@ -68,7 +68,7 @@ def _growth(scale: Scale, progress: Progress) -> Iterator[Figure]:
     points: list[tuple[int, Times]] = []
     for nodes in scale.growth:
         progress(f"growth: {nodes:,} nodes")
-        builds = scale.builds if nodes <= scale.nodes else 2
+        builds = scale.builds if nodes <= scale.nodes else 1
         points.append((nodes, in_child(measured_light, nodes, builds, scale.changes)))
     sizes = " / ".join(f"{nodes:,}" for nodes, _ in points)
     series: tuple[tuple[str, Callable[[Times], Sequence[float]]], ...] = (
@@ -84,7 +84,9 @@ def _growth(scale: Scale, progress: Progress) -> Iterator[Figure]:
 def measured(nodes: int, builds: int, changes: int) -> dict[Collector, Times]:
     """The times with every node's facts in memory as the master holds them."""
     world = cluster.cluster(nodes)
+    gc.disable()
     facts = list(cluster.as_master_holds(world))
+    gc.enable()
     managed = ManagerReported(managed_topology(world))
     times = {}
     for collector in Collector:

@@ -1,6 +1,5 @@
 """The processes of a benchmark: real services, and helpers that measure; none outlives the run."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -18,8 +17,7 @@ from typing import ParamSpec, TypeVar
 import orjson
 
 from bench.scale import CannotRunError
-from topo.cli.demo import tether
-from topo.cli.demo.processes import environment
+from topo.kit.tether import die_with_parent, tethered
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +26,6 @@ LOOPBACK = "127.0.0.1"
 _GRACE_S = 12.0
 """From SIGTERM to SIGKILL; the master promises to drain in ten seconds."""
 _START_S = 60.0
-_PR_SET_PDEATHSIG = 1
 
 
 def in_child(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,36 +34,35 @@ def in_child(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     Its heap, its garbage collector and its load on the loop are then nobody else's.
     """
     context = get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=_tie_to_parent) as pool:
+    with ProcessPoolExecutor(1, mp_context=context, initializer=die_with_parent) as pool:
         try:
             return pool.submit(work, *args, **kwargs).result()
         except BrokenProcessPool as error:
             raise CannotRunError("the measuring process died") from error
 
 
-def _tie_to_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 @contextmanager
 def process(name: str, argv: tuple[str, ...], home: Path) -> Iterator["Running"]:
     """The program runs inside the block and not after it, also if this process is killed."""
     log = home / f"{name}.log"
-    command = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *argv)
     with log.open("wb") as output:
         child = subprocess.Popen(
-            command,
+            tethered(*argv),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
-            env=environment(),
+            env=_environment(),
         )
     try:
         yield Running(name, child, log)
     finally:
         _end(child)
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment without the services' settings: flags say what is run."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TOPO_")}
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
