@@ -83,9 +83,12 @@ class RunningDemo:
         return json.loads(body) if answer.status == 200 else None
 
     def is_remembered(self) -> bool:
-        """Whether the state file knows every node: it is written once a second."""
+        """Whether the state file knows every node's worker: it is written once a second."""
         state = self.directory / "state" / "state.json"
-        return state.exists() and all(f'"{node}"' in state.read_text() for node in NODES)
+        if not state.exists():
+            return False
+        nodes = json.loads(state.read_text())["memory"]["nodes"]
+        return {node["identity"]["name"] for node in nodes} == NODES
 
     def is_ready(self) -> bool:
         document = self.node_group()
