@@ -109,6 +109,20 @@ def test_doctor_names_every_trouble_and_ends_with_1(topo: Topo, fake_master: Fak
     assert "GET /ready answers 503: no forest yet" in topo("doctor").stdout
 
 
+def test_a_config_file_without_workers_is_no_trouble(topo: Topo, fake_master: FakeMaster) -> None:
+    silent = {
+        "source": "workers",
+        "state": "waiting",
+        "age_s": None,
+        "failing_s": None,
+        "trouble": "",
+    }
+    fake_master.document = {**samples.healthy(), "sources": [silent], "mode": "config"}
+    assert topo("doctor").exit_code == Exit.OK
+    fake_master.document = {**samples.healthy(), "sources": [silent], "mode": "dragonfly"}
+    assert topo("doctor").exit_code == Exit.FINDING
+
+
 def test_doctor_says_that_an_empty_tree_is_wrong(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.document = {"generation": 0, "groups": []}
     fake_master.broken["/openapi.json"] = (404, "nothing", {})

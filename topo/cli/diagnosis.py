@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topo.cli.documents import GroupDoc, NodeDoc, SourceDoc, TopologyDoc, is_node
+from topo.cli.documents import GroupDoc, NodeDoc, TopologyDoc, is_node
 
 READY = "Ready"
 _SOURCE_OLD_S = 120.0
@@ -68,7 +68,7 @@ def examine(document: TopologyDoc) -> list[Finding]:
     """Every finding of one `/v1/topology` answer, sources first. O(vertices)."""
     return [
         *_restored(document),
-        *_sources(document.get("sources", [])),
+        *_sources(document),
         *_reasons(document),
         *_unplaced(document),
         *_conflicts(document),
@@ -92,11 +92,14 @@ def _restored(document: TopologyDoc) -> Iterator[Finding]:
         yield Finding(Severity.WRONG, "restored", "master", what, step)
 
 
-def _sources(sources: Iterable[SourceDoc]) -> Iterator[Finding]:
-    for source in sources:
+def _sources(document: TopologyDoc) -> Iterator[Finding]:
+    """Trouble with the sources; in config mode a tree without any worker is what was asked for."""
+    for source in document.get("sources", []):
         name, state, age_s = source["source"], source["state"], source.get("age_s")
         step = _SOURCE_STEPS.get(name, "look at the master's log")
         if state == "waiting":
+            if name == "workers" and document.get("mode") == "config":
+                continue
             yield Finding(Severity.WRONG, "source-waiting", name, "has not spoken yet", step)
         elif state != "ok":
             since = source.get("failing_s") or 0.0
