@@ -11,6 +11,7 @@ from bench import cluster
 from bench.figure import Figure, at_most, exact, growth_exponent, median, p99, percentile
 from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
+from master.__main__ import COLLECTOR_THRESHOLDS
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery
 from topo.model.ids import natural_key
@@ -23,20 +24,16 @@ SETTINGS = DiscoverySettings(mode=Mode.SWITCHBOX, node_number=2, gpus_per_node=8
 
 
 class Collector(StrEnum):
-    """What the garbage collector is told; the master tells it nothing."""
+    """What the garbage collector is told."""
 
     AS_MASTER = "as the master runs"
-    RELAXED = "gc threshold 50,000"
-    FROZEN = "gc frozen before"
+    PYTHONS_OWN = "Python's own gc thresholds"
 
     def prepare(self) -> None:
-        """Called in the measuring process, when the facts are there; they come in this order."""
+        """Called in the measuring process, when the facts are there."""
         gc.collect()
-        if self is Collector.RELAXED:
-            gc.set_threshold(50_000, 20, 100)
-        if self is Collector.FROZEN:
-            gc.set_threshold(*_PYTHONS_OWN)
-            gc.freeze()
+        own = self is Collector.PYTHONS_OWN
+        gc.set_threshold(*(_PYTHONS_OWN if own else COLLECTOR_THRESHOLDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class Times:
 
 
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
-    """The budgets' two figures as the master would see them, then the variants and the growth."""
+    """The budgets' two figures as the master would see them, the variant, and the growth."""
     nodes = scale.nodes
     progress(f"{nodes:,} nodes built {scale.builds} times, {scale.changes} single changes")
     note = "all reports and the manager's answer in one advance, caches cold"
@@ -98,8 +95,10 @@ def measured(nodes: int, builds: int, changes: int) -> dict[Collector, Times]:
 def measured_light(nodes: int, builds: int, changes: int) -> Times:
     """The times with facts that share what is equal, so that 100,000 nodes fit in memory."""
     world = cluster.cluster(nodes)
+    gc.disable()
     facts = [cluster.facts_of(node) for node in world.nodes]
-    gc.collect()
+    gc.enable()
+    Collector.AS_MASTER.prepare()
     return _timed(facts, ManagerReported(managed_topology(world)), builds, changes)
 
 
