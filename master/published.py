@@ -15,6 +15,8 @@ GZIP_LEVEL = 6
 REST_FACTOR = 2.0
 """Under constant churn the document is made again only after twice the time that it took, which
 leaves the processor to those who read it."""
+REST_MAX_S = 0.1
+"""A rendering that something else held up must not hold up the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Published:
             if (ready := self._current()) is not None:
                 return ready
             document, took_s = await asyncio.to_thread(self._make, self._snapshot())
-            self._rest_until_s = time.monotonic() + REST_FACTOR * took_s
+            self._rest_until_s = time.monotonic() + min(REST_FACTOR * took_s, REST_MAX_S)
             self._document = document
             return document
 

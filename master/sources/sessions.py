@@ -4,15 +4,18 @@ Pure but for the sink it puts events into: no socket, no clock. The HTTP side is
 `worker_reports`. Time is monotonic seconds, given by the caller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
 
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
 from topo.model.wire import FactsChange, Report
 
+SHARED_SECTIONS = 1024
+"""More makes and states of hosts than a cluster has at a time; each is a few kB."""
 DUPLICATE_WORKER = "duplicate-worker"
 FOREIGN_REPORT = "foreign-report"
 SUPERSEDED_KEPT = 8
@@ -185,6 +188,7 @@ class Sessions:
         return Declined(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
 
     def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Answer:
+        facts = shared(facts)
         if not self.submit(WorkerReported(facts)):
             return _BUSY
         session.seq, session.facts = seq, facts
@@ -199,6 +203,7 @@ class Sessions:
             self.on_resumed()
         if facts is None:
             return _FULL
+        facts = shared(facts)
         if known is not None and fresh and not same_machine(known.facts, facts):
             return self._duplicate(report, now_s)
         if known is None and not self._has_room(now_s):
@@ -257,6 +262,25 @@ def _drop_oldest(index: dict[Any, Any], limit: int) -> None:
     """Makes room for one more entry."""
     while len(index) >= limit:
         del index[next(iter(index))]
+
+
+_Section = TypeVar("_Section", bound=Hashable)
+
+
+@lru_cache(maxsize=SHARED_SECTIONS)
+def _one(section: _Section) -> _Section:
+    return section
+
+
+def shared(facts: NodeFacts) -> NodeFacts:
+    """The same facts, whose bulky sections are one object with those of equal hosts.
+
+    Hosts of one make show the same matrix, ports and probes: at 10,000 nodes this is a quarter of
+    the master's memory.
+    """
+    return replace(
+        facts, matrix=_one(facts.matrix), ports=_one(facts.ports), probes=_one(facts.probes)
+    )
 
 
 def merged(facts: NodeFacts, change: FactsChange) -> NodeFacts:

@@ -1,13 +1,15 @@
 """Who speaks for a node: the rules, without a socket."""
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from master.sources.sessions import Declined, Sessions, Taken, same_machine
+from master.sources.sessions import Declined, Sessions, Taken, same_machine, shared
 from tests.master.world import facts
 from topo.model.ids import NodeName
-from topo.model.machine import NodeFacts
+from topo.model.machine import Link, LinkKind, LinkMatrix, LinkPort, NodeFacts, PortState
 from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
 from topo.model.wire import FactsChange, Report
 
@@ -359,3 +361,16 @@ def test_machines_that_state_nothing_are_not_the_same() -> None:
     identity = facts("n1").identity
     nothing = NodeFacts(type(identity)(identity.name, type(identity.boot_id)("")))
     assert not same_machine(nothing, nothing)
+
+
+def test_equal_hosts_share_what_is_bulky() -> None:
+    """Two hosts of one make: one matrix, one list of ports, in memory."""
+    matrix = LinkMatrix(("GPU0",), (), ((Link(LinkKind.SELF, "X"),),))
+    ports = (LinkPort(0, 1, PortState.UP),)
+    one, other = (
+        shared(replace(facts(name), matrix=copy.deepcopy(matrix), ports=copy.deepcopy(ports)))
+        for name in ("n1", "n2")
+    )
+    assert one.matrix is other.matrix
+    assert one.ports is other.ports
+    assert one.identity != other.identity

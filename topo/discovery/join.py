@@ -70,6 +70,7 @@ class Machines:
         self._failures: dict[str, Failure | None] = {}
         self._held: set[str] = set()
         self._of_node: dict[NodeName, set[str]] = {}
+        self._twinned: set[NodeName] = set()
         self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
 
     @property
@@ -195,9 +196,8 @@ class Machines:
         return tuple(sorted([*found, *twins], key=lambda f: natural_key(f.machine.id)))
 
     def _twins(self) -> Iterator[Failure]:
-        for node, ids in self._of_node.items():
-            if len(ids) < 2:
-                continue
+        for node in self._twinned:
+            ids = self._of_node[node]
             for machine in ids:
                 others = ", ".join(sorted(ids - {machine}, key=natural_key))
                 text = f"machines {machine} and {others} both answer to node {node}"
@@ -221,7 +221,7 @@ class Machines:
             )
             for machine, names in folded.items()
         }
-        self._joined, self._of_node, self._failures = {}, {}, {}
+        self._joined, self._of_node, self._failures, self._twinned = {}, {}, {}, set()
         self._rejoin(order)
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
@@ -234,14 +234,24 @@ class Machines:
             if isinstance(before, str):
                 affected.add(before)
                 self._of_node[before].discard(machine_id)
-                if not self._of_node[before]:
-                    del self._of_node[before]
+                self._count(before)
             self._joined[machine_id] = result
             self._failures.pop(machine_id, None)
             if isinstance(result, str):
                 affected.add(result)
                 self._of_node.setdefault(result, set()).add(machine_id)
+                self._count(result)
         return affected
+
+    def _count(self, node: NodeName) -> None:
+        """Note whether a node has no machine, one, or several."""
+        number = len(self._of_node[node])
+        if number == 0:
+            del self._of_node[node]
+        if number > 1:
+            self._twinned.add(node)
+        else:
+            self._twinned.discard(node)
 
     def _join(self, machine: str) -> Joined:
         ambiguous: frozenset[NodeName] = frozenset()
