@@ -231,6 +231,9 @@ class Machines:
             before = self._joined.get(machine_id)
             if result == before:
                 continue
+            affected |= {
+                n for left in (before, result) if isinstance(left, frozenset) for n in left
+            }
             if isinstance(before, str):
                 affected.add(before)
                 self._of_node[before].discard(machine_id)
