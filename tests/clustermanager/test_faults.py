@@ -89,8 +89,9 @@ async def test_a_full_poll_that_fails_is_said_loses_nothing_and_heals(
     await control("DELETE", "/faults")
     await running.ear.hear(SourceRecovered)
     told = [event for event in running.ear.events if isinstance(event, SourceFailed)]
-    assert told[0] == failed
-    assert len(set(told)) == len(told), "a failure is said once, however often it is met"
+    if kind == "drip":  # lifting the fault may break off the answer that still drips
+        told = [event for event in told if "the answer broke off" not in event.refusal]
+    assert told == [failed]
     assert isinstance(running.ear.events[-1], SourceRecovered)
     assert not running.task.done()
 
