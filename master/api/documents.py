@@ -66,6 +66,7 @@ class NodeDocument(_Document):
     status: Status
     reasons: list[ReasonDocument]
     gpus: int
+    gpu_type: str
 
 
 class Capacity(_Document):

@@ -23,6 +23,7 @@ class NodeMemory:
     domain: tuple[str, int] | None
     stated: tuple[tuple[str, int], ...]
     reasons: tuple[tuple[str, str, Reason], ...]
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

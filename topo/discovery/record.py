@@ -34,6 +34,7 @@ class NodeRecord:
     seen_at_s: float
     facts: NodeFacts | None = None
     gpus: int = 0
+    gpu_type: str = ""
     most_gpus: int = 0
     local: ServerUuid | None = None
     claims: Claims = field(default_factory=dict)
@@ -58,7 +59,7 @@ class NodeRecord:
         if facts.identity.boot_id != self.identity.boot_id and facts.gpus:
             self.most_gpus = 0
         self.identity, self.facts = facts.identity, facts
-        self.gpus = len(facts.gpus)
+        self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
         self.most_gpus = max(self.most_gpus, self.gpus)
         if facts.peers is not None:
             self.local = facts.peers.local
@@ -147,6 +148,7 @@ class NodeRecord:
         return NodeMemory(
             identity=self.identity,
             gpus=self.gpus,
+            gpu_type=self.gpu_type,
             local=self.local,
             claims=tuple((c.uuid, c.slot) for c in self.claims.values()),
             room=self.room,
@@ -172,6 +174,7 @@ class NodeRecord:
             verdict=Verdict.held(settings.bad_readings, settings.good_readings, reading),
             seen_at_s=now_s,
             gpus=memory.gpus,
+            gpu_type=memory.gpu_type,
             most_gpus=memory.gpus,
             local=memory.local,
             claims={uuid: Claim(uuid, slot) for uuid, slot in memory.claims},
@@ -180,6 +183,11 @@ class NodeRecord:
             stated=memory.stated,
             _reading=reading,
         )
+
+
+def _gpu_type(facts: NodeFacts) -> str:
+    """The model of the node's GPUs; several are named together, since no job asks for a mixture."""
+    return "+".join(sorted({gpu.model for gpu in facts.gpus if gpu.model}))
 
 
 def _domains(facts: NodeFacts) -> tuple[Domain, ...]:

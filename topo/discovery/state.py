@@ -204,7 +204,8 @@ class Discovery:
         if len(record.stated) > 1 or node in self._owned:
             self._moved.add(node)
         self._rejoin(places.machines.know(node, names_of(record.identity, record.local)))
-        if self._nodes.get(node) is None or self._nodes[node].gpus != record.gpus:
+        known = self._nodes.get(node)
+        if known is None or (known.gpus, known.gpu_type) != (record.gpus, record.gpu_type):
             self._judged.add(node)
         self._watch_links(record, now_s)
 
@@ -322,8 +323,10 @@ class Discovery:
             return
         reasons = tuple(self._reasons(node, record))
         status = Status.NOT_READY if reasons else Status.READY
-        gpus = self._settings.gpus_per_node if record is None else record.gpus
-        judged = Node(node, status, reasons, gpus)
+        gpus, gpu_type = self._settings.gpus_per_node, ""
+        if record is not None:
+            gpus, gpu_type = record.gpus, record.gpu_type
+        judged = Node(node, status, reasons, gpus, gpu_type)
         if judged != self._nodes.get(node):
             self._nodes[node] = judged
             self._tree.touch(node)

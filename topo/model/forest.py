@@ -27,12 +27,16 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A leaf. `reasons` is empty if and only if the status is Ready. `gpus`: GPUs reported."""
+    """A leaf. `reasons` is empty if and only if the status is Ready.
+
+    `gpus`: GPUs reported; `gpu_type` their model, "" where nobody says.
+    """
 
     name: NodeName
     status: Status
     reasons: tuple[Reason, ...] = ()
     gpus: int = 0
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

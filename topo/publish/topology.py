@@ -82,6 +82,7 @@ def node_document(node: Node) -> Json:
         "status": node.status,
         "reasons": _reasons(node.reasons),
         "gpus": node.gpus,
+        "gpu_type": node.gpu_type,
     }
 
 
