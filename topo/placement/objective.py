@@ -1,0 +1,97 @@
+"""What makes one placement better than another: one vector, compared from its first number on.
+
+The order is DESIGN section 5's: fewest split groups, fewest groups of each tier from the top down,
+most whole groups left, leximax of what stays free, broken before pristine, penalty, natural name.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+Profile = tuple[tuple[int, int], ...]
+"""How a placement changes the sorted list of free capacities: (capacity in groups, change in the
+number of domains that have it), largest capacity first, no zero changes. Comparing two of them is
+comparing the full sorted lists, since the lists differ nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The vector. `span` has the number of groups used of each tier, the top tier first.
+
+    `whole_groups_left` counts free groups of the canonical size; `order` are the positions of the
+    nodes in the natural order of the tree, the last tie-break.
+    """
+
+    split_groups: int
+    span: tuple[int, ...]
+    whole_groups_left: int
+    profile_top: Profile
+    profile_tier1: Profile
+    newly_broken: int
+    penalty: int
+    order: tuple[int, ...]
+
+
+def names(tiers: int) -> tuple[str, ...]:
+    """The names of an objective over so many tiers, in the order of comparison, without `order`.
+
+    `top_groups` is the topmost tier; with one tier it says the same as `tier1_groups`.
+    """
+    between = tuple(f"tier{tier}_groups" for tier in range(tiers - 1, 1, -1))
+    return (
+        "split_groups",
+        "top_groups",
+        *between,
+        "tier1_groups",
+        "whole_groups_left",
+        "free_profile_top",
+        "free_profile_tier1",
+        "newly_broken",
+        "penalty",
+    )
+
+
+def values(objective: Objective) -> dict[str, Any]:
+    """The same vector by name: numbers, and profiles as {capacity: change}."""
+    span = objective.span if len(objective.span) > 1 else objective.span * 2
+    numbers = (
+        objective.split_groups,
+        *span,
+        objective.whole_groups_left,
+        {str(capacity): change for capacity, change in objective.profile_top},
+        {str(capacity): change for capacity, change in objective.profile_tier1},
+        objective.newly_broken,
+        objective.penalty,
+    )
+    return dict(zip(names(len(objective.span)), numbers, strict=True))
+
+
+def first_difference(one: Objective, other: Objective) -> tuple[str, int] | None:
+    """The name at which two vectors part, and -1 if `one` is better there, 1 if `other` is.
+
+    None: equal in all. A tie up to the names of the nodes is decided by `order`, called `order`.
+    """
+    tiers = len(one.span)
+    pairs = [
+        (one.split_groups, other.split_groups),
+        *(zip(one.span, other.span, strict=True) if tiers > 1 else [(one.span, other.span)] * 2),
+        (-one.whole_groups_left, -other.whole_groups_left),
+        (_leximax(one.profile_top, other.profile_top), 0),
+        (_leximax(one.profile_tier1, other.profile_tier1), 0),
+        (one.newly_broken, other.newly_broken),
+        (one.penalty, other.penalty),
+        (one.order, other.order),
+    ]
+    for name, (mine, theirs) in zip((*names(tiers), "order"), pairs, strict=True):
+        if mine != theirs:
+            return name, -1 if mine < theirs else 1
+    return None
+
+
+def _leximax(one: Profile, other: Profile) -> int:
+    """-1 if `one` leaves more at the largest capacity at which they differ, 1 if less, 0 if equal."""
+    mine, theirs = dict(one), dict(other)
+    for capacity in sorted(mine.keys() | theirs.keys(), reverse=True):
+        difference = mine.get(capacity, 0) - theirs.get(capacity, 0)
+        if difference:
+            return -1 if difference > 0 else 1
+    return 0

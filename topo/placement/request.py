@@ -1,0 +1,94 @@
+"""What a job asks for: identical pods in identical groups, and which nodes they may use."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topo.model.errors import Refusal
+from topo.model.ids import Kind, NodeName
+
+MAX_PODS = 1_000_000
+MAX_GPUS_PER_POD = 128
+"""As many GPUs as one node may report (`topo.model.machine.MAX_GPUS`)."""
+Labels = tuple[tuple[str, str], ...]
+"""Labels as (key, value), sorted by key."""
+
+
+class Mode(StrEnum):
+    """Whether a group may be split over several domains when it does not fit in one."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """As Kubernetes defines it; an empty key with `Exists` tolerates every taint."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """Which nodes a job may use; requests that agree on it share one array of slots.
+
+    `gpu_type=None`: the types are tried one after the other, a job never mixes them.
+    """
+
+    gpu_type: str | None = None
+    selector: Labels = ()
+    tolerations: tuple[Toleration, ...] = ()
+    exclude: frozenset[NodeName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One gang: `pods` pods of `gpus_per_pod` GPUs, in groups of `group_size` GPUs.
+
+    No `group_size`: the whole job is one group. `within` is a kind of group that all of the job
+    must share one of (`switchbox`).
+    """
+
+    pods: int
+    gpus_per_pod: int
+    group_size: int | None = None
+    mode: Mode = Mode.REQUIRED
+    within: Kind | None = None
+    eligible: Eligibility = Eligibility()
+
+    @property
+    def pods_per_group(self) -> int:
+        """k: slots that one whole group takes."""
+        if self.group_size is None:
+            return self.pods
+        return self.group_size // self.gpus_per_pod
+
+    @property
+    def whole_groups(self) -> int:
+        """m: groups of exactly k pods."""
+        return self.pods // self.pods_per_group
+
+    @property
+    def tail(self) -> int:
+        """r: pods of the last, smaller group; 0 where there is none."""
+        return self.pods % self.pods_per_group
+
+
+def flaw(request: Request) -> Refusal | None:
+    """What makes a request meaningless on any cluster, or None; O(1)."""
+    for field, value, most in (
+        ("pods", request.pods, MAX_PODS),
+        ("gpus_per_pod", request.gpus_per_pod, MAX_GPUS_PER_POD),
+        ("group_size", request.group_size, MAX_PODS * MAX_GPUS_PER_POD),
+    ):
+        if value is not None and not 1 <= value <= most:
+            return Refusal(f"{field} is {value}", field, f"give a whole number from 1 to {most}")
+    size, gpus = request.group_size, request.gpus_per_pod
+    if size is not None and size % gpus:
+        what = f"a group of {size} GPUs is no whole number of pods of {gpus} GPUs"
+        below, above = size - size % gpus, size - size % gpus + gpus
+        near = f"{below} or {above}" if below else str(above)
+        return Refusal(what, "group_size", f"give a multiple of gpus_per_pod, such as {near}")
+    return None
