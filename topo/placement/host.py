@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from topo.model.forest import ROOT
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.request import Labels
 
@@ -24,7 +25,7 @@ class Host:
     """
 
     name: NodeName
-    path: GroupPath = GroupPath(())
+    path: GroupPath = ROOT
     kinds: tuple[Kind, ...] = ()
     tiers: tuple[int, ...] = ()
     gpus: int = 0

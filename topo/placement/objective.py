@@ -88,7 +88,7 @@ def first_difference(one: Objective, other: Objective) -> tuple[str, int] | None
 
 
 def _leximax(one: Profile, other: Profile) -> int:
-    """-1 if `one` leaves more at the largest capacity at which they differ, 1 if less, 0 if equal."""
+    """-1 if `one` leaves more at the largest capacity at which they differ, 1 if less, else 0."""
     mine, theirs = dict(one), dict(other)
     for capacity in sorted(mine.keys() | theirs.keys(), reverse=True):
         difference = mine.get(capacity, 0) - theirs.get(capacity, 0)

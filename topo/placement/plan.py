@@ -72,7 +72,7 @@ class FitTest(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """Why no placement exists now: the first test that failed, with what it needs and what is there.
+    """Why no placement exists now: the first test that failed and its numbers.
 
     `shortfall` has at least `needed`, `available` and `missing`, in the unit of the test.
     """
