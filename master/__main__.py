@@ -12,7 +12,6 @@ from master.app import build_app
 from master.service import build_service
 from master.settings import MasterSettings
 from topo.kit.logs import configure_logs
-from topo.kit.secrets import read_secret
 from topo.kit.settings import load
 from topo.kit.tasks import Site, run, serve
 from topo.kit.tls import server_context
@@ -47,8 +46,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _sites(settings: MasterSettings) -> tuple[Site, Site]:
     """The API first: it carries the background work, so it stops last."""
-    if settings.api_token_file is not None:
-        read_secret(settings.api_token_file)
     tls = _tls(settings)
     service = build_service(settings)
     host = settings.bind_address or None

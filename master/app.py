@@ -18,7 +18,7 @@ from master.settings import MasterSettings
 from master.sources.cluster_manager import ClusterManager
 from master.sources.cluster_manager_settings import ClusterManagerSettings
 from master.sources.config_file import ConfigFile
-from master.sources.worker_reports import token_reload
+from master.tokens import token_reload
 from topo.discovery.modes import Mode
 from topo.kit.files import fingerprint
 from topo.kit.problem import problems
@@ -94,7 +94,9 @@ def _looks(service: Service, tls: SSLContext | None) -> tuple[Callable[[], None]
     settings = service.settings
     looks: list[Callable[[], None]] = []
     if settings.worker_token_file is not None:
-        looks.append(token_reload(service.tokens, settings.worker_token_file))
+        looks.append(token_reload(service.tokens, settings.worker_token_file, "worker"))
+    if settings.api_token_file is not None:
+        looks.append(token_reload(service.writers, settings.api_token_file, "writers'"))
     if tls is not None:
         looks.append(_certificate_reload(settings, tls))
     return tuple(looks)

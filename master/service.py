@@ -1,6 +1,7 @@
 """What the parts of the master share, put together once; nothing here does I/O."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import prometheus_client as prom
 from aiohttp import web
@@ -13,7 +14,8 @@ from master.published import Published
 from master.readiness import Settling
 from master.settings import MasterSettings
 from master.sources.sessions import Sessions
-from master.sources.worker_reports import Door, Tokens, read_tokens
+from master.sources.worker_reports import Door
+from master.tokens import Tokens, read_tokens
 from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
 from topo.publish.nodegroup import render
@@ -54,6 +56,7 @@ class Service:
     story: Published
     settling: Settling
     tokens: Tokens
+    writers: Tokens
     door: Door
     streams: Streams
     keeper: Keeper | None
@@ -67,7 +70,7 @@ SERVICE = web.AppKey("service", Service)
 
 
 def build_service(settings: MasterSettings) -> Service:
-    """A master that is not running yet. Reads the worker tokens; raises `BadInputError`."""
+    """A master that is not running yet. Reads the files of tokens; raises `BadInputError`."""
     registry = new_registry(settings.mode)
     engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
     engine = Engine(
@@ -78,8 +81,7 @@ def build_service(settings: MasterSettings) -> Service:
         tick_s=min(1.0, settings.beat_interval / 4),
     )
     settling = Settling(settings.mode, settings.beat_interval, engine.clock())
-    path = settings.worker_token_file
-    tokens = Tokens(None if path is None else read_tokens(path), settings.allow_anonymous_workers)
+    tokens = _tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
     service = Service(
         settings=settings,
         registry=registry,
@@ -90,6 +92,7 @@ def build_service(settings: MasterSettings) -> Service:
         story=_story(settings, engine),
         settling=settling,
         tokens=tokens,
+        writers=_tokens(settings.api_token_file, anonymous=False),
         door=Door(
             tokens=tokens,
             sessions=_sessions(settings, engine, settling),
@@ -101,6 +104,10 @@ def build_service(settings: MasterSettings) -> Service:
     )
     registry.register(TreeCollector(_readings(service)))
     return service
+
+
+def _tokens(path: Path | None, *, anonymous: bool) -> Tokens:
+    return Tokens(None if path is None else read_tokens(path), anonymous)
 
 
 def _story(settings: MasterSettings, engine: Engine) -> Published:

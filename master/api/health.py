@@ -55,7 +55,7 @@ async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
         "mode": service.settings.mode.value,
         "generation": service.engine.snapshot.generation,
         "run": service.engine.history.run,
-        "calls": sorted(resource.canonical for resource in request.app.router.resources()),
+        "calls": sorted({resource.canonical for resource in request.app.router.resources()}),
     }
     body = orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     return web.Response(body=body, content_type="application/json")

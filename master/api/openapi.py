@@ -12,6 +12,11 @@ from master.api.query import Parameter, Query
 from master.api.routes import Route
 
 _PROBLEM_STATUS = {400: "the request does not fit; `field` and `fix` say where and how"}
+_TOKEN_STATUS = {
+    401: "the call carries no token that is known here",
+    403: "nothing may be written: there is no --api-token-file",
+}
+_SECURED: dict[str, list[str]] = {"token": []}
 
 
 def openapi_route(routes: tuple[Route, ...]) -> Route:
@@ -32,9 +37,15 @@ def openapi_route(routes: tuple[Route, ...]) -> Route:
 
 def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    adapters = [(route.path, "serialization", TypeAdapter(route.document)) for route in routes]
-    inputs: list[Any] = [*adapters, ("problem", "serialization", TypeAdapter(Problem))]
+    inputs: list[Any] = [("problem", "serialization", TypeAdapter(Problem))]
+    for route in routes:
+        inputs.append((_key(route), "serialization", TypeAdapter(route.document)))
+        if route.body is not None:
+            inputs.append((_key(route), "validation", TypeAdapter(route.body)))
     schemas, shared = TypeAdapter.json_schemas(inputs, ref_template="#/components/schemas/{model}")
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -43,29 +54,52 @@ def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
             "description": "Which GPU nodes are wired together, and how sure we are. "
             "Reads need no token. Every error is an application/problem+json document.",
         },
-        "paths": {
-            route.path: {"get": _operation(route, schemas[route.path, "serialization"])}
-            for route in routes
+        "paths": paths,
+        "components": {
+            "schemas": shared.get("$defs", {}),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
-        "components": {"schemas": shared.get("$defs", {})},
     }
 
 
-def _operation(route: Route, schema: Any) -> dict[str, Any]:
+def _key(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def _operation(route: Route, schemas: Any) -> dict[str, Any]:
+    schema = schemas[_key(route), "serialization"]
     answers: dict[str, Any] = {
-        "200": {"description": route.summary, "content": {route.media: {"schema": schema}}}
+        str(route.status): {
+            "description": route.summary,
+            "content": {route.media: {"schema": schema}},
+        }
     }
     if route.conditional:
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers["304"] = {"description": "If-None-Match names the current ETag"}
-    for status, text in sorted({**_PROBLEM_STATUS, **route.problems}.items()):
+    for status, text in sorted({**_problems(route), **route.problems}.items()):
         content = {"application/problem+json": {"schema": _ref(Problem.__name__)}}
         answers[str(status)] = {"description": text, "content": content}
-    return {
+    operation = {
         "operationId": route.handler.__name__,
         "summary": route.summary,
         "parameters": [_parameter(parameter) for parameter in route.parameters],
         "responses": answers,
+    }
+    if route.guarded != "never":
+        operation["security"] = [{}, _SECURED] if route.guarded == "sometimes" else [_SECURED]
+    if route.body is not None:
+        content = {"application/json": {"schema": schemas[_key(route), "validation"]}}
+        operation["requestBody"] = {"required": route.body_required, "content": content}
+    return operation
+
+
+def _problems(route: Route) -> dict[int, str]:
+    """The answers that every route of its kind may give."""
+    return {
+        **_PROBLEM_STATUS,
+        **(_TOKEN_STATUS if route.guarded != "never" else {}),
+        **({413: "the body is larger than 64 KiB"} if route.body is not None else {}),
     }
 
 
@@ -81,8 +115,8 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         schema["minimum"] = parameter.minimum
     return {
         "name": parameter.name,
-        "in": "query",
-        "required": parameter.required,
+        "in": parameter.place,
+        "required": parameter.required or parameter.place == "path",
         "description": parameter.text,
         "schema": schema,
     }

@@ -1,7 +1,7 @@
-"""The query of a request: only what the call knows, each value of its kind, each once."""
+"""The parameters of a request: only what the call knows, each value of its kind, each once."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,9 +16,10 @@ _POINT = re.compile(r"(?P<number>[0-9]{1,18})(?:\.(?P<run>[0-9a-f]{8}))?")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One query parameter; `minimum` bounds integers from below.
+    """One parameter of the query or of the path; `minimum` bounds integers from below.
 
-    A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`.
+    A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`. One of the
+    path stands in the route as `{name}` and is always there.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Parameter:
     text: str
     required: bool = False
     minimum: int = 0
+    place: Literal["query", "path"] = "query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,12 @@ class Query:
 
 
 def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query:
-    """The query's values; raises `BadInputError` with the parameter and the fix."""
-    known = {parameter.name: parameter for parameter in parameters}
+    """The values of query and path; raises `BadInputError` with the parameter and the fix."""
     strings: dict[str, str] = {}
     integers: dict[str, int] = {}
     points: dict[str, Point] = {}
-    for name, value in request.query.items():
-        parameter = known.get(name)
-        if parameter is None:
-            raise BadInputError(_unknown(name, list(known)))
+    for parameter, value in _given(request, parameters):
+        name = parameter.name
         if name in strings or name in integers or name in points:
             raise BadInputError(Refusal("the parameter is given twice", name, "give it once"))
         if parameter.kind == "integer":
@@ -78,6 +77,22 @@ def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query
             what = "the parameter is missing"
             raise BadInputError(Refusal(what, parameter.name, f"add ?{parameter.name}=…"))
     return Query(strings, integers, points)
+
+
+def _given(
+    request: web.Request, parameters: tuple[Parameter, ...]
+) -> Iterator[tuple[Parameter, str]]:
+    """Each value with its parameter, those of the path first."""
+    known: dict[str, Parameter] = {}
+    for parameter in parameters:
+        if parameter.place == "path":
+            yield parameter, request.match_info[parameter.name]
+        else:
+            known[parameter.name] = parameter
+    for name, value in request.query.items():
+        if name not in known:
+            raise BadInputError(_unknown(name, list(known)))
+        yield known[name], value
 
 
 def _unknown(name: str, known: list[str]) -> Refusal:

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 
 from master.api import changes, documents, health, node_group, topology
+from master.api.guard import forbidden
 from master.api.query import Parameter, Query, read_query
 from master.service import SERVICE
 
@@ -15,15 +16,22 @@ Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One GET. `document` is the type of the 200 answer, `problems` say when there is another.
+    """One call. `document` is the type of the good answer, `problems` say when there is another.
 
-    `media` is the content type of the 200 answer.
+    `media` is the content type of the good answer, `body` the type of what is sent. Where it
+    is `guarded` always, the handler is not reached without a token that may write; sometimes: the
+    handler decides.
     """
 
     path: str
     handler: Handler
     summary: str
+    method: Literal["GET", "POST", "DELETE"] = "GET"
+    status: int = 200
     document: Any = None
+    body: Any = None
+    body_required: bool = True
+    guarded: Literal["never", "sometimes", "always"] = "never"
     media: str = "application/json"
     parameters: tuple[Parameter, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
@@ -94,14 +102,22 @@ ROUTES = (
 
 
 def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
-    """Registers the table; HEAD comes with every GET that ends."""
+    """Registers the table, in which calls of one path stand together.
+
+    HEAD comes with every GET that ends.
+    """
     for route in routes:
-        ends = route.media != "text/event-stream"
-        app.router.add_get(route.path, _endpoint(route), allow_head=ends)
+        if route.method == "GET":
+            ends = route.media != "text/event-stream"
+            app.router.add_get(route.path, _endpoint(route), allow_head=ends)
+        else:
+            app.router.add_route(route.method, route.path, _endpoint(route))
 
 
 def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.StreamResponse:
+        if route.guarded == "always" and (refused := forbidden(request)) is not None:
+            return refused
         return await route.handler(request, read_query(request, route.parameters))
 
     return endpoint

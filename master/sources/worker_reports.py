@@ -7,77 +7,19 @@ token's digest, one small JSON document, one append to the engine's queue and pr
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import prometheus_client as prom
-import structlog
 from aiohttp import web
 from pydantic import ValidationError
 
 from master.sources.sessions import Answer, Declined, Sessions
-from topo.kit.files import WatchedFile, read_bounded
+from master.tokens import Tokens
 from topo.kit.problem import problem, problems
-from topo.kit.tokens import Identity, WorkerTokens, bearer
-from topo.model.errors import BadInputError, Refusal
+from topo.kit.tokens import Identity
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 
-MAX_TOKEN_FILE_BYTES = 4 << 20
-"""20,000 nodes with a token of their own each are about 2 MB."""
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 """Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
-
-_log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Tokens:
-    """The tokens in force. `tokens=None` with `anonymous=False` lets nobody in."""
-
-    tokens: WorkerTokens | None
-    anonymous: bool
-
-    def identify(self, request: web.Request) -> Identity | None:
-        """Whom the request speaks for; None is for nobody known."""
-        token = bearer(request.headers)
-        if self.tokens is not None and token is not None:
-            return self.tokens.identify(token)
-        return Identity() if self.anonymous and self.tokens is None else None
-
-
-def read_tokens(path: Path) -> WorkerTokens:
-    """The tokens of a file; raises `BadInputError`."""
-    tokens = _parsed(path, read_bounded(path, MAX_TOKEN_FILE_BYTES))
-    if isinstance(tokens, Refusal):
-        raise BadInputError(tokens)
-    return tokens
-
-
-def _parsed(path: Path, content: bytes | Refusal) -> WorkerTokens | Refusal:
-    if isinstance(content, Refusal):
-        return content
-    tokens = WorkerTokens.parse(content.decode("utf-8", "replace"))
-    if isinstance(tokens, Refusal):
-        return Refusal(tokens.what, f"{path}, {tokens.where}", tokens.fix)
-    return tokens
-
-
-def token_reload(tokens: Tokens, path: Path) -> Callable[[], None]:
-    """What to do every so often: take up the token file's new content, keep the last good one."""
-    watched = WatchedFile(path, MAX_TOKEN_FILE_BYTES)
-    watched.poll()
-
-    def look() -> None:
-        content = watched.poll()
-        if content is None:
-            return
-        found = _parsed(path, content)
-        if isinstance(found, Refusal):
-            _log.warning("worker tokens not reloaded", reason=str(found))
-            return
-        tokens.tokens = found
-        _log.info("worker tokens reloaded", file=str(path))
-
-    return look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
