@@ -1,0 +1,192 @@
+"""Which GPUs of one node: against brute force, and on matrices whose answer is known."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from topo.placement.intranode import EXACT_GPUS, WORST_LOSS, Table, scaled, table
+from topo.placement.pair_weights import BEST, Weights
+
+
+def islands(*sizes: int, inside: int = BEST, across: int = 2) -> Weights:
+    """Full meshes side by side."""
+    home = [island for island, size in enumerate(sizes) for _ in range(size)]
+    return tuple(
+        tuple(0 if a == b else inside if home[a] == home[b] else across for b in range(len(home)))
+        for a in range(len(home))
+    )
+
+
+def value(weights: Weights, gpus: tuple[int, ...]) -> int:
+    return sum(weights[a][b] for a, b in combinations(gpus, 2))
+
+
+def brute(weights: Weights, free: tuple[int, ...], count: int) -> tuple[tuple[int, ...], int, int]:
+    """The set, its value and its loss by the definition: every set is looked at."""
+    whole = value(weights, free)
+
+    def left(gpus: tuple[int, ...]) -> int:
+        return value(weights, tuple(gpu for gpu in free if gpu not in gpus))
+
+    best = min(combinations(free, count), key=lambda s: (-value(weights, s), -left(s), s))
+    return best, value(weights, best), whole - left(best)
+
+
+@st.composite
+def machines(draw: st.DrawFn, most: int = 9) -> tuple[Weights, tuple[int, ...]]:
+    """Any symmetric weights, few different ones so that sets are often equal, and a free set."""
+    size = draw(st.integers(0, most))
+    kinds = draw(st.lists(st.integers(0, BEST), min_size=1, max_size=3))
+    pairs = {pair: draw(st.sampled_from(kinds)) for pair in combinations(range(size), 2)}
+    weights = tuple(
+        tuple(0 if a == b else pairs[min(a, b), max(a, b)] for b in range(size))
+        for a in range(size)
+    )
+    free = draw(st.sets(st.sampled_from(range(size)))) if size else set()
+    return weights, tuple(sorted(free))
+
+
+def sets(found: Table) -> list[tuple[int, ...]]:
+    return [choice.gpus for choice in found.choices]
+
+
+@settings(max_examples=150)
+@given(machines())
+def test_every_choice_is_the_one_that_looking_at_every_set_finds(machine):
+    weights, free = machine
+    found = table(weights, free)
+    assert found.exact
+    assert found.free == free
+    assert [(c.gpus, c.value, c.lost) for c in found.choices] == [
+        brute(weights, free, count) for count in range(1, len(free) + 1)
+    ]
+
+
+@given(machines())
+def test_a_score_never_falls_with_more_gpus_nor_rises_with_fewer_free(machine):
+    weights, free = machine
+    some, whole = table(weights, free), table(weights)
+    values = [choice.value for choice in some.choices]
+    assert values == sorted(values)
+    for choice, among_all in zip(some.choices, whole.choices, strict=False):
+        assert choice.value <= among_all.value
+
+
+@given(machines())
+def test_every_number_of_gpus_has_a_score_and_a_loss_in_range(machine):
+    weights, free = machine
+    found = table(weights, free)
+    everyone = list(range(1, len(weights) + 1))
+    assert list(found.scores) == list(found.losses) == everyone
+    assert all(0 <= number <= 2000 for number in (*found.scores.values(), *found.losses.values()))
+    for count in everyone[len(free) :]:
+        assert (found.scores[count], found.losses[count]) == (0, WORST_LOSS)
+        assert found.choice(count) is None
+
+
+@given(machines(), st.randoms(use_true_random=False))
+def test_the_order_in_which_free_gpus_are_named_is_nothing(machine, random):
+    weights, free = machine
+    shuffled = [*free, *free]
+    random.shuffle(shuffled)
+    assert table(weights, shuffled) == table(weights, free)
+
+
+@given(machines(most=7), st.integers(1, 7))
+def test_taking_the_choice_costs_what_its_loss_says(machine, count):
+    """The loss is what all free GPUs are worth before, less what they are worth after."""
+    weights, free = machine
+    found = table(weights, free)
+    choice = found.choice(count)
+    if choice is None:
+        return
+    after = table(weights, set(free) - set(choice.gpus))
+    left = after.choices[-1].value if after.choices else 0
+    assert choice.lost == found.choices[-1].value - left
+
+
+def test_four_of_two_islands_are_one_island_and_no_other_four_cost_less():
+    weights = islands(4, 4)
+    found = table(weights)
+    four = found.choice(4)
+    assert four is not None
+    assert four.gpus == (0, 1, 2, 3)
+    assert (four.score, four.loss) == (6 * 16, 6 * 16 + 16 * 2)
+    whole = value(weights, tuple(range(8)))
+    costs = {
+        gpus: whole - value(weights, tuple(set(range(8)) - set(gpus)))
+        for gpus in combinations(range(8), 4)
+    }
+    assert min(costs.values()) == four.loss
+    assert [s for s, cost in costs.items() if cost == four.loss] == [(0, 1, 2, 3), (4, 5, 6, 7)]
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "taken"),
+    [
+        ((0, 1, 2, 4, 5, 6, 7), 2, (0, 1)),
+        ((0, 4, 5, 6, 7), 1, (0,)),
+        ((0, 1, 2, 3, 5, 6, 7), 3, (5, 6, 7)),
+        ((0, 1, 2, 3, 6, 7), 2, (6, 7)),
+        ((1, 2, 3, 4, 5, 6, 7), 4, (4, 5, 6, 7)),
+    ],
+)
+def test_a_broken_island_is_used_before_a_whole_one(free, count, taken):
+    choice = table(islands(4, 4), free).choice(count)
+    assert choice is not None
+    assert choice.gpus == taken
+
+
+def test_four_gpus_cost_least_where_others_want_them_least():
+    """What HAMi's binpack compares: a node with one island left, two islands, a mesh of eight."""
+    left = table(islands(4, 4), range(4, 8)).losses[4]
+    two_islands = table(islands(4, 4)).losses[4]
+    mesh = table(islands(8)).losses[4]
+    assert 2000 - left > 2000 - two_islands > 2000 - mesh
+
+
+def test_the_scale_is_the_sum_up_to_sixteen_gpus_and_keeps_the_order_above():
+    assert scaled(0) == 0
+    assert table(islands(16)).scores[16] == scaled(1920) == 1920
+    assert scaled(1921) == 1921
+    steps = [scaled(total) for total in range(0, 140_000, 7)]
+    assert steps == sorted(steps)
+    assert scaled(BEST * 128 * 127 // 2) == steps[-1] == 2000
+
+
+@pytest.mark.parametrize("size", [EXACT_GPUS + 1, 32])
+def test_above_sixteen_it_is_greedy_and_still_right_in_islands_and_meshes(size):
+    mesh = table(islands(size))
+    assert not mesh.exact
+    assert [c.gpus for c in mesh.choices] == [tuple(range(n)) for n in range(1, size + 1)]
+    assert [c.value for c in mesh.choices] == [BEST * n * (n - 1) // 2 for n in range(1, size + 1)]
+    split = table(islands(size - 4, 4))
+    assert sets(split)[3] == tuple(range(size - 4, size)), "the small island costs the least"
+    assert sets(split)[4] == (0, 1, 2, 3, 4)
+
+
+@settings(max_examples=25)
+@given(st.integers(EXACT_GPUS + 1, 20), st.randoms(use_true_random=False))
+def test_the_greedy_choices_are_what_they_say_and_never_beat_the_best(size, random):
+    pairs = {pair: random.choice((1, 2, 5, 16)) for pair in combinations(range(size), 2)}
+    weights = tuple(
+        tuple(0 if a == b else pairs[min(a, b), max(a, b)] for b in range(size))
+        for a in range(size)
+    )
+    found = table(weights)
+    everyone = set(range(size))
+    for count, choice in enumerate(found.choices, 1):
+        assert len(set(choice.gpus)) == count
+        assert choice.value == value(weights, choice.gpus)
+        assert choice.lost == value(weights, tuple(everyone)) - value(
+            weights, tuple(everyone - set(choice.gpus))
+        )
+    assert found.choices[1].value == max(pairs.values()), "the best pair is found from its start"
+    assert found == table(weights)
+
+
+def test_no_gpus_no_choices():
+    assert table(()) == Table(0, (), (), exact=True)
+    assert table(islands(4), ()).choices == ()
