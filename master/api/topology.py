@@ -2,8 +2,6 @@
 
 import asyncio
 import gzip
-import heapq
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +10,12 @@ from aiohttp import web
 from master import story
 from master.api.query import Parameter, Query
 from master.api.representation import coding, is_known, none_acceptable
+from master.api.unknown import unknown_group, unknown_node
 from master.published import GZIP_LEVEL
 from master.service import SERVICE, Service
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem
-from topo.kit.settings import nearest
-from topo.model.forest import Forest, Group, Snapshot
+from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
 from topo.publish.topology import Placed, document, find_groups, path_to
 
@@ -26,8 +24,6 @@ PARAMETERS = (
     Parameter("node", "string", "a node's name; adds what its worker said"),
     Parameter("depth", "integer", "levels of children to show, from 0"),
 )
-_COMPARED_NAMES = 32
-"""The nearest of 10,000 names costs 0.2 s by edit distance; by their two ends it is 20 ms."""
 _ALWAYS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
@@ -123,41 +119,10 @@ def _shown(forest: Forest, query: Query) -> tuple[Placed, ...] | web.Response | 
         return problem(400, "node and group exclude each other", field="node", fix="give one")
     if node is not None:
         path = path_to(forest, NodeName(node))
-        return _unknown("node", node, _node_names(forest)) if path is None else path
+        return unknown_node(node, forest) if path is None else path
     if group is not None:
-        return find_groups(forest, group) or _unknown("group", group, _group_names(forest))
+        return find_groups(forest, group) or unknown_group(group, forest)
     return None
-
-
-def _unknown(what: str, name: str, known: list[str]) -> web.Response:
-    fix = nearest(name, _alike(name, known)) or "GET /v1/topology lists what there is"
-    return problem(404, f"there is no {what} {name!r}", field=what, fix=fix)
-
-
-def _alike(name: str, known: Iterable[str]) -> list[str]:
-    """The names that begin and end most like this one: a slip leaves both ends as they were."""
-    wanted = name.lower()
-
-    def ends(other: str) -> int:
-        other = other.lower()
-        return _shared_start(wanted, other) + _shared_start(wanted[::-1], other[::-1])
-
-    return heapq.nlargest(_COMPARED_NAMES, known, key=ends)
-
-
-def _shared_start(one: str, other: str) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _node_names(forest: Forest) -> list[str]:
-    placed = [str(v.name) for _, v in forest.walk() if not isinstance(v, Group)]
-    return placed + [str(entry.node.name) for entry in forest.unplaced]
-
-
-def _group_names(forest: Forest) -> list[str]:
-    groups = [(above, v) for above, v in forest.walk() if isinstance(v, Group)]
-    return [str(g.name) for _, g in groups] + ["/".join((*above, g.name)) for above, g in groups]
 
 
 def _node_document(detail: NodeDetail, now_s: float) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from master import story
-from master.api import changes, topology
+from master.api import changes, topology, unknown
 from master.api.documents import DiffDocument, Problem, TopologyDocument, VendorGroup, VendorNode
 from master.api.routes import ROUTES
 from tests.master.world import Answer, eventually, facts, running
@@ -236,7 +236,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((topology, "path_to"), (topology, "nearest"), (changes, "net")):
+    for module, name in ((topology, "path_to"), (unknown, "nearest"), (changes, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:
@@ -265,7 +265,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
 )
 def test_the_nearest_of_ten_thousand_names_is_found_among_a_few(slip: str, meant: str) -> None:
     names = [f"node-sample{number:05}" for number in range(10_000)]
-    few = topology._alike(slip, names)
+    few = unknown.alike(slip, names)
     assert len(few) <= 50
     assert meant in few
 
