@@ -8,7 +8,7 @@ import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity import Capacity
@@ -215,33 +215,35 @@ class _Shelf:
         return None
 
 
+def _shelves(domains: list[list[Host]], choice: random.Random) -> tuple[_Shelf, _Shelf]:
+    """A third of the top groups for small jobs, the others for large ones."""
+    tops: dict[GroupName, list[list[Host]]] = defaultdict(list)
+    for domain in domains:
+        tops[domain[0].path[0]].append(domain)
+    order = choice.sample(list(tops.values()), len(tops))
+    cut = len(order) // 3
+    return _Shelf(list(chain(*order[:cut]))), _Shelf(list(chain(*order[cut:])))
+
+
 def _book_gangs(
     capacity: Capacity, domains: list[list[Host]], load: float, choice: random.Random
 ) -> None:
-    """Small jobs share some domains, large ones take others, as any packing scheduler does it."""
+    """Gangs on the next free nodes until more than the load is booked; then some of them end."""
     in_all = sum(host.gpus for domain in domains for host in domain if host.open)
-    order = choice.sample(domains, len(domains))
-    cut = len(order) // 3
-    small, large = _Shelf(order[:cut]), _Shelf(order[cut:])
+    small, large = _shelves(domains, choice)
     booked: dict[str, int] = {}
-    target = in_all * load
-    over = in_all * min(1.0, load + _RELEASED)
-    total = 0
+    total, most = 0, in_all * min(1.0, load + _RELEASED)
     for number, request in enumerate(requests(choice.randrange(1 << 30)), start=1):
-        if total >= over:
-            break
-        gpus = request.pods * request.gpus_per_pod
-        first, second = (small, large) if gpus < GROUP_GPUS else (large, small)
-        pods, pod_gpus = request.pods, request.gpus_per_pod
-        gang = first.take(pods, pod_gpus) or second.take(pods, pod_gpus)
-        if not gang:
+        pods, gpus = request.pods, request.gpus_per_pod
+        first, second = (small, large) if pods * gpus < GROUP_GPUS else (large, small)
+        gang = first.take(pods, gpus) or second.take(pods, gpus)
+        if total >= most or not gang:
             break
         owner = f"job-{number}"
         capacity.book(owner, gang)
         booked[owner] = sum(gang.values())
         total += booked[owner]
     for owner in choice.sample(list(booked), len(booked)):
-        if total <= target:
-            break
-        capacity.release(owner)
-        total -= booked[owner]
+        if total - booked[owner] >= in_all * load:
+            capacity.release(owner)
+            total -= booked[owner]
