@@ -27,6 +27,10 @@ class FakeMaster:
         self.document: Any = samples.healthy()
         self.changes: list[Any] = []
         self.broken: dict[str, tuple[int, str, dict[str, str]]] = {}
+        self.placement: Any = samples.placement()
+        self.holds: list[Any] = [samples.hold()]
+        self.fragmentation: Any = samples.fragmentation()
+        self.bodies: list[Any] = []
         self.asked: list[web.BaseRequest] = []
         self.port = 0
         self._loop = asyncio.new_event_loop()
@@ -83,6 +87,12 @@ class FakeMaster:
                 web.get("/v1/topology", self._topology),
                 web.get("/v1/topology/diff", self._diff),
                 web.get("/v1/topology/events", self._events),
+                web.post("/v1/placements", self._place),
+                web.get("/v1/fragmentation", self._fragmentation),
+                web.get("/v1/holds", self._list_holds),
+                web.get("/v1/holds/{id}", self._hold),
+                web.post("/v1/holds/{id}/commit", self._hold),
+                web.delete("/v1/holds/{id}", self._released),
             ]
         )
         self._runner = web.AppRunner(fake, shutdown_timeout=0.1)
@@ -119,6 +129,27 @@ class FakeMaster:
             problem = {"title": "Not Found", "detail": f"no node {name}", "fix": "topo tree"}
             return web.json_response(problem, status=404, content_type="application/problem+json")
         return web.json_response(self.document)
+
+    async def _place(self, request: web.Request) -> web.Response:
+        self.bodies.append(await request.json())
+        return web.json_response(self.placement)
+
+    async def _fragmentation(self, _: web.Request) -> web.Response:
+        return web.json_response(self.fragmentation)
+
+    async def _list_holds(self, _: web.Request) -> web.Response:
+        return web.json_response({"holds": self.holds})
+
+    async def _hold(self, request: web.Request) -> web.Response:
+        found = [hold for hold in self.holds if hold["id"] == request.match_info["id"]]
+        if found:
+            return web.json_response(found[0])
+        problem = {"detail": "there is no such hold", "field": "id", "fix": "it may have expired"}
+        return web.json_response(problem, status=404, content_type="application/problem+json")
+
+    async def _released(self, request: web.Request) -> web.Response:
+        answer = await self._hold(request)
+        return web.Response(status=204) if answer.status == 200 else answer
 
     async def _diff(self, request: web.Request) -> web.Response:
         since, until = int(request.query["from"]), int(request.query["to"])

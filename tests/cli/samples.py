@@ -259,3 +259,128 @@ def changes(generation: int = 13) -> Any:
             "why": "",
         },
     ]
+
+
+def planned(
+    index: int,
+    domain: list[str],
+    *nodes: tuple[str, int],
+    kind: str = "dragonfly",
+    tail: bool = False,
+) -> Any:
+    """One group of pods in one domain."""
+    return {
+        "index": index,
+        "tail": tail,
+        "domains": [{"kind": kind, "name": domain[-1], "path": domain}],
+        "nodes": [{"name": name, "pods": pods} for name, pods in nodes],
+    }
+
+
+BOX = ["switchbox-sample1"]
+LOWER = [*BOX, "dragonfly-0a1b2c3d"]
+UPPER = [*BOX, "dragonfly-4e5f6a7b"]
+
+
+def placement() -> Any:
+    """A plan for 4 pods of 8 GPUs in groups of 24: a whole group, and a tail in another place."""
+    names = ("split_groups", "top_groups", "tier1_groups", "whole_groups_left")
+    return {
+        "feasible": True,
+        "generation": 12,
+        "mode": "required",
+        "gpu_type": "MXC500",
+        "used_reserve": False,
+        "groups": [
+            planned(0, LOWER, ("node-1", 1), ("node-2", 2)),
+            planned(1, UPPER, ("node-3", 1), tail=True),
+        ],
+        "objective": {
+            **dict(zip(names, (0, 1, 2, 3), strict=True)),
+            "free_profile_top": {"4": -1},
+            "free_profile_tier1": {"3": -1, "2": -1, "1": 1},
+            "newly_broken": 1,
+            "penalty": 0,
+        },
+        "bounds": {**dict(zip(names, (0, 1, 2, 4), strict=True)), "newly_broken": None},
+        "certified": {**dict.fromkeys(names[:3], True), "whole_groups_left": False},
+        "explanation": ["1 switchbox is the fewest: the largest has 5 free slots, 4 are needed"],
+        "capacity": [
+            room(BOX, 40, 40, 32),
+            room(LOWER, 24, 24, 24),
+            room(UPPER, 16, 16, 8),
+        ],
+        "hold": None,
+    }
+
+
+def room(path: list[str], gpus: int, free: int, taken: int) -> Any:
+    """GPUs under one group of the tree."""
+    return {"path": path, "gpus": gpus, "free_gpus": free, "taken_gpus": taken}
+
+
+def refusal() -> Any:
+    """Two groups are wanted, one is there."""
+    return {
+        "feasible": False,
+        "generation": 12,
+        "mode": "required",
+        "failed": "groups",
+        "shortfall": {"needed": 2, "available": 1, "missing": 1},
+        "text": "2 groups of 24 GPUs are needed, the dragonflies have room for 1",
+        "would_fit": [
+            {"kind": "fewer-pods", "text": "3 pods fit now"},
+            {"kind": "mode", "text": "mode preferred fits, with 1 group split"},
+        ],
+        "explanation": ["dragonfly-4e5f6a7b has 2 free slots, a group needs 3"],
+    }
+
+
+def hold(name: str = "h-1", **more: Any) -> Any:
+    """A placement that is reserved for ten minutes."""
+    return {
+        "id": name,
+        "key": "job-42",
+        "state": "held",
+        "expires_in_s": 600.0,
+        "generation": 12,
+        "pods": 4,
+        "gpus_per_pod": 8,
+        "group_size": 24,
+        "groups": placement()["groups"],
+        **more,
+    }
+
+
+def fragmentation() -> Any:
+    """Two dragonflies of 64 GPUs: one whole, one broken."""
+    row = {"domains": 2, "pristine": 1, "partly_used": 1, "full": 0, "closed": 0}
+    box = {**row, "domains": 1, "pristine": 0}
+    return {
+        "generation": 12,
+        "types": [
+            {
+                "gpu_type": "MXC500",
+                "nodes": 16,
+                "open_nodes": 15,
+                "gpus": 128,
+                "free_gpus": 96,
+                "node_gpus": 8,
+                "group_gpus": 64,
+                "whole_groups": 1,
+                "integrity": 0.6667,
+                "unusable_gpus": 14.4,
+                "tiers": [
+                    {"tier": 2, "kind": "switchbox", **box, "whole_groups": 1, "profile": [[1, 1]]},
+                    {"tier": 1, "kind": "dragonfly", **row, "whole_groups": 1, "profile": [[1, 1]]},
+                ],
+                "largest": [
+                    {"group_size": 8, "gpus_per_pod": 8, "pods": 12, "gpus": 96, "tier": 1},
+                    {"group_size": 64, "gpus_per_pod": 8, "pods": 12, "gpus": 96, "tier": 1},
+                    {"group_size": 128, "gpus_per_pod": 8, "pods": 0, "gpus": 0, "tier": 2},
+                    {"group_size": 256, "gpus_per_pod": 8, "pods": 0, "gpus": 0, "tier": None},
+                ],
+            }
+        ],
+        "mix": [],
+    }

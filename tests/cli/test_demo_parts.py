@@ -336,7 +336,8 @@ def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
     plan.prepare(stage, demo_world())
     secrets = [stage.token(node).read_text() for node in NODES]
     secrets.append((stage.manager / "secret" / "password").read_text().strip())
-    assert len(set(secrets)) == 9
+    secrets.append(stage.api_token.read_text())
+    assert len(set(secrets)) == 10
     ports = plan.Ports(1, 2, 3)
     programs = plan.programs(stage, demo_world(), "demo", ports)
     assert [program.name for program in programs[:3]] == [

@@ -16,7 +16,9 @@ from rich.console import Console, RenderableType
 from tests.cli import samples
 from topo.cli import diagnosis
 from topo.cli.client import as_topology
-from topo.cli.render import changes, findings, node, tree
+from topo.cli.placement_documents import FRAGMENTATION
+from topo.cli.placements import as_hold, as_placement
+from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
 from topo.cli.render.words import age
 from topo.cli.terminal import ASCII, UNICODE, Glyphs
 
@@ -43,6 +45,15 @@ def lonely() -> Any:
     return {"generation": 3, "groups": [], "unplaced": [entry], "node": None}
 
 
+JOB = {"pods": 4, "gpus_per_pod": 8, "group_size": 24}
+
+
+def placed(document: Any, marks: Glyphs) -> RenderableType:
+    """A placement's answer inside the healthy tree."""
+    roots = as_topology(samples.healthy())["groups"]
+    return placement.answer(as_placement(document), JOB, roots, marks, explain=True)
+
+
 PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "tree-healthy": lambda marks: tree.topology(as_topology(samples.healthy()), marks),
     "tree-troubled": lambda marks: tree.topology(as_topology(samples.troubled()), marks),
@@ -52,6 +63,15 @@ PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "changes": lambda marks: changes.listed(samples.changes(), marks),
     "findings": lambda marks: findings.report(
         diagnosis.examine(as_topology(samples.troubled())), ["GET /health answers 200"], marks
+    ),
+    "place": lambda marks: placed({**samples.placement(), "hold": samples.hold()}, marks),
+    "place-refused": lambda marks: placed(samples.refusal(), marks),
+    "holds": lambda marks: holds.listed([as_hold(samples.hold())], marks),
+    "hold": lambda marks: holds.page(
+        as_hold(samples.hold()), as_topology(samples.healthy())["groups"], marks
+    ),
+    "fragmentation": lambda marks: fragmentation.report(
+        FRAGMENTATION.validate_python(samples.fragmentation()), marks
     ),
     "findings-none": lambda marks: findings.report([], ["all 4 nodes are Ready"], marks),
 }

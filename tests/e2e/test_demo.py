@@ -155,11 +155,11 @@ def test_the_secrets_of_the_demo_are_the_users_alone_and_in_no_log(demo: Running
     assert demo.directory.stat().st_mode & 0o077 == 0
     values = {
         line.split()[-1]
-        for file in (*secrets.glob("*.token"), secrets / "worker-tokens")
+        for file in (*secrets.glob("*token"), secrets / "worker-tokens")
         for line in file.read_text().splitlines()
     }
     values.add((secrets / "manager" / "secret" / "password").read_text().strip())
-    assert len(values) == 9
+    assert len(values) == 10
     logged = "".join(log.read_text() for log in (demo.directory / "logs").iterdir()) + demo.text
     assert not [value for value in values if value in logged]
     for pid in demo.told()["pids"].values():

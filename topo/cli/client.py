@@ -105,31 +105,49 @@ class Master:
 
     async def diff(self, since: int, until: int) -> DiffDoc:
         """`GET /v1/topology/diff`: what changed after `since` up to and with `until`."""
-        return _typed(
-            DIFF, await self.document("/v1/topology/diff", **{"from": since, "to": until})
-        )
+        return typed(DIFF, await self.document("/v1/topology/diff", **{"from": since, "to": until}))
 
     async def document(self, path: str, **query: str | int) -> Any:
         """The JSON document at a path as it is."""
         answer = await self.get(path, **query)
         if answer.status >= 300:
             raise _refused(answer, f"GET {path}")
+        return self._parsed(answer, f"GET {path}")
+
+    def _parsed(self, answer: Answer, call: str) -> Any:
         try:
             return orjson.loads(answer.body)
         except orjson.JSONDecodeError:
-            raise self._not_a_master(f"GET {path} did not answer JSON") from None
+            raise self._not_a_master(f"{call} did not answer JSON") from None
+
+    async def told(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON document that a `POST` or `DELETE` answers, None where it answers nothing.
+
+        A body that the master finds malformed (400) is what the person at the terminal wrote.
+        """
+        url = self.url.joinpath(path.lstrip("/"))
+        answer = await self._called(method, url, body)
+        if answer.status >= 300:
+            raise _refused(answer, f"{method} {path}", malformed=Exit.USAGE)
+        return self._parsed(answer, f"{method} {path}") if answer.body else None
 
     async def get(self, path: str, **query: str | int) -> Answer:
         """The raw answer at a path, whatever its status. Redirects are not followed."""
-        url = self.url.joinpath(path.lstrip("/")).with_query(query)
+        return await self._called("GET", self.url.joinpath(path.lstrip("/")).with_query(query))
+
+    async def _called(self, method: str, url: URL, body: Any = None) -> Answer:
+        data = None if body is None else orjson.dumps(body)
+        headers = None if body is None else {"Content-Type": "application/json"}
         try:
-            async with self._session.get(url, allow_redirects=False) as response:
-                body = await _body(response)
+            async with self._session.request(
+                method, url, data=data, headers=headers, allow_redirects=False
+            ) as response:
+                content = await _body(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
-        if body is None:
+        if content is None:
             raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-        return Answer(response.status, body, response.headers)
+        return Answer(response.status, content, response.headers)
 
     async def changes(self, since: int) -> AsyncGenerator[ChangesDoc | None, None]:
         """Follows `/v1/topology/events` after `since`: changes, or None where history is gone.
@@ -153,7 +171,7 @@ class Master:
 
     def _change(self, event: ServerEvent) -> ChangesDoc:
         try:
-            return _typed(CHANGES, orjson.loads(event.data))
+            return typed(CHANGES, orjson.loads(event.data))
         except orjson.JSONDecodeError:
             raise self._not_a_master("an event is not JSON") from None
 
@@ -168,7 +186,7 @@ class Master:
 
 def as_topology(document: Any) -> TopologyDoc:
     """A document of `/v1/topology` with its types checked; raises `CliError` otherwise."""
-    return _typed(TOPOLOGY, document)
+    return typed(TOPOLOGY, document)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
@@ -197,7 +215,8 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent
                 yield event
 
 
-def _typed(adapter: TypeAdapter[_T], data: Any) -> _T:
+def typed(adapter: TypeAdapter[_T], data: Any) -> _T:
+    """`data` as the document of `adapter`; raises `CliError` where it is not one."""
     document = checked(adapter, data)
     if isinstance(document, Refusal):
         what = f"the answer is not the document expected: {document.what}"
@@ -223,8 +242,8 @@ def _reason(error: Exception) -> tuple[str, str]:
     return f"the connection broke: {str(error) or type(error).__name__}", "try again"
 
 
-def _refused(answer: Answer, call: str) -> CliError:
-    """The master's own problem document as an error, or the bare status."""
+def _refused(answer: Answer, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:
+    """The master's own problem document as an error, or the bare status; 400 is `malformed`."""
     try:
         problem = checked(PROBLEM, orjson.loads(answer.body))
     except orjson.JSONDecodeError:
@@ -234,6 +253,7 @@ def _refused(answer: Answer, call: str) -> CliError:
     what = problem.get("detail") or problem.get("title") or f"HTTP status {answer.status}"
     fix = problem.get("fix") or _FIXES.get(answer.status, "look at the master's log")
     code = Exit.UNREACHABLE if answer.status >= 500 or answer.status < 400 else Exit.REFUSED
+    code = malformed if answer.status == 400 else code
     return CliError(code, Refusal(what, problem.get("field") or call, fix))
 
 
@@ -241,5 +261,6 @@ _FIXES = {
     401: "give a valid token with --token-file",
     403: "this token may not do that; use another one with --token-file",
     404: "`topo tree` lists the names there are; is this a topo-master?",
+    409: "ask again: something else came first",
     410: "the master keeps a limited history; `topo tree` shows what is now",
 }

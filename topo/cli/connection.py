@@ -23,10 +23,16 @@ _T = TypeVar("_T")
 
 def chosen(url: str | None, token_file: Path | None, ca_file: Path | None) -> Target:
     """The target that the options name; without `--master` a running demo, else the default."""
-    if url is None:
-        demo = running_demo()
-        url = DEFAULT_MASTER if demo is None else demo.master
-    return target(url, token_file, ca_file)
+    demo = running_demo() if url is None else None
+    return target(url or (demo.master if demo else DEFAULT_MASTER), token_file, ca_file)
+
+
+def trusted(url: str | None, token_file: Path | None, ca_file: Path | None) -> Target:
+    """Like `chosen`, for a call that writes: a running demo's token where no other is named."""
+    demo = running_demo() if url is None else None
+    if demo and demo.token_file and token_file is None:
+        token_file = Path(demo.token_file)
+    return target(url or (demo.master if demo else DEFAULT_MASTER), token_file, ca_file)
 
 
 def ask(to: Target, question: Callable[[Master], Awaitable[_T]]) -> _T:

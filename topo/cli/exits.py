@@ -13,6 +13,7 @@ class Exit(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     REFUSED = 4
+    NO_FIT = 5
     INTERRUPTED = 130
 
 
@@ -21,7 +22,8 @@ MEANING: dict[Exit, str] = {
     Exit.FINDING: "done, and something is wrong: `doctor` has a finding, the demo did not come up",
     Exit.USAGE: "bad usage or input: an unknown flag, an unreadable file, an unknown format",
     Exit.UNREACHABLE: "the master does not answer, or what answers is not a topo-master",
-    Exit.REFUSED: "the master refused: unknown node or group, bad token, generation forgotten",
+    Exit.REFUSED: "the master refused: unknown name or hold, bad token, generation forgotten",
+    Exit.NO_FIT: "`place`: no placement exists now; the answer says what is missing",
     Exit.INTERRUPTED: "interrupted by Ctrl-C before the command was done",
 }
 """One sentence per exit code, in the words of docs/cli.md."""

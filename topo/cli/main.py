@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from topo.cli import diff, doctor, node, parse, sim, tree
+from topo.cli import diff, doctor, fragmentation, holds, node, parse, place, sim, tree
 from topo.cli.demo import commands as demo
 from topo.cli.exits import CliError, Exit
 from topo.cli.safe import plain
@@ -74,6 +74,9 @@ app.command()(tree.tree)
 app.command()(node.node)
 app.command()(diff.diff)
 app.command()(doctor.doctor)
+app.command()(place.place)
+app.command()(fragmentation.fragmentation)
+app.add_typer(holds.app, name="holds")
 app.command()(parse.parse)
 app.add_typer(demo.app, name="demo")
 app.add_typer(sim.app, name="sim")

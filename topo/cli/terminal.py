@@ -13,7 +13,10 @@ _PIPE_COLUMNS = 160
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """Marks that say a status without colour, and the few signs around them."""
+    """Marks that say a status without colour, and the few signs around them.
+
+    `taken`, `free` and `used` are the cells of a bar; `badges` tell groups of pods apart.
+    """
 
     ready: str
     not_ready: str
@@ -21,10 +24,42 @@ class Glyphs:
     arrow: str
     dot: str
     rule: str
+    ellipsis: str
+    proven: str
+    taken: str
+    free: str
+    used: str
+    badges: str
 
 
-UNICODE = Glyphs(ready="●", not_ready="✗", attention="▲", arrow="→", dot="·", rule="─")
-ASCII = Glyphs(ready="+", not_ready="x", attention="!", arrow="->", dot="-", rule="-")
+UNICODE = Glyphs(
+    ready="●",
+    not_ready="✗",
+    attention="▲",
+    arrow="→",
+    dot="·",
+    rule="─",
+    ellipsis="…",
+    proven="✓",
+    taken="█",
+    free="░",
+    used="·",
+    badges="■▲◆▼★",
+)
+ASCII = Glyphs(
+    ready="+",
+    not_ready="x",
+    attention="!",
+    arrow="->",
+    dot="-",
+    rule="-",
+    ellipsis="...",
+    proven="ok",
+    taken="#",
+    free="_",
+    used=".",
+    badges="%@$&=",
+)
 
 
 def out() -> Console:

@@ -56,6 +56,11 @@ class Stage:
         """The token file of one worker."""
         return self.home / "secrets" / f"{node}.token"
 
+    @property
+    def api_token(self) -> Path:
+        """The one token for calls that write: the master's file, and the command line's."""
+        return self.home / "secrets" / "api-token"
+
     def log(self, name: str) -> Path:
         """The log of one process."""
         return self.home / "logs" / f"{name}.log"
@@ -74,6 +79,7 @@ def prepare(stage: Stage, world: World) -> None:
         write_private(stage.token(node.name), tokens[node.name].encode())
     lines = "".join(f"{node} {token}\n" for node, token in tokens.items())
     write_private(stage.tokens, lines.encode())
+    write_private(stage.api_token, secrets.token_urlsafe(24).encode())
     # The master looks at these when it starts, and it starts together with their owner.
     Authority.at(stage.manager)
     credentials = {"username": "metax", "password": secrets.token_urlsafe(18)}
@@ -107,6 +113,7 @@ def _master(stage: Stage, world: World, ports: Ports, *, managed: bool) -> Progr
         f"--node-number={_largest_dragonfly(world)}",
         f"--gpus-per-node={world.nodes[0].hardware.gpus}",
         f"--worker-token-file={stage.tokens}",
+        f"--api-token-file={stage.api_token}",
         f"--state-file={stage.home / 'state' / 'state.json'}",
         f"--beat-interval={BEAT_S}",
         "--state-save-interval=1",

@@ -59,7 +59,13 @@ async def play(world: World, world_name: str, narrator: Narrator, *, once: bool)
         stage, ports = Stage(home.path), Ports(*free(USUAL_PORTS))
         prepare(stage, world)
         names = tuple(str(node.name) for node in world.nodes)
-        demo = Demo(ports.master, str(stage.recordings), names, world_name)
+        demo = Demo(
+            master=ports.master,
+            recordings=str(stage.recordings),
+            nodes=names,
+            world=world_name,
+            token_file=str(stage.api_token),
+        )
         narrator.starts(ports, USUAL_PORTS, len(names))
         cast = _Cast(home, narrator, demo)
         try:

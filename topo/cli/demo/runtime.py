@@ -29,13 +29,17 @@ _FILE = "demo.json"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What other terminals need of a running demo; `pids` maps a process's name to its number."""
+    """What other terminals need of a running demo; `pids` maps a process's name to its number.
+
+    `token_file` has the token for calls that write.
+    """
 
     master: str
     recordings: str
     nodes: tuple[str, ...]
     world: str
     pids: Mapping[str, int] = field(default_factory=dict)
+    token_file: str = ""
 
     def replay_dir(self, node: str) -> Path:
         """The directory that the worker of a node replays from."""

@@ -1,0 +1,75 @@
+"""`topo holds`: the list, one hold, and what a token may do with it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.exits import Exit
+
+
+def test_every_hold_is_a_row(topo: Topo, fake_master: FakeMaster) -> None:
+    done = samples.hold("h-2", key=None, state="committed", expires_in_s=None)
+    fake_master.holds.append(done)
+    lines = [" ".join(line.split()) for line in topo("holds").stdout.splitlines()]
+    assert "h-1 job-42 ▲ held 4 pods of 8 GPUs in groups of 24" in lines[1]
+    assert "node-1 … node-3 (3) in 10 min" in lines[1]
+    assert "h-2 ● committed" in lines[2]
+    assert lines[2].endswith("when released")
+
+
+def test_no_holds_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.holds = []
+    shown = topo("holds")
+    assert (shown.exit_code, shown.stdout) == (Exit.OK, "nothing is held\n")
+    assert json.loads(topo("holds", "-o", "json").stdout) == {"holds": []}
+
+
+def test_one_hold_is_shown_inside_the_tree(topo: Topo) -> None:
+    shown = topo("holds", "show", "h-1")
+    assert "h-1  ▲ held" in shown.stdout
+    assert "▲1 node-3  tail" in shown.stdout
+    assert json.loads(topo("holds", "show", "h-1", "-o", "json").stdout) == samples.hold()
+
+
+@pytest.mark.parametrize(
+    ("command", "call", "words"),
+    [
+        ("commit", ("POST", "/v1/holds/h-1/commit"), "h-1 is committed"),
+        ("release", ("DELETE", "/v1/holds/h-1"), "h-1 is released"),
+    ],
+)
+def test_a_hold_is_committed_and_released_with_the_token(
+    topo: Topo, fake_master: FakeMaster, tmp_path: Path, command: str, call: object, words: str
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret")
+    shown = topo("holds", command, "h-1", "--token-file", str(token))
+    assert shown.exit_code == Exit.OK
+    assert words in shown.stdout
+    asked = fake_master.asked[-1]
+    assert (asked.method, asked.path) == call
+    assert asked.headers["Authorization"] == "Bearer s3cret"
+
+
+@pytest.mark.parametrize("command", ["show", "commit", "release"])
+def test_a_hold_that_is_gone_is_refused_in_the_masters_words(topo: Topo, command: str) -> None:
+    shown = topo("holds", command, "h-9")
+    assert shown.exit_code == Exit.REFUSED
+    assert shown.stderr.splitlines() == [
+        "topo: there is no such hold",
+        "  at id",
+        "  next: it may have expired",
+    ]
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "a?b=c", "a b", "a\x1b", "%2e"])
+def test_a_name_that_would_be_another_call_is_bad_usage(
+    topo: Topo, fake_master: FakeMaster, name: str
+) -> None:
+    shown = topo("holds", "release", name)
+    assert shown.exit_code == Exit.USAGE
+    assert "topo holds" in shown.stderr
+    assert fake_master.asked == []

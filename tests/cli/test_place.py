@@ -1,0 +1,212 @@
+"""`topo place`: what it asks, what it draws, how it ends."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.demo.runtime import Demo, Home
+from topo.cli.exits import Exit
+
+JOB = ("place", "--pods", "4", "--gpus", "8", "--group-size", "24")
+
+
+def test_the_groups_are_drawn_inside_the_tree(topo: Topo) -> None:
+    shown = topo(*JOB)
+    assert shown.exit_code == Exit.OK
+    lines = shown.stdout.splitlines()
+    box = next(line for line in lines if line.startswith("switchbox-sample1"))
+    assert "switchbox  ██████████··  takes 32 of 40 free GPUs, 40 in all" in box.replace("░", "·")
+    assert any("dragonfly-4e5f6a7b  dragonfly" in line for line in lines)
+    assert any(line.endswith("■0 node-2  2 pods") for line in lines)
+    assert any(line.endswith("▲1 node-3  tail") for line in lines)
+    assert shown.stderr == ""
+
+
+def test_the_objective_stands_beside_its_proof(topo: Topo) -> None:
+    lines = [" ".join(line.split()) for line in topo(*JOB).stdout.splitlines()]
+    assert "groups used, top tier 1 1 ✓ best possible" in lines
+    assert "whole groups left 3 4 at most 1 from the best" in lines
+    assert "free, largest first, tier 1 -1x3 -1x2 +1x1 not proven" in lines
+
+
+def test_the_sentences_come_when_asked_for(topo: Topo) -> None:
+    sentence = samples.placement()["explanation"][0]
+    assert sentence not in topo(*JOB).stdout
+    assert sentence in topo(*JOB, "--explain").stdout
+
+
+def test_only_what_was_given_travels(topo: Topo, fake_master: FakeMaster) -> None:
+    topo("place", "--pods", "4", "--gpus", "8")
+    assert fake_master.bodies == [{"pods": 4, "gpus_per_pod": 8, "mode": "required"}]
+
+
+def test_every_option_has_its_field(topo: Topo, fake_master: FakeMaster) -> None:
+    words = (
+        "--mode preferred --within switchbox --gpu-type MXC500 --selector a=b --selector c=d=e "
+        "--toleration k=v:NoSchedule --toleration k2 --exclude node-7 --exclude node-8 "
+        "--hold 10m --key job-42 --assume-free node-1 --assume-down node-2 --assume-drain node-3"
+    )
+    topo(*JOB, *words.split())
+    assert fake_master.bodies == [
+        {
+            "pods": 4,
+            "gpus_per_pod": 8,
+            "group_size": 24,
+            "mode": "preferred",
+            "within": "switchbox",
+            "gpu_type": "MXC500",
+            "selector": {"a": "b", "c": "d=e"},
+            "tolerations": [
+                {"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"},
+                {"key": "k2", "operator": "Exists"},
+            ],
+            "exclude": ["node-7", "node-8"],
+            "hold_s": 600.0,
+            "key": "job-42",
+            "assume": {"free": ["node-1"], "down": ["node-2"], "drain": ["node-3"]},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--selector", "a"], "write KEY=VALUE"),
+        (["--selector", "a=1", "--selector", "a=2"], "given twice"),
+        (["--hold", "soon"], "write a number and a unit"),
+        (["--mode", "maybe"], "'maybe' is not one of"),
+    ],
+)
+def test_what_cannot_be_a_request_is_bad_usage(
+    topo: Topo, fake_master: FakeMaster, more: list[str], words: str
+) -> None:
+    shown = topo(*JOB, *more)
+    assert shown.exit_code == Exit.USAGE
+    assert words in shown.stderr
+    assert fake_master.bodies == []
+
+
+def test_what_the_master_calls_malformed_is_bad_usage_and_names_the_option(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    problem = {
+        "detail": "a group of 60 GPUs is no whole number of pods of 8 GPUs",
+        "field": "group_size",
+        "fix": "give a multiple of gpus_per_pod, such as 56 or 64",
+    }
+    fake_master.broken["/v1/placements"] = (400, json.dumps(problem), {})
+    shown = topo(*JOB)
+    assert shown.exit_code == Exit.USAGE
+    assert shown.stderr.splitlines() == [
+        "topo: a group of 60 GPUs is no whole number of pods of 8 GPUs",
+        "  at --group-size",
+        "  next: give a multiple of gpus_per_pod, such as 56 or 64",
+    ]
+
+
+def test_a_refusal_is_an_answer_with_a_code_of_its_own(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.placement = samples.refusal()
+    shown = topo(*JOB)
+    assert shown.exit_code == Exit.NO_FIT
+    assert "failed: groups · needed 2 · available 1 · missing 1" in shown.stdout
+    assert "→ mode preferred fits, with 1 group split" in shown.stdout
+    assert "dragonfly-4e5f6a7b has 2 free slots, a group needs 3" in shown.stdout
+
+
+@pytest.mark.parametrize("document", [samples.placement(), samples.refusal()])
+def test_json_and_yaml_are_the_masters_document(
+    topo: Topo, fake_master: FakeMaster, document: Any
+) -> None:
+    fake_master.placement = {**document, "from_the_future": 1}
+    code = Exit.OK if document["feasible"] else Exit.NO_FIT
+    for read, output in ((json.loads, "json"), (yaml.safe_load, "yaml")):
+        shown = topo(*JOB, "-o", output)
+        assert shown.exit_code == code
+        assert read(shown.stdout) == fake_master.placement
+
+
+def test_nodes_are_a_name_per_pod_in_rank_order(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.placement["hold"] = samples.hold()
+    shown = topo(*JOB, "-o", "nodes")
+    assert shown.stdout.splitlines() == ["node-1", "node-2", "node-2", "node-3"]
+    assert "topo holds commit h-1" in shown.stderr
+
+
+def test_a_refusal_leaves_a_hostfile_empty(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.placement = samples.refusal()
+    shown = topo(*JOB, "-o", "nodes")
+    assert (shown.exit_code, shown.stdout) == (Exit.NO_FIT, "")
+    assert "missing 1" in shown.stderr
+
+
+def test_without_a_hold_no_token_travels_and_with_one_the_demos_does(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    with Home() as home:
+        token = home.path / "token"
+        token.write_text("s3cret")
+        home.tell(Demo(fake_master.url, "", (), "demo", {}, str(token)))
+        topo(*JOB, env={})
+        asked = [request for request in fake_master.asked if request.method == "POST"]
+        assert "Authorization" not in asked[0].headers
+        topo(*JOB, "--hold", "10m", env={})
+        asked = [request for request in fake_master.asked if request.method == "POST"]
+        assert asked[1].headers["Authorization"] == "Bearer s3cret"
+
+
+def test_a_token_of_the_users_goes_before_the_demos(
+    topo: Topo, fake_master: FakeMaster, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    with Home() as home:
+        home.tell(Demo(fake_master.url, "", (), "demo", {}, "/nowhere"))
+        shown = topo(*JOB, "--hold", "1m", "--token-file", str(mine), env={})
+    assert shown.exit_code == Exit.OK
+    posted = next(request for request in fake_master.asked if request.method == "POST")
+    assert posted.headers["Authorization"] == "Bearer mine"
+
+
+def test_a_hold_without_a_token_is_refused_with_the_next_step(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.broken["/v1/placements"] = (401, "{}", {})
+    shown = topo(*JOB, "--hold", "10m")
+    assert shown.exit_code == Exit.REFUSED
+    assert "next: give a valid token with --token-file" in shown.stderr
+
+
+def test_a_plan_is_drawn_without_a_tree_too(topo: Topo, fake_master: FakeMaster) -> None:
+    """The tree may have changed, or not be had: the plan's own paths are enough."""
+    fake_master.broken["/v1/topology"] = (404, "{}", {})
+    del fake_master.placement["capacity"]
+    shown = topo(*JOB)
+    assert shown.exit_code == Exit.OK
+    assert "└── dragonfly-4e5f6a7b  dragonfly" in shown.stdout
+    assert "▲1 node-3" in shown.stdout
+
+
+def test_only_the_roots_that_are_used_are_asked_for(topo: Topo, fake_master: FakeMaster) -> None:
+    topo(*JOB)
+    asked = [request for request in fake_master.asked if request.path == "/v1/topology"]
+    assert [dict(request.query) for request in asked] == [{"group": "switchbox-sample1"}]
+
+
+def test_a_node_in_no_group_stands_alone(topo: Topo, fake_master: FakeMaster) -> None:
+    lonely = samples.planned(0, ["node-9"], ("node-9", 1), kind="node")
+    fake_master.placement = {"feasible": True, "groups": [lonely]}
+    shown = topo("place", "--pods", "1", "--gpus", "8")
+    assert "■0 node-9" in shown.stdout.splitlines()
+
+
+def test_many_nodes_share_a_line(topo: Topo, fake_master: FakeMaster) -> None:
+    names = [(f"node-{n}", 1) for n in range(100)]
+    fake_master.placement = {"feasible": True, "groups": [samples.planned(0, ["box"], *names)]}
+    fake_master.broken["/v1/topology"] = (404, "{}", {})
+    shown = topo(*JOB)
+    assert "└── ■0 node-0 … node-99  100 nodes, 100 pods" in shown.stdout.splitlines()

@@ -1,0 +1,71 @@
+"""Holds for people: a table of all of them, or one with its nodes."""
+
+from collections.abc import Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from topo.cli.documents import GroupDoc
+from topo.cli.placement_documents import HoldDoc
+from topo.cli.render import placed
+from topo.cli.render.placement import job
+from topo.cli.render.words import age
+from topo.cli.safe import plain
+from topo.cli.terminal import Glyphs
+
+
+def listed(holds: Sequence[HoldDoc], glyphs: Glyphs) -> RenderableType:
+    """One row per hold, in the order given."""
+    if not holds:
+        return Text("nothing is held", style="dim")
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in ("hold", "key", "state", "job", "nodes", "ends"):
+        rows.add_column(column, overflow="fold")
+    for hold in holds:
+        rows.add_row(
+            Text(plain(hold["id"]), style="bold"),
+            plain(hold.get("key") or ""),
+            _state(hold, glyphs),
+            _job(hold),
+            _nodes(hold, glyphs),
+            _ends(hold),
+        )
+    return rows
+
+
+def page(hold: HoldDoc, roots: Sequence[GroupDoc], glyphs: Glyphs) -> RenderableType:
+    """One hold: its state, its job, its groups inside the tree."""
+    head = Text().append(plain(hold["id"]), style="bold").append("  ")
+    head.append_text(_state(hold, glyphs)).append(f"  {_job(hold)}", style="dim")
+    if key := hold.get("key"):
+        head.append(f" {glyphs.dot} key {plain(key)}", style="dim")
+    head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")
+    plan = placed.trees({"feasible": True, "groups": hold.get("groups", [])}, roots, glyphs)
+    return Stack(head, *plan)
+
+
+def _state(hold: HoldDoc, glyphs: Glyphs) -> Text:
+    """Committed is for good, everything else ends by itself."""
+    state = plain(hold.get("state", "held"))
+    if state == "committed":
+        return Text().append(f"{glyphs.ready} {state}", style="green")
+    return Text().append(f"{glyphs.attention} {state}", style="yellow")
+
+
+def _job(hold: HoldDoc) -> str:
+    return job(hold) if "pods" in hold and "gpus_per_pod" in hold else ""
+
+
+def _nodes(hold: HoldDoc, glyphs: Glyphs) -> str:
+    names = [node["name"] for group in hold.get("groups", []) for node in group["nodes"]]
+    names = list(dict.fromkeys(plain(name) for name in names))
+    if len(names) <= 2:
+        return ", ".join(names)
+    return f"{names[0]} {glyphs.ellipsis} {names[-1]} ({len(names)})"
+
+
+def _ends(hold: HoldDoc) -> str:
+    left = hold.get("expires_in_s")
+    return "when released" if left is None else f"in {age(left)}"

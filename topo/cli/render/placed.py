@@ -1,0 +1,174 @@
+"""The groups of pods inside the tree: which groups are used, each node with its badge and pods."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import RenderableType
+from rich.text import Text
+from rich.tree import Tree
+
+from topo.cli.documents import GroupDoc, is_node
+from topo.cli.placement_documents import PlacementDoc, PodGroupDoc, RoomDoc
+from topo.cli.render import bars
+from topo.cli.render.words import plural
+from topo.cli.safe import plain
+from topo.cli.terminal import Glyphs
+
+MAX_LEAVES = 64
+"""With more nodes than this, those of one group of pods in one group of the tree share a line."""
+_COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "white")
+_GUIDE = "bright_black"
+Path = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A used group: its kind, what is used below it, its nodes with pods by group of pods."""
+
+    kind: str = ""
+    children: "dict[str, _Branch]" = field(default_factory=dict)
+    nodes: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+
+
+def badge(group: PodGroupDoc, glyphs: Glyphs) -> Text:
+    """The mark of a group of pods: a shape, a colour and its index, so that two differ twice."""
+    index = group["index"]
+    shape, colour = glyphs.badges[index % len(glyphs.badges)], _COLOURS[index % len(_COLOURS)]
+    return Text().append(f"{shape}{index}", style=f"bold {colour}")
+
+
+def trees(
+    document: PlacementDoc, roots: Sequence[GroupDoc], glyphs: Glyphs
+) -> Iterator[RenderableType]:
+    """One tree per root that the plan uses; `roots` are those groups as the topology has them.
+
+    Where the topology does not know a node (it may have moved since), the plan's own words place
+    it. O(vertices of the roots + nodes of the plan).
+    """
+    groups = document.get("groups", [])
+    top = _used(groups, _homes(roots))
+    drawing = _Drawing(
+        groups={group["index"]: group for group in groups},
+        rooms={tuple(room["path"]): room for room in document.get("capacity", [])},
+        siblings=_siblings(roots),
+        glyphs=glyphs,
+        single_lines=sum(len(group["nodes"]) for group in groups) <= MAX_LEAVES,
+    )
+    for name, branch in top.children.items():
+        tree = Tree(drawing.label((name,), branch), guide_style=_GUIDE)
+        drawing.grow(tree, (name,), branch)
+        yield tree
+    yield from drawing.leaves(top)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    groups: Mapping[int, PodGroupDoc]
+    rooms: Mapping[Path, RoomDoc]
+    siblings: Mapping[Path, int]
+    glyphs: Glyphs
+    single_lines: bool
+
+    def label(self, path: Path, branch: _Branch) -> Text:
+        label = Text().append(plain(path[-1]), style="bold")
+        label.append(f"  {plain(branch.kind)}", style="dim")
+        if room := self.rooms.get(path):
+            gpus, free, taken = room["gpus"], room["free_gpus"], room.get("taken_gpus", 0)
+            label.append("  ").append_text(bars.room(gpus, free, taken, self.glyphs))
+            words = f"  takes {taken} of {free} free GPU{plural(free)}, {gpus} in all"
+            label.append(words, style="dim")
+        return label
+
+    def grow(self, tree: Tree, path: Path, branch: _Branch) -> None:
+        for name, child in branch.children.items():
+            below = (*path, name)
+            self.grow(tree.add(self.label(below, child)), below, child)
+        for line in self.leaves(branch):
+            tree.add(line)
+        untouched = self.siblings.get(path, 0) - len(branch.children)
+        if untouched > 0:
+            words = f"{untouched} other group{plural(untouched)}, untouched"
+            tree.add(Text(words, style="dim"))
+
+    def leaves(self, branch: _Branch) -> Iterator[Text]:
+        """A line per node, or where they are many a line per group of pods."""
+        if self.single_lines:
+            for name, pods in branch.nodes.items():
+                yield self._leaf(name, pods)
+            return
+        members: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        for name, pods in branch.nodes.items():
+            for index, count in pods.items():
+                members[index].append((name, count))
+        for index, nodes in members.items():
+            yield self._many(index, nodes)
+
+    def _leaf(self, name: str, pods: Mapping[int, int]) -> Text:
+        line = Text()
+        for index, count in pods.items():
+            line.append_text(badge(self.groups[index], self.glyphs)).append(" ")
+            if len(pods) > 1:
+                line.append(f"{count} pod{plural(count)} ", style="dim")
+        line.append(plain(name))
+        total = sum(pods.values())
+        line.append(f"  {total} pods" if total > 1 else "", style="dim")
+        tail = any(self.groups[index].get("tail") for index in pods)
+        return line.append("  tail" if tail else "", style="yellow")
+
+    def _many(self, index: int, nodes: Sequence[tuple[str, int]]) -> Text:
+        pods = sum(count for _, count in nodes)
+        line = badge(self.groups[index], self.glyphs).append(" ")
+        ends = dict.fromkeys(plain(name) for name, _ in (nodes[0], nodes[-1]))
+        line.append(f" {self.glyphs.ellipsis} ".join(ends))
+        words = f"  {len(nodes)} node{plural(len(nodes))}, {pods} pod{plural(pods)}"
+        return line.append(words, style="dim")
+
+
+def _used(groups: Sequence[PodGroupDoc], homes: Mapping[str, Sequence[tuple[str, str]]]) -> _Branch:
+    top = _Branch()
+    for group in groups:
+        for node in group["nodes"]:
+            branch = top
+            for name, kind in homes.get(node["name"]) or _told(group, node["name"]):
+                branch = branch.children.setdefault(name, _Branch(kind))
+            pods = branch.nodes[node["name"]]
+            pods[group["index"]] = pods.get(group["index"], 0) + node["pods"]
+    return top
+
+
+def _told(group: PodGroupDoc, node: str) -> list[tuple[str, str]]:
+    """The path that the plan itself gives a node: that of its only domain, without the node."""
+    if len(group["domains"]) != 1:
+        return []
+    domain = group["domains"][0]
+    named = [(name, "") for name in domain["path"][:-1]] + [(domain["name"], domain["kind"])]
+    return [step for step in named if step[0] != node]
+
+
+def _homes(roots: Sequence[GroupDoc]) -> dict[str, list[tuple[str, str]]]:
+    """For every node below the roots the groups over it, as name and kind."""
+    homes: dict[str, list[tuple[str, str]]] = {}
+    for path, group in _walk(roots, []):
+        for child in group.get("child", []):
+            if is_node(child):
+                homes[child["name"]] = path
+    return homes
+
+
+def _siblings(roots: Sequence[GroupDoc]) -> dict[Path, int]:
+    """How many groups each group has below it, by its path."""
+    return {
+        tuple(name for name, _ in path): sum(not is_node(c) for c in group.get("child", []))
+        for path, group in _walk(roots, [])
+    }
+
+
+def _walk(
+    groups: Sequence[GroupDoc], above: list[tuple[str, str]]
+) -> Iterator[tuple[list[tuple[str, str]], GroupDoc]]:
+    for group in groups:
+        path = [*above, (group["name"], group["kind"])]
+        yield path, group
+        below = [child for child in group.get("child", []) if not is_node(child)]
+        yield from _walk(below, path)

@@ -1,0 +1,157 @@
+"""A placement for people: the groups inside the tree, the objective with its proof, the why.
+
+A refusal: the test that failed, what is missing, and what would fit.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from topo.cli.documents import GroupDoc
+from topo.cli.placement_documents import HoldDoc, PlacementDoc
+from topo.cli.render import bars, placed
+from topo.cli.render.words import age, plural
+from topo.cli.safe import plain
+from topo.cli.terminal import Glyphs
+
+_NAMES = {
+    "top_groups": "groups used, top tier",
+    "tier1_groups": "groups used, tier 1",
+    "free_profile_top": "free, largest first, top tier",
+    "free_profile_tier1": "free, largest first, tier 1",
+    "newly_broken": "groups newly broken",
+}
+_PROFILE_HINT = "-1x16 +1x8: one group fewer with 16 free, one more with 8"
+
+
+def job(body: Mapping[str, Any]) -> str:
+    """The request in a few words."""
+    pods, gpus, size = body["pods"], body["gpus_per_pod"], body.get("group_size")
+    words = f"{pods} pod{plural(pods)} of {gpus} GPU{plural(gpus)}"
+    return words if size is None else f"{words} in groups of {size}"
+
+
+def answer(
+    document: PlacementDoc,
+    body: Mapping[str, Any],
+    roots: Sequence[GroupDoc],
+    glyphs: Glyphs,
+    *,
+    explain: bool,  # what else is shown, no other algorithm
+) -> RenderableType:
+    """The answer of `POST /v1/placements` to the request `body`, inside the `roots` it uses."""
+    if not document["feasible"]:
+        return Stack(*_refusal(document, body, glyphs))
+    return Stack(*_plan(document, body, roots, glyphs), *_why(document, glyphs, shown=explain))
+
+
+def _plan(
+    document: PlacementDoc, body: Mapping[str, Any], roots: Sequence[GroupDoc], glyphs: Glyphs
+) -> Iterator[RenderableType]:
+    yield _head(document, body, glyphs)
+    yield Text()
+    yield from placed.trees(document, roots, glyphs)
+    if document.get("capacity"):
+        yield bars.legend(glyphs)
+    if objective := document.get("objective"):
+        yield Text()
+        yield _objective(objective, document, glyphs)
+        if any(isinstance(value, Mapping) and value for value in objective.values()):
+            yield Text(_PROFILE_HINT, style="dim")
+    if hold := document.get("hold"):
+        yield Text()
+        yield held(hold, glyphs)
+
+
+def _head(document: PlacementDoc, body: Mapping[str, Any], glyphs: Glyphs) -> Text:
+    head = Text().append(f"{glyphs.ready} ", style="green")
+    head.append(f"{job(body)}: placed", style="bold")
+    count = len(document.get("groups", []))
+    split = sum(len(group["domains"]) > 1 for group in document.get("groups", []))
+    facts = [f"{count} group{plural(count)}" + (f", {split} split" if split else "")]
+    facts += [plain(word) for word in (document.get("mode"), document.get("gpu_type")) if word]
+    facts += ["from the reserve"] if document.get("used_reserve") else []
+    facts += [f"generation {document['generation']}"] if "generation" in document else []
+    return head.append("".join(f" {glyphs.dot} {fact}" for fact in facts), style="dim")
+
+
+def _objective(objective: Mapping[str, Any], document: PlacementDoc, glyphs: Glyphs) -> Table:
+    bounds, certified = document.get("bounds", {}), document.get("certified", {})
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    rows.add_column("objective, first counts most")
+    rows.add_column("value", justify="right")
+    rows.add_column("best", justify="right")
+    rows.add_column("", no_wrap=True)
+    for name, value in objective.items():
+        best = bounds.get(name)
+        rows.add_row(
+            plain(_NAMES.get(name, name.replace("_", " "))),
+            _number(value),
+            "" if best is None else _number(best),
+            _verdict(glyphs, value, best, proven=certified.get(name, False)),
+        )
+    return rows
+
+
+def _number(value: Any) -> str:
+    """A number, or a profile {capacity: change} as `-1x16 +1x8`."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{change:+}x{plain(str(size))}" for size, change in value.items()) or "="
+    return plain(str(value))
+
+
+def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
+    if proven:
+        return Text(f"{glyphs.proven} best possible", style="green")
+    if isinstance(value, int) and isinstance(best, int):
+        return Text(f"at most {abs(value - best)} from the best", style="yellow")
+    return Text("not proven", style="dim")
+
+
+def _why(document: PlacementDoc, glyphs: Glyphs, *, shown: bool) -> Iterator[Text]:
+    sentences = document.get("explanation", [])
+    if shown and sentences:
+        yield Text("\nwhy", style="bold")
+        yield from _sentences(sentences, glyphs)
+
+
+def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[Text]:
+    for sentence in sentences:
+        yield Text().append(f"  {glyphs.arrow} ", style="dim").append(plain(sentence))
+
+
+def _refusal(
+    document: PlacementDoc, body: Mapping[str, Any], glyphs: Glyphs
+) -> Iterator[RenderableType]:
+    head = Text().append(f"{glyphs.not_ready} {job(body)}: no placement now", style="bold red")
+    yield head
+    if text := document.get("text"):
+        yield Text(f"  {plain(text)}")
+    yield _failed(document, glyphs)
+    if suggestions := document.get("would_fit"):
+        yield Text("\nwould fit", style="bold")
+        yield from _sentences((each["text"] for each in suggestions), glyphs)
+    if sentences := document.get("explanation"):
+        yield Text("\nwhy", style="bold")
+        yield from _sentences(sentences, glyphs)
+
+
+def _failed(document: PlacementDoc, glyphs: Glyphs) -> Text:
+    line = Text("  failed: ", style="dim").append(plain(document.get("failed", "?")), "bold red")
+    for name, number in document.get("shortfall", {}).items():
+        line.append(f" {glyphs.dot} {plain(name).replace('_', ' ')} {number}", style="not dim")
+    return line
+
+
+def held(hold: HoldDoc, glyphs: Glyphs) -> Text:
+    """The hold that a placement got, and what to do with it."""
+    name = plain(hold["id"])
+    line = Text().append(f"{glyphs.attention} ", style="yellow").append(f"held as {name}", "bold")
+    if (left := hold.get("expires_in_s")) is not None:
+        line.append(f" for {age(left)}", style="yellow")
+    line.append(f"\n  {glyphs.arrow} topo holds commit {name}", style="dim")
+    return line.append(f"   topo holds release {name}", style="dim")
