@@ -138,7 +138,8 @@ class FakeMaster:
         return web.json_response(self.fragmentation)
 
     async def _list_holds(self, _: web.Request) -> web.Response:
-        return web.json_response({"holds": self.holds})
+        short = [{k: v for k, v in h.items() if k not in ("groups", "lost")} for h in self.holds]
+        return web.json_response({"holds": short})
 
     async def _hold(self, request: web.Request) -> web.Response:
         found = [hold for hold in self.holds if hold["id"] == request.match_info["id"]]

@@ -336,20 +336,31 @@ def refusal() -> Any:
     }
 
 
-def hold(name: str = "h-1", **more: Any) -> Any:
-    """A placement that is reserved for ten minutes."""
+def held(name: str = "h-1", **more: Any) -> Any:
+    """A placement that is reserved for ten minutes, as a list of holds tells it."""
     return {
         "id": name,
         "key": "job-42",
         "state": "held",
+        "hold_s": 600.0,
         "expires_in_s": 600.0,
+        "age_s": 0.0,
         "generation": 12,
+        "mode": "required",
+        "gpu_type": "MXC500",
         "pods": 4,
         "gpus_per_pod": 8,
         "group_size": 24,
-        "groups": placement()["groups"],
+        "gpus": 32,
+        "nodes": 3,
         **more,
     }
+
+
+def hold(name: str = "h-1") -> Any:
+    """The same with all that is told of one hold."""
+    lost = [{"name": "node-2", "why": "node node-2 is cordoned"}]
+    return {**held(name), "groups": placement()["groups"], "lost": lost}
 
 
 def fragmentation() -> Any:

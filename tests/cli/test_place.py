@@ -131,7 +131,7 @@ def test_json_and_yaml_are_the_masters_document(
 
 
 def test_nodes_are_a_name_per_pod_in_rank_order(topo: Topo, fake_master: FakeMaster) -> None:
-    fake_master.placement["hold"] = samples.hold()
+    fake_master.placement["hold"] = samples.held()
     shown = topo(*JOB, "-o", "nodes")
     assert shown.stdout.splitlines() == ["node-1", "node-2", "node-2", "node-3"]
     assert "topo holds commit h-1" in shown.stderr

@@ -64,9 +64,9 @@ PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "findings": lambda marks: findings.report(
         diagnosis.examine(as_topology(samples.troubled())), ["GET /health answers 200"], marks
     ),
-    "place": lambda marks: placed({**samples.placement(), "hold": samples.hold()}, marks),
+    "place": lambda marks: placed({**samples.placement(), "hold": samples.held()}, marks),
     "place-refused": lambda marks: placed(samples.refusal(), marks),
-    "holds": lambda marks: holds.listed([as_hold(samples.hold())], marks),
+    "holds": lambda marks: holds.listed([as_hold(samples.held())], marks),
     "hold": lambda marks: holds.page(
         as_hold(samples.hold()), as_topology(samples.healthy())["groups"], marks
     ),

@@ -49,8 +49,18 @@ class SuggestionDoc(TypedDict):
     text: str
 
 
+class LostDoc(TypedDict):
+    """A node of a hold that is not as it was, and why."""
+
+    name: str
+    why: str
+
+
 class HoldDoc(TypedDict):
-    """A reservation; without `expires_in_s` it lasts until it is released."""
+    """A reservation; without `expires_in_s` it lasts until it is released.
+
+    `nodes` is their number; `groups` and `lost` come when one hold is asked for.
+    """
 
     id: str
     key: NotRequired[str | None]
@@ -59,8 +69,10 @@ class HoldDoc(TypedDict):
     pods: NotRequired[int]
     gpus_per_pod: NotRequired[int]
     group_size: NotRequired[int | None]
-    generation: NotRequired[int]
+    gpu_type: NotRequired[str]
+    nodes: NotRequired[int]
     groups: NotRequired[list[PodGroupDoc]]
+    lost: NotRequired[list[LostDoc]]
 
 
 class PlacementDoc(TypedDict):

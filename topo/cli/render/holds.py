@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from topo.cli.documents import GroupDoc
-from topo.cli.placement_documents import HoldDoc
+from topo.cli.placement_documents import HoldDoc, LostDoc
 from topo.cli.render import placed
 from topo.cli.render.placement import job
 from topo.cli.render.words import age
@@ -29,21 +29,27 @@ def listed(holds: Sequence[HoldDoc], glyphs: Glyphs) -> RenderableType:
             plain(hold.get("key") or ""),
             _state(hold, glyphs),
             _job(hold),
-            _nodes(hold, glyphs),
+            str(hold.get("nodes", "")),
             _ends(hold),
         )
     return rows
 
 
 def page(hold: HoldDoc, roots: Sequence[GroupDoc], glyphs: Glyphs) -> RenderableType:
-    """One hold: its state, its job, its groups inside the tree."""
+    """One hold: its state, its job, its groups inside the tree, and the nodes that it lost."""
     head = Text().append(plain(hold["id"]), style="bold").append("  ")
     head.append_text(_state(hold, glyphs)).append(f"  {_job(hold)}", style="dim")
     if key := hold.get("key"):
         head.append(f" {glyphs.dot} key {plain(key)}", style="dim")
     head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")
     plan = placed.trees({"feasible": True, "groups": hold.get("groups", [])}, roots, glyphs)
-    return Stack(head, *plan)
+    lost = (_lost(each, glyphs) for each in hold.get("lost", []))
+    return Stack(head, *plan, *lost)
+
+
+def _lost(node: LostDoc, glyphs: Glyphs) -> Text:
+    line = Text().append(f"{glyphs.not_ready} ", style="red").append(plain(node["name"]), "bold")
+    return line.append(f"  {plain(node['why'])}")
 
 
 def _state(hold: HoldDoc, glyphs: Glyphs) -> Text:
@@ -56,14 +62,6 @@ def _state(hold: HoldDoc, glyphs: Glyphs) -> Text:
 
 def _job(hold: HoldDoc) -> str:
     return job(hold) if "pods" in hold and "gpus_per_pod" in hold else ""
-
-
-def _nodes(hold: HoldDoc, glyphs: Glyphs) -> str:
-    names = [node["name"] for group in hold.get("groups", []) for node in group["nodes"]]
-    names = list(dict.fromkeys(plain(name) for name in names))
-    if len(names) <= 2:
-        return ", ".join(names)
-    return f"{names[0]} {glyphs.ellipsis} {names[-1]} ({len(names)})"
 
 
 def _ends(hold: HoldDoc) -> str:
