@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from master.api import changes, documents, health, node_group, topology
+from master.api import changes, documents, gpus, health, node_group, topology
 from master.api.guard import forbidden
 from master.api.query import Parameter, Query, read_query
 from master.service import SERVICE
@@ -75,6 +75,14 @@ ROUTES = (
         media="text/event-stream",
         parameters=changes.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},
+    ),
+    Route(
+        path="/v1/nodes/{name}/gpus",
+        handler=gpus.get_gpus,
+        summary="Which GPUs of a node to take: scores and losses, and the best set of n",
+        document=gpus.GpusDocument,
+        parameters=gpus.PARAMETERS,
+        problems={404: "no such node", 409: "its worker has reported no link matrix"},
     ),
     Route(
         path="/health",

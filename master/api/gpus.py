@@ -1,0 +1,133 @@
+"""`GET /v1/nodes/{name}/gpus`: which GPUs of one node to take, and what that costs the others."""
+
+import asyncio
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field
+
+from master.api.query import Parameter, Query
+from master.api.unknown import unknown_node
+from master.service import SERVICE
+from topo.discovery.state import NodeDetail
+from topo.kit.problem import problem, refusal
+from topo.model.errors import BadInputError, Refusal
+from topo.model.forest import Forest
+from topo.model.ids import NodeName
+from topo.placement.intranode import WORST_LOSS, Table
+from topo.placement.node_gpus import NodeGpus, node_gpus
+
+PARAMETERS = (
+    Parameter("name", "string", "the node's name", place="path"),
+    Parameter(
+        "n", "integer", "how many GPUs to choose, from 1 to as many as the node has", minimum=1
+    ),
+    Parameter("free", "string", "the GPUs not in use, as 0,1,2; without it all that are healthy"),
+)
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GpuDocument(_Document):
+    """One GPU; `healthy` is null where nobody says. An unhealthy one is never `free`."""
+
+    index: int
+    model: str | None
+    healthy: bool | None
+    free: bool
+
+
+class ChoiceDocument(_Document):
+    """The GPUs to take for `n`, with the reason; none, score 0 and loss 2000 if `n` do not fit."""
+
+    n: int
+    fits: bool
+    gpus: list[int]
+    score: int
+    loss: int
+    why: str
+
+
+class GpusDocument(_Document):
+    """Scores and losses of 0…2000 for n = 1…GPUs; `links[i][j]` joins `gpus[i]` and `gpus[j]`.
+
+    `exact` is false where so many GPUs are free that not every set was looked at.
+    """
+
+    node: str
+    gpus: list[GpuDocument]
+    links: list[list[str]]
+    scores: dict[str, int] = Field(description="by n: the best sum of pair weights; high is good")
+    losses: dict[str, int] = Field(description="by n: what the others lose by it; low is good")
+    exact: bool
+    choice: ChoiceDocument | None = Field(description="only where n was asked for")
+
+
+async def get_gpus(request: web.Request, query: Query) -> web.StreamResponse:
+    """The document; searching and counting is done beside the loop."""
+    engine = request.app[SERVICE].engine
+    detail = engine.detail(NodeName(query.strings["name"]))
+    return await asyncio.to_thread(_answer, engine.snapshot.forest, detail, query)
+
+
+def _answer(forest: Forest, detail: NodeDetail | None, query: Query) -> web.Response:
+    if detail is None:
+        return unknown_node(query.strings["name"], forest)
+    if detail.facts is None:
+        what = f"no worker of {detail.name} has spoken to this master yet"
+        return problem(409, what, field="node", fix="start a worker there, or see its log")
+    node = node_gpus(detail.facts)
+    if isinstance(node, Refusal):
+        return refusal(409, node)
+    try:
+        document = _document(detail.name, node, query)
+    except BadInputError as error:
+        return refusal(400, error.refusal)
+    return web.Response(body=document.model_dump_json() + "\n", content_type="application/json")
+
+
+def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:
+    count = query.integers.get("n")
+    if count is not None and count > len(node.gpus):
+        what = f"{name} has {len(node.gpus)} GPUs, {count} were asked for"
+        raise BadInputError(Refusal(what, "n", f"give a whole number from 1 to {len(node.gpus)}"))
+    found = node.table(_free(query.strings.get("free"), node.numbers))
+    return GpusDocument(
+        node=name,
+        gpus=[
+            GpuDocument(
+                index=gpu.index, model=gpu.model, healthy=gpu.healthy, free=place in found.free
+            )
+            for place, gpu in enumerate(node.gpus)
+        ],
+        links=[list(row) for row in node.codes],
+        scores={str(n): score for n, score in found.scores.items()},
+        losses={str(n): loss for n, loss in found.losses.items()},
+        exact=found.exact,
+        choice=None if count is None else _choice(node, found, count),
+    )
+
+
+def _choice(node: NodeGpus, found: Table, count: int) -> ChoiceDocument:
+    choice = found.choice(count)
+    return ChoiceDocument(
+        n=count,
+        fits=choice is not None,
+        gpus=[] if choice is None else list(node.named(choice.gpus)),
+        score=0 if choice is None else choice.score,
+        loss=WORST_LOSS if choice is None else choice.loss,
+        why=node.why(found, count),
+    )
+
+
+def _free(text: str | None, known: tuple[int, ...]) -> frozenset[int] | None:
+    """The numbers in `0,1,2`; raises `BadInputError` for one that is none of the node's GPUs."""
+    if text is None:
+        return None
+    names = {str(number): number for number in known}
+    for part in text.split(","):
+        if part not in names:
+            fix = f"give numbers of {', '.join(names) or 'no GPU'}, separated by commas"
+            raise BadInputError(Refusal(f"{part[:64]!r} is no GPU of this node", "free", fix))
+    return frozenset(names[part] for part in text.split(","))
