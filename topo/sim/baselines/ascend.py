@@ -1,0 +1,123 @@
+"""Ascend for Volcano (mind-cluster), `sp-block`: logical super-nodes inside physical ones.
+
+Re-implemented from the documented table: physical super-nodes stand in [remainder][count], with
+count = (free - reserve) // block and remainder = (free - reserve) % block. First those that the job
+uses up, smallest remainder first; then bigger ones; then, one block each, those that must give
+their reserve. Sources: hiascend.com, MindCluster, "Affinity Scheduling of Logical SuperPoDs" and
+the comment on the table in github.com/Ascend/mind-cluster, ascend-for-volcano, superpod. One tier
+only. Upstream walks maps in any order, here the name decides. A tail is one more, smaller block.
+"""
+
+from topo.placement.capacity import Capacity
+from topo.placement.plan import Pods
+from topo.placement.request import Request
+from topo.sim.baselines.blocks import spread
+from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
+
+RESERVE = 2
+"""`reserve-nodes` of the published volcano configuration: spares kept in a physical super-node."""
+
+Cell = tuple[int, int]
+"""(remainder, count) of a super-node."""
+
+
+def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+    """The groups in rank order, or None; O(domains log domains)."""
+    return scene_of(capacity).place(request, choose)
+
+
+def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
+    """The same on a view that is kept by increments."""
+    tier = view.group_tier
+    if tier is None:
+        return None
+    draft = view.draft()
+    taken: list[tuple[int, int]] = []
+    for need, block in ((request.whole_groups, request.pods_per_group), (1, request.tail)):
+        if need and block:
+            shares = shared_out(draft.slots[tier], need, block)
+            if shares is None:
+                return None
+            taken += _filled(draft, tier, shares, block)
+    return in_ranks(view, taken, request)
+
+
+def cell(free: int, block: int, reserve: int = RESERVE) -> Cell:
+    """Where a super-node with so many free nodes stands in the table."""
+    spare = free - reserve
+    if spare < 0:
+        return free % block, 0
+    return spare % block, spare // block
+
+
+def shared_out(
+    free: list[int], need: int, block: int, reserve: int = RESERVE
+) -> dict[int, int] | None:
+    """Blocks by super-node for so many blocks, or None where there is no room."""
+    table = _Table(free, block, reserve)
+    table.use_up(need)
+    table.cut(need)
+    table.give_reserve(need)
+    return table.shares if sum(table.shares.values()) == need else None
+
+
+class _Table:
+    """Super-nodes by remainder and count, and the blocks taken from each so far."""
+
+    def __init__(self, free: list[int], block: int, reserve: int) -> None:
+        self._left = list(free)
+        self._block, self._reserve = block, reserve
+        self._cells: dict[Cell, list[int]] = {}
+        self.shares: dict[int, int] = {}
+        for domain, nodes in enumerate(free):
+            if nodes >= block:
+                self._cells.setdefault(cell(nodes, block, reserve), []).append(domain)
+
+    def use_up(self, need: int) -> None:
+        """Those that hold no more than what is still to place, smallest remainder first."""
+        for at in sorted(self._cells):
+            if 0 < at[1] <= self._missing(need):
+                self._take(at, need)
+
+    def cut(self, need: int) -> None:
+        """Those that hold more, fewest blocks first."""
+        missing = self._missing(need)
+        for at in sorted(self._cells, key=lambda at: (at[1], at[0])):
+            if at[1] > missing:
+                self._take(at, need)
+
+    def give_reserve(self, need: int) -> None:
+        """One block each, largest remainder first: it is nearest to a block without the reserve."""
+        while giving := self._with_room():
+            for domain in giving:
+                if not self._missing(need):
+                    return
+                self._give(domain, 1)
+
+    def _with_room(self) -> list[int]:
+        cells = sorted(self._cells, key=lambda at: (-at[0], at[1]))
+        domains = [d for at in cells for d in sorted(self._cells[at], key=self._fullest_last)]
+        return [domain for domain in domains if self._left[domain] >= self._block]
+
+    def _fullest_last(self, domain: int) -> tuple[int, int]:
+        return -self._left[domain], domain
+
+    def _take(self, at: Cell, need: int) -> None:
+        for domain in self._cells[at]:
+            spare = cell(self._left[domain], self._block, self._reserve)[1]
+            self._give(domain, min(self._missing(need), spare))
+
+    def _give(self, domain: int, blocks: int) -> None:
+        if blocks:
+            self.shares[domain] = self.shares.get(domain, 0) + blocks
+            self._left[domain] -= blocks * self._block
+
+    def _missing(self, need: int) -> int:
+        return need - sum(self.shares.values())
+
+
+def _filled(draft: Draft, tier: int, shares: dict[int, int], block: int) -> list[tuple[int, int]]:
+    taken: list[tuple[int, int]] = []
+    for domain in sorted(shares):
+        taken += spread(draft, (tier, domain), shares[domain] * block)
+    return taken

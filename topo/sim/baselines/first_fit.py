@@ -1,0 +1,30 @@
+"""First fit: nodes in their natural order, whatever stands around them.
+
+What a scheduler without topology does with a gang; groups are cut from the ranks afterwards.
+"""
+
+from topo.placement.capacity import Capacity
+from topo.placement.plan import Pods
+from topo.placement.request import Request
+from topo.sim.baselines.scene import View, in_ranks, scene_of
+
+
+def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+    """The groups in rank order, or None; O(nodes)."""
+    return scene_of(capacity).place(request, choose)
+
+
+def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
+    """The same on a view that is kept by increments."""
+    if view.slots[-1][0] < request.pods:
+        return None
+    taken = []
+    need = request.pods
+    for host, slots in enumerate(view.slots[0]):
+        if slots:
+            here = min(slots, need)
+            taken.append((host, here))
+            need -= here
+            if not need:
+                break
+    return in_ranks(view, taken, request)

@@ -1,0 +1,26 @@
+"""Kueue TAS, LeastFreeCapacity: the fullest domains first.
+
+The profile `TASProfileLeastFreeCapacity` (KEP-2724, "Selecting the algorithm"), which applies the
+order to every request; since Kueue 0.15 it is the default for unconstrained ones.
+"""
+
+from topo.placement.capacity import Capacity
+from topo.placement.plan import Pods
+from topo.placement.request import Request
+from topo.sim.baselines.kueue import Offer, chosen
+from topo.sim.baselines.scene import View, scene_of
+
+
+def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+    """The groups in rank order, or None; O(nodes) after a change, else O(domains log domains)."""
+    return scene_of(capacity).place(request, choose)
+
+
+def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
+    """The same on a view that is kept by increments."""
+    return chosen(view, request, _fewest_slices_first)
+
+
+def _fewest_slices_first(offer: Offer) -> tuple[int, ...]:
+    """Fewest slices, then fewest pods, then by name."""
+    return offer.slices, offer.pods, offer.domain
