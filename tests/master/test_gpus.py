@@ -20,7 +20,7 @@ from topo.model.machine import (
     ProbeHealth,
     ProbeState,
 )
-from topo.placement import node_gpus
+from topo.placement import intranode
 
 MX, NODE = Link(LinkKind.METAXLINK, "MX"), Link(LinkKind.NUMA_NODE, "NODE")
 SELF = Link(LinkKind.SELF, "X")
@@ -166,13 +166,11 @@ async def test_counting_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
-    original = node_gpus.table
-
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return original(*given)
+        return intranode.table(*given)
 
-    monkeypatch.setattr(node_gpus, "table", noted)
+    monkeypatch.setattr("topo.placement.node_gpus.table", noted)
     async with running("--mode=dragonfly", token_flag) as master:
         path = await known(master, two_islands("n1"))
         gpus_of(await master.get(path))
