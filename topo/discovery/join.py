@@ -8,6 +8,7 @@ aside, and a machine that no key joins is reported: nothing is guessed.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from topo.discovery.carriers import CROWD, Carriers
 from topo.model.forest import UnjoinedMachine
 from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeIdentity
@@ -15,9 +16,6 @@ from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
 
 Named = tuple[str, str]
 """(join key, value as compared)."""
-CROWD = 8
-"""A value that more machines or nodes carry is a placeholder (boards without a serial number share
-one): it decides nothing, and looking at all carriers at each change would cost O(nodes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +29,20 @@ class Failure:
 
 Joined = NodeName | frozenset[NodeName]
 """What the keys found for a machine: its node, or the several (or no) nodes that they left."""
+_NOBODY: frozenset[NodeName] = frozenset()
 
 
 def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, ...]:
     """All names a node answers to, in no particular order."""
-    stated = {
-        "node_name": identity.name,
-        "hostname": identity.hostname,
-        "internal_ip": identity.internal_ip,
-        "provider_id": identity.provider_id,
-        "system_uuid": identity.system_uuid,
-        "server_uuid": server or "",
-    }
-    return tuple((key, _folded(value)) for key, value in stated.items() if value)
+    stated = (
+        ("node_name", identity.name),
+        ("hostname", identity.hostname),
+        ("internal_ip", identity.internal_ip),
+        ("provider_id", identity.provider_id),
+        ("system_uuid", identity.system_uuid),
+        ("server_uuid", server),
+    )
+    return tuple([(key, _folded(value)) for key, value in stated if value])
 
 
 def _folded(value: str) -> str:
@@ -54,7 +53,8 @@ def _folded(value: str) -> str:
 class Machines:
     """The manager's last answer, joined to nodes. Mutable; owned by the discovery state.
 
-    A machine that a later answer leaves out stays, marked missing, until `expire`.
+    A machine that a later answer leaves out stays, marked missing, until `expire`. What nodes and
+    the manager state is taken at once; who is who follows in `settle`, once for many statements.
     """
 
     def __init__(self, keys: tuple[str, ...]) -> None:
@@ -62,15 +62,17 @@ class Machines:
         self._groups: dict[str, ManagedGroup] = {}
         self._machines: dict[str, ManagedMachine] = {}
         self._missing_since_s: dict[str, float] = {}
-        self._by_name: dict[Named, set[str]] = {}
-        self._names: dict[NodeName, tuple[Named, ...]] = {}
-        self._nodes: dict[Named, set[NodeName]] = {}
-        self._joined: dict[str, Joined] = {}
+        self._by_name: Carriers[Named, str] = Carriers()
         self._keyed: dict[str, tuple[Named, ...]] = {}
-        self._failures: dict[str, Failure | None] = {}
+        self._names: dict[NodeName, tuple[Named, ...]] = {}
+        self._nodes: Carriers[Named, NodeName] = Carriers()
+        self._unsettled_names: set[Named] = set()
+        self._unsettled: set[str] = set()
+        self._joined: dict[str, Joined] = {}
+        self._of_node: Carriers[NodeName, str] = Carriers()
+        self._adrift: dict[str, frozenset[NodeName]] = {}
+        self._explained: dict[str, Failure] = {}
         self._held: set[str] = set()
-        self._of_node: dict[NodeName, set[str]] = {}
-        self._twinned: set[NodeName] = set()
         self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
 
     @property
@@ -119,32 +121,29 @@ class Machines:
             self._index()
         return bool(late)
 
-    def know(self, node: NodeName, names: tuple[Named, ...]) -> set[NodeName]:
-        """Learn (or with no names, forget) a node's names; the nodes whose machine differs now."""
+    def know(self, node: NodeName, names: tuple[Named, ...]) -> None:
+        """Learn (or with no names, forget) a node's names. O(names)."""
         before = self._names.get(node, ())
         if before == names:
-            return set()
-        near = self._near(before)
-        for name in before:
-            carriers = self._nodes[name]
-            carriers.discard(node)
-            if not carriers:
-                del self._nodes[name]
-        self._names.pop(node, None)
+            return
+        if before:
+            self._nodes.discard(before, node)
+            self._unsettled_names.update(before)
+            del self._names[node]
         if names:
             self._names[node] = names
-            for name in names:
-                self._nodes.setdefault(name, set()).add(node)
-        return self._rejoin(near | self._near(names))
+            self._nodes.add(names, node)
+            self._unsettled_names.update(names)
 
-    def _near(self, names: Iterable[Named]) -> set[str]:
-        """The machines that a change of these names may decide; what a crowd carries does not."""
-        return {
-            machine
-            for name in names
-            if len(self._nodes.get(name, ())) <= CROWD
-            for machine in self._by_name.get(name, ())
-        }
+    def settle(self) -> set[NodeName]:
+        """Join anew what was stated since the last time; the nodes whose machine differs now.
+
+        O(names stated), or O(machines) after an answer of the manager.
+        """
+        machines, self._unsettled = self._unsettled, set()
+        machines.update(*map(self._by_name.few, self._unsettled_names))
+        self._unsettled_names = set()
+        return self._rejoin(machines)
 
     def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
         """The manager's groups around a node, outermost first; empty without a sure machine."""
@@ -153,8 +152,8 @@ class Machines:
 
     def machine(self, node: NodeName) -> ManagedMachine | None:
         """The one machine that is this node, or None."""
-        ids = self._of_node.get(node)
-        return self._machines[next(iter(ids))] if ids and len(ids) == 1 else None
+        machine = self._of_node.sole(node)
+        return None if machine is None else self._machines[machine]
 
     def are_in_one_group(self, nodes: Iterable[NodeName]) -> bool:
         """Whether the manager lists each of these nodes, all in the same innermost group."""
@@ -189,91 +188,81 @@ class Machines:
 
     def failures(self) -> tuple[Failure, ...]:
         """Every machine that is no node, in natural order of the machines."""
-        found = [f for f in map(self._failure, self._joined) if f is not None]
-        twins = list(self._twins())
-        if not twins:
+        order = sorted(self._adrift, key=natural_key)
+        self._adrift = {machine: self._adrift[machine] for machine in order}
+        found = [self._failure(machine, left) for machine, left in self._adrift.items()]
+        if not self._of_node.shared:
             return tuple(found)
-        return tuple(sorted([*found, *twins], key=lambda f: natural_key(f.machine.id)))
+        return tuple(sorted([*found, *self._twins()], key=lambda f: natural_key(f.machine.id)))
 
     def _twins(self) -> Iterator[Failure]:
-        for node in self._twinned:
-            ids = self._of_node[node]
+        for node in self._of_node.shared:
+            ids = self._of_node.all(node)
             for machine in ids:
-                others = ", ".join(sorted(ids - {machine}, key=natural_key))
+                others = ", ".join(sorted(set(ids) - {machine}, key=natural_key))
                 text = f"machines {machine} and {others} both answer to node {node}"
                 yield Failure("machine-joined-twice", self._unjoined(machine, text), (node,))
 
     def _index(self) -> None:
-        order = sorted(self._machines, key=natural_key)
-        carriers: dict[Named, set[str]] = {}
-        folded: dict[str, dict[str, str]] = {}
-        for machine in order:
-            names = self._machines[machine].names
-            folded[machine] = {key: _folded(value) for key, value in names if value.strip()}
-            for name in folded[machine].items():
-                carriers.setdefault(name, set()).add(machine)
-        self._by_name = {name: ids for name, ids in carriers.items() if len(ids) <= CROWD}
-        self._keyed = {
-            machine: tuple(
-                (key, names[key])
-                for key in self._keys
-                if key in names and (key, names[key]) in self._by_name
-            )
-            for machine, names in folded.items()
-        }
-        self._joined, self._of_node, self._failures, self._twinned = {}, {}, {}, set()
-        self._rejoin(order)
+        """Learn the machines' names anew; a placeholder that a crowd of them carries is none."""
+        self._by_name = Carriers()
+        keyed = {machine.id: self._named(machine) for machine in self._machines.values()}
+        for machine, names in keyed.items():
+            self._by_name.add(names, machine)
+        crowds = {n for n in self._by_name.shared if len(self._by_name.all(n)) > CROWD}
+        if crowds:
+            keyed = {m: tuple(n for n in names if n not in crowds) for m, names in keyed.items()}
+        self._keyed = keyed
+        self._joined, self._of_node = {}, Carriers()
+        self._adrift, self._explained = {}, {}
+        self._unsettled = set(keyed)
+
+    def _named(self, machine: ManagedMachine) -> tuple[Named, ...]:
+        """The names that a machine can be joined by, in the order in which they are tried."""
+        stated = {key: folded for key, value in machine.names if (folded := _folded(value))}
+        return tuple([(key, stated[key]) for key in self._keys if key in stated])
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
         affected: set[NodeName] = set()
-        for machine_id in machines:
-            result = self._join(machine_id)
-            before = self._joined.get(machine_id)
-            if result == before:
+        for machine in machines:
+            found, before = self._join(machine), self._joined.get(machine)
+            if found == before:
                 continue
-            affected |= {
-                n for left in (before, result) if isinstance(left, frozenset) for n in left
-            }
-            if isinstance(before, str):
-                affected.add(before)
-                self._of_node[before].discard(machine_id)
-                self._count(before)
-            self._joined[machine_id] = result
-            self._failures.pop(machine_id, None)
-            if isinstance(result, str):
-                affected.add(result)
-                self._of_node.setdefault(result, set()).add(machine_id)
-                self._count(result)
+            if before is not None:
+                affected |= self._part(machine, before)
+            self._joined[machine] = found
+            if isinstance(found, frozenset):
+                self._adrift[machine] = found
+                affected |= found
+            else:
+                self._of_node.add((found,), machine)
+                affected.add(found)
         return affected
 
-    def _count(self, node: NodeName) -> None:
-        """Note whether a node has no machine, one, or several."""
-        number = len(self._of_node[node])
-        if number == 0:
-            del self._of_node[node]
-        if number > 1:
-            self._twinned.add(node)
-        else:
-            self._twinned.discard(node)
+    def _part(self, machine: str, before: Joined) -> frozenset[NodeName]:
+        """Undo a join; the nodes that it concerned."""
+        if isinstance(before, frozenset):
+            del self._adrift[machine]
+            self._explained.pop(machine, None)
+            return before
+        self._of_node.discard((before,), machine)
+        return frozenset((before,))
 
     def _join(self, machine: str) -> Joined:
-        ambiguous: frozenset[NodeName] = frozenset()
+        ambiguous = _NOBODY
         for name in self._keyed[machine]:
-            found = self._nodes.get(name)
-            if found and len(found) == 1:
-                return next(iter(found))
-            if found and len(found) <= CROWD:
-                ambiguous |= found
+            found = self._nodes.sole(name)
+            if found is not None:
+                return found
+            ambiguous = ambiguous.union(self._nodes.few(name))
         return ambiguous
 
-    def _failure(self, machine: str) -> Failure | None:
-        if machine not in self._failures:
-            left = self._joined[machine]
-            found = self._explained(machine, left) if isinstance(left, frozenset) else None
-            self._failures[machine] = found
-        return self._failures[machine]
+    def _failure(self, machine: str, left: frozenset[NodeName]) -> Failure:
+        if machine not in self._explained:
+            self._explained[machine] = self._explain(machine, left)
+        return self._explained[machine]
 
-    def _explained(self, machine: str, left: frozenset[NodeName]) -> Failure:
+    def _explain(self, machine: str, left: frozenset[NodeName]) -> Failure:
         if left:
             nodes = tuple(sorted(left, key=natural_key))
             text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"

@@ -73,9 +73,11 @@ class Places:
         """All name records, for the state file."""
         return tuple(r for b in (self._dragonflies, *self._books) for r in b.records)
 
-    def forget(self, node: NodeName, now_s: float) -> set[NodeName]:
-        """Drop all that a node stated; the nodes whose place may differ now."""
-        moved = self.wiring.forget(node, now_s) | self.cliques.state(node, None)
+    def forget(self, node: NodeName) -> set[NodeName]:
+        """Drop all that a node stated; the nodes whose place may differ now, before `settle`."""
+        self.wiring.state(node, None, ())
+        self.machines.know(node, ())
+        moved = self.cliques.state(node, None)
         for book in (self._dragonflies, *self._books):
             book.forget(node)
         return {*moved, node}

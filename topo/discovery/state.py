@@ -84,7 +84,6 @@ class Discovery:
         self._moved: set[NodeName] = set()
         self._judged: set[NodeName] = set()
         self._machines_replaced = False
-        self._rejoined: set[NodeName] = set()
         self._unplaced_changed = False
         self._conflicts_changed = False
         self._unjoined_changed = False
@@ -104,7 +103,7 @@ class Discovery:
             self._HANDLERS[type(event)](self, event, now_s)
         self._note_sources(now_s)
         self._expire(now_s)
-        return self._publish()
+        return self._publish(now_s)
 
     def _worker_reported(self, event: WorkerReported, now_s: float) -> None:
         facts = event.facts
@@ -166,8 +165,8 @@ class Discovery:
     def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
         self._heard.add(event.source)
 
-    def _node_removed(self, event: NodeRemoved, now_s: float) -> None:
-        self._forget(event.node, now_s)
+    def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
+        self._forget(event.node)
 
     def _ticked(self, _event: Ticked, _now_s: float) -> None:
         """Time passed: `advance` does the rest."""
@@ -199,11 +198,11 @@ class Discovery:
         """Feed the indices with what the node states of itself now."""
         node = record.name
         places = self._places
-        self._moved |= places.wiring.state(node, record.local, record.claims, now_s)
+        places.wiring.state(node, record.local, record.claims)
+        places.machines.know(node, names_of(record.identity, record.local))
         self._moved |= places.cliques.state(node, record.domain)
         if len(record.stated) > 1 or node in self._owned:
             self._moved.add(node)
-        self._rejoin(places.machines.know(node, names_of(record.identity, record.local)))
         known = self._nodes.get(node)
         if known is None or (known.gpus, known.gpu_type) != (record.gpus, record.gpu_type):
             self._judged.add(node)
@@ -215,23 +214,18 @@ class Discovery:
         else:
             self._dead_links.pop(record.name, None)
 
-    def _rejoin(self, nodes: set[NodeName]) -> None:
-        """Nodes that got or lost a machine, and those wired to them, may stand elsewhere now."""
-        self._rejoined |= nodes
-
     def _note_sources(self, now_s: float) -> None:
         for source in self._heard:
             self._sources[source] = SourceState(source, now_s)
         if all(self._sources[s].last_good_at_s is not None for s in _needed(self._settings.mode)):
             self._restored_age_s = None
 
-    def _forget(self, node: NodeName, now_s: float) -> None:
+    def _forget(self, node: NodeName) -> None:
         if self._records.pop(node, None) is None:
             return
         for index in (self._fresh, self._stale, self._dead_links):
             index.pop(node, None)
-        self._rejoin(self._places.machines.know(node, ()))
-        self._moved |= self._places.forget(node, now_s)
+        self._moved |= self._places.forget(node)
 
     def _expire(self, now_s: float) -> None:
         """Time's own events, each index looked at from its oldest end only."""
@@ -241,7 +235,7 @@ class Discovery:
             self._stale[node] = now_s
             self._judged.add(node)
         for node in _older(self._stale, now_s - settings.forget_s):
-            self._forget(node, now_s)
+            self._forget(node)
         for node in _older(self._dead_links, now_s - settings.forget_s):
             record = self._records[node]
             record.drop_dead_wiring()
@@ -256,9 +250,9 @@ class Discovery:
 
     # -- what readers see --------------------------------------------------------------------
 
-    def _publish(self) -> tuple[Change, ...]:
+    def _publish(self, now_s: float) -> tuple[Change, ...]:
         self._places.begin()
-        self._moved |= self._places.wiring.settle()
+        self._moved |= self._places.wiring.settle(now_s)
         self._settle_machines()
         for node in self._moved:
             self._place(node)
@@ -279,15 +273,16 @@ class Discovery:
 
     def _settle_machines(self) -> None:
         """A new answer of the manager may move any node; a new join only those wired to it."""
+        rejoined = self._places.machines.settle()
         if self._machines_replaced:
             self._places.recount()
             self._moved |= self._records.keys()
-        for node in self._rejoined:
-            self._moved |= self._places.wiring.component(node)
-        if self._machines_replaced or self._rejoined:
+        else:
+            self._moved.update(*map(self._places.wiring.component, rejoined))
+        if self._machines_replaced or rejoined:
             self._machine_conflicts = tuple(conflicts.of_machines(self._places))
             self._unjoined_changed = self._conflicts_changed = True
-        self._machines_replaced, self._rejoined = False, set()
+        self._machines_replaced = False
 
     def _place(self, node: NodeName) -> None:
         record = self._records.get(node)
@@ -424,7 +419,7 @@ class Discovery:
             format=FORMAT,
             generation=self.snapshot.generation,
             nodes=tuple(r.memory() for r in self._records.values()),
-            links=self._places.wiring.edges(),
+            links=tuple(self._places.wiring.edges()),
             names=self._places.names,
             topology=topology if topology.machines else None,
             declared=self._declared,
@@ -445,6 +440,7 @@ class Discovery:
                 self._fresh[record.name] = now_s
                 self._moved.add(record.name)
                 self._restate(record, now_s)
+            self._moved |= self._places.wiring.settle(now_s)
         if memory.declared is not None:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
@@ -452,7 +448,7 @@ class Discovery:
         self._sources = _sources(settings.mode)
         self._restored_age_s = age_s
         self.snapshot = Snapshot(memory.generation, Forest())
-        return self._publish()
+        return self._publish(now_s)
 
 
 def _needed(mode: Mode) -> tuple[SourceName, ...]:
