@@ -23,7 +23,7 @@ MEANING: dict[Exit, str] = {
     Exit.USAGE: "bad usage or input: an unknown flag, an unreadable file, an unknown format",
     Exit.UNREACHABLE: "the master does not answer, or what answers is not a topo-master",
     Exit.REFUSED: "the master refused: unknown name or hold, bad token, generation forgotten",
-    Exit.NO_FIT: "`place`: no placement exists now; the answer says what is missing",
+    Exit.NO_FIT: "`place`, `gpus`: nothing fits now; the answer says what is missing",
     Exit.INTERRUPTED: "interrupted by Ctrl-C before the command was done",
 }
 """One sentence per exit code, in the words of docs/cli.md."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from topo.cli import diff, doctor, fragmentation, holds, node, parse, place, sim, tree
+from topo.cli import diff, doctor, fragmentation, gpus, holds, node, parse, place, sim, tree
 from topo.cli.demo import commands as demo
 from topo.cli.exits import CliError, Exit
 from topo.cli.safe import plain
@@ -72,6 +72,7 @@ def topo(
 
 app.command()(tree.tree)
 app.command()(node.node)
+app.command()(gpus.gpus)
 app.command()(diff.diff)
 app.command()(doctor.doctor)
 app.command()(place.place)
