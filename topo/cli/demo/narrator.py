@@ -87,6 +87,7 @@ class Narrator:
             (f"{topo} demo heal", "plug everything in again"),
             (f"curl {demo.master}/node_group", "what schedulers read"),
             (f"{topo} tree --watch", "the tree, live"),
+            (f"{topo} place --pods 2 --gpus 8 --explain", "which nodes a job should get, and why"),
             (f"kill -9 {victim}", "a worker: it is started again"),
         )
         width = max(len(command) for command, _ in tries)
