@@ -92,7 +92,8 @@ class NodeGpus:
         used = len(self.gpus) - ill - len(found.free)
         free = f"{len(found.free)} of {len(self.gpus)} GPUs are free"
         reasons = [f"{ill} unhealthy"] * bool(ill) + [f"{used} in use"] * bool(used)
-        return f"{count} do not fit: {free} ({', '.join(reasons)})"
+        verb = "does" if count == 1 else "do"
+        return f"{count} {verb} not fit: {free} ({', '.join(reasons)})"
 
     def _code(self, one: int, other: int) -> str:
         a, b = self.rows[one], self.rows[other]
