@@ -190,3 +190,16 @@ def test_the_greedy_choices_are_what_they_say_and_never_beat_the_best(size, rand
 def test_no_gpus_no_choices():
     assert table(()) == Table(0, (), (), exact=True)
     assert table(islands(4), ()).choices == ()
+
+
+@pytest.mark.slow
+def test_sixteen_gpus_with_uneven_links_are_exact_too():
+    """All 65,535 sets by hand, with weights that leave few sets equal."""
+    weights = tuple(
+        tuple(0 if a == b else (a * b + 7 * (a + b)) % (BEST + 1) for b in range(16))
+        for a in range(16)
+    )
+    found = table(weights)
+    assert [(c.gpus, c.value, c.lost) for c in found.choices] == [
+        brute(weights, tuple(range(16)), count) for count in range(1, 17)
+    ]
