@@ -1,0 +1,82 @@
+"""The numbers that one search works on: free slots and whole groups by domain, tier by tier."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from topo.placement.shape import Shape
+from topo.placement.slots import Slots
+from topo.placement.structure import Counts, Layout
+
+NEVER = 1 << 40
+"""The loss of a domain that cannot take the tail at all."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """Free slots along the cells, less what reserves keep, and what the job needs.
+
+    `shape.tier` is not 0 here: it is the tier whose domains groups must not cross. Not `fits`: it
+    is the top tier and no domain could hold a group even if it were empty.
+    """
+
+    layout: Layout
+    shape: Shape
+    slots: Slots
+    free: Counts
+    fits: bool = True
+    _groups: dict[int, Counts] = field(default_factory=dict)
+    _losses: dict[int, Counts] = field(default_factory=dict)
+
+    def unit(self, pods: int) -> "Field":
+        """The same slots for so many single pods, free to go to any cell."""
+        single = replace(self.shape, k=1, m=pods, r=0, tier=1)
+        return Field(self.layout, single, self.slots, self.free)
+
+    @cached_property
+    def rooms(self) -> Counts:
+        """Free slots of the domains that hold groups."""
+        return self.layout.rolled(self.free, self.shape.tier)
+
+    @cached_property
+    def tops(self) -> list[int]:
+        """The domain of the top tier that each domain of the group tier is in."""
+        of = self.layout.of[self.layout.tiers]
+        return [of[first] for first in self.layout.firsts[self.shape.tier][:-1]]
+
+    def rooms_of(self, tier: int) -> Counts:
+        """Free slots of the domains of a tier."""
+        return self.layout.rolled(self.free, tier)
+
+    def groups(self, tier: int) -> Counts:
+        """Whole groups that fit in each domain of a tier, from the group tier up."""
+        found = self._groups.get(tier)
+        if found is None:
+            if tier == self.shape.tier:
+                found = self.rooms if self.shape.k == 1 else self.rooms // self.shape.k
+            else:
+                inner = np.array(self.layout.below(tier, self.shape.tier)[:-1], np.intp)
+                found = np.add.reduceat(self.groups(self.shape.tier), inner)
+            self._groups[tier] = found
+        return found
+
+    def losses(self, tier: int) -> Counts:
+        """Groups that each domain can hold less if it holds the tail too; `NEVER` if it cannot."""
+        found = self._losses.get(tier)
+        if found is None:
+            k, r = self.shape.k, self.shape.r
+            if tier == self.shape.tier:
+                rooms = self.rooms
+                found = np.where(rooms < r, NEVER, (rooms % k < r).astype(np.int64))
+            else:
+                inner = np.array(self.layout.below(tier, self.shape.tier)[:-1], np.intp)
+                found = np.minimum.reduceat(self.losses(self.shape.tier), inner)
+            self._losses[tier] = found
+        return found
+
+    def holds(self, tier: int) -> Counts:
+        """Whole groups that fit in each domain of a tier beside the tail; negative: not even it."""
+        if not self.shape.r:
+            return self.groups(tier)
+        return self.groups(tier) - self.losses(tier)

@@ -1,0 +1,154 @@
+"""Free slots by tier-1 domain, for one class of eligible nodes and one size of pod."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from topo.placement.eligible import eligible
+from topo.placement.host import Host
+from topo.placement.request import Eligibility
+from topo.placement.structure import Counts, Layout
+
+ELIGIBLE = 2
+"""The mask of a host that the job may use."""
+
+
+class Slots:
+    """Room for pods of `gpus` GPUs on eligible hosts; `free` and `busy` run along the cells.
+
+    `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
+    a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
+    `room_gpus` their free GPUs, `marked` those with a penalty.
+    """
+
+    __slots__ = ("busy", "free", "gpus", "marked", "mask", "nodes", "room_gpus", "total", "wish")
+
+    def __init__(self, wish: Eligibility, gpus: int) -> None:
+        self.wish, self.gpus = wish, gpus
+        self.mask = bytearray()
+        self.free: Counts = np.zeros(0, np.int64)
+        self.busy: Counts = np.zeros(0, np.int64)
+        self.nodes = self.room_gpus = self.marked = self.total = 0
+
+    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], ids: int, cells: int) -> None:
+        """Count everything anew from (id, cell, host, room); O(hosts)."""
+        wish, gpus, mask, gpu_type = self.wish, self.gpus, bytearray(ids), self.wish.gpu_type
+        free, busy = [0] * cells, [0] * cells
+        nodes = room_gpus = marked = 0
+        for host_id, at, host, room in hosts:
+            if host.gpu_type != gpu_type:
+                continue
+            if room < host.gpus and host.open:
+                busy[at] += 1
+            mask[host_id] = 1
+            if eligible(host, wish):
+                mask[host_id] = 2
+                free[at] += room // gpus
+                nodes += 1
+                room_gpus += room
+                marked += host.penalty > 0
+        self.mask, self.nodes, self.room_gpus, self.marked = mask, nodes, room_gpus, marked
+        self.free, self.busy = np.array(free, np.int64), np.array(busy, np.int64)
+        self.total = sum(free)
+
+    def copy(self) -> "Slots":
+        """The same counts, apart from then on."""
+        twin = Slots(self.wish, self.gpus)
+        twin.mask, twin.free, twin.busy = self.mask[:], self.free.copy(), self.busy.copy()
+        twin.nodes, twin.room_gpus, twin.marked = self.nodes, self.room_gpus, self.marked
+        twin.total = self.total
+        return twin
+
+    def shift(self, host_id: int, at: int, size: int, rooms: tuple[int, int]) -> None:
+        """The room of one open host of so many GPUs changed, from and to; O(1)."""
+        kind = self.mask[host_id]
+        if not kind:
+            return
+        before, after = rooms
+        if (before < size) != (after < size):
+            self.busy[at] += 1 if after < size else -1
+        if kind == ELIGIBLE:
+            self.room_gpus += after - before
+            change = after // self.gpus - before // self.gpus
+            if change:
+                self.free[at] += change
+                self.total += change
+
+    def leave(self, host_id: int, at: int, host: Host, room: int) -> None:
+        """Take a host out."""
+        if self.mask[host_id]:
+            self._count(-1, at, host, room, eligible=self.mask[host_id] == ELIGIBLE)
+            self.mask[host_id] = 0
+
+    def enter(self, host_id: int, at: int, host: Host, room: int) -> None:
+        """Put a host in as far as it is of the type and eligible."""
+        if host_id >= len(self.mask):
+            self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
+        if host.gpu_type == self.wish.gpu_type:
+            fits = eligible(host, self.wish)
+            self.mask[host_id] = ELIGIBLE if fits else 1
+            self._count(1, at, host, room, eligible=fits)
+
+    def append(self) -> None:
+        """One more cell, empty, at the end."""
+        self.free, self.busy = np.append(self.free, 0), np.append(self.busy, 0)
+
+    def arrange(self, before: Counts) -> None:
+        """Follow the cells to their new places."""
+        self.free, self.busy = self.free[before], self.busy[before]
+
+    def _count(self, sign: int, at: int, host: Host, room: int, *, eligible: bool) -> None:
+        if room < host.gpus and host.open:
+            self.busy[at] += sign
+        if eligible:
+            slots = room // self.gpus
+            self.nodes += sign
+            self.marked += sign * (host.penalty > 0)
+            self.room_gpus += sign * room
+            if slots:
+                self.free[at] += sign * slots
+                self.total += sign * slots
+
+
+class Sizes:
+    """Slots by cell if every host of a type were empty and open: what the hardware can hold."""
+
+    __slots__ = ("gpu_type", "gpus", "whole")
+
+    def __init__(self, gpu_type: str, gpus: int) -> None:
+        self.gpu_type, self.gpus = gpu_type, gpus
+        self.whole: Counts = np.zeros(0, np.int64)
+
+    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], cells: int) -> None:
+        """Count everything anew; O(hosts)."""
+        whole = [0] * cells
+        for _, at, host, _ in hosts:
+            if host.gpu_type == self.gpu_type:
+                whole[at] += host.gpus // self.gpus
+        self.whole = np.array(whole, np.int64)
+
+    def copy(self) -> "Sizes":
+        """The same counts, apart from then on."""
+        twin = Sizes(self.gpu_type, self.gpus)
+        twin.whole = self.whole.copy()
+        return twin
+
+    def count(self, sign: int, at: int, host: Host) -> None:
+        """Put a host in (1) or take it out (-1)."""
+        if host.gpu_type == self.gpu_type:
+            self.whole[at] += sign * (host.gpus // self.gpus)
+
+    def append(self) -> None:
+        """One more cell, empty, at the end."""
+        self.whole = np.append(self.whole, 0)
+
+    def arrange(self, before: Counts) -> None:
+        """Follow the cells to their new places."""
+        self.whole = self.whole[before]
+
+
+def peaks(whole: Counts, layout: Layout) -> tuple[int, ...]:
+    """The largest number of slots in one domain of each tier, tier 1 first."""
+    if not whole.size:
+        return (0,) * layout.tiers
+    return tuple(int(layout.rolled(whole, tier).max()) for tier in range(1, layout.tiers + 1))
