@@ -283,7 +283,7 @@ UPPER = [*BOX, "dragonfly-4e5f6a7b"]
 
 
 def placement() -> Any:
-    """A plan for 4 pods of 8 GPUs in groups of 24: a whole group, and a tail in another place."""
+    """A plan for 4 pods of 4 GPUs in groups of 12: a whole group, and a tail in another place."""
     names = ("split_groups", "top_groups", "tier1_groups", "whole_groups_left")
     return {
         "feasible": True,
@@ -306,17 +306,17 @@ def placement() -> Any:
         "certified": {**dict.fromkeys(names[:3], True), "whole_groups_left": False},
         "explanation": ["1 switchbox is the fewest: the largest has 5 free slots, 4 are needed"],
         "capacity": [
-            room(BOX, 40, 40, 32),
-            room(LOWER, 24, 24, 24),
-            room(UPPER, 16, 16, 8),
+            room(BOX, 28, 16),
+            room(LOWER, 16, 12),
+            room(UPPER, 12, 4),
         ],
         "hold": None,
     }
 
 
-def room(path: list[str], gpus: int, free: int, taken: int) -> Any:
+def room(path: list[str], free: int, taken: int) -> Any:
     """GPUs under one group of the tree."""
-    return {"path": path, "gpus": gpus, "free_gpus": free, "taken_gpus": taken}
+    return {"path": path, "kind": "", "tier": 1, "free_gpus": free, "taken_gpus": taken}
 
 
 def refusal() -> Any:
@@ -327,7 +327,7 @@ def refusal() -> Any:
         "mode": "required",
         "failed": "groups",
         "shortfall": {"needed": 2, "available": 1, "missing": 1},
-        "text": "2 groups of 24 GPUs are needed, the dragonflies have room for 1",
+        "text": "2 groups of 12 GPUs are needed, the dragonflies have room for 1",
         "would_fit": [
             {"kind": "fewer-pods", "text": "3 pods fit now"},
             {"kind": "mode", "text": "mode preferred fits, with 1 group split"},
@@ -349,9 +349,9 @@ def held(name: str = "h-1", **more: Any) -> Any:
         "mode": "required",
         "gpu_type": "MXC500",
         "pods": 4,
-        "gpus_per_pod": 8,
-        "group_size": 24,
-        "gpus": 32,
+        "gpus_per_pod": 4,
+        "group_size": 12,
+        "gpus": 16,
         "nodes": 3,
         **more,
     }

@@ -12,7 +12,7 @@ from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.demo.runtime import Demo, Home
 from topo.cli.exits import Exit
 
-JOB = ("place", "--pods", "4", "--gpus", "8", "--group-size", "24")
+JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12")
 
 
 def test_the_groups_are_drawn_inside_the_tree(topo: Topo) -> None:
@@ -20,7 +20,7 @@ def test_the_groups_are_drawn_inside_the_tree(topo: Topo) -> None:
     assert shown.exit_code == Exit.OK
     lines = shown.stdout.splitlines()
     box = next(line for line in lines if line.startswith("switchbox-sample1"))
-    assert "switchbox  ██████████··  takes 32 of 40 free GPUs, 40 in all" in box.replace("░", "·")
+    assert "switchbox  ██████░░░░··  takes 16 of 28 free GPUs, 32 in all" in box
     assert any("dragonfly-4e5f6a7b  dragonfly" in line for line in lines)
     assert any(line.endswith("■0 node-2  2 pods") for line in lines)
     assert any(line.endswith("▲1 node-3  tail") for line in lines)
@@ -55,8 +55,8 @@ def test_every_option_has_its_field(topo: Topo, fake_master: FakeMaster) -> None
     assert fake_master.bodies == [
         {
             "pods": 4,
-            "gpus_per_pod": 8,
-            "group_size": 24,
+            "gpus_per_pod": 4,
+            "group_size": 12,
             "mode": "preferred",
             "within": "switchbox",
             "gpu_type": "MXC500",

@@ -45,7 +45,7 @@ def lonely() -> Any:
     return {"generation": 3, "groups": [], "unplaced": [entry], "node": None}
 
 
-JOB = {"pods": 4, "gpus_per_pod": 8, "group_size": 24}
+JOB = {"pods": 4, "gpus_per_pod": 4, "group_size": 12}
 
 
 def placed(document: Any, marks: Glyphs) -> RenderableType:

@@ -35,12 +35,11 @@ class PodGroupDoc(TypedDict):
 
 
 class RoomDoc(TypedDict):
-    """GPUs under one group of the tree: open to pods, free before the plan, taken by it."""
+    """GPUs under one group of the tree: free before the plan, and taken by it."""
 
     path: list[str]
-    gpus: int
     free_gpus: int
-    taken_gpus: NotRequired[int]
+    taken_gpus: int
 
 
 class SuggestionDoc(TypedDict):

@@ -51,7 +51,7 @@ def trees(
     drawing = _Drawing(
         groups={group["index"]: group for group in groups},
         rooms={tuple(room["path"]): room for room in document.get("capacity", [])},
-        siblings=_siblings(roots),
+        known={tuple(name for name, _ in path): group for path, group in _walk(roots, [])},
         glyphs=glyphs,
         single_lines=sum(len(group["nodes"]) for group in groups) <= MAX_LEAVES,
     )
@@ -66,7 +66,7 @@ def trees(
 class _Drawing:
     groups: Mapping[int, PodGroupDoc]
     rooms: Mapping[Path, RoomDoc]
-    siblings: Mapping[Path, int]
+    known: Mapping[Path, GroupDoc]
     glyphs: Glyphs
     single_lines: bool
 
@@ -74,11 +74,18 @@ class _Drawing:
         label = Text().append(plain(path[-1]), style="bold")
         label.append(f"  {plain(branch.kind)}", style="dim")
         if room := self.rooms.get(path):
-            gpus, free, taken = room["gpus"], room["free_gpus"], room.get("taken_gpus", 0)
-            label.append("  ").append_text(bars.room(gpus, free, taken, self.glyphs))
-            words = f"  takes {taken} of {free} free GPU{plural(free)}, {gpus} in all"
-            label.append(words, style="dim")
+            label.append("  ").append_text(self.room(path, room))
         return label
+
+    def room(self, path: Path, room: RoomDoc) -> Text:
+        free, taken = room["free_gpus"], room["taken_gpus"]
+        words = f"takes {taken} of {free} free GPU{plural(free)}"
+        capacity = self.known[path].get("capacity") if path in self.known else None
+        if capacity is None:
+            return Text(words, style="dim")
+        gpus = capacity["gpus"]
+        bar = bars.room(gpus, free, taken, self.glyphs)
+        return bar.append(f"  {words}, {gpus} in all", style="dim")
 
     def grow(self, tree: Tree, path: Path, branch: _Branch) -> None:
         for name, child in branch.children.items():
@@ -86,7 +93,7 @@ class _Drawing:
             self.grow(tree.add(self.label(below, child)), below, child)
         for line in self.leaves(branch):
             tree.add(line)
-        untouched = self.siblings.get(path, 0) - len(branch.children)
+        untouched = _below(self.known.get(path)) - len(branch.children)
         if untouched > 0:
             words = f"{untouched} other group{plural(untouched)}, untouched"
             tree.add(Text(words, style="dim"))
@@ -156,12 +163,9 @@ def _homes(roots: Sequence[GroupDoc]) -> dict[str, list[tuple[str, str]]]:
     return homes
 
 
-def _siblings(roots: Sequence[GroupDoc]) -> dict[Path, int]:
-    """How many groups each group has below it, by its path."""
-    return {
-        tuple(name for name, _ in path): sum(not is_node(c) for c in group.get("child", []))
-        for path, group in _walk(roots, [])
-    }
+def _below(group: GroupDoc | None) -> int:
+    """How many groups a group has right below it."""
+    return 0 if group is None else sum(not is_node(child) for child in group.get("child", []))
 
 
 def _walk(
