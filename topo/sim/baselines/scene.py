@@ -27,16 +27,17 @@ class View:
     could hold a whole group if it were empty, None where none could.
     """
 
-    __slots__ = ("_usable", "gpus_per_pod", "group_tier", "scene", "slots", "tree")
+    __slots__ = ("_usable", "gpu_type", "gpus_per_pod", "group_tier", "scene", "slots", "tree")
 
     def __init__(
-        self, scene: "Scene", gpus_per_pod: int, usable: tuple[bool, ...], group_tier: int | None
+        self, scene: "Scene", pod: tuple[str, int], usable: tuple[bool, ...], group_tier: int | None
     ) -> None:
         self.scene = scene
         self.tree = scene.tree
-        self.gpus_per_pod = gpus_per_pod
+        self.gpu_type, self.gpus_per_pod = pod
         self.group_tier = group_tier
         self._usable = usable
+        gpus_per_pod = self.gpus_per_pod
         free = [
             gpus // gpus_per_pod if ok else 0 for gpus, ok in zip(scene.free, usable, strict=True)
         ]
@@ -171,7 +172,7 @@ class Scene:
                 and eligible(host, request.eligible)
                 for host in self.tree.hosts
             )
-            view = View(self, request.gpus_per_pod, usable, group_tier)
+            view = View(self, (gpu_type, request.gpus_per_pod), usable, group_tier)
             self._views[key] = view
         return view
 

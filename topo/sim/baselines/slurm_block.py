@@ -1,10 +1,11 @@
-"""Slurm with topology/block and `--segment`: whole segments in the blocks that fit best.
+"""Slurm with topology/block and `--segment`: each segment in the block that fits it best.
 
-Re-implemented from slurm.schedmd.com/topology.html ("Block topology") and sbatch(1), `--segment`:
-every segment lies in one block, the fewest blocks are taken, and of those that hold the rest the
-one with fewest free nodes. Segments may land in any blocks, whatever switches are above them
-(`--consolidate-segments` is off by default). N must be divisible by the segment: a tail is asked
-for as one more segment of its own.
+Re-implemented from slurm.schedmd.com/topology.html (block), topology.conf(5) and sbatch(1). The
+segments are placed one after the other, each as if it were a job of its own: in one block, the one
+with the lowest sufficient count of nodes "to minimize fragmentation", of equals the last
+(github.com/SchedMD/slurm, topology/block). Whatever is above the blocks does not matter:
+`--consolidate-segments` is off by default. N must be divisible by the segment: a tail is asked for
+as one more segment of its own.
 """
 
 from topo.placement.capacity import Capacity
@@ -15,7 +16,7 @@ from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
 
 
 def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
-    """The groups in rank order, or None; O(blocks x blocks used)."""
+    """The groups in rank order, or None; O(segments x blocks)."""
     return scene_of(capacity).place(request, choose)
 
 
@@ -36,20 +37,10 @@ def _segments(draft: Draft, tier: int, asked: tuple[int, int]) -> list[tuple[int
     need, size = asked
     taken: list[tuple[int, int]] = []
     slots = draft.slots[tier]
-    while need:
-        block = _block(slots, size, need)
-        if block is None:
+    for _ in range(need):
+        fits = [block for block, free in enumerate(slots) if free >= size]
+        if not fits:
             return None
-        here = min(need, slots[block] // size)
-        taken += spread(draft, (tier, block), here * size)
-        need -= here
+        block = min(fits, key=lambda block: (slots[block], -block))
+        taken += spread(draft, (tier, block), size)
     return sorted(taken)
-
-
-def _block(slots: list[int], size: int, need: int) -> int | None:
-    """The block with fewest free nodes that holds the rest, else the one with most segments."""
-    fits = [block for block, free in enumerate(slots) if free >= need * size]
-    if fits:
-        return min(fits, key=lambda block: (slots[block], block))
-    some = [block for block, free in enumerate(slots) if free >= size]
-    return min(some, key=lambda b: (-(slots[b] // size), slots[b], b), default=None)

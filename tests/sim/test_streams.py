@@ -1,0 +1,147 @@
+"""A stream of jobs: who starts when, and what the figures say about it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.sim.forests import flat, tree
+from topo.model.errors import BadInputError
+from topo.placement.capacity import Capacity
+from topo.sim import streams
+from topo.sim.baselines import CHOICES, STRICT
+from topo.sim.jobs import MIXES, Flow, Job, drawn, request
+from topo.sim.maps import capacity_of, grid
+from topo.sim.stream_figures import Figures, average
+from topo.sim.streams import OURS, POLICIES, PREFERRED, Cluster, Ours, Stream, Theirs, run
+
+
+def job(number: int, arrival_s: float, duration_s: float, gpus: int) -> Job:
+    return Job(number, arrival_s, duration_s, gpus, request(gpus))
+
+
+def timeless(figures: Figures) -> Figures:
+    """Without what depends on the machine."""
+    return replace(figures, p50_us=0.0, p99_us=0.0)
+
+
+def small() -> tuple[Capacity, tuple[Job, ...]]:
+    capacity = capacity_of(grid(3, 4, 8))
+    return capacity, drawn(MIXES["llm-tails"], Flow(jobs=120, load=1.1, capacity_gpus=768), 7)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_equal_streams_have_equal_figures(policy):
+    capacity, jobs = small()
+    assert timeless(run(capacity, jobs, policy)) == timeless(run(capacity, jobs, policy))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_job_that_fits_an_empty_cluster_starts_in_the_end(policy):
+    capacity, jobs = small()
+    found = run(capacity, jobs, policy)
+    assert found.jobs == 120
+    assert found.stuck == 0
+    assert 0 < found.gar_pct <= 100
+    assert 0 <= found.gir_pct <= 100
+
+
+@pytest.mark.parametrize("policy", sorted({OURS, *STRICT}))
+def test_policies_that_keep_groups_whole_split_none(policy):
+    capacity, jobs = small()
+    found = run(capacity, jobs, policy)
+    assert found.split_jobs_pct == found.split_groups_pct == 0
+
+
+def test_random_nodes_split_most_groups_and_span_most():
+    capacity, jobs = small()
+    found, ours = run(capacity, jobs, "random"), run(capacity, jobs, OURS)
+    assert found.split_jobs_pct > 50
+    assert found.over_span_pct > ours.over_span_pct
+
+
+def test_the_capacity_given_stays_as_it_is():
+    capacity, jobs = small()
+    version = capacity.version
+    run(capacity, jobs, OURS)
+    assert capacity.version == version
+    assert not capacity.bookings()
+
+
+@pytest.mark.parametrize("policy", [OURS, "kueue-best-fit"])
+def test_when_all_jobs_have_ended_all_is_free(policy):
+    capacity, jobs = small()
+    cluster = Cluster(capacity)
+    placer = Ours(cluster) if policy == OURS else Theirs(cluster, CHOICES[policy])
+    started: list[int] = []
+    Stream(cluster, placer, jobs).run(started.append)
+    assert sum(started) == len(jobs)
+    assert cluster.scene.used[-1] == [0]
+    assert not cluster.capacity.bookings()
+
+
+def test_a_job_waits_until_the_one_before_it_ends():
+    jobs = [job(0, 0, 600, 8), job(1, 60, 600, 8)]
+    found = run(flat([8], size=8), jobs, OURS)
+    assert found.wait_min == pytest.approx((0 + 9) / 2)
+
+
+def test_a_small_job_starts_before_a_large_one_that_does_not_fit():
+    jobs = [job(0, 0, 600, 8), job(1, 60, 600, 16), job(2, 120, 60, 8)]
+    found = run(flat([8, 8], size=8), jobs, OURS)
+    assert found.wait_min == pytest.approx((0 + 9 + 0) / 3)
+
+
+def test_only_the_first_forty_that_wait_are_tried(monkeypatch):
+    monkeypatch.setattr(streams, "DEPTH", 1)
+    jobs = [job(0, 0, 600, 8), job(1, 60, 600, 16), job(2, 120, 60, 8)]
+    found = run(flat([8, 8], size=8), jobs, OURS)
+    assert found.wait_min == pytest.approx((0 + 9 + 18) / 3)
+
+
+def test_a_job_that_fits_nowhere_is_stuck_and_the_others_run():
+    jobs = [job(0, 0, 60, 24), job(1, 10, 60, 8)]
+    found = run(flat([8, 8], size=8), jobs, OURS)
+    assert found.stuck == 1
+    assert found.wait_min == 0
+
+
+def test_an_attempt_with_slots_enough_in_the_wrong_places_is_blocked_by_topology():
+    capacity = flat([8, 8, 8, 0], [8, 0, 0, 0], size=8)
+    found = run(capacity, [job(0, 0, 60, 32)], OURS)
+    assert found.blocked_pct == 100
+    assert found.stuck == 1
+    split = run(capacity, [job(0, 0, 60, 32)], PREFERRED)
+    assert (split.stuck, split.blocked_pct, split.split_groups_pct) == (0, 0, 100)
+
+
+def test_a_job_that_takes_more_top_groups_than_it_must_counts_as_over_span():
+    top = [[0] * 7 + [8], [8] * 8, [8] * 8]
+    capacity = tree(top, [[8] * 8, [0] * 8], size=8)
+    jobs = [job(0, 0, 60, 128)]
+    assert run(capacity, jobs, OURS).over_span_pct == 0
+    assert run(capacity, jobs, "slurm-block").over_span_pct == 100
+
+
+def test_jobs_of_the_first_fifth_only_fill_the_cluster():
+    jobs = [job(0, 0, 600, 16), *(job(n, n * 1000, 60, 8) for n in range(1, 5))]
+    found = run(flat([8, 8], size=8), jobs, "first-fit")
+    assert found.split_groups_pct == 0
+    assert found.gar_pct == pytest.approx(100 * 60 / 1000 / 2)
+
+
+def test_the_mean_over_seeds_is_the_mean_of_each_figure():
+    capacity, jobs = small()
+    one = run(capacity, jobs, OURS)
+    assert average([one, replace(one, wait_min=one.wait_min + 2, stuck=3)]) == replace(
+        one, wait_min=one.wait_min + 1, stuck=3
+    )
+
+
+def test_a_policy_that_there_is_not_is_refused_with_those_there_are():
+    with pytest.raises(BadInputError, match="kueue-best-fit"):
+        run(flat([8]), [], "slurm")
+
+
+def test_a_cluster_without_gpus_is_refused():
+    with pytest.raises(BadInputError, match="no GPUs"):
+        run(Capacity(), [], OURS)
