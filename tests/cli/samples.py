@@ -302,7 +302,7 @@ def placement() -> Any:
             "newly_broken": 1,
             "penalty": 0,
         },
-        "bounds": {**dict(zip(names, (0, 1, 2, 4), strict=True)), "newly_broken": None},
+        "bounds": {**dict(zip(names, (0, 1, 2, 4), strict=True)), "penalty": 0},
         "certified": {**dict.fromkeys(names[:3], True), "whole_groups_left": False},
         "explanation": ["1 switchbox is the fewest: the largest has 5 free slots, 4 are needed"],
         "capacity": [

@@ -107,9 +107,11 @@ def _number(value: Any) -> str:
 def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
     if proven:
         return Text(f"{glyphs.proven} best possible", style="green")
-    if isinstance(value, int) and isinstance(best, int):
-        return Text(f"at most {abs(value - best)} from the best", style="yellow")
-    return Text("not proven", style="dim")
+    if not isinstance(value, int) or not isinstance(best, int):
+        return Text("not proven", style="dim")
+    if value == best:
+        return Text("as good as can be, though not all above is proven", style="dim")
+    return Text(f"at most {abs(value - best)} from the best", style="yellow")
 
 
 def _why(document: PlacementDoc, glyphs: Glyphs, *, shown: bool) -> Iterator[Text]:
