@@ -31,7 +31,7 @@ def test_the_objective_stands_beside_its_proof(topo: Topo) -> None:
     lines = [" ".join(line.split()) for line in topo(*JOB).stdout.splitlines()]
     assert "groups used, top tier 1 1 ✓ best possible" in lines
     assert "whole groups left 3 4 at most 1 from the best" in lines
-    assert "free, largest first, tier 1 -1x3 -1x2 +1x1 not proven" in lines
+    assert "free, largest first: tier 1 -1x3 -1x2 +1x1 not proven" in lines
 
 
 def test_the_sentences_come_when_asked_for(topo: Topo) -> None:

@@ -21,8 +21,8 @@ from topo.cli.terminal import Glyphs
 _NAMES = {
     "top_groups": "groups used, top tier",
     "tier1_groups": "groups used, tier 1",
-    "free_profile_top": "free, largest first, top tier",
-    "free_profile_tier1": "free, largest first, tier 1",
+    "free_profile_top": "free, largest first: top tier",
+    "free_profile_tier1": "free, largest first: tier 1",
     "newly_broken": "groups newly broken",
 }
 _PROFILE_HINT = "-1x16 +1x8: one group fewer with 16 free, one more with 8"
@@ -82,7 +82,7 @@ def _head(document: PlacementDoc, body: Mapping[str, Any], glyphs: Glyphs) -> Te
 def _objective(objective: Mapping[str, Any], document: PlacementDoc, glyphs: Glyphs) -> Table:
     bounds, certified = document.get("bounds", {}), document.get("certified", {})
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    rows.add_column("objective, first counts most")
+    rows.add_column("objective, the first counts most", no_wrap=True)
     rows.add_column("value", justify="right")
     rows.add_column("best", justify="right")
     rows.add_column("", no_wrap=True)
@@ -110,7 +110,7 @@ def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
     if not isinstance(value, int) or not isinstance(best, int):
         return Text("not proven", style="dim")
     if value == best:
-        return Text("as good as can be, though not all above is proven", style="dim")
+        return Text("meets its bound", style="dim")
     return Text(f"at most {abs(value - best)} from the best", style="yellow")
 
 
