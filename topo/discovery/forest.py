@@ -162,13 +162,7 @@ def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
     for key in branch.stale_branches & branch.branches.keys():
         _grow(branch.branches[key], leaf)
     if branch.children is None:
-        branch.children = sorted(
-            [
-                *(leaf(node) for node in branch.leaves),
-                *(b.built for b in branch.branches.values() if b.built is not None),
-            ],
-            key=_order,
-        )
+        branch.children = _arranged(branch, leaf)
         branch.slots = {}
     else:
         if not branch.slots:
@@ -182,6 +176,12 @@ def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
     branch.nodes = len(branch.leaves) + sum(b.nodes for b in branch.branches.values())
     branch.stale_branches, branch.stale_leaves = set(), set()
     return branch.children
+
+
+def _arranged(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
+    nodes = [leaf(node) for node in sorted(branch.leaves, key=natural_key)]
+    groups = [below.built for below in branch.branches.values() if below.built is not None]
+    return sorted([*nodes, *groups], key=_order) if groups else [*nodes]
 
 
 def _grow(branch: _Branch, leaf: Leaf) -> None:
@@ -230,7 +230,8 @@ def _group_reasons(rung: Rung, children: tuple[Group | Node, ...], nodes: int) -
     if rung.expected is not None and rung.exact and nodes > rung.expected:
         text = f"{nodes} nodes are wired together where {rung.expected} make a {rung.kind}"
         yield Reason("oversize", text)
-    bad = [child.name for child in children if child.status is Status.NOT_READY]
+    not_ready = Status.NOT_READY
+    bad = [child.name for child in children if child.status is not_ready]
     if bad:
         shown = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
         yield Reason("child-not-ready", f"not ready: {shown}")

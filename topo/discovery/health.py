@@ -114,8 +114,9 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
         if gpu.healthy is False:
             text = _told(f"GPU {gpu.index} is unhealthy", gpu.trouble)
             bad["gpu", f"{gpu.index:03}"] = Reason("gpu-unhealthy", text)
+    down = PortState.DOWN
     for port in facts.ports:
-        if port.state is PortState.DOWN:
+        if port.state is down:
             text = _told(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
             bad["port", f"{port.gpu:03}/{port.port:04}"] = Reason("port-down", text)
     for fabric in facts.fabrics:

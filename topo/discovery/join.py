@@ -141,7 +141,9 @@ class Machines:
         O(names stated), or O(machines) after an answer of the manager.
         """
         machines, self._unsettled = self._unsettled, set()
-        machines.update(*map(self._by_name.few, self._unsettled_names))
+        if len(machines) < len(self._machines):
+            for name in self._unsettled_names:
+                machines.update(self._by_name.few(name))
         self._unsettled_names = set()
         return self._rejoin(machines)
 

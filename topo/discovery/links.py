@@ -8,6 +8,7 @@ while somebody looks for the cable.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from topo.discovery.health import Subject
 from topo.model.forest import Reason
@@ -29,6 +30,7 @@ Claims = dict[ServerUuid, Claim]
 
 
 LINK = "link"
+_SLOT = attrgetter("slot")
 
 
 def link_subject(uuid: ServerUuid) -> Subject:
@@ -84,7 +86,7 @@ def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:
     if peers is None:
         return {}
     shown: dict[ServerUuid, Peer] = {}
-    for peer in sorted(peers.remotes, key=lambda p: p.slot):
+    for peer in sorted(peers.remotes, key=_SLOT):
         if peer.uuid != peers.local:
             shown.setdefault(peer.uuid, peer)
     return shown

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
+from topo.discovery.carriers import Carriers
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
 
 Members = frozenset[NodeName]
@@ -32,9 +33,9 @@ class NameBook:
     def __init__(self, kind: Kind, records: Iterable[NameRecord] = ()) -> None:
         self._kind = kind
         self._records: dict[GroupName, Members] = {r.name: r.members for r in records}
-        self._of_node: dict[NodeName, set[GroupName]] = {}
+        self._of_node: Carriers[NodeName, GroupName] = Carriers()
         for name, members in self._records.items():
-            self._index(name, members)
+            self._of_node.add(members, name)
 
     @property
     def records(self) -> tuple[NameRecord, ...]:
@@ -69,12 +70,13 @@ class NameBook:
         if name in self._records:
             self._drop(name)
         self._records[name] = members
-        self._index(name, members)
+        self._of_node.add(members, name)
 
     def forget(self, node: NodeName) -> None:
         """Drop the records of which this node was the last member still known."""
-        for name in self._of_node.pop(node, set()):
-            if not any(name in self._of_node.get(n, ()) for n in self._records[name]):
+        for name in tuple(self._of_node.all(node)):
+            self._of_node.discard((node,), name)
+            if not any(name in self._of_node.all(n) for n in self._records[name]):
                 del self._records[name]
 
     def base(self, name: GroupName) -> Members:
@@ -90,15 +92,8 @@ class NameBook:
         return min(votes)[2] if votes else None
 
     def _near(self, members: Members) -> set[GroupName]:
-        return {name for node in members for name in self._of_node.get(node, ())}
-
-    def _index(self, name: GroupName, members: Members) -> None:
-        for node in members:
-            self._of_node.setdefault(node, set()).add(name)
+        return set().union(*map(self._of_node.all, members))
 
     def _drop(self, name: GroupName) -> None:
-        for node in self._records.pop(name):
-            named = self._of_node.get(node, set())
-            named.discard(name)
-            if not named:
-                self._of_node.pop(node, None)
+        members = self._records.pop(name)
+        self._of_node.discard([n for n in members if name in self._of_node.all(n)], name)

@@ -54,6 +54,7 @@ class Places:
     def __init__(self, settings: DiscoverySettings, names: Iterable[NameRecord] = ()) -> None:
         records = tuple(names)
         self._settings = settings
+        self._ladders = LADDERS[settings.mode]
         self._settled: dict[Members, Path] = {}
         self._least: dict[Members, NodeName] = {}
         self._around: dict[Members, set[tuple[ManagedGroup, ...]]] = {}
@@ -141,13 +142,17 @@ class Places:
     def placement(self, node: NodeName) -> Placement:
         """The node's path, and what it lacks."""
         lack = Reason("unknown", "no source says where this node belongs")
-        for ladder in LADDERS[self._settings.mode]:
-            steps = [tier(self, node) for tier in ladder]
-            path = tuple(rung for step in steps if isinstance(step, tuple) for rung in step)
-            last = steps[-1]
+        for ladder in self._ladders:
+            path: Path = ()
+            missing: Reason | None = None
+            for tier in ladder:
+                step = tier(self, node)
+                missing = step if isinstance(step, Reason) else None
+                if not isinstance(step, Reason):
+                    path += step
             if path:
-                return Placement(path, last if isinstance(last, Reason) else None)
-            lack = last if isinstance(last, Reason) else lack
+                return Placement(path, missing)
+            lack = missing or lack
         return Placement((), lack)
 
     def configured(self, node: NodeName) -> Step:

@@ -110,7 +110,7 @@ class NodeRecord:
         before = self.claims
         peers = self.facts.peers if self.facts is not None else None
         self.claims = merge(before, peers, self.dead_claims(), self.room)
-        for uuid in before.keys() - self.claims.keys():
+        for uuid in [uuid for uuid in before if uuid not in self.claims]:
             self._forget(link_subject(uuid))
 
     def _forget(self, subject: Subject) -> None:
@@ -191,4 +191,6 @@ def _gpu_type(facts: NodeFacts) -> str:
 
 
 def _domains(facts: NodeFacts) -> tuple[Domain, ...]:
+    if not facts.fabrics:
+        return ()
     return tuple(sorted({d for f in facts.fabrics if (d := f.member_of) is not None}))
