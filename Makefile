@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow coverage lint format bench lock clean
+.PHONY: help install run test test-slow oracle coverage lint format bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,11 +31,14 @@ run: $(STAMP) ## a simulated supernode cluster on this machine
 	@$(BIN)/topo demo
 
 test: $(STAMP) ## the test suite, on both cores, with its coverage floor
-	$(PYTEST) -n 2 -m "not slow" --cov --cov-report=
+	$(PYTEST) -n 2 -m "not slow and not oracle" --cov --cov-report=
 	@$(MAKE) --no-print-directory coverage
 
 test-slow: $(STAMP) ## the suites that take minutes
 	$(PYTEST) -m slow
+
+oracle: $(STAMP) ## placements beside the best that CP-SAT finds: 400 + 400 instances
+	$(PYTEST) -n 2 -m oracle -rP
 
 coverage: $(STAMP)
 	@$(BIN)/python -m coverage combine -q --append 2>/dev/null || true

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import core, documents, fleet, footprint, http, report, worker
+from bench import core, documents, fleet, footprint, http, placement, report, streams, worker
 from bench.figure import Figure
 from bench.machine import environment
 from bench.report import Outcome
@@ -23,6 +23,8 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "fleet": fleet.measure,
     "footprint": footprint.measure,
     "worker": worker.measure,
+    "placement": placement.measure,
+    "streams": streams.measure,
 }
 """In the order in which they run."""
 

@@ -20,7 +20,9 @@ class Scale:
 
     `samples` changes of a GPU and `cables` new cables are followed in each of the fleet's phases at
     `samples_per_s`, the second phase under `churn_per_s` further changes. A steady load is watched
-    for `windows` times `window_s` after `settle_s`.
+    for `windows` times `window_s` after `settle_s`. Placement is timed on clusters of `placements`
+    nodes, in runs of so many calls, and judged on so many `instances` of each kind.
+    Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds.
     """
 
     nodes: int = 10_000
@@ -40,6 +42,13 @@ class Scale:
     windows: int = 3
     window_s: float = 10.0
     real_workers: int = 3
+    placements: tuple[int, ...] = (1_000, 10_000, 100_000)
+    placement_runs: int = 5
+    placement_calls: int = 40
+    churn_calls: int = 2_000
+    instances: int = 1_000
+    stream_seeds: int = 12
+    stream_jobs: int = 2_500
 
 
 FULL = Scale()
@@ -61,5 +70,12 @@ QUICK = Scale(
     windows=2,
     window_s=0.5,
     real_workers=1,
+    placements=(60, 120),
+    placement_runs=2,
+    placement_calls=2,
+    churn_calls=20,
+    instances=5,
+    stream_seeds=1,
+    stream_jobs=60,
 )
 """Everything runs once; the figures mean nothing."""

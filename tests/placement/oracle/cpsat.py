@@ -4,7 +4,8 @@ Variables are the pods in each domain of tier 1; all that is counted above follo
 stage is solved to proven optimality and fixed before the next one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from ortools.sat.python import cp_model
 
@@ -20,14 +21,17 @@ class NoProofError(Exception):
     """The solver neither found the optimum nor proved that there is none."""
 
 
-def best(model: Model) -> Solution | None:
-    """A placement that no other one beats up to the penalty; None where there is none."""
+def best(model: Model, given: Sequence[int] = ()) -> Solution | None:
+    """A placement that no other one beats up to the penalty; None where there is none.
+
+    `given` fixes the first stages to values instead: the best among the placements that have them.
+    """
     tier = allowed_tier(model)
     if tier is None or not model.hosts:
         return None
     program = _Program(model, tier)
-    for stage in program.stages():
-        if not program.settle(stage):
+    for goal, value in zip_longest(program.stages(), given):
+        if not program.settle(goal, value):
             return None
     return dealt(model, program.answer)
 
@@ -45,8 +49,10 @@ class _Program:
         self.split = self._groups()
         self._limit()
 
-    def settle(self, goal: cp_model.LinearExprT) -> bool:
-        """Minimises a goal and fixes it; False where nothing is allowed at all."""
+    def settle(self, goal: cp_model.LinearExprT, value: int | None) -> bool:
+        """Minimises a goal, or gives it its value, and fixes it; False where nothing has it."""
+        if value is not None:
+            self.cp.add(goal == value)
         self.cp.minimize(goal)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1

@@ -5,8 +5,8 @@ said here a second time, from the words of `reference/placement.md` section 6 al
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from topo.model.ids import Kind, NodeName, natural_key
@@ -35,7 +35,7 @@ class Model:
     request: Request
     policy: Policy
     hosts: tuple[Host, ...]
-    used: dict[NodeName, int]
+    used: Mapping[NodeName, int]
     slots: dict[NodeName, int]
     tiers: int
 
@@ -46,6 +46,10 @@ class Model:
     def room(self, host: Host) -> int:
         """Pods that an empty and open host takes."""
         return host.gpus // self.request.gpus_per_pod
+
+    @cached_property
+    def by_name(self) -> dict[NodeName, Host]:
+        return {host.name: host for host in self.hosts}
 
     def _largest(self, tier: int) -> int:
         room: dict[Domain, int] = defaultdict(int)
@@ -90,8 +94,8 @@ class Model:
         return [host.name for host in ordered for _ in range(self.slots[host.name])]
 
     def pristine(self, hosts: Sequence[Host]) -> bool:
-        """Whether nothing runs on those of the hosts that are open."""
-        return not any(host.open and self.used[host.name] for host in hosts)
+        """Whether nothing runs on those of the hosts that are open, eligible or not."""
+        return not any(host.open and self.used.get(host.name) for host in hosts)
 
     def within(self) -> list[Domain | None]:
         """The groups that may be the one to hold the whole job; [None] where anywhere is fine."""
@@ -125,21 +129,34 @@ def _of_kind(host: Host, kind: Kind) -> Domain | None:
     return None
 
 
-def models(capacity: Capacity, request: Request, policy: Policy) -> Iterator[Model]:
+def models(capacity: Capacity, request: Request) -> Iterator[Model]:
     """One for each GPU type that the job may have, in the policy's order."""
     everybody = tuple(capacity.hosts())
-    tiers = max((tier for host in everybody for tier in host.tiers), default=1)
+    used = {host.name: capacity.used(host.name) for host in everybody}
     asked = request.eligible.gpu_type
-    for gpu_type in [asked] if asked is not None else _types(everybody, policy):
-        hosts = tuple(host for host in everybody if host.gpu_type == gpu_type)
-        used = {host.name: capacity.used(host.name) for host in hosts}
-        slots = {
-            host.name: max(0, host.gpus - used[host.name]) // request.gpus_per_pod
-            if host.open and _eligible(host, request.eligible)
-            else 0
-            for host in hosts
-        }
-        yield Model(request, policy, hosts, used, slots, tiers)
+    for gpu_type in [asked] if asked is not None else _types(everybody, capacity.policy):
+        yield model_of(everybody, used, replace_type(request, gpu_type), capacity.policy)
+
+
+def replace_type(request: Request, gpu_type: str) -> Request:
+    """The same request for one GPU type."""
+    return replace(request, eligible=replace(request.eligible, gpu_type=gpu_type))
+
+
+def model_of(
+    everybody: Sequence[Host], used: Mapping[NodeName, int], request: Request, policy: Policy
+) -> Model:
+    """A request that names its GPU type, against hosts in natural order and their used GPUs."""
+    gpu_type = request.eligible.gpu_type
+    hosts = tuple(host for host in everybody if host.gpu_type == gpu_type)
+    slots = {
+        host.name: max(0, host.gpus - used.get(host.name, 0)) // request.gpus_per_pod
+        if host.open and _eligible(host, request.eligible)
+        else 0
+        for host in hosts
+    }
+    tiers = max((tier for host in everybody for tier in host.tiers), default=1)
+    return Model(request, policy, hosts, used, slots, tiers)
 
 
 def _types(hosts: Sequence[Host], policy: Policy) -> list[str]:
@@ -240,8 +257,7 @@ def _used(model: Model, tier: int, pods: dict[NodeName, int]) -> int:
 def _is_split(model: Model, group: Pods) -> bool:
     if model.group_tier is None:
         return True
-    of = {host.name: domain(host, model.group_tier) for host in model.hosts}
-    return len({of[name] for name, _ in group}) > 1
+    return len({domain(model.by_name[name], model.group_tier) for name, _ in group}) > 1
 
 
 def _breaks(model: Model, hosts: Sequence[Host], pods: dict[NodeName, int]) -> bool:
@@ -267,6 +283,8 @@ def violations(model: Model, groups: Sequence[Pods]) -> list[str]:
         for name, some in pods.items()
         if not 0 < some <= model.slots.get(name, 0)
     ]
+    if found:
+        return found
     if request.mode is Mode.REQUIRED and any(_is_split(model, group) for group in groups):
         found.append("a group is split in required mode")
     used = [host for host in model.hosts if pods.get(host.name)]

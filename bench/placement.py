@@ -1,0 +1,139 @@
+"""Placement: latency, events, ratios and proofs, beside the acceptance figures of placement.md."""
+
+from collections.abc import Iterator, Mapping
+
+from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median
+from bench.placement_quality import KINDS, RIVALS, quality
+from bench.placement_times import (
+    LOAD,
+    Latency,
+    churns,
+    cold_builds,
+    events,
+    latencies,
+    ratios,
+)
+from bench.processes import in_child
+from bench.scale import SEED, Progress, Scale
+from topo.sim.clusters import SHAPES
+
+PODS = (1, 8, 20, 64, 100, 256, 512, 1_024)
+"""20 and 100 have a tail of 4; a whole group is 8."""
+_LIMITS_MS: Mapping[int, Mapping[int, float]] = {
+    10_000: {1: 0.05, 8: 0.05, 20: 1.0, 64: 0.2, 100: 1.0, 512: 0.8},
+    100_000: {8: 0.15, 64: 1.0, 512: 2.5},
+}
+_CHURN_LIMITS_MS: Mapping[int, tuple[float | None, float]] = {
+    10_000: (0.1, 1.0),
+    100_000: (None, 10.0),
+}
+_RATIOS: Mapping[str, Mapping[int, float]] = {
+    "naive recount": {8: 20, 64: 5, 512: 1.5},
+    "Volcano's rule": {64: 15},
+}
+_GROWTH = (8, 32, 64)
+"""Pods. Where one top group holds the job at every size, its growth is that of the search."""
+
+
+def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """Items 3 to 7 of the acceptance list of `reference/placement.md`."""
+    yield from _latencies(scale, progress)
+    yield from _churns(scale, progress)
+    yield from _upkeep(scale, progress)
+    yield from _ratios(scale, progress)
+    yield from _quality(scale, progress)
+
+
+def _latencies(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    note = f"domains of 8, load {LOAD}, an event before every call; a group is 8 pods of 8 GPUs"
+    found: dict[int, Mapping[int, Latency]] = {}
+    for nodes in scale.placements:
+        progress(f"latency: {nodes:,} nodes")
+        sizes = sorted({*PODS, *_GROWTH})
+        often = scale.placement_runs, scale.placement_calls
+        found[nodes] = in_child(latencies, nodes, sizes, *often)
+        for pods in PODS:
+            latency = found[nodes][pods]
+            limit = _LIMITS_MS.get(nodes, {}).get(pods)
+            notes = "; ".join(filter(None, (note, latency.outcome)))
+            name = f"place, {nodes:,} nodes, {pods:,} pods"
+            yield Figure(name, median(latency.runs), "ms", _most(limit), notes)
+            note = ""
+    for pods in _GROWTH:
+        if all(times[pods].tops <= 1 for times in found.values()):
+            yield _growth({nodes: times[pods] for nodes, times in found.items()}, pods)
+
+
+def _growth(latency: Mapping[int, Latency], pods: int) -> Figure:
+    points = [(nodes, found.median_ms) for nodes, found in latency.items()]
+    note = f"{' / '.join(f'{n:,}' for n, _ in points)} nodes: "
+    note += f"{' / '.join(f'{ms:.3g}' for _, ms in points)} ms"
+    name = f"growth exponent, placing {pods} pods in one top group"
+    return Figure(name, exact(growth_exponent(points)), "n^x", at_most(0.5), note)
+
+
+def _churns(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    runs, calls = scale.placement_runs, scale.churn_calls
+    for nodes in scale.placements[1:]:
+        for shape in SHAPES:
+            progress(f"churn: {nodes:,} nodes, domains of {shape}")
+            found = in_child(churns, nodes, shape, runs, calls)
+            p50_limit, p99_limit = _CHURN_LIMITS_MS.get(nodes, (None, None))
+            refused = sum(run.refused for run in found) / len(found)
+            note = f"jobs of 1 to 512 GPUs, {calls:,} a run; {refused:.1%} refused"
+            name = f"place, {nodes:,} nodes, domains of {shape}, churn mix"
+            p50s = median([run.p50 for run in found])
+            yield Figure(f"{name}: median", p50s, "ms", _most(p50_limit), note)
+            p99s = median([run.p99 for run in found])
+            yield Figure(f"{name}: p99", p99s, "ms", _most(p99_limit))
+            yield Figure(f"{name}: worst", median([run.worst for run in found]), "ms")
+
+
+def _upkeep(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    progress("events and cold builds")
+    runs, calls = scale.placement_runs, scale.churn_calls
+    for what, us in in_child(events, scale.nodes, runs, calls).items():
+        note = "four sizes of pod kept up to date; the time of one event, divided by four"
+        name = f"event, {scale.nodes:,} nodes, {what} of a node, a class"
+        yield Figure(name, median(us), "us", at_most(2), note)
+    nodes = scale.placements[-1]
+    note = "from hosts and bookings to the first answer"
+    name = f"capacity built, {nodes:,} nodes"
+    seconds = median(in_child(cold_builds, nodes, runs))
+    yield Figure(name, seconds, "s", at_most(0.5), note)
+
+
+def _ratios(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    progress("ratios")
+    sizes = tuple(_RATIOS["naive recount"])
+    found = in_child(ratios, scale.nodes, sizes, scale.placement_runs, scale.placement_calls)
+    for rival, by_pods in found.items():
+        for pods, several in by_pods.items():
+            limit = _RATIOS[rival].get(pods)
+            budget = None if limit is None else at_least(limit)
+            name = f"{rival} / place, {scale.nodes:,} nodes, {pods} pods"
+            yield Figure(name, median(several), "x", budget)
+
+
+def _quality(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    for kind, proven_least in zip(KINDS, (99, 85), strict=True):
+        progress(f"quality: {scale.instances:,} {kind} instances")
+        found = in_child(quality, kind, range(SEED, SEED + scale.instances))
+        note = f"{found.plans:,} plans of {scale.instances:,} instances of 60 to 260 nodes"
+        proven = exact(found.share(found.proven))
+        name = f"proven least spans by bounds alone, {kind}"
+        yield Figure(name, proven, "%", at_least(proven_least), note)
+        for rival in RIVALS:
+            worse = exact(found.share(found.worse[rival]))
+            budget = at_most(0 if kind == "aligned" else 0.2)
+            judged = kind == "aligned" or rival == "kueue-best-fit"
+            yield Figure(f"worse than {rival}, {kind}", worse, "%", budget if judged else None)
+            better = exact(found.share(found.better[rival]))
+            judged = kind == "mixed" and rival == "kueue-best-fit"
+            yield Figure(
+                f"better than {rival}, {kind}", better, "%", at_least(35) if judged else None
+            )
+
+
+def _most(limit: float | None) -> Budget | None:
+    return None if limit is None else at_most(limit)
