@@ -10,11 +10,11 @@ import aiohttp
 import orjson
 from pydantic import ValidationError
 
-from topo.kit.backoff import parse_retry_after
+from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.files import Fingerprint, fingerprint
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
-from topo.model.errors import BadInputError, TopoError
+from topo.model.errors import BadInputError
 from topo.model.wire import REPORTS_PATH, Report, ReportAnswer
 
 MAX_ANSWER_BYTES = 64 << 10
@@ -67,14 +67,13 @@ _BY_STATUS = MappingProxyType(
 _NEEDS_A_PERSON = (Trouble.FORBIDDEN, Trouble.CONFLICT, Trouble.REFUSED)
 
 
-class ReportLostError(TopoError):
-    """A report that may not have arrived."""
+class ReportLostError(RetryLaterError):
+    """A report that may not have arrived; `retry_after_s` is the least wait before the next."""
 
     def __init__(self, trouble: Trouble, detail: str, retry_after_s: float | None = None) -> None:
-        super().__init__(f"{detail}; {FIXES[trouble]}")
+        super().__init__(f"{detail}; {FIXES[trouble]}", retry_after_s)
         self.trouble = trouble
         self.detail = detail
-        self.retry_after_s = retry_after_s
 
 
 class Master:

@@ -220,3 +220,18 @@ async def test_a_master_that_always_wants_everything_is_no_reason_to_race(record
         await asyncio.sleep(0.8)
         assert 2 <= len(master.reports) <= 5
         assert {report.kind for report in master.reports} == {"full"}
+
+
+async def test_a_master_that_asks_for_patience_is_not_asked_again_before(recording: Path) -> None:
+    """`Retry-After` beats the short first steps of the backoff."""
+    refused_at_s: list[float] = []
+
+    def refuse_once(_: Report) -> web.Response | None:
+        refused_at_s.append(time.monotonic())
+        if len(refused_at_s) > 1:
+            return None
+        return web.Response(status=503, headers={"Retry-After": "2"})
+
+    async with listening(TestMaster(reply=refuse_once)) as master, agent(master, recording):
+        await master.hear(2)
+    assert refused_at_s[1] - refused_at_s[0] >= 2
