@@ -94,7 +94,9 @@ def effect_of(layout: Layout, shape: Shape, slots: Slots, cells: Mapping[int, in
         lost=lost,
         top=_top_profile(layout, shape, slots, tops),
         low=_profile(low),
-        broken=sum(not slots.busy[at] and taken < slots.free[at] for at, taken in cells.items()),
+        broken=sum(
+            int(not slots.busy[at] and taken < slots.free[at]) for at, taken in cells.items()
+        ),
     )
 
 
