@@ -220,7 +220,7 @@ def ratios(
     found: dict[str, dict[int, tuple[float, ...]]] = {"naive recount": {}, "Volcano's rule": {}}
     for size in pods:
         request = job(size)
-        others = {
+        others: dict[str, Callable[[], object]] = {
             "naive recount": partial(naive.place, records, request),
             "Volcano's rule": partial(scene.place, request, volcano.choose),
         }

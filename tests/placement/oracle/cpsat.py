@@ -106,9 +106,8 @@ class _Program:
             fits = bool(self.of.group_tier)
             whole = self.cp.new_int_var(0, min(m, room // k) if fits else 0, "")
             tail = self.cp.new_bool_var("") if r and fits else 0
-            other = 0
-            if request.mode is Mode.PREFERRED:
-                other = self.cp.new_int_var(0, room, "")
+            loose = room if request.mode is Mode.PREFERRED else 0
+            other = self.cp.new_int_var(0, loose, "")
             self.cp.add(inside == k * whole + r * tail + other)
             wholes.append(whole)
             tails.append(tail)

@@ -1,5 +1,7 @@
 """Small worlds of every kind that placement must bear, of a dozen domains at most."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
@@ -83,17 +85,19 @@ def _name(draw: st.DrawFn, tier: int, index: int) -> int:
 def _host(
     draw: st.DrawFn, number: int, rungs: list[tuple[Kind, int, GroupName]], *, simple: bool
 ) -> Host:
-    name = NodeName(f"node-{number}")
-    place = {
-        "path": GroupPath(tuple(name for _, _, name in rungs)),
-        "kinds": tuple(kind for kind, _, _ in rungs),
-        "tiers": tuple(tier for _, tier, _ in rungs),
-    }
+    plain = Host(
+        name=NodeName(f"node-{number}"),
+        path=GroupPath(tuple(name for _, _, name in rungs)),
+        kinds=tuple(kind for kind, _, _ in rungs),
+        tiers=tuple(tier for _, tier, _ in rungs),
+        gpus=8,
+        gpu_type="A",
+    )
     if simple:
-        return Host(name=name, gpus=8, gpu_type="A", **place)
+        return plain
     state = draw(st.integers(0, 9))
-    return Host(
-        name=name,
+    return replace(
+        plain,
         gpus=draw(st.sampled_from((8, 8, 8, 4, 16))),
         gpu_type=draw(st.sampled_from(("A", "A", "A", "B"))),
         ready=state != 0,
@@ -101,5 +105,4 @@ def _host(
         labels=draw(st.sampled_from(((), (("zone", "1"),)))),
         taints=(TAINT,) if state == 2 else (),
         penalty=draw(st.sampled_from((0, 0, 1, 3))),
-        **place,
     )
