@@ -31,7 +31,7 @@ def test_the_objective_stands_beside_its_proof(topo: Topo) -> None:
     lines = [" ".join(line.split()) for line in topo(*JOB).stdout.splitlines()]
     assert "groups used, top tier 1 1 ✓ best possible" in lines
     assert "whole groups left 3 4 at most 1 from the best" in lines
-    assert "free, largest first: tier 1 -1x3 -1x2 +1x1 not proven" in lines
+    assert "free slots, largest first -1x3 -1x2 +1x1 not proven" in lines
 
 
 def test_the_sentences_come_when_asked_for(topo: Topo) -> None:
@@ -210,3 +210,15 @@ def test_many_nodes_share_a_line(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.broken["/v1/topology"] = (404, "{}", {})
     shown = topo(*JOB)
     assert "└── ■0 node-0 … node-99  100 nodes, 100 pods" in shown.stdout.splitlines()
+
+
+def test_the_picture_has_the_order_of_the_tree(topo: Topo, fake_master: FakeMaster) -> None:
+    """Whatever the rank order: people compare it with `topo tree`."""
+    fake_master.placement["groups"] = [
+        samples.planned(0, samples.UPPER, ("node-4", 1), ("node-3", 1)),
+        samples.planned(1, samples.LOWER, ("node-1", 1)),
+    ]
+    drawn = topo(*JOB).stdout
+    names = ["dragonfly-0a1b2c3d", "node-1", "dragonfly-4e5f6a7b", "node-3", "node-4"]
+    places = [drawn.index(name) for name in names]
+    assert places == sorted(places)

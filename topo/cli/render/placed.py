@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -20,6 +21,7 @@ MAX_LEAVES = 64
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "white")
 _GUIDE = "bright_black"
 Path = tuple[str, ...]
+_T = TypeVar("_T")
 
 
 @dataclass(slots=True)
@@ -52,14 +54,15 @@ def trees(
         groups={group["index"]: group for group in groups},
         rooms={tuple(room["path"]): room for room in document.get("capacity", [])},
         known={tuple(name for name, _ in path): group for path, group in _walk(roots, [])},
+        order=_order(roots),
         glyphs=glyphs,
         single_lines=sum(len(group["nodes"]) for group in groups) <= MAX_LEAVES,
     )
-    for name, branch in top.children.items():
+    for name, branch in drawing.ordered((), top.children):
         tree = Tree(drawing.label((name,), branch), guide_style=_GUIDE)
         drawing.grow(tree, (name,), branch)
         yield tree
-    yield from drawing.leaves(top)
+    yield from drawing.leaves((), top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class _Drawing:
     groups: Mapping[int, PodGroupDoc]
     rooms: Mapping[Path, RoomDoc]
     known: Mapping[Path, GroupDoc]
+    order: Mapping[Path, int]
     glyphs: Glyphs
     single_lines: bool
 
@@ -88,20 +92,25 @@ class _Drawing:
         return bar.append(f"  {words}, {gpus} in all", style="dim")
 
     def grow(self, tree: Tree, path: Path, branch: _Branch) -> None:
-        for name, child in branch.children.items():
+        for name, child in self.ordered(path, branch.children):
             below = (*path, name)
             self.grow(tree.add(self.label(below, child)), below, child)
-        for line in self.leaves(branch):
+        for line in self.leaves(path, branch):
             tree.add(line)
         untouched = _below(self.known.get(path)) - len(branch.children)
         if untouched > 0:
             words = f"{untouched} other group{plural(untouched)}, untouched"
             tree.add(Text(words, style="dim"))
 
-    def leaves(self, branch: _Branch) -> Iterator[Text]:
+    def ordered(self, path: Path, named: Mapping[str, _T]) -> list[tuple[str, _T]]:
+        """What lies right below a path in the order of the tree, what it does not know last."""
+        last = len(self.order)
+        return sorted(named.items(), key=lambda each: self.order.get((*path, each[0]), last))
+
+    def leaves(self, path: Path, branch: _Branch) -> Iterator[Text]:
         """A line per node, or where they are many a line per group of pods."""
         if self.single_lines:
-            for name, pods in branch.nodes.items():
+            for name, pods in self.ordered(path, branch.nodes):
                 yield self._leaf(name, pods)
             return
         members: dict[int, list[tuple[str, int]]] = defaultdict(list)
@@ -161,6 +170,17 @@ def _homes(roots: Sequence[GroupDoc]) -> dict[str, list[tuple[str, str]]]:
             if is_node(child):
                 homes[child["name"]] = path
     return homes
+
+
+def _order(roots: Sequence[GroupDoc]) -> dict[Path, int]:
+    """The place of every group and node in the tree, by its path."""
+    order: dict[Path, int] = {}
+    for path, group in _walk(roots, []):
+        names = tuple(name for name, _ in path)
+        order.setdefault(names, len(order))
+        for child in group.get("child", []):
+            order[*names, child["name"]] = len(order)
+    return order
 
 
 def _below(group: GroupDoc | None) -> int:

@@ -21,11 +21,11 @@ from topo.cli.terminal import Glyphs
 _NAMES = {
     "top_groups": "groups used, top tier",
     "tier1_groups": "groups used, tier 1",
-    "free_profile_top": "free, largest first: top tier",
-    "free_profile_tier1": "free, largest first: tier 1",
+    "free_profile_top": "free groups, largest first",
+    "free_profile_tier1": "free slots, largest first",
     "newly_broken": "groups newly broken",
 }
-_PROFILE_HINT = "-1x16 +1x8: one group fewer with 16 free, one more with 8"
+_PROFILE_HINT = "-1x16 +1x8: one domain fewer with 16 free, one more with 8"
 
 
 def job(body: Mapping[str, Any]) -> str:
