@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tests.cli import samples
 from topo.cli.main import app
+from topo.cli.points import point, point_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -60,7 +61,7 @@ class FakeMaster:
         """A new generation: the document from now on, and an event to everybody who follows."""
         self.document, self.changes = document, self.changes + changes
         data = _json({"generation": document["generation"], "changes": changes})
-        self.say(f"id: {document['generation']}\nevent: change\ndata: {data}\n\n")
+        self.say(f"id: {point_of(document)}\nevent: change\ndata: {data}\n\n")
 
     def say(self, text: str | None) -> None:
         """Text for every event stream; None ends the streams."""
@@ -153,7 +154,7 @@ class FakeMaster:
         return web.Response(status=204) if answer.status == 200 else answer
 
     async def _diff(self, request: web.Request) -> web.Response:
-        since, until = int(request.query["from"]), int(request.query["to"])
+        since, until = (int(request.query[key].partition(".")[0]) for key in ("from", "to"))
         moved = [c for c in self.changes if since < c["generation"] <= until]
         return web.json_response({"from": since, "to": until, "changes": moved})
 
@@ -161,11 +162,12 @@ class FakeMaster:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(b": hello\r\n\r\n")
-        since = int(request.query["since"])
+        since = int(request.query["since"].partition(".")[0])
         for change in self.changes:
             if change["generation"] > since:
                 data = _json({"generation": change["generation"], "changes": [change]})
-                await response.write(f"event: change\ndata: {data}\n\n".encode())
+                at = point(change["generation"], self.document.get("run"))
+                await response.write(f"event: change\nid: {at}\ndata: {data}\n\n".encode())
         listener: asyncio.Queue[str | None] = asyncio.Queue()
         self._listeners.add(listener)
         try:

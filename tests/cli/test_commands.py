@@ -69,6 +69,32 @@ def test_diff_between_two_named_generations(topo: Topo) -> None:
     assert "nothing changed" in topo("diff", "--from", "3", "--to", "9").stdout
 
 
+def test_a_generation_may_name_its_run_and_nothing_else(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    assert topo("diff", "--from", "3.5e0c21af", "--to", "9").exit_code == Exit.OK
+    assert dict(fake_master.asked[-1].query) == {"from": "3.5e0c21af", "to": "9"}
+    for wrong in ("-1", "", "3.", "3.XYZ", "x", "9" * 19):
+        assert topo("diff", f"--from={wrong}").exit_code == Exit.USAGE, wrong
+
+
+def test_the_last_change_is_asked_of_the_run_that_counted_it(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    """A master that restarts between the two questions must not answer with other changes."""
+    fake_master.document = {**samples.healthy(), "run": "5e0c21af"}
+    assert topo("diff").exit_code == Exit.OK
+    assert dict(fake_master.asked[-1].query) == {"from": "11.5e0c21af", "to": "12.5e0c21af"}
+
+
+def test_a_diff_for_programs_is_all_that_the_master_said(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    told = {"from": 11, "to": 12, "run": "5e0c21af", "changes": [], "new": {"of": "tomorrow"}}
+    fake_master.broken["/v1/topology/diff"] = (200, json.dumps(told), {})
+    assert json.loads(topo("diff", "-o", "json").stdout) == told
+
+
 def test_a_forgotten_generation_says_so(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.broken["/v1/topology/diff"] = (410, '{"detail": "history starts at 7"}', {})
     shown = topo("diff", "--from", "1", "--to", "9")
@@ -212,7 +238,7 @@ def test_an_event_without_end_is_not_collected_for_ever(
 
     async def follow() -> None:
         async with connect(target(fake_master.url, None, None)) as master:
-            async for _ in master.changes(1):
+            async for _ in master.changes("1"):
                 pass
 
     with pytest.raises(CliError, match="more than 1000 characters"):

@@ -12,6 +12,7 @@ from tests.cli.conftest import FakeMaster
 from topo.cli import client, sse
 from topo.cli.client import Master, Target, connect
 from topo.cli.following import Connected, Lost, follow
+from topo.cli.points import resumed
 from topo.cli.sse import EventParser, ServerEvent
 
 
@@ -107,9 +108,55 @@ async def test_a_master_that_counts_anew_is_followed_from_where_it_is(
     assert await news == Connected(2)
 
 
+async def test_a_restarted_master_is_not_asked_for_what_another_run_counted(
+    master: Master, fake_master: FakeMaster
+) -> None:
+    """It counts again from 1, and may be further than we were: its 13 is not the 13 we saw."""
+    fake_master.document = {**samples.healthy(), "run": "aaaaaaaa"}
+    stream = follow(master, retry_s=0.01)
+    assert await heard(stream) == Connected(12)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    document = {**samples.troubled(), "run": "aaaaaaaa"}
+    await asyncio.to_thread(fake_master.publish, document, samples.changes())
+    assert (await news)["generation"] == 13
+    news = asyncio.create_task(heard(stream))
+    await asyncio.to_thread(fake_master.say, None)
+    assert await news == Connected(13)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    assert fake_master.asked[-1].query["since"] == "13.aaaaaaaa", "the same run goes on"
+    fake_master.document = {**samples.troubled(), "run": "bbbbbbbb", "generation": 40}
+    await asyncio.to_thread(fake_master.say, None)
+    assert await news == Connected(40)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    assert fake_master.asked[-1].query["since"] == "40.bbbbbbbb"
+    await asyncio.to_thread(fake_master.say, None)
+    assert await news == Connected(40)
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "start"),
+    [
+        (None, "7.aaaaaaaa", "7.aaaaaaaa"),
+        ("5.aaaaaaaa", "7.aaaaaaaa", "5.aaaaaaaa"),
+        ("5.aaaaaaaa", "7.bbbbbbbb", "7.bbbbbbbb"),
+        ("5.aaaaaaaa", "7", "7"),
+        ("5", "7", "5"),
+        ("9", "7", "7"),
+    ],
+)
+def test_a_stream_goes_on_where_it_broke_if_it_is_the_same(
+    last: str | None, now: str, start: str
+) -> None:
+    assert resumed(last, now) == start
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ('data: {"generation": 13, "changes": []}\n\n', "no id to resume"),
         ("data: gibberish\n\n", "not JSON"),
         ('data: {"changes": 7}\n\n', "not the document expected"),
     ],

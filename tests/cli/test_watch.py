@@ -51,6 +51,15 @@ def test_every_generation_is_one_line_of_json(fake_master: FakeMaster) -> None:
         assert a_line(process.stdout)["generation"] == 13
 
 
+def test_another_run_with_the_same_number_is_news(fake_master: FakeMaster) -> None:
+    with watching(fake_master, "-o", "json") as process:
+        assert a_line(process.stdout) == samples.healthy()
+        until_followed(fake_master)
+        restarted = {**samples.healthy(), "run": "bbbbbbbb"}
+        fake_master.publish(restarted, [])
+        assert a_line(process.stdout) == restarted
+
+
 def test_yaml_documents_are_divided(fake_master: FakeMaster) -> None:
     with watching(fake_master, "-o", "yaml") as process:
         assert process.stdout is not None

@@ -15,21 +15,21 @@ from yarl import URL
 
 from topo.cli.documents import (
     CHANGES,
-    DIFF,
     PROBLEM,
     TOPOLOGY,
     ChangesDoc,
-    DiffDoc,
     TopologyDoc,
     checked,
 )
 from topo.cli.exits import CliError, Exit, usage
+from topo.cli.points import is_point
 from topo.cli.sse import MAX_DATA_CHARS, EventParser, ServerEvent
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
 
 TOPOLOGY_PATH = "/v1/topology"
+DIFF_PATH = "/v1/topology/diff"
 MAX_ANSWER_BYTES = 256 << 20
 """100,000 nodes with reasons are about 30 MB; anything near this is not a topology."""
 _ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
@@ -55,6 +55,14 @@ class Answer:
     status: int
     body: bytes
     headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One event of the stream: the changes, and the point to resume after."""
+
+    point: str
+    changes: ChangesDoc
 
 
 def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
@@ -103,10 +111,6 @@ class Master:
         """`GET /v1/topology`; `group`, `node` and `depth` narrow it."""
         return as_topology(await self.document(TOPOLOGY_PATH, **query))
 
-    async def diff(self, since: int, until: int) -> DiffDoc:
-        """`GET /v1/topology/diff`: what changed after `since` up to and with `until`."""
-        return typed(DIFF, await self.document("/v1/topology/diff", **{"from": since, "to": until}))
-
     async def document(self, path: str, **query: str | int) -> Any:
         """The JSON document at a path as it is."""
         answer = await self.get(path, **query)
@@ -149,14 +153,14 @@ class Master:
             raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return Answer(response.status, content, response.headers)
 
-    async def changes(self, since: int) -> AsyncGenerator[ChangesDoc | None, None]:
-        """Follows `/v1/topology/events` after `since`: changes, or None where history is gone.
+    async def changes(self, since: str) -> AsyncGenerator[Moved | None, None]:
+        """Follows `/v1/topology/events` after a point: changes, or None where history is gone.
 
         Ends when the master closes the stream; raises `CliError` when the connection breaks.
         """
         url = self.url.joinpath("v1/topology/events").with_query(since=since)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE_S)
-        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(since)}
+        headers = {"Accept": "text/event-stream"}
         try:
             async with self._session.get(
                 url, headers=headers, timeout=timeout, allow_redirects=False
@@ -165,15 +169,18 @@ class Master:
                     body = await _body(response) or b""
                     raise _refused(Answer(response.status, body, response.headers), "GET events")
                 async for event in _events(response):
-                    yield None if event.event == "reset" else self._change(event)
+                    yield None if event.event == "reset" else self._moved(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise self._unreachable(error) from error
 
-    def _change(self, event: ServerEvent) -> ChangesDoc:
+    def _moved(self, event: ServerEvent) -> Moved:
         try:
-            return typed(CHANGES, orjson.loads(event.data))
+            changes = typed(CHANGES, orjson.loads(event.data))
         except orjson.JSONDecodeError:
             raise self._not_a_master("an event is not JSON") from None
+        if not is_point(event.id):
+            raise self._not_a_master("an event has no id to resume after")
+        return Moved(event.id, changes)
 
     def _unreachable(self, error: Exception) -> CliError:
         reason, fix = _reason(error)

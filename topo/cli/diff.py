@@ -1,7 +1,7 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo diff`: what moved between two generations, and why."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,15 +13,25 @@ if TYPE_CHECKING:
     from topo.cli.terminal import Glyphs
 
 
+def _point(text: str) -> str:
+    from topo.cli.points import is_point
+
+    if not is_point(text):
+        raise typer.BadParameter(f"{text!r} is no generation; write one such as 7 or 7.5e0c21af")
+    return text
+
+
 def diff(
     *,
     since: Annotated[
-        int | None,
-        typer.Option("--from", min=0, metavar="GENERATION", help="Default: the one before --to."),
+        str | None,
+        typer.Option(
+            "--from", parser=_point, metavar="GENERATION", help="Default: the one before --to."
+        ),
     ] = None,
     until: Annotated[
-        int | None,
-        typer.Option("--to", min=0, metavar="GENERATION", help="Default: the current one."),
+        str | None,
+        typer.Option("--to", parser=_point, metavar="GENERATION", help="Default: the current one."),
     ] = None,
     output: OutputFormat = Output.TABLE,
     master: MasterUrl = None,
@@ -29,21 +39,31 @@ def diff(
     ca_file: CaFile = None,
 ) -> None:
     """Show what changed between two generations; without options, the last change."""
+    from topo.cli import connection
+    from topo.cli.client import DIFF_PATH, typed
+    from topo.cli.documents import DIFF
+    from topo.cli.points import before, point_of
+
+    async def question(asked: "Master") -> Any:
+        end = until or point_of(await asked.topology(depth=0))
+        return await asked.document(DIFF_PATH, **{"from": since or before(end), "to": end})
+
+    to = connection.chosen(master, token_file, ca_file)
+    raw = connection.ask(to, question)
+    document = typed(DIFF, raw)
+    if output is Output.TABLE:
+        _draw(document)
+    else:
+        print(connection.dumped(raw, output), end="")
+
+
+def _draw(document: "DiffDoc") -> None:
     from rich.console import Group
     from rich.text import Text
 
     from topo.cli import connection
     from topo.cli.render import changes
 
-    async def question(asked: "Master") -> "DiffDoc":
-        end = (await asked.topology(depth=0))["generation"] if until is None else until
-        return await asked.diff(max(end - 1, 0) if since is None else since, end)
-
-    to = connection.chosen(master, token_file, ca_file)
-    document = connection.ask(to, question)
-    if output is not Output.TABLE:
-        print(connection.dumped(document, output), end="")
-        return
     title = Text(f"generation {document['from']} to {document['to']}", style="bold")
     moved = document["changes"]
 

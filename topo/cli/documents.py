@@ -113,9 +113,10 @@ class NodeDetailDoc(TypedDict):
 
 
 class TopologyDoc(TypedDict):
-    """The answer of `GET /v1/topology`."""
+    """The answer of `GET /v1/topology`; `run` names the process that counts the generation."""
 
     generation: int
+    run: NotRequired[str]
     mode: NotRequired[str]
     restored_age_s: NotRequired[float | None]
     groups: list[GroupDoc]

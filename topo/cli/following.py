@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from topo.cli.client import TOPOLOGY_PATH, Master, Target, connect
 from topo.cli.documents import ChangesDoc
 from topo.cli.exits import CliError
+from topo.cli.points import point_of, resumed
 from topo.model.errors import Refusal
 
 _RETRY_S = 1.0
@@ -37,22 +38,22 @@ async def follow(
 ) -> AsyncIterator[Connected | ChangesDoc | Lost]:
     """Every change of the forest from now on, without end.
 
-    After a break the stream resumes at the last generation seen. A master that forgot it, or that
-    counts from a lower number than we saw, answers with its present: `Connected` says so.
+    After a break the stream resumes at the last point seen. A master that forgot it, or another
+    run that counts anew, answers with its present: `Connected` says so.
     """
-    last: int | None = None
+    last: str | None = None
     while True:
         try:
-            generation = (await master.topology(depth=0))["generation"]
-            last = generation if last is None else min(last, generation)
-            yield Connected(generation)
+            document = await master.topology(depth=0)
+            last = resumed(last, point_of(document))
+            yield Connected(document["generation"])
             async with aclosing(master.changes(last)) as stream:
-                async for changes in stream:
-                    if changes is None:
+                async for moved in stream:
+                    if moved is None:
                         last = None
                         break
-                    last = changes["generation"]
-                    yield changes
+                    last = moved.point
+                    yield moved.changes
         except CliError as error:
             yield Lost(error.refusal)
         await asyncio.sleep(retry_s)

@@ -14,6 +14,7 @@ from topo.cli.client import as_topology
 from topo.cli.connection import dumped, dumped_line
 from topo.cli.following import Screen
 from topo.cli.options import Output
+from topo.cli.points import point_of
 from topo.cli.render import tree
 from topo.cli.safe import plain
 from topo.model.errors import Refusal
@@ -24,12 +25,12 @@ def screen(output: Output) -> Iterator[Screen]:
     """The screen for an output format; a terminal is left with the last tree on it."""
     console = terminal.out()
     if output is not Output.TABLE:
-        yield _OnlyNews(lambda document, _: _write(document, output), _generation)
+        yield _OnlyNews(lambda document, _: _write(document, output), _point)
     elif console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
             yield _Redrawn(live)
     else:
-        yield _OnlyNews(partial(_print, console), _generation_and_trouble)
+        yield _OnlyNews(partial(_print, console), _point_and_trouble)
 
 
 class _Redrawn:
@@ -60,12 +61,12 @@ class _OnlyNews:
             self._tell(document, trouble)
 
 
-def _generation(document: Any, _: Refusal | None) -> object:
-    return document["generation"]
+def _point(document: Any, _: Refusal | None) -> object:
+    return point_of(document)
 
 
-def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
-    return document["generation"], trouble
+def _point_and_trouble(document: Any, trouble: Refusal | None) -> object:
+    return point_of(document), trouble
 
 
 def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:
