@@ -89,8 +89,8 @@ def _searched(field: Field, request: Request) -> _Found | None:
         ]
     best: tuple[Key, _Found] | None = None
     for limit, part in fields:
-        draft = found_whole(part, limit) if field.fits else None
-        best = _better(best, part, draft, Mode.REQUIRED)
+        found = found_whole(part, limit) if field.fits else None
+        best = _better(best, part, found.draft if found else None, Mode.REQUIRED)
     if best is None and request.mode is Mode.PREFERRED:
         for limit, part in fields:
             for piece in _pieces(part, limit):

@@ -45,6 +45,33 @@ class Field:
         of = self.layout.of[self.layout.tiers]
         return [of[first] for first in self.layout.firsts[self.shape.tier][:-1]]
 
+    def signature(self, tier: int, domain: int) -> bytes:
+        """What a domain looks like: equal ones of a tier are used in equal ways."""
+        firsts = self.layout.firsts[tier]
+        first, last = firsts[domain], firsts[domain + 1]
+        numbers = (
+            self.free[first:last],
+            self.slots.free[first:last],
+            self.slots.busy[first:last] > 0,
+        )
+        shape = [
+            self.layout.of[t][at] - self.layout.of[t][first]
+            for t in range(2, tier)
+            for at in range(first, last)
+        ]
+        return b"".join(each.tobytes() for each in numbers) + bytes(str(shape), "ascii")
+
+    @cached_property
+    def tops_before(self) -> Counts:
+        """Canonical groups that are free in each domain of the top tier, reserved ones too."""
+        layout, tier = self.layout, self.shape.canonical_tier
+        whole = layout.rolled(self.slots.free, tier) // self.shape.canonical
+        if tier == layout.tiers:
+            return whole
+        inner = layout.inner_starts(layout.tiers, tier)
+        sums: Counts = np.add.reduceat(whole, inner)
+        return sums
+
     def rooms_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
         return self.layout.rolled(self.free, tier)
@@ -56,7 +83,7 @@ class Field:
             if tier == self.shape.tier:
                 found = self.rooms if self.shape.k == 1 else self.rooms // self.shape.k
             else:
-                inner = np.array(self.layout.below(tier, self.shape.tier)[:-1], np.intp)
+                inner = self.layout.inner_starts(tier, self.shape.tier)
                 found = np.add.reduceat(self.groups(self.shape.tier), inner)
             self._groups[tier] = found
         return found
@@ -70,7 +97,7 @@ class Field:
                 rooms = self.rooms
                 found = np.where(rooms < r, NEVER, (rooms % k < r).astype(np.int64))
             else:
-                inner = np.array(self.layout.below(tier, self.shape.tier)[:-1], np.intp)
+                inner = self.layout.inner_starts(tier, self.shape.tier)
                 found = np.minimum.reduceat(self.losses(self.shape.tier), inner)
             self._losses[tier] = found
         return found

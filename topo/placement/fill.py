@@ -8,6 +8,7 @@ from topo.placement.capacity import Capacity
 from topo.placement.draft import Draft
 from topo.placement.field import Field
 from topo.placement.plan import DomainRef, PlannedGroup, Pods
+from topo.placement.slots import ELIGIBLE
 
 _Run = deque[tuple[NodeName, int, int]]
 """Nodes with the pods that are still to be dealt from them, and their domains."""
@@ -60,7 +61,7 @@ def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> Iterable[tup
     hosts = [
         (host, room // gpus, room)
         for host_id, host, room in capacity.members(at)
-        if room >= gpus and mask[host_id]
+        if room >= gpus and mask[host_id] == ELIGIBLE
     ]
     if pods == field.slots.free[at]:
         return [(host.name, slots) for host, slots, _ in hosts]

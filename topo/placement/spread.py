@@ -28,7 +28,7 @@ def inside(field: Field, tier: int, domain: int, need: tuple[int, bool]) -> Draf
     """The best way found to put whole groups, and the tail or not, into one domain of a tier."""
     groups, tail = need
     if tier == field.shape.tier:
-        return _filled(field, domain, Share(domain, groups, tail))
+        return filled(field, domain, Share(domain, groups, tail))
     bounds = field.layout.below(tier, tier - 1)
     children = range(bounds[domain], bounds[domain + 1])
     found = best_of(field, over(field, tier - 1, children, need))
@@ -45,7 +45,7 @@ def over(
         rooms = field.rooms
         here = [int(rooms[d]) for d in domains]
         for shares in flat(domains, here, shape.k, (groups, shape.r if tail else 0)):
-            yield joined(_filled(field, share.domain, share) for share in shares)
+            yield joined(filled(field, share.domain, share) for share in shares)
         return
     for wanted in _sets(field, tier, domains, need):
         parts = [inside(field, tier, domain, part) for domain, part in wanted]
@@ -116,8 +116,8 @@ def _levelled(full: list[tuple[int, int, bool]], left: int) -> Wanted:
     return [(d, (groups, tail)) for d, (groups, tail) in wanted if groups or tail]
 
 
-def _filled(field: Field, domain: int, share: Share) -> Draft:
-    """A share of a domain of the group tier, over the fewest cells."""
+def filled(field: Field, domain: int, share: Share) -> Draft:
+    """A share of a domain of the group tier, over the fewest of its cells."""
     shape = field.shape
     pods = share.groups * shape.k + (shape.r if share.tail else 0)
     if shape.tier == 1:

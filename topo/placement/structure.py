@@ -19,6 +19,8 @@ from topo.placement.plan import DomainRef
 
 Counts = NDArray[np.int64]
 """One whole number per domain of a tier, in natural order."""
+Places = NDArray[np.intp]
+"""Numbers of domains."""
 CellKey = tuple[GroupPath, NodeName | None]
 """A tier-1 group's path, or the path above a lone node and the node."""
 
@@ -103,11 +105,12 @@ class Layout:
     tiers: int
     cells: tuple[Cell, ...]
     firsts: tuple[list[int], ...]
-    starts: tuple[NDArray[np.intp], ...]
+    starts: tuple[Places, ...]
     of: tuple[list[int], ...]
     offsets: list[int]
     refs: dict[tuple[int, int], DomainRef]
     nested: dict[tuple[int, int], list[int]]
+    arrays: dict[tuple[int, int], Places]
 
     def ref(self, tier: int, domain: int) -> DomainRef:
         """What people call a domain."""
@@ -134,6 +137,23 @@ class Layout:
             found = [of[first] for first in self.firsts[tier][:-1]]
             found.append(len(self.firsts[lower]) - 1)
             self.nested[tier, lower] = found
+        return found
+
+    def inner_starts(self, tier: int, lower: int) -> Places:
+        """First domain of the lower tier in each domain of `tier`."""
+        if lower == 1:
+            return self.starts[tier]
+        found = self.arrays.get((tier, lower))
+        if found is None:
+            found = np.array(self.below(tier, lower)[:-1], np.intp)
+            self.arrays[tier, lower] = found
+        return found
+
+    def domain_of(self, tier: int) -> Places:
+        """The domain of a tier that each cell is in."""
+        found = self.arrays.get((tier, 0))
+        if found is None:
+            found = self.arrays[tier, 0] = np.array(self.of[tier], np.intp)
         return found
 
 
@@ -266,7 +286,7 @@ def _layout(cells: list[Cell], tiers: int) -> Layout:
     for cell in cells:
         total += len(cell.members)
         offsets.append(total)
-    return Layout(tiers, tuple(cells), tuple(firsts), starts, tuple(of), offsets, {}, {})
+    return Layout(tiers, tuple(cells), tuple(firsts), starts, tuple(of), offsets, {}, {}, {})
 
 
 def _firsts(cells: list[Cell], tier: int) -> list[int]:

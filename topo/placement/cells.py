@@ -1,0 +1,31 @@
+"""The best single tier-1 domain for a job that fits in one: the whole objective in a few passes."""
+
+import numpy as np
+
+from topo.placement.draft import Draft, Share
+from topo.placement.field import Field
+from topo.placement.structure import Places
+
+
+def best_cell(field: Field, able: Places) -> Draft:
+    """The one of the cells that can hold all whose use costs least; exact. O(cells)."""
+    shape, free = field.shape, field.slots.free
+    pods, canonical = shape.pods, shape.canonical
+    tier = shape.canonical_tier
+    if tier == 1:
+        before = free[able]
+    else:
+        outer = field.layout.domain_of(tier)[able]
+        before = field.layout.rolled(free, tier)[outer]
+    lost = before // canonical - (before - pods) // canonical
+    least = lost.min()
+    keep = np.flatnonzero(lost == least)
+    if least and field.layout.tiers > 1:
+        tops = field.tops_before[field.layout.domain_of(field.layout.tiers)[able[keep]]]
+        keep = keep[tops == tops.min()]
+    rooms = before[keep]
+    keep = keep[rooms == rooms.min()]
+    cells = able[keep]
+    broken = (field.slots.busy[cells] == 0) & (free[cells] > pods)
+    at = int(cells[broken.argmin()])
+    return Draft((Share(at, shape.m, shape.r > 0),), {at: pods})

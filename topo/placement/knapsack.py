@@ -1,0 +1,62 @@
+"""The cheapest way to take so many groups and a tail from several domains, by dynamic programme."""
+
+from collections.abc import Sequence
+
+Option = tuple[int, int, int]
+"""Groups, tails (0 or 1), cost."""
+Table = list[int | None]
+"""The least cost of each state; state x + t * (m + 1) is x groups and t tails."""
+
+
+class Knapsack:
+    """Items, each of which may be used in one of its ways or not at all; costs add up."""
+
+    def __init__(self, groups: int, tails: int) -> None:
+        self._groups, self._tails = groups, tails
+        first: Table = [None] * ((groups + 1) * (tails + 1))
+        first[0] = 0
+        self._tables = [first]
+        self._options: list[Sequence[Option]] = []
+
+    def add(self, options: Sequence[Option], rest: int = 0) -> None:
+        """One more item. States that the `rest` of the groups cannot complete are dropped."""
+        before = self._tables[-1]
+        after = before[:]
+        width = self._groups + 1
+        least = self._groups - rest if rest else 0
+        for state, cost in enumerate(before):
+            if cost is None:
+                continue
+            groups, tails = state % width, state // width
+            for x, t, more in options:
+                if groups + x > self._groups or tails + t > self._tails or groups + x < least:
+                    continue
+                at = state + x + t * width
+                known = after[at]
+                if known is None or cost + more < known:
+                    after[at] = cost + more
+        self._tables.append(after)
+        self._options.append(options)
+
+    @property
+    def table(self) -> Table:
+        """The least cost of each state over all items so far."""
+        return self._tables[-1]
+
+    def picks(self, groups: int, tails: int) -> list[tuple[int, int, int]]:
+        """How to reach a state at its least cost: (item, groups, tails) of the items used."""
+        width = self._groups + 1
+        state = groups + tails * width
+        found = []
+        for item in range(len(self._options) - 1, -1, -1):
+            cost, before = self._tables[item + 1][state], self._tables[item]
+            if before[state] == cost:
+                continue
+            for x, t, more in self._options[item]:
+                at = state - x - t * width
+                left = before[at] if at >= 0 and state % width >= x else None
+                if cost is not None and left is not None and left + more == cost:
+                    found.append((item, x, t))
+                    state = at
+                    break
+        return found[::-1]

@@ -1,0 +1,89 @@
+"""What a domain can promise before anyone looks into it: bounds on the objective, by one pass."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from topo.placement.draft import Key
+from topo.placement.field import Field
+from topo.placement.structure import Counts, Places
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Promise:
+    """No placement inside the domain uses fewer `children` or loses fewer groups.
+
+    `top` is what the domain holds before: taking groups from a fuller domain costs more.
+    """
+
+    children: int
+    lost: int
+    top: int
+    domain: int
+    depth: int
+
+    def spans_reached(self, key: Key) -> bool:
+        """Whether a placement uses as few children as promised here."""
+        span: tuple[int, ...] = key[0]  # type: ignore[assignment]
+        return span[self.depth] <= self.children
+
+    def beaten_by(self, key: Key) -> bool:
+        """Whether even all promises kept would not be as good as a placement that was found."""
+        span: tuple[int, ...] = key[0]  # type: ignore[assignment]
+        if span[self.depth] != self.children:
+            return span[self.depth] < self.children
+        if any(used > self.children for used in span[self.depth + 1 :]):
+            return False
+        if key[1] != self.lost:
+            return key[1] < self.lost  # type: ignore[operator]
+        if not self.lost:
+            return False
+        top: tuple[tuple[int, int, int], ...] = key[2]  # type: ignore[assignment]
+        return top[0] < (1, self.top, 1)
+
+
+def promises(field: Field, tier: int, able: Places) -> list[Promise]:
+    """The promises of some domains that can hold all, the best first; O(cells) passes."""
+    shape, layout = field.shape, field.layout
+    starts = layout.inner_starts(tier, tier - 1)
+    if tier > shape.tier:
+        most = np.maximum.reduceat(field.groups(tier - 1), starts)[able]
+        children = -(-shape.m // np.maximum(most, 1))
+        if shape.r:
+            held = np.maximum.reduceat(field.holds(tier - 1), starts)[able]
+            children = np.maximum(children, 1 + (held < shape.m))
+    else:
+        most = np.maximum.reduceat(layout.rolled(field.free, tier - 1), starts)[able]
+        children = -(-shape.pods // np.maximum(most, 1))
+    lost = _lost(field, tier, able)
+    top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
+    tops = np.where(lost > 0, field.tops_before[top_of], 0)
+    order = np.lexsort((able, tops, lost, children))
+    rows = zip(
+        children[order].tolist(),
+        lost[order].tolist(),
+        tops[order].tolist(),
+        able[order].tolist(),
+        strict=True,
+    )
+    depth = layout.tiers - tier + 1
+    return [Promise(*row, depth) for row in rows]
+
+
+def _lost(field: Field, tier: int, able: Places) -> Counts:
+    """The fewest canonical groups that placing the job in each domain costs."""
+    shape, layout = field.shape, field.layout
+    canonical, pods = shape.canonical, shape.pods
+    rooms = layout.rolled(field.slots.free, shape.canonical_tier)
+    if shape.canonical_tier >= tier:
+        outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
+        before = rooms[outer]
+        found: Counts = before // canonical - (before - pods) // canonical
+        return found
+    starts = layout.inner_starts(tier, shape.canonical_tier)
+    rest = np.add.reduceat(rooms % canonical, starts)[able]
+    found = np.maximum(0, -(-(pods - rest) // canonical))
+    if shape.k == canonical and shape.tier == shape.canonical_tier:
+        loss = field.losses(tier)[able] if shape.r else 0
+        found = np.maximum(found, shape.m + loss)
+    return found
