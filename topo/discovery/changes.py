@@ -72,6 +72,9 @@ def _paired(
         yield from zip(children, others, strict=True)
         return
     by_identity = {_identity(o): o for o in others}
+    if not by_identity:
+        yield from ((child, None) for child in children)
+        return
     for child in children:
         yield child, by_identity.get(_identity(child))
 

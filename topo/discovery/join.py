@@ -14,8 +14,8 @@ from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeIdentity
 from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
 
-Named = tuple[str, str]
-"""(join key, value as compared)."""
+Named = str
+"""A name as it is compared: `hostname=node-1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, 
         ("system_uuid", identity.system_uuid),
         ("server_uuid", server),
     )
-    return tuple([(key, _folded(value)) for key, value in stated if value])
+    return tuple([_named(key, value) for key, value in stated if value])
 
 
-def _folded(value: str) -> str:
+def _named(key: str, value: str) -> Named:
     """Names compare without case: firmware and operating systems disagree about UUID case."""
-    return value.strip().lower()
+    return f"{key}={value.strip().lower()}"
 
 
 class Machines:
@@ -208,7 +208,7 @@ class Machines:
     def _index(self) -> None:
         """Learn the machines' names anew; a placeholder that a crowd of them carries is none."""
         self._by_name = Carriers()
-        keyed = {machine.id: self._named(machine) for machine in self._machines.values()}
+        keyed = {machine.id: self._names_in_order(machine) for machine in self._machines.values()}
         for machine, names in keyed.items():
             self._by_name.add(names, machine)
         crowds = {n for n in self._by_name.shared if len(self._by_name.all(n)) > CROWD}
@@ -219,10 +219,10 @@ class Machines:
         self._adrift, self._explained = {}, {}
         self._unsettled = set(keyed)
 
-    def _named(self, machine: ManagedMachine) -> tuple[Named, ...]:
+    def _names_in_order(self, machine: ManagedMachine) -> tuple[Named, ...]:
         """The names that a machine can be joined by, in the order in which they are tried."""
-        stated = {key: folded for key, value in machine.names if (folded := _folded(value))}
-        return tuple([(key, stated[key]) for key in self._keys if key in stated])
+        stated = {key: _named(key, value) for key, value in machine.names if value.strip()}
+        return tuple([stated[key] for key in self._keys if key in stated])
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
         affected: set[NodeName] = set()
@@ -269,7 +269,7 @@ class Machines:
             nodes = tuple(sorted(left, key=natural_key))
             text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"
             return Failure("machine-ambiguous", self._unjoined(machine, text), nodes)
-        tried = ", ".join(f"{key}={value}" for key, value in self._keyed[machine])
+        tried = ", ".join(self._keyed[machine])
         text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
         return Failure("machine-unjoined", self._unjoined(machine, text))
 

@@ -321,10 +321,11 @@ class Discovery:
         gpus, gpu_type = self._settings.gpus_per_node, ""
         if record is not None:
             gpus, gpu_type = record.gpus, record.gpu_type
-        judged = Node(node, status, reasons, gpus, gpu_type)
-        if judged != self._nodes.get(node):
+        judged, before = Node(node, status, reasons, gpus, gpu_type), self._nodes.get(node)
+        if judged != before:
             self._nodes[node] = judged
-            self._tree.touch(node)
+            if before is not None:
+                self._tree.touch(node)
         if not self._tree.path(node):
             entry = Unplaced(self._nodes[node], self._lacks[node])
             if entry != self._unplaced.get(node):
