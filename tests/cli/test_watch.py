@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+import pytest
+
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 
 
 @contextmanager
 def watching(
-    fake: FakeMaster, *more: str, stdout: int = subprocess.PIPE
+    fake: FakeMaster, *more: str, stdout: int = subprocess.PIPE, code: int = 0
 ) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "topo.cli.main", "tree", "--watch", *more]
     env = {**os.environ, "TOPO_MASTER": fake.url, "PYTHONUNBUFFERED": "1", "TERM": "xterm"}
@@ -25,7 +27,7 @@ def watching(
     try:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 0, process.stderr and process.stderr.read()
+        assert process.wait(5) == code, process.stderr and process.stderr.read()
     finally:
         process.kill()
         process.communicate()
@@ -58,6 +60,20 @@ def test_another_run_with_the_same_number_is_news(fake_master: FakeMaster) -> No
         restarted = {**samples.healthy(), "run": "bbbbbbbb"}
         fake_master.publish(restarted, [])
         assert a_line(process.stdout) == restarted
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_a_reader_that_has_seen_enough_ends_the_watch(fake_master: FakeMaster, output: str) -> None:
+    """As `topo tree --watch | head -1` does: no traceback."""
+    with watching(fake_master, "-o", output, code=1) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        until_followed(fake_master)
+        process.stdout.close()
+        fake_master.publish(samples.troubled(), samples.changes())
+        process.wait(10)
+        assert process.stderr.read() == ""
 
 
 def test_yaml_documents_are_divided(fake_master: FakeMaster) -> None:

@@ -75,16 +75,26 @@ async def watch(to: Target, query: Mapping[str, str | int], screen: Screen) -> N
         document = await master.document(TOPOLOGY_PATH, **query)
         screen.show(document, None)
         moved = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_note_changes(master, moved))
-            trouble: Refusal | None = None
-            while True:
-                await _moved_or_time(moved)
-                try:
-                    document, trouble = await master.document(TOPOLOGY_PATH, **query), None
-                except CliError as error:
-                    trouble = error.refusal
-                screen.show(document, trouble)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_note_changes(master, moved))
+                while True:
+                    await _moved_or_time(moved)
+                    document = await _shown(master, query, screen, document)
+        except ExceptionGroup as failures:
+            # The first to fail cancels the other; a closed pipe must reach the shell as itself.
+            raise failures.exceptions[0] from None
+
+
+async def _shown(master: Master, query: Mapping[str, str | int], screen: Screen, known: Any) -> Any:
+    """Shows the present document, or the one known and why there is no newer one; which it was."""
+    trouble: Refusal | None = None
+    try:
+        known = await master.document(TOPOLOGY_PATH, **query)
+    except CliError as error:
+        trouble = error.refusal
+    screen.show(known, trouble)
+    return known
 
 
 async def _note_changes(master: Master, moved: asyncio.Event) -> None:
