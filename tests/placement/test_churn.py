@@ -7,19 +7,22 @@ from dataclasses import replace
 import pytest
 
 from tests.placement.oracle import cpsat
-from tests.placement.oracle.model import model_of, models, replace_type, violations
-from topo.model.ids import DRAGONFLY, SWITCHBOX, Kind, NodeName
+from tests.placement.oracle.model import Model, model_of, models, replace_type, violations
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.holds import Declined, Grant, Hold, HoldId, Holds, Wish
 from topo.placement.host import Host, Taint
 from topo.placement.plan import NoFit, Plan
+from topo.placement.policy import Policy
 from topo.placement.request import Eligibility, Mode, Request, Toleration
 from topo.sim.clusters import hosts, requests
 
 NODES = 220
 TAINT = Taint("reserved", "x")
 BEARS = (Toleration("reserved", "Equal", "x"),)
+KEPT, KEPT_GROUPS = GroupPath((GroupName("sbox-1"),)), 2
+RESERVING = Policy(reserves=((KEPT, KEPT_GROUPS),), gpu_types=("B",))
 SUSPECT_EVERY = 97
 """One refusal in so many is checked against CP-SAT."""
 RECOUNT_EVERY = 1_000
@@ -30,7 +33,7 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)  # noqa: S311 - seeded, no secret
-        self.capacity = Capacity()
+        self.capacity = Capacity(RESERVING if seed % 2 else Policy())
         self.holds = Holds(self.capacity)
         self.hosts = {host.name: self.dressed(host) for host in hosts(NODES, "8+16", seed)}
         self.gone: list[Host] = []
@@ -152,7 +155,24 @@ class World:
             used.update(job)
         request = replace_type(plan.request, plan.gpu_type)
         model = model_of(list(self.hosts.values()), used, request, self.capacity.policy)
-        return violations(model, [group.pods for group in plan.groups])
+        groups = [group.pods for group in plan.groups]
+        return violations(model, groups) + self.unreserved(model, plan)
+
+    def unreserved(self, model: Model, plan: Plan) -> list[str]:
+        """What a plan took of the groups that are kept free, unless it says that it had to."""
+        if plan.used_reserve or not self.capacity.policy.reserves:
+            return []
+        taken: Counter[NodeName] = Counter()
+        for group in plan.groups:
+            taken.update(dict(group.pods))
+        size, tier = model.canonical
+        before = after = 0
+        for members in model.domains(tier).values():
+            if members[0].path[:1] == KEPT:
+                slots = sum(model.slots[host.name] for host in members)
+                before += slots // size
+                after += (slots - sum(taken[host.name] for host in members)) // size
+        return [f"{after} groups left of {before}"] * (after < min(before, KEPT_GROUPS))
 
     def start(self, plan: Plan) -> None:
         gpus: Counter[NodeName] = Counter()
@@ -200,7 +220,7 @@ def test_no_plan_breaks_a_promise_in_a_hundred_thousand_requests(seed):
 
 def shuffled(world: World, choice: random.Random) -> Capacity:
     """The same state, reached in another order."""
-    capacity = Capacity()
+    capacity = Capacity(world.capacity.policy)
     everybody, owners = list(world.hosts.values()), list(world.jobs)
     choice.shuffle(everybody)
     choice.shuffle(owners)
