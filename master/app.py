@@ -28,7 +28,7 @@ from topo.model.errors import BadInputError
 from topo.model.forest import Forest
 
 MAX_BODY_BYTES = 64 * 1024
-"""No call of the API takes a body yet."""
+"""A job with its filters, or the groups of an answer for a thousand nodes."""
 LAG_SAMPLE_S = 0.5
 
 _log = structlog.get_logger(__name__)
@@ -62,6 +62,10 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
             service.settling.restored = snapshot.forest != Forest()
             age_s, generation = round(kept.age_s, 1), snapshot.generation
             _log.info("state restored", age_s=age_s, generation=generation)
+            if kept.holds is not None:
+                service.placements.restore(kept.holds)
+            if service.keeper is not None:
+                service.keeper.found(kept)
     yield
 
 
@@ -73,6 +77,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     settings, engine = service.settings, service.engine
     works: dict[str, Work] = {
         "engine": engine.run,
+        "placements": partial(service.placements.run, settings.recount_interval),
         "loop-lag": partial(_measure_lag, service, engine.clock),
     }
     if settings.mode is Mode.CONFIG:

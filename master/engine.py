@@ -64,6 +64,8 @@ class Engine:
         self._woken = asyncio.Event()
         self._batch_s = 0.0
         self.clock = clock
+        self.follower: Callable[[Snapshot], None] | None = None
+        """Told what is published, at once and on the loop: who must never lag behind."""
         self.advanced_at_s = clock()
         self.history = History(history_limit, discovery.snapshot.generation)
 
@@ -101,6 +103,11 @@ class Engine:
         """
         self._discovery.restore(memory, age_s, self.clock())
         self.history = History(self._history_limit, self.snapshot.generation)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.follower is not None:
+            self.follower(self.snapshot)
 
     def submit(self, event: Event) -> bool:
         """Queues an event; False when the queue is full."""
@@ -139,6 +146,7 @@ class Engine:
         self._metrics.count(batch, self._batch_s)
         generation = self.snapshot.generation
         if generation != before:
+            self._tell()
             self.history.add(Step(generation, changes))
             _log_changes(generation, changes)
 

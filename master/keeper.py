@@ -1,11 +1,13 @@
 """The state file: what a restart needs to answer at once, and how old that is."""
 
 import asyncio
+import json
 import os
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,14 +19,21 @@ from master.metrics import ServiceMetrics
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import Mode
 from topo.kit.files import read_bounded
-from topo.model.errors import Refusal
+from topo.model.errors import BrokenInvariantError, Refusal
 from topo.model.ids import Generation
+from topo.placement.holds import FORMAT as HOLDS_FORMAT
+from topo.placement.holds import HoldsMemory
 
 MAX_STATE_BYTES = 1 << 30
 REFRESH_S = 30.0
 """An unchanged state is written again this often, so that its age says when it was last true."""
 DUTY = 0.05
 """The share of time that writing may take at most, at any size of the cluster."""
+
+GATHER_S = 0.02
+"""Holds that change within this are written together."""
+HOLDS_DUTY = 0.25
+"""The share of time that writing holds may take: what was promised has to be on disk soon."""
 
 _log = structlog.get_logger(__name__)
 
@@ -37,17 +46,24 @@ class StateFile:
     saved_at_s: Annotated[float, Field(ge=0)]
     mode: Mode
     memory: Memory
+    holds: HoldsMemory | None = None
+    """Absent in files of earlier versions. They are as of the file's last write, which may be
+    later than `saved_at_s`: holds are written at once, the judgement every few seconds."""
 
 
 _STATE = TypeAdapter(StateFile)
+_MEMORY = TypeAdapter(Memory)
+_HOLDS = TypeAdapter(HoldsMemory)
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A state taken from the file, `age_s` seconds old by the wall clock."""
+    """A state taken from the file; the judgement is `age_s` seconds old by the wall clock."""
 
     memory: Memory
     age_s: float
+    saved_at_s: float
+    holds: HoldsMemory | None
 
 
 def load(path: Path, mode: Mode, now_s: float) -> Restored | None:
@@ -69,7 +85,8 @@ def load(path: Path, mode: Mode, now_s: float) -> Restored | None:
         return None
     if kept.saved_at_s > now_s:
         _log.warning("state file is from the future; is the clock right?", file=str(path))
-    return Restored(kept.memory, max(0.0, now_s - kept.saved_at_s))
+    age_s = max(0.0, now_s - kept.saved_at_s)
+    return Restored(kept.memory, age_s, kept.saved_at_s, kept.holds)
 
 
 def _understood(content: bytes, mode: Mode) -> StateFile | str:
@@ -83,12 +100,17 @@ def _understood(content: bytes, mode: Mode) -> StateFile | str:
         return f"it was written in mode {kept.mode}, this is mode {mode}"
     if kept.memory.format != FORMAT:
         return f"it has format {kept.memory.format}, this version reads {FORMAT}"
+    if kept.holds is not None and kept.holds.format != HOLDS_FORMAT:
+        return f"its holds have format {kept.holds.format}, this version reads {HOLDS_FORMAT}"
     return kept
 
 
 def save(path: Path, state: StateFile) -> int:
     """Writes the file whole or not at all, readable by its owner only; its size in bytes."""
-    content = _STATE.dump_json(state)
+    return _put(path, _STATE.dump_json(state))
+
+
+def _put(path: Path, content: bytes) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -103,12 +125,32 @@ def save(path: Path, state: StateFile) -> int:
     return len(content)
 
 
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    """The bulk of the file as JSON, made once: holds are written beside it many times."""
+
+    saved_at_s: float
+    generation: Generation
+    text: bytes
+
+    @classmethod
+    def of(cls, memory: Memory, saved_at_s: float) -> "_Judgement":
+        return cls(saved_at_s, memory.generation, _MEMORY.dump_json(memory))
+
+    def with_holds(self, mode: Mode, holds: HoldsMemory) -> bytes:
+        """The file's content; the keys are those of `StateFile`."""
+        head = {"kind": "topo-master-state", "saved_at_s": self.saved_at_s, "mode": mode.value}
+        parts = (json.dumps(head).encode()[:-1], self.text, _HOLDS.dump_json(holds))
+        return b'%s,"memory":%s,"holds":%s}' % parts
+
+
 @dataclass(slots=True, kw_only=True)
 class Keeper:
     """Writes the state when it changed, at most every `interval_s` and never more than `DUTY`.
 
-    Nothing is written before `settled` says that the sources behind the tree have spoken in this
-    process: until then the file that is there knows more, and its age is the true one.
+    Nothing is judged anew before `settled` says that the sources behind the tree have spoken in
+    this process: until then the file that is there knows more, and its age is the true one. Holds
+    are written as soon as they change, beside the judgement that was written last.
     """
 
     path: Path
@@ -117,53 +159,104 @@ class Keeper:
     memory: Callable[[], Memory]
     generation: Callable[[], Generation]
     settled: Callable[[], bool]
+    holds: Callable[[], HoldsMemory]
+    holds_changed: asyncio.Event
     metrics: ServiceMetrics
+    _judgement: _Judgement | None = None
     _saved: Generation | None = None
     _saved_s: float = 0.0
     _failing: bool = False
 
+    def found(self, kept: Restored) -> None:
+        """Takes up what the file holds, to write new holds beside it."""
+        self._judgement = _Judgement.of(kept.memory, kept.saved_at_s)
+
     async def run(self) -> None:
         """Runs until cancelled, then writes once more."""
-        pause_s = self.interval_s
+        next_s = time.monotonic() + self.interval_s
         try:
             while True:
-                await asyncio.sleep(pause_s)
-                if self._due():
-                    took_s = await self._save_in_thread()
-                    pause_s = max(self.interval_s, took_s / DUTY)
+                await self._until(next_s)
+                if time.monotonic() >= next_s:
+                    pause_s = await self._save() if self._due() else 0.0
+                    next_s = time.monotonic() + max(self.interval_s, pause_s)
+                elif self.holds_changed.is_set():
+                    await asyncio.sleep(GATHER_S)
+                    await asyncio.sleep(await self._save_holds())
         finally:
-            if self.settled() and self._saved != self.generation():
-                self._write(self._state())
+            self._save_last()
+
+    async def _until(self, next_s: float) -> None:
+        """Returns at that time, or when holds changed that can be written."""
+        wait_s = max(0.0, next_s - time.monotonic())
+        if self._judgement is None:
+            await asyncio.sleep(wait_s)
+            return
+        try:
+            async with asyncio.timeout(wait_s):
+                await self.holds_changed.wait()
+        except TimeoutError:
+            return
 
     def _due(self) -> bool:
         if not self.settled():
             return False
-        changed = self.generation() != self._saved
+        changed = self.generation() != self._saved or self.holds_changed.is_set()
         return changed or time.monotonic() - self._saved_s >= REFRESH_S
 
-    async def _save_in_thread(self) -> float:
+    async def _save(self) -> float:
+        """Writes everything; how long to rest."""
         began_s = time.monotonic()
-        state = self._state()
-        await asyncio.to_thread(self._write, state)
+        made = partial(_Judgement.of, self.memory(), time.time())
+        if not await asyncio.to_thread(self._write, made, self._holds_now()):
+            self.holds_changed.set()
         took_s = time.monotonic() - began_s
         self.metrics.save_seconds.set(took_s)
-        return took_s
+        return took_s / DUTY
 
-    def _state(self) -> StateFile:
-        return StateFile("topo-master-state", time.time(), self.mode, self.memory())
+    async def _save_holds(self) -> float:
+        """Writes the holds beside the last judgement; how long to rest."""
+        began_s = time.monotonic()
+        if not await asyncio.to_thread(self._write, self._last, self._holds_now()):
+            self.holds_changed.set()
+            return self.interval_s
+        return (time.monotonic() - began_s) / HOLDS_DUTY
 
-    def _write(self, state: StateFile) -> None:
+    def _save_last(self) -> None:
+        changed = self.holds_changed.is_set()
+        if self.settled() and (self._saved != self.generation() or changed):
+            self._write(partial(_Judgement.of, self.memory(), time.time()), self._holds_now())
+        elif changed and self._judgement is not None:
+            self._write(self._last, self._holds_now())
+
+    def _last(self) -> _Judgement:
+        if self._judgement is None:
+            raise BrokenInvariantError("holds are written beside a judgement, and there is none")
+        return self._judgement
+
+    def _holds_now(self) -> HoldsMemory:
+        self.holds_changed.clear()
+        return self.holds()
+
+    def _write(self, made: Callable[[], _Judgement], holds: HoldsMemory) -> bool:
         try:
-            save(self.path, state)
+            judgement = made()
+            _put(self.path, judgement.with_holds(self.mode, holds))
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
-            self.metrics.saves.labels("failed").inc()
-            if not self._failing:
-                _log.error("state file not written", file=str(self.path), reason=str(error))
-            self._failing = True
-            return
+            self._failed(error)
+            return False
         if self._failing:
             _log.info("state file written again", file=str(self.path))
         self._failing = False
-        self._saved, self._saved_s = state.memory.generation, time.monotonic()
+        if judgement is not self._judgement:
+            self._judgement = judgement
+            self._saved, self._saved_s = judgement.generation, time.monotonic()
         self.metrics.saves.labels("ok").inc()
-        self.metrics.saved_at.set(state.saved_at_s)
+        self.metrics.saved_at.set(judgement.saved_at_s)
+        return True
+
+    def _failed(self, error: Exception) -> None:
+        self.metrics.saves.labels("failed").inc()
+        if not self._failing:
+            _log.error("state file not written", file=str(self.path), reason=str(error))
+        self._failing = True

@@ -10,6 +10,8 @@ from master import story
 from master.engine import Engine
 from master.keeper import Keeper
 from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
+from master.placement_metrics import CapacityCollector, PlacementMetrics
+from master.placements import Placements
 from master.published import Published
 from master.readiness import Settling
 from master.settings import MasterSettings
@@ -60,6 +62,7 @@ class Service:
     door: Door
     streams: Streams
     keeper: Keeper | None
+    placements: Placements
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -80,6 +83,9 @@ def build_service(settings: MasterSettings) -> Service:
         history_limit=settings.history_limit,
         tick_s=min(1.0, settings.beat_interval / 4),
     )
+    measured = PlacementMetrics(registry)
+    placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
+    engine.follower = placements.follow
     settling = Settling(settings.mode, settings.beat_interval, engine.clock())
     tokens = _tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
     service = Service(
@@ -100,8 +106,10 @@ def build_service(settings: MasterSettings) -> Service:
             reports=metrics.reports,
         ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
-        keeper=_keeper(settings, engine, settling, metrics),
+        keeper=_keeper(settings, engine, settling, (metrics, placements)),
+        placements=placements,
     )
+    registry.register(CapacityCollector(measured, placements.all))
     registry.register(TreeCollector(_readings(service)))
     return service
 
@@ -135,8 +143,12 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
 
 
 def _keeper(
-    settings: MasterSettings, engine: Engine, settling: Settling, metrics: ServiceMetrics
+    settings: MasterSettings,
+    engine: Engine,
+    settling: Settling,
+    beside: tuple[ServiceMetrics, Placements],
 ) -> Keeper | None:
+    metrics, placements = beside
     if settings.state_file is None:
         return None
 
@@ -153,6 +165,8 @@ def _keeper(
         memory=engine.memory,
         generation=lambda: engine.snapshot.generation,
         settled=settled,
+        holds=placements.memory,
+        holds_changed=placements.changed,
         metrics=metrics,
     )
 

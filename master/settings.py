@@ -11,6 +11,9 @@ from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
 from topo.kit.settings import CommaList, Env, ServiceSettings, nearest
 from topo.model.errors import Refusal
+from topo.model.ids import GroupName, GroupPath
+from topo.placement.holds import Limits
+from topo.placement.policy import CANONICAL_GPUS, Policy
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -81,7 +84,23 @@ class MasterSettings(ServiceSettings, LogSettings):
     """The state file is written at most this often."""
 
     api_token_file: Path | None = None
-    """Tokens for calls that write; reads are open. No call writes yet."""
+    """Tokens for calls that write (holds), a line each: `<token>`, or `<name> <token>`; re-read on
+    change. Without it nothing can be held; reads are open."""
+    canonical_group_size: Annotated[int, Field(ge=1, le=1_000_000)] = CANONICAL_GPUS
+    """GPUs of the groups whose whole copies placement keeps free for the next job."""
+    reserve_groups: CommaList = ()
+    """Groups of that size to keep free: `<path>=<groups>`, the path's names joined with /. They are
+    used only when nothing else fits."""
+    gpu_type_order: CommaList = ()
+    """GPU types in the order in which they are tried for a job that names none."""
+    max_hold: Annotated[Seconds, Field(ge=1)] = 86_400.0
+    """The longest time that a placement may be held before it is committed."""
+    max_holds: Count = 1000
+    """Holds that there may be at once, committed ones too."""
+    max_hold_pods: Count = 100_000
+    """Pods that one hold may have."""
+    recount_interval: Annotated[Seconds, Field(ge=1)] = 60.0
+    """How often the free capacity is counted anew; a difference is logged and corrected."""
     tls_cert: Path | None = None
     """PEM certificate chain of this server; re-read on change."""
     tls_key: Path | None = None
@@ -107,7 +126,12 @@ class MasterSettings(ServiceSettings, LogSettings):
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields, or with files that must be there from the start."""
-        return (*self._join_key_refusals(), *self._manager_refusals(), *self._tls_refusals())
+        return (
+            *self._join_key_refusals(),
+            *self._manager_refusals(),
+            *self._tls_refusals(),
+            *self._reserve_refusals(),
+        )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
         wrong = [key for key in self.join_keys if key not in JOIN_KEYS]
@@ -146,6 +170,28 @@ class MasterSettings(ServiceSettings, LogSettings):
         )
         return (Refusal(f"{given} is given without {missing}", missing, f"give {missing} too"),)
 
+    def _reserve_refusals(self) -> tuple[Refusal, ...]:
+        fix = "write <path>=<groups>, such as switchbox-1=2 or switchbox-1/dragonfly-3=1"
+        wrong = [text for text in self.reserve_groups if _reserve(text) is None]
+        return tuple(
+            Refusal(f"{text!r} is no reserve", "--reserve-groups", fix) for text in wrong[:1]
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """What the operator decides about placement."""
+        reserves = (_reserve(text) for text in self.reserve_groups)
+        return Policy(
+            canonical_gpus=self.canonical_group_size,
+            reserves=tuple(reserve for reserve in reserves if reserve is not None),
+            gpu_types=self.gpu_type_order,
+        )
+
+    @property
+    def hold_limits(self) -> Limits:
+        """How much may be held."""
+        return Limits(self.max_holds, self.max_hold, self.max_hold_pods)
+
     @property
     def discovery(self) -> DiscoverySettings:
         """The numbers that the discovery core judges by."""
@@ -159,3 +205,12 @@ class MasterSettings(ServiceSettings, LogSettings):
             good_readings=self.good_readings,
             join_keys=self.join_keys,
         )
+
+
+def _reserve(text: str) -> tuple[GroupPath, int] | None:
+    """`switchbox-1/dragonfly-3=2` as a path and a number; None for another text."""
+    path, _, number = text.rpartition("=")
+    names = path.split("/")
+    if not all(names) or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        return None
+    return GroupPath(tuple(map(GroupName, names))), int(number)

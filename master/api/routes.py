@@ -6,7 +6,19 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from master.api import changes, documents, gpus, health, node_group, topology
+from master.api import (
+    asked,
+    changes,
+    documents,
+    fragmentation,
+    gpus,
+    health,
+    holds,
+    node_group,
+    placement_documents,
+    placements,
+    topology,
+)
 from master.api.guard import forbidden
 from master.api.query import Parameter, Query, read_query
 from master.service import SERVICE
@@ -38,6 +50,12 @@ class Route:
     conditional: bool = False
 
 
+_NOT_COMPLETE = {503: "the tree is not complete yet"}
+_NO_HOLD = {
+    409: "the key belongs to another request",
+    429: "there are as many holds as there may be",
+}
+_GONE = {404: "there is no such hold", 410: "the hold expired, or was released"}
 _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
 ROUTES = (
@@ -83,6 +101,75 @@ ROUTES = (
         document=gpus.GpusDocument,
         parameters=gpus.PARAMETERS,
         problems={404: "no such node", 409: "its worker has reported no link matrix"},
+    ),
+    Route(
+        path="/v1/placements",
+        handler=placements.get_placements,
+        summary="Which nodes a job should get, in whole groups, with the proof; or why not",
+        document=placement_documents.PlacementDocument,
+        parameters=asked.PARAMETERS,
+        problems=_NOT_COMPLETE,
+    ),
+    Route(
+        path="/v1/placements",
+        method="POST",
+        handler=placements.post_placements,
+        summary="The same; a hold with hold_s, which needs a token; a what-if with assume",
+        document=placement_documents.PlacementDocument,
+        body=placement_documents.PlacementBody,
+        guarded="sometimes",
+        problems={**_NOT_COMPLETE, **_NO_HOLD},
+    ),
+    Route(
+        path="/v1/holds",
+        handler=holds.get_holds,
+        summary="All holds, the oldest first",
+        document=placement_documents.HoldsDocument,
+    ),
+    Route(
+        path="/v1/holds",
+        method="POST",
+        handler=holds.post_hold,
+        summary="Reserves a placement for a time; groups of an earlier answer if they still fit",
+        document=placement_documents.PlacementDocument,
+        body=placement_documents.HoldBody,
+        guarded="always",
+        problems={**_NOT_COMPLETE, **_NO_HOLD},
+    ),
+    Route(
+        path="/v1/holds/{id}",
+        handler=holds.get_hold,
+        summary="One hold with its groups",
+        document=placement_documents.HoldDocument,
+        parameters=holds.ID,
+        problems=_GONE,
+    ),
+    Route(
+        path="/v1/holds/{id}",
+        method="DELETE",
+        handler=holds.delete_hold,
+        summary="Gives a hold back, committed or not",
+        document=placement_documents.EndedDocument,
+        parameters=holds.ID,
+        guarded="always",
+        problems=_GONE,
+    ),
+    Route(
+        path="/v1/holds/{id}/commit",
+        method="POST",
+        handler=holds.commit_hold,
+        summary="Keeps a hold until it is released: no time limit any more",
+        document=placement_documents.HoldDocument,
+        parameters=holds.ID,
+        guarded="always",
+        problems=_GONE,
+    ),
+    Route(
+        path="/v1/fragmentation",
+        handler=fragmentation.get_fragmentation,
+        summary="Whole free groups by kind, group integrity, the largest job that fits now",
+        document=placement_documents.FragmentationDocument,
+        problems=_NOT_COMPLETE,
     ),
     Route(
         path="/health",

@@ -1,0 +1,134 @@
+"""From what people ask for to the words of placement."""
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from master.api.body import checked
+from master.api.placement_documents import HoldBody, JobBody, PlacementBody
+from master.api.query import Parameter, Query
+from master.api.unknown import alike
+from topo.kit.settings import nearest
+from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import Kind, NodeName
+from topo.placement.assume import Assumptions
+from topo.placement.capacity import Capacity
+from topo.placement.holds import Wish
+from topo.placement.plan import Pods
+from topo.placement.request import Eligibility, Labels, Mode, Request, Toleration, flaw
+
+KEY_HEADER = "Idempotency-Key"
+
+PARAMETERS = (
+    Parameter("pods", "integer", "the number of pods", required=True, minimum=1),
+    Parameter("gpus_per_pod", "integer", "GPUs of each pod", required=True, minimum=1),
+    Parameter("group_size", "integer", "GPUs of each group, a multiple of gpus_per_pod", minimum=1),
+    Parameter("mode", "string", "required or preferred"),
+    Parameter("within", "string", "the kind of group that all of the job must share one of"),
+    Parameter("gpu_type", "string", "the model of GPU"),
+    Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),
+    Parameter("exclude", "string", "nodes that are not to be used: n1,n2"),
+)
+
+
+def body_of(query: Query) -> PlacementBody:
+    """The query of a GET as the body that a POST would have; raises `BadInputError`."""
+    values: dict[str, object] = {**query.strings, **query.integers}
+    if "selector" in query.strings:
+        values["selector"] = _selector(query.strings["selector"])
+    if "exclude" in query.strings:
+        values["exclude"] = [n.strip() for n in query.strings["exclude"].split(",") if n.strip()]
+    return checked(PlacementBody, values)
+
+
+def _selector(text: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not equals or not key or key in labels:
+            what = f"{part[:64]!r} is no label, or one given twice"
+            raise BadInputError(Refusal(what, "selector", "write a=b,c=d"))
+        labels[key] = value
+    return labels
+
+
+def request_of(body: JobBody, capacity: Capacity) -> Request:
+    """The request; raises `BadInputError` for one that is flawed or excludes an unknown node."""
+    request = Request(
+        pods=body.pods,
+        gpus_per_pod=body.gpus_per_pod,
+        group_size=body.group_size,
+        mode=Mode(body.mode),
+        within=None if body.within is None else Kind(body.within),
+        eligible=Eligibility(
+            gpu_type=body.gpu_type,
+            selector=_labels(body.selector),
+            tolerations=tuple(
+                Toleration(t.key, t.operator, t.value, t.effect) for t in body.tolerations
+            ),
+            exclude=frozenset(map(NodeName, body.exclude)),
+        ),
+    )
+    refusal = flaw(request) or _unknown(request.eligible.exclude, capacity)
+    if refusal is not None:
+        raise BadInputError(refusal)
+    return request
+
+
+def _labels(selector: dict[str, str]) -> Labels:
+    return tuple(sorted(selector.items()))
+
+
+def _unknown(excluded: Iterable[NodeName], capacity: Capacity) -> Refusal | None:
+    for node in excluded:
+        if capacity.host(node) is None:
+            known = [str(host.name) for host in capacity.hosts()]
+            fix = nearest(node, alike(node, known)) or "GET /v1/topology lists the nodes there are"
+            return Refusal(f"there is no node {node!r}", "exclude", fix)
+    return None
+
+
+def assumptions_of(body: PlacementBody) -> Assumptions | None:
+    """The what-if; raises `BadInputError` where it is to be held, which cannot be."""
+    if body.assume is None:
+        return None
+    if body.hold_s is not None:
+        what = "what is only assumed cannot be held"
+        raise BadInputError(Refusal(what, "hold_s", "leave out assume or hold_s"))
+    nodes = body.assume
+    return Assumptions(
+        free=tuple(map(NodeName, nodes.free)),
+        down=tuple(map(NodeName, nodes.down)),
+        drain=tuple(map(NodeName, nodes.drain)),
+    )
+
+
+def wish_of(asked: web.Request, body: JobBody, request: Request) -> Wish | None:
+    """What is to be held; None where nothing is. Raises `BadInputError` for two different keys.
+
+    The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
+    """
+    key = _key(asked, body.key)
+    if body.hold_s is None:
+        if key is not None:
+            what = "a key without a hold has no effect"
+            raise BadInputError(Refusal(what, "key", "give hold_s too, or leave out the key"))
+        return None
+    return Wish(request, body.hold_s, key)
+
+
+def _key(asked: web.Request, in_body: str | None) -> str | None:
+    header = asked.headers.get(KEY_HEADER, "").strip().strip('"') or None
+    if header is not None and in_body is not None and header != in_body:
+        what = f"the header {KEY_HEADER} and the body's key differ"
+        raise BadInputError(Refusal(what, "key", "give one of them"))
+    return in_body or header
+
+
+def pods_of(body: HoldBody) -> tuple[Pods, ...] | None:
+    """The groups of an earlier answer; None where there are none."""
+    if body.groups is None:
+        return None
+    return tuple(
+        tuple((NodeName(node.name), node.pods) for node in group.nodes) for group in body.groups
+    )

@@ -1,0 +1,20 @@
+"""`GET /v1/fragmentation`: how broken up the free capacity is, and what that costs."""
+
+import orjson
+from aiohttp import web
+
+from master.api.node_group import not_ready
+from master.api.query import Query
+from master.service import SERVICE
+from topo.publish.placement import fragmentation_document
+
+
+async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamResponse:
+    """The report on the capacity now, made once per version of it."""
+    service = request.app[SERVICE]
+    if missing := service.missing():
+        return not_ready(service, missing)
+    survey = await service.placements.survey()
+    document = fragmentation_document(survey.report, survey.generation, observed=survey.observed)
+    document["run"] = service.engine.history.run
+    return web.Response(body=orjson.dumps(document), content_type="application/json")

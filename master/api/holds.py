@@ -1,0 +1,77 @@
+"""`/v1/holds`: placements that are reserved for a time, kept, or given back."""
+
+import orjson
+from aiohttp import web
+
+from master.api.asked import pods_of
+from master.api.body import read_body
+from master.api.node_group import not_ready
+from master.api.placement_documents import HoldBody
+from master.api.placements import held
+from master.api.query import Parameter, Query
+from master.service import SERVICE, Service
+from topo.kit.problem import problem
+from topo.placement.holds import Ended, Hold, HoldId
+from topo.publish.placement import hold_document, whole_hold
+
+ID = (Parameter("id", "string", "the hold's id", place="path"),)
+
+
+async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
+    """A hold; the groups of an earlier answer are taken if they still fit."""
+    service = request.app[SERVICE]
+    body = await read_body(request, HoldBody)
+    if missing := service.missing():
+        return not_ready(service, missing)
+    return held(request, service, body, pods_of(body))
+
+
+async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
+    """All holds, the oldest first."""
+    placements = request.app[SERVICE].placements
+    now_s = placements.clock()
+    holds = [hold_document(hold, now_s) for hold in placements.all()]
+    return web.Response(body=orjson.dumps({"holds": holds}), content_type="application/json")
+
+
+async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
+    """One hold with its groups."""
+    service = request.app[SERVICE]
+    hold_id = HoldId(query.strings["id"])
+    return _shown(service, hold_id, service.placements.find(hold_id))
+
+
+async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
+    """The hold without its time limit."""
+    service = request.app[SERVICE]
+    hold_id = HoldId(query.strings["id"])
+    return _shown(service, hold_id, service.placements.commit(hold_id))
+
+
+async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
+    """The hold is given back, committed or not."""
+    hold_id = HoldId(query.strings["id"])
+    found = request.app[SERVICE].placements.release(hold_id)
+    if not isinstance(found, Hold):
+        return _gone(hold_id, found)
+    body = orjson.dumps({"id": hold_id, "state": "released"})
+    return web.Response(body=body, content_type="application/json")
+
+
+def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:
+    if not isinstance(found, Hold):
+        return _gone(hold_id, found)
+    placements = service.placements
+    document = whole_hold(found, placements.clock(), placements.lost(found))
+    return web.Response(body=orjson.dumps(document), content_type="application/json")
+
+
+def _gone(hold_id: HoldId, ended: Ended | None) -> web.Response:
+    """410 for a hold that ended, 404 for one that never was (or ended long ago)."""
+    if ended is not None:
+        text = (
+            f"hold {hold_id} was released" if ended.how == "released" else f"hold {hold_id} expired"
+        )
+        return problem(410, text, field="id", fix="ask for a new one: POST /v1/holds")
+    fix = "GET /v1/holds lists those there are"
+    return problem(404, f"there is no hold {hold_id[:64]!r}", field="id", fix=fix)

@@ -1,0 +1,89 @@
+"""`/v1/placements`: which nodes a job should get, what if, and a hold at once if asked for."""
+
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from master.api.asked import assumptions_of, body_of, request_of, wish_of
+from master.api.body import read_body
+from master.api.guard import forbidden
+from master.api.node_group import not_ready
+from master.api.placement_documents import JobBody, PlacementBody
+from master.api.query import Query
+from master.placements import Answer
+from master.service import SERVICE, Service
+from topo.kit.problem import refusal
+from topo.placement.holds import Declined, Hold, Obstacle, Wish
+from topo.placement.plan import Plan, Pods
+from topo.publish.placement import (
+    Told,
+    held_again,
+    hold_document,
+    plan_document,
+    refusal_document,
+)
+
+STATUS = {Obstacle.TERMS: 400, Obstacle.KEY: 409, Obstacle.FULL: 429, Obstacle.ROOM: 409}
+
+
+async def get_placements(request: web.Request, query: Query) -> web.StreamResponse:
+    """A placement by query, for curl."""
+    return await _placed(request, body_of(query))
+
+
+async def post_placements(request: web.Request, _query: Query) -> web.StreamResponse:
+    """A placement, a what-if, or with `hold_s` a hold."""
+    return await _placed(request, await read_body(request, PlacementBody))
+
+
+async def _placed(request: web.Request, body: PlacementBody) -> web.StreamResponse:
+    service = request.app[SERVICE]
+    if body.hold_s is not None and (refused := forbidden(request)) is not None:
+        return refused
+    if missing := service.missing():
+        return not_ready(service, missing)
+    assumptions = assumptions_of(body)
+    if body.hold_s is not None:
+        return held(request, service, body)
+    job = request_of(body, service.placements.capacity)
+    wish_of(request, body, job)
+    if assumptions is not None:
+        return _told(service, await service.placements.what_if(job, assumptions))
+    return _told(service, service.placements.answer(job))
+
+
+def held(
+    request: web.Request,
+    service: Service,
+    body: JobBody,
+    given: tuple[Pods, ...] | None = None,
+) -> web.Response:
+    """A hold on the best placement, or on the groups given; the same hold for the same key."""
+    placements = service.placements
+    wish = wish_of(request, body, request_of(body, placements.capacity))
+    assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
+    answer = placements.known(wish) or placements.hold(wish, given)
+    if isinstance(answer, Declined):
+        return refusal(STATUS[answer.obstacle], answer.refusal)
+    if isinstance(answer, Hold):
+        return _json(service, held_again(answer), answer)
+    return _told(service, answer)
+
+
+def _told(service: Service, answer: Answer) -> web.Response:
+    told = Told(answer.generation, answer.explanation, answer.would_fit, answer.rooms)
+    if not isinstance(answer.result, Plan):
+        return _json(service, refusal_document(answer.result, told))
+    document = plan_document(answer.result, told)
+    if answer.replanned is not None:
+        document["replanned"] = bool(answer.replanned)
+        document["replanned_because"] = answer.replanned or None
+    return _json(service, document, answer.hold)
+
+
+def _json(service: Service, document: dict[str, Any], hold: Hold | None = None) -> web.Response:
+    document["run"] = service.engine.history.run
+    if hold is not None:
+        document["hold"] = hold_document(hold, service.placements.clock())
+    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -1,0 +1,284 @@
+"""The one owner of free capacity and holds: it follows the forest, places, books, and forgets.
+
+Everything here runs on the event loop and none of it waits, so between looking and booking nobody
+else can take what was found.
+"""
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from master.placement_metrics import PlacementMetrics
+from topo.model.errors import BadInputError, Refusal
+from topo.model.forest import Forest, Snapshot
+from topo.model.ids import NodeName
+from topo.placement.assume import Assumptions, assumed
+from topo.placement.capacity import Capacity
+from topo.placement.confirm import confirmed
+from topo.placement.engine import place
+from topo.placement.explain import explain
+from topo.placement.holds import (
+    Declined,
+    Ended,
+    Grant,
+    Hold,
+    HoldId,
+    Holds,
+    HoldsMemory,
+    Limits,
+    Wish,
+    lost,
+)
+from topo.placement.hosts import Follower
+from topo.placement.plan import NoFit, Plan, Pods
+from topo.placement.policy import Policy
+from topo.placement.refuse import Suggestion, would_fit
+from topo.placement.report import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
+from topo.placement.request import Request
+from topo.placement.room import Room, rooms
+
+TICK_S = 0.25
+"""How long after its deadline an expired hold may stay in sight of those who only look."""
+SURVEY_S = 15.0
+"""The gauges of free groups are at most this old, which is how often Prometheus usually asks."""
+JOBS_SEEN = 1000
+"""Held jobs that make the observed mix, and how few are too few for one."""
+JOBS_NEEDED = 20
+_LOGGED_DIFFERENCES = 20
+
+_log = structlog.get_logger(__name__)
+
+
+class Clock(Protocol):
+    """Seconds that only grow."""
+
+    def __call__(self) -> float:
+        """The time now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A plan or a refusal, in words; `hold` where it was booked.
+
+    `replanned` is None where no groups were given to take.
+    """
+
+    result: Plan | NoFit
+    generation: int
+    explanation: Sequence[str]
+    would_fit: Sequence[Suggestion] = ()
+    rooms: Sequence[Room] = ()
+    hold: Hold | None = None
+    replanned: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A report with the version of the capacity that it is about."""
+
+    version: int
+    generation: int
+    observed: bool
+    report: Fragmentation
+
+
+class Placements:
+    """Owns the capacity and the holds of one master. Only the event loop may touch it."""
+
+    def __init__(
+        self, policy: Policy, limits: Limits, metrics: PlacementMetrics, clock: Clock
+    ) -> None:
+        self.capacity = Capacity(policy)
+        self.holds = Holds(self.capacity, limits)
+        self.clock = clock
+        self._metrics = metrics
+        self._follower = Follower(self.capacity)
+        self._forest = Forest()
+        self._generation = 0
+        self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
+        self._survey: Survey | None = None
+        self._surveying = asyncio.Lock()
+        self.changed = asyncio.Event()
+        """Set when there is something new about holds to be kept."""
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Takes over what is published; O(changes)."""
+        self._generation = snapshot.generation
+        if snapshot.forest is not self._forest:
+            self._forest = snapshot.forest
+            self._follower.follow(snapshot.forest)
+
+    def answer(self, request: Request) -> Answer:
+        """The best placement now, and why; nothing is booked."""
+        self._expire()
+        return self._answer(self.capacity, request)
+
+    async def what_if(self, request: Request, assumptions: Assumptions) -> Answer:
+        """The same on a copy under assumptions; raises `BadInputError` for unknown nodes."""
+        self._expire()
+        copy = assumed(self.capacity, assumptions)
+        if isinstance(copy, Refusal):
+            raise BadInputError(copy)
+        return await asyncio.to_thread(self._answer, copy, request)
+
+    def known(self, wish: Wish) -> Hold | Declined | None:
+        """The hold that the wish's key has, if any, or why there can be none, before planning."""
+        self._expire()
+        found = self.holds.known(wish) or self.holds.flaw(wish)
+        if isinstance(found, Declined):
+            self._metrics.declined(found.obstacle)
+        elif found is not None:
+            self._metrics.count("repeated")
+        return found
+
+    def hold(self, wish: Wish, given: Sequence[Pods] | None = None) -> Answer | Declined:
+        """The best placement now, booked; or the groups `given`, where they still fit.
+
+        Ask `known` before.
+        """
+        answer = self.answer(wish.request)
+        if given is not None:
+            answer = self._taken(answer, given)
+        if isinstance(answer.result, NoFit):
+            return answer
+        grant = Grant(HoldId(f"hold-{secrets.token_hex(6)}"), answer.generation)
+        hold = self.holds.reserve(wish, answer.result, grant, self.clock())
+        if isinstance(hold, Declined):
+            self._metrics.declined(hold.obstacle)
+            return hold
+        self._jobs.append(wish.request)
+        self._counted("reserved", hold)
+        return replace(answer, hold=hold)
+
+    def commit(self, hold_id: HoldId) -> Hold | Ended | None:
+        """The hold without its time limit; how it ended, or None for one that never was."""
+        self._expire()
+        before = self.holds.version
+        hold = self.holds.commit(hold_id, self.clock())
+        if isinstance(hold, Hold) and self.holds.version != before:
+            self._counted("committed", hold)
+        return hold
+
+    def release(self, hold_id: HoldId) -> Hold | Ended | None:
+        """The hold that is not any more; how it ended before, or None for one that never was."""
+        self._expire()
+        hold = self.holds.release(hold_id, self.clock())
+        if isinstance(hold, Hold):
+            self._counted("released", hold)
+        return hold
+
+    def find(self, hold_id: HoldId) -> Hold | Ended | None:
+        """A hold, how it ended, or None."""
+        self._expire()
+        return self.holds.find(hold_id)
+
+    def all(self) -> list[Hold]:
+        """All holds, the oldest first."""
+        self._expire()
+        return list(self.holds)
+
+    def lost(self, hold: Hold) -> dict[NodeName, str]:
+        """The nodes of a hold that are not as they were."""
+        return dict(lost(self.capacity, hold))
+
+    def memory(self) -> HoldsMemory:
+        """What the state file keeps of the holds."""
+        self._expire()
+        return self.holds.memory(time.time() - self.clock())
+
+    def restore(self, memory: HoldsMemory) -> None:
+        """Takes up the holds of an earlier process; those that ended meanwhile are said."""
+        now_s = self.clock()
+        dropped = self.holds.restore(memory, now_s, time.time() - now_s)
+        for hold in dropped:
+            self._metrics.count("expired")
+            _log.info("hold expired while the master was away", hold=hold.id, pods=_pods(hold))
+        if len(self.holds):
+            _log.info("holds restored", holds=len(self.holds))
+        for _ in self.holds:
+            self._metrics.count("restored")
+        if dropped:
+            self.changed.set()
+
+    async def survey(self) -> Survey:
+        """The report on the capacity now, made in a thread on a copy, once per version."""
+        async with self._surveying:
+            found = self._survey
+            if found is not None and found.version == self.capacity.version:
+                return found
+            observed = len(self._jobs) >= JOBS_NEEDED
+            mix = mix_of(self._jobs) if observed else DEFAULT_MIX
+            copy, generation = self.capacity.copy(), self._generation
+            report = await asyncio.to_thread(fragmentation, copy, mix=mix)
+            self._survey = Survey(copy.version, generation, observed, report)
+            self._metrics.surveyed(report)
+            return self._survey
+
+    async def run(self, recount_s: float) -> None:
+        """Ends holds in time, recounts, and renews the gauges, until cancelled."""
+        recounted_s = surveyed_s = self.clock()
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._expire()
+            now_s = self.clock()
+            if now_s - recounted_s >= recount_s:
+                recounted_s = now_s
+                self.recount()
+            if now_s - surveyed_s >= SURVEY_S:
+                surveyed_s = now_s
+                await self.survey()
+
+    def recount(self) -> None:
+        """Counts everything anew; what the increments got wrong is said, and corrected."""
+        found = self.capacity.recount()
+        self._metrics.recounted(len(found))
+        for difference in found[:_LOGGED_DIFFERENCES]:
+            _log.warning(
+                "capacity was counted wrongly",
+                node=difference.node,
+                kept=difference.kept,
+                counted=difference.counted,
+                differences=len(found),
+            )
+
+    def _answer(self, capacity: Capacity, request: Request) -> Answer:
+        began_s = time.perf_counter()
+        result = place(capacity, request)
+        self._metrics.placed(result, time.perf_counter() - began_s)
+        if isinstance(result, Plan):
+            told = explain(capacity, result)
+            return Answer(result, self._generation, told, rooms=rooms(capacity, result))
+        return Answer(result, self._generation, (result.text,), would_fit(capacity, result))
+
+    def _taken(self, answer: Answer, given: Sequence[Pods]) -> Answer:
+        """The groups given instead of the best ones; or the best ones, and why not those given."""
+        best = answer.result
+        request = best.request
+        found = confirmed(self.capacity, request, given, best if isinstance(best, Plan) else None)
+        if isinstance(found, str):
+            return replace(answer, replanned=found)
+        if isinstance(best, Plan) and found is best:
+            return replace(answer, replanned="")
+        told, full = explain(self.capacity, found), rooms(self.capacity, found)
+        return Answer(found, answer.generation, told, rooms=full, replanned="")
+
+    def _expire(self) -> None:
+        for hold in self.holds.expire(self.clock()):
+            self._counted("expired", hold)
+
+    def _counted(self, what: str, hold: Hold) -> None:
+        """Something happened to a hold: it is counted, logged and soon on disk."""
+        self._metrics.count(what)
+        self.changed.set()
+        _log.info(f"hold {what}", hold=hold.id, pods=_pods(hold), gpus=sum(hold.gpus.values()))
+
+
+def _pods(hold: Hold) -> int:
+    return hold.wish.request.pods
