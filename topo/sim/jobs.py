@@ -9,9 +9,8 @@ from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
 from topo.placement.request import Request
+from topo.sim.clusters import GROUP_GPUS, MIX, NODE_GPUS
 
-NODE_GPUS = 8
-GROUP_GPUS = 64
 TAIL_GPUS = 96
 """A job of one whole group and half of one."""
 MEDIAN_S = 1800.0
@@ -21,15 +20,15 @@ SIGMA = 1.0
 Sizes = tuple[tuple[int, float], ...]
 """GPUs of a job and how often it comes."""
 
-LLM: Sizes = (
-    (1, 20), (2, 8), (4, 8), (8, 22), (16, 10), (32, 10), (64, 10), (128, 6), (256, 4), (512, 2),
-)  # fmt: skip
-"""Many small jobs, few large ones, as the mean and maximum of Kalos in Acme (NSDI'24) suggest."""
+LLM: Sizes = tuple(
+    (gpus, weight) for gpus, weight in MIX if gpus <= GROUP_GPUS or not gpus % GROUP_GPUS
+)
+"""The mix that loads the seeded clusters, without its jobs that have a tail."""
 PHILLY_X8: Sizes = ((8, 80), (16, 6), (32, 7), (64, 6), (128, 1))
 """Philly-like (ATC'19): four of five jobs are the smallest; a GPU there is a node of 8 here."""
 MIXES: Mapping[str, Sizes] = {
     "llm": LLM,
-    "llm-tails": (*LLM, (TAIL_GPUS, 2.04)),
+    "llm-tails": (*LLM, (TAIL_GPUS, sum(weight for _, weight in LLM) / 49)),
     "philly-x8": PHILLY_X8,
 }
 """`llm-tails` has a tail job among fifty: a whole group and a half of one."""

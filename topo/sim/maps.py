@@ -8,10 +8,8 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity import Capacity
 from topo.placement.host import Host
+from topo.sim.clusters import GPU_TYPE, NODE_GPUS
 
-NODE_GPUS = 8
-"""GPUs of a node where a map does not say: our assumption, not the map's."""
-GPU_TYPE = "MXC500"
 GRIDS: Mapping[str, tuple[int, int, int]] = {
     "8": (10, 16, 8),
     "16": (10, 8, 16),
@@ -55,7 +53,8 @@ def grid(tops: int, domains: int, nodes: int) -> tuple[Host, ...]:
 def read_map(path: Path) -> tuple[Host, ...]:
     """The nodes of a CSV file with a header: the first column names them.
 
-    `gpu` or `gpus`, and `model` or `gpu_type`, say what they have; `cpu_milli` and `memory_mib` are
+    `gpu` or `gpus`, and `model` or `gpu_type`, say what they have (without the first: 8 GPUs, which
+    is our assumption); `cpu_milli` and `memory_mib` are
     left out; every other column is a group, from the top down, known by the names above it too: in
     `lingjun_topo.csv` (github.com/alibaba/alibaba-lingjun-dataset-2023) ASW names repeat under
     every PSW. A column with one name for all tells nothing and is left out; an empty cell:

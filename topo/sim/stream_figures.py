@@ -11,7 +11,8 @@ from statistics import fmean
 
 from topo.placement.plan import Pods
 from topo.sim.baselines.scene import Scene
-from topo.sim.jobs import GROUP_GPUS, NODE_GPUS, Job, request
+from topo.sim.clusters import GROUP_GPUS, NODE_GPUS
+from topo.sim.jobs import Job, request
 
 WARM_UP = 0.2
 BIG_GPUS = 128
