@@ -390,6 +390,7 @@ def fragmentation() -> Any:
                     {"group_size": 64, "gpus_per_pod": 8, "pods": 12, "gpus": 96, "tier": 1},
                     {"group_size": 128, "gpus_per_pod": 8, "pods": 0, "gpus": 0, "tier": 2},
                     {"group_size": 256, "gpus_per_pod": 8, "pods": 0, "gpus": 0, "tier": None},
+                    {"group_size": 512, "gpus_per_pod": 8, "pods": 0, "gpus": 0, "tier": None},
                 ],
             }
         ],

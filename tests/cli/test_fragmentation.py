@@ -15,9 +15,10 @@ def test_the_report_has_a_bar_for_every_share(topo: Topo) -> None:
     assert "free █████████··· 75 % 96 of 128 GPUs" in lines
     assert "usable ██████████·· 85 % 81.6 of 96 free GPUs, for a usual job" in lines
     assert "1 dragonfly 2 1 1 0 0 1" in lines
-    assert "64 █████████··· 96 12 of 8 GPUs" in lines
+    assert "64 █████████··· 96 12 x 8 GPUs" in lines
     assert "128 ············ 0 none fits now" in lines
-    assert "256 larger than any group of the tree" in lines
+    assert "256 and more: larger than any group of the tree" in lines
+    assert not [line for line in lines if line.startswith("512")]
 
 
 def test_json_is_the_masters_document(topo: Topo) -> None:

@@ -81,10 +81,10 @@ def _largest(jobs: Sequence[LargestJobDoc], gpus: int, glyphs: Glyphs) -> Table:
     for job in jobs:
         size, most = job["group_size"], job["gpus"]
         if most == 0 and job.get("tier") is None:
-            words = Text("larger than any group of the tree", style="dim")
+            words = Text("and more: larger than any group of the tree", style="dim")
             rows.add_row(str(size), words, "", "")
-            continue
-        pods = f"{job['pods']} of {job['gpus_per_pod']} GPUs" if most else "none fits now"
+            break
+        pods = f"{job['pods']} x {job['gpus_per_pod']} GPUs" if most else "none fits now"
         rows.add_row(str(size), bars.share(most, gpus, glyphs), str(most), pods)
     return rows
 
