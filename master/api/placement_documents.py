@@ -68,8 +68,9 @@ class JobBody(_Asked):
     """required, or preferred: groups may then be split where they do not fit whole"""
     within: Name | None = None
     """the kind of group that all of the job must share one of, such as switchbox"""
-    gpu_type: Annotated[str, Field(min_length=1, max_length=256)] | None = None
-    """the model of GPU; without it the types are tried one after the other"""
+    gpu_type: Annotated[str, Field(max_length=256)] | None = None
+    """the model of GPU; without it the types are tried one after the other, "" is that of nodes
+    whose model nobody says"""
     selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=MAX_SELECTOR)] = {}
     """labels that the nodes must have, at most 64, keys up to 317 and values up to 63 characters"""
     tolerations: Annotated[list[TolerationBody], Field(max_length=MAX_SELECTOR)] = []
