@@ -19,6 +19,19 @@ MAX_GPUS = 128
 """More entries than any host has: a C600 host shows 16 dies, the largest known box 32."""
 MAX_PORTS = 2048
 MAX_NICS = 256
+MAX_DEVICES = MAX_GPUS + MAX_NICS
+"""Rows and columns of a link matrix."""
+MAX_NUMA = 99_999
+"""Five digits; Linux can be built for 1024 nodes (CONFIG_NODES_SHIFT is at most 10)."""
+MAX_MEMORY_BYTES = 1 << 60
+"""An EiB; what fits here fits into the 64 bits of whoever reads our JSON."""
+MAX_SPEED = 1e6
+"""In GT/s or Gb/s; no link has a hundredth."""
+MAX_CLIQUE = (1 << 32) - 1
+"""`cliqueId` is 32 bits wide (nvml.h, nvmlGpuFabricInfo_v2_t)."""
+
+NumaNode = Annotated[int, Ge(0), Le(MAX_NUMA)]
+Address = Annotated[Bdf, MaxLen(64)]
 
 
 class LinkKind(StrEnum):
@@ -61,10 +74,12 @@ class LinkMatrix:
 
     gpus: Annotated[tuple[Text, ...], MaxLen(MAX_GPUS)]
     nics: Annotated[tuple[Text, ...], MaxLen(MAX_NICS)]
-    links: Annotated[tuple[tuple[Link, ...], ...], MaxLen(MAX_GPUS + MAX_NICS)]
-    numa: tuple[int | None, ...] = ()
-    cpus: tuple[str, ...] = ()
-    unknown_codes: int = 0
+    links: Annotated[
+        tuple[Annotated[tuple[Link, ...], MaxLen(MAX_DEVICES)], ...], MaxLen(MAX_DEVICES)
+    ]
+    numa: Annotated[tuple[NumaNode | None, ...], MaxLen(MAX_GPUS)] = ()
+    cpus: Annotated[tuple[Annotated[str, MaxLen(512)], ...], MaxLen(MAX_GPUS)] = ()
+    unknown_codes: Annotated[int, Ge(0), Le(MAX_DEVICES**2)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +87,11 @@ class Gpu:
     """One GPU (or one die, where the vendor counts dies). `healthy=None`: nobody said."""
 
     index: Annotated[int, Ge(0), Le(MAX_GPUS)]
-    uuid: GpuUuid | None = None
-    bdf: Bdf | None = None
+    uuid: Annotated[GpuUuid, MaxLen(128)] | None = None
+    bdf: Address | None = None
     model: Text | None = None
-    memory_bytes: Annotated[int, Ge(0)] | None = None
-    numa: int | None = None
+    memory_bytes: Annotated[int, Ge(0), Le(MAX_MEMORY_BYTES)] | None = None
+    numa: NumaNode | None = None
     healthy: bool | None = None
     trouble: Text = ""
 
@@ -96,8 +111,8 @@ class LinkPort:
     gpu: Annotated[int, Ge(0), Le(MAX_GPUS)]
     port: Annotated[int, Ge(0), Le(1024)]
     state: PortState
-    speed_gts: float | None = None
-    width: int | None = None
+    speed_gts: Annotated[float, Ge(0), Le(MAX_SPEED)] | None = None
+    width: Annotated[int, Ge(0), Le(1024)] | None = None
     remote: Text | None = None
     trouble: Text = ""
 
@@ -110,7 +125,7 @@ class Peer:
     """
 
     slot: Annotated[int, Ge(1), Le(64)]
-    uuid: ServerUuid
+    uuid: Annotated[ServerUuid, MaxLen(128)]
     connected: bool | None = None
 
 
@@ -118,7 +133,7 @@ class Peer:
 class ServerPeers:
     """This server's identity on the inter-node links and the servers it sees there."""
 
-    local: ServerUuid
+    local: Annotated[ServerUuid, MaxLen(128)]
     remotes: Annotated[tuple[Peer, ...], MaxLen(64)] = ()
 
 
@@ -135,7 +150,7 @@ class GpuFabric:
     state: Text
     status: Text = ""
     cluster_uuid: Text | None = None
-    clique: Annotated[int, Ge(0)] | None = None
+    clique: Annotated[int, Ge(0), Le(MAX_CLIQUE)] | None = None
     healthy: bool | None = None
     trouble: Text = ""
     rack: Text | None = None
@@ -158,11 +173,11 @@ class NetworkPort:
     up: bool
     state: Text = ""
     phys_state: Text = ""
-    rate_gbps: float | None = None
+    rate_gbps: Annotated[float, Ge(0), Le(MAX_SPEED)] | None = None
     link_layer: Text = ""
     node_guid: Text | None = None
-    bdf: Bdf | None = None
-    numa: int | None = None
+    bdf: Address | None = None
+    numa: NumaNode | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Report(_Message):
     v: Literal[1] = 1
     node: Annotated[NodeName, Field(min_length=1, max_length=253)]
     instance: Annotated[str, Field(min_length=8, max_length=64)]
-    seq: Annotated[int, Field(ge=0)]
+    seq: Annotated[int, Field(ge=0, lt=1 << 53)]
     kind: Literal["full", "change", "beat"]
     facts: NodeFacts | None = None
     change: FactsChange | None = None

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from topo.discovery.parse.identity import fabric_uuid, said
-from topo.discovery.parse.text import shorten
-from topo.model.machine import GpuFabric
+from topo.discovery.parse.text import sane, shorten
+from topo.model.machine import MAX_CLIQUE, GpuFabric
 
 NOT_SUPPORTED = "N/A"
 STATES = {0: NOT_SUPPORTED, 1: "Not Started", 2: "In Progress", 3: "Completed"}
@@ -128,12 +128,18 @@ def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -
         state=shorten(state),
         status=shorten(words.get("status", "")),
         cluster_uuid=fabric_uuid(words.get("clusteruuid")),
-        clique=int(clique) if clique.isascii() and clique.isdigit() and len(clique) < 11 else None,
+        clique=_number(clique),
         healthy=health.healthy,
         trouble=health.trouble,
         rack=_optional(platform.get("chassisserialnumber")),
         tray=_optional(platform.get("trayindex")),
     )
+
+
+def _number(clique: str) -> int | None:
+    if not (clique.isascii() and clique.isdigit() and len(clique) < 11):
+        return None
+    return sane(int(clique), MAX_CLIQUE)
 
 
 def _optional(text: str | None) -> str | None:

@@ -8,7 +8,7 @@ it falls back to when idle. Source of the states: mxSmlGetMetaXLinkPortState of 
 from dataclasses import dataclass
 
 from topo.discovery.parse.text import shorten
-from topo.model.machine import LinkPort, PortState
+from topo.model.machine import MAX_SPEED, LinkPort, PortState
 
 WIDTH = 16
 SPEEDS_GTS = (32.0, 2.5)
@@ -32,8 +32,9 @@ class SeenPort:
 def judged(seen: SeenPort) -> LinkPort:
     """The port with its state: a state that says down or unused decides, else the rule does."""
     state, trouble = _verdict(seen)
+    speed_gts = seen.speed_gts if 0 <= seen.speed_gts <= MAX_SPEED else None
     return LinkPort(
-        seen.gpu, seen.port, state, seen.speed_gts, seen.width, seen.remote, shorten(trouble)
+        seen.gpu, seen.port, state, speed_gts, seen.width, seen.remote, shorten(trouble)
     )
 
 

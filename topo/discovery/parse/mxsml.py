@@ -12,10 +12,12 @@ from topo.discovery.parse import metaxlink_ports
 from topo.discovery.parse.identity import gpu_uuid, normal_bdf, said, server_uuid
 from topo.discovery.parse.library_json import FailedCall, LibraryText, Square, failures, load
 from topo.discovery.parse.metaxlink_ports import SeenPort
-from topo.discovery.parse.text import bounded, shorten
+from topo.discovery.parse.text import bounded, sane, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import (
     MAX_GPUS,
+    MAX_MEMORY_BYTES,
+    MAX_NUMA,
     Gpu,
     Link,
     LinkKind,
@@ -61,7 +63,7 @@ class _DeviceText(LibraryText):
     state: int | None = None
     unavailable_reason: str | None = ""
     numa_affinity: int | None = None
-    memory_bytes: Annotated[int, Ge(0)] | None = None
+    memory_bytes: int | None = None
     links: Annotated[tuple[_PortText, ...], MaxLen(1024)] = ()
 
 
@@ -115,8 +117,8 @@ def _gpu(device: _DeviceText) -> Gpu:
         uuid=gpu_uuid(device.uuid),
         bdf=normal_bdf(device.bdf or ""),
         model=said(shorten(device.name or "")),
-        memory_bytes=device.memory_bytes,
-        numa=_node(device.numa_affinity),
+        memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES),
+        numa=sane(device.numa_affinity, MAX_NUMA),
         healthy=None if device.state is None else not unavailable,
         trouble=shorten(f"unavailable: {reason}") if unavailable else "",
     )
@@ -146,7 +148,7 @@ def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> 
         gpus=tuple(f"GPU{device.index}" for device in devices),
         nics=(),
         links=links,
-        numa=tuple(_node(device.numa_affinity) for device in devices),
+        numa=tuple(sane(device.numa_affinity, MAX_NUMA) for device in devices),
         cpus=("",) * size,
         unknown_codes=unknown,
     )
@@ -173,7 +175,3 @@ def _peers(servers: _ServersText | None) -> ServerPeers | None:
         return None
     slots = ((slot, server_uuid(text)) for slot, text in enumerate(servers.remotes, start=1))
     return ServerPeers(local, tuple(Peer(slot, uuid) for slot, uuid in slots if uuid))
-
-
-def _node(numa: int | None) -> int | None:
-    return None if numa is None or numa < 0 else numa

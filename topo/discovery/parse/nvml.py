@@ -12,10 +12,19 @@ from topo.discovery.parse import fabric_health, nvlink_ports
 from topo.discovery.parse.identity import fabric_uuid, gpu_uuid, normal_bdf, said
 from topo.discovery.parse.library_json import FailedCall, LibraryText, Square, failures, load
 from topo.discovery.parse.nvlink_ports import SeenLinks
-from topo.discovery.parse.text import bounded, shorten
+from topo.discovery.parse.text import bounded, sane, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
-from topo.model.machine import MAX_GPUS, Gpu, GpuFabric, Link, LinkKind, LinkMatrix
+from topo.model.machine import (
+    MAX_CLIQUE,
+    MAX_GPUS,
+    MAX_MEMORY_BYTES,
+    Gpu,
+    GpuFabric,
+    Link,
+    LinkKind,
+    LinkMatrix,
+)
 from topo.model.observation import ParsedProbe
 
 FORMAT = "nvml"
@@ -50,7 +59,7 @@ class _FabricText(LibraryText):
     state: int
     status: int = 0
     cluster_uuid: str | None = None
-    clique: Annotated[int, Ge(0)] | None = None
+    clique: Annotated[int, Ge(0), Le(MAX_CLIQUE)] | None = None
     health_mask: Annotated[int, Ge(0)] | None = None
     summary: int | None = None
 
@@ -65,7 +74,7 @@ class _DeviceText(LibraryText):
     uuid: str | None = None
     bdf: str | None = None
     name: str | None = None
-    memory_bytes: Annotated[int, Ge(0)] | None = None
+    memory_bytes: int | None = None
     fabric: _FabricText | None = None
     platform: _PlatformText | None = None
     links: Annotated[tuple[_PortText, ...], MaxLen(1024)] = ()
@@ -116,7 +125,7 @@ def _gpu(device: _DeviceText) -> Gpu:
         uuid=gpu_uuid(device.uuid),
         bdf=normal_bdf(device.bdf or ""),
         model=said(shorten(device.name or "")),
-        memory_bytes=device.memory_bytes,
+        memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES),
     )
 
 

@@ -73,6 +73,11 @@ def bounded(warnings: list[str]) -> tuple[str, ...]:
     return (*warnings[:kept], f"{len(warnings) - kept} more warnings of this kind")
 
 
+def sane(number: int | None, most: int) -> int | None:
+    """The number if it is one from 0 to `most`; None for what no device can have."""
+    return number if number is not None and 0 <= number <= most else None
+
+
 def _too_long(size: str) -> Refusal:
     return Refusal(
         f"the text has {size}, more than the {MAX_BYTES} that are read",
