@@ -1,12 +1,16 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo sim`: simulated clusters on disk, and a simulated cluster manager."""
+"""`topo sim`: simulated clusters, on disk, as a cluster manager, and under jobs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Simulated clusters, and a cluster manager for them.")
+from topo.cli import sim_placement, sim_stream
+
+app = typer.Typer(no_args_is_help=True, help="Simulated clusters, a manager and jobs for them.")
+app.command()(sim_placement.place)
+app.command()(sim_stream.stream)
 
 WorldName = Annotated[
     str,

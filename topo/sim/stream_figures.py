@@ -83,6 +83,8 @@ class Tally:
 
     def tried(self, job: Job, took_ns: int, *, fitted: bool) -> None:
         """A job was tried; one that did not fit is blocked by topology if slots were enough."""
+        if job.number not in self._counted:
+            return
         self._took_ns.append(took_ns)
         if not fitted:
             views = self._scene.views(job.request)
@@ -111,7 +113,7 @@ class Tally:
             gar_pct=100 * self._allocated_s / span_s,
             wait_min=_mean(s.wait_s for s in starts) / 60,
             big_wait_min=_mean(s.wait_s for s in starts if s.gpus >= BIG_GPUS) / 60,
-            blocked_pct=100 * self._blocked / len(took),
+            blocked_pct=100 * self._blocked / max(1, len(self._took_ns)),
             p50_us=_rank(took, 50) / 1000,
             p99_us=_rank(took, 99) / 1000,
             stuck=len(self._counted) - len(starts),

@@ -1,0 +1,110 @@
+"""`topo sim place` and `topo sim stream`: policies side by side, no master needed."""
+
+import csv
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.conftest import Topo
+from topo.cli import sim_files
+from topo.cli.exits import Exit
+from topo.sim.baselines import BASELINES
+from topo.sim.jobs import MIXES, Flow, drawn
+from topo.sim.maps import capacity_of, grid
+from topo.sim.stream_figures import Figures
+from topo.sim.streams import POLICIES, run
+
+SMALL = ("--cluster", "2x3x8", "--jobs", "40")
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The cells of each policy's row."""
+    cells = (line.split() for line in text.splitlines() if line.strip())
+    return {row[0]: row[1:] for row in cells if row[0] in POLICIES}
+
+
+def test_one_job_is_placed_by_every_policy(topo: Topo) -> None:
+    shown = topo("sim", "place", "--nodes", "300", "--pods", "16", "--shape", "8+16")
+    assert shown.exit_code == Exit.OK, shown.stderr
+    found = rows(shown.stdout)
+    assert found.keys() == {"topo", *BASELINES}
+    assert found["topo"][0] == "0"
+    assert found["topo"][1] <= found["ascend"][1]
+    assert "300 nodes in domains of 8+16, 60% booked, seed 1: 16 pods of 8 GPUs" in shown.stdout
+    assert "without counting all nodes" in shown.stdout
+
+
+def test_a_job_that_does_not_fit_says_why(topo: Topo) -> None:
+    shown = topo("sim", "place", "--nodes", "40", "--pods", "64", "--group-size", "0")
+    assert shown.exit_code == Exit.OK, shown.stderr
+    assert set(map(tuple, (row[:2] for row in rows(shown.stdout).values()))) == {("no", "place")}
+    assert "topo: the job needs 512 GPUs" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["place", "--nodes", "10", "--pods", "0"], "pods is 0"),
+        (["place", "--nodes", "10", "--gpus", "3"], "no whole number of pods of 3 GPUs"),
+        (["stream", "--cluster", "3x3"], "'3x3' is no size of a cluster"),
+        (["stream", "--cluster", "99x99x99"], "1 to 20,000 nodes"),
+        (["stream", "--policy", "slurm", *SMALL], "take one of topo, topo-preferred"),
+        (["stream", "--map", "/nowhere.csv"], "No such file"),
+        (["stream", "--trace", "/nowhere.csv", *SMALL], "No such file"),
+        (["stream", "--policy", "topo", "--csv", "/", *SMALL], "Is a directory"),
+        (["stream", "--mix", "openb"], "openb"),
+    ],
+)
+def test_what_cannot_be_simulated_is_said(topo: Topo, arguments: list[str], words: str) -> None:
+    shown = topo("sim", *arguments)
+    assert shown.exit_code == Exit.USAGE
+    assert words in shown.stderr
+
+
+def test_a_stream_is_run_under_every_policy(topo: Topo) -> None:
+    shown = topo("sim", "stream", *SMALL, "--load", "1.2", "--mix", "llm-tails")
+    assert shown.exit_code == Exit.OK, shown.stderr
+    found = rows(shown.stdout)
+    assert list(found) == list(POLICIES)
+    assert found["topo"][1] == "0.0"
+    assert "2x3x8 nodes, 1 x 40 jobs of llm-tails, load 1.2" in shown.stdout
+
+
+def test_a_map_and_a_trace_of_the_user_are_played(topo: Topo, tmp_path: Path) -> None:
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    lines = [f"n{n},rack-{n // 4}" for n in range(16)]
+    nodes.write_text("\n".join(["node,rack", *lines]))
+    pods.write_text("name,num_gpu,gpu_milli\na,8,1000\nb,1,1000\n")
+    arguments = ("--map", str(nodes), "--trace", str(pods), "--jobs", "20", "--policy", "topo")
+    shown = topo("sim", "stream", *arguments)
+    assert shown.exit_code == Exit.OK, shown.stderr
+    assert "nodes.csv, 16 nodes, 1 x 20 jobs of pods.csv" in shown.stdout
+    assert list(rows(shown.stdout)) == ["topo"]
+
+
+def test_the_csv_has_a_line_for_every_policy_and_stream(topo: Topo, tmp_path: Path) -> None:
+    file = tmp_path / "figures.csv"
+    policies = ("--policy", "topo", "--policy", "random")
+    shown = topo("sim", "stream", *SMALL, *policies, "--seeds", "2", "--csv", str(file))
+    assert shown.exit_code == Exit.OK, shown.stderr
+    lines = list(csv.DictReader(file.read_text().splitlines()))
+    assert [(line["policy"], line["stream"]) for line in lines] == [
+        ("topo", "1"), ("topo", "2"), ("random", "1"), ("random", "2"),
+    ]  # fmt: skip
+    assert lines[0].keys() == {"stream", *Figures.__slots__}
+    assert float(lines[0]["split_groups_pct"]) == 0
+
+
+def test_the_picture_is_well_formed_and_draws_every_policy(tmp_path: Path) -> None:
+    capacity = capacity_of(grid(2, 3, 8))
+    jobs = drawn(MIXES["llm"], Flow(jobs=40, load=1.0, capacity_gpus=384), 1)
+    found = {policy: [run(capacity, jobs, policy)] for policy in ("topo", "random")}
+    file = tmp_path / "figures.svg"
+    sim_files.write(file, sim_files.as_svg(found, 'jobs < 41 & "more"'))
+    picture = ET.parse(file).getroot()  # noqa: S314 - we wrote it
+    words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {'jobs < 41 & "more"', "topo", "random", "over-span %"} <= set(words)
+    bars = [bar for bar in picture.iter("{http://www.w3.org/2000/svg}rect") if "x" in bar.attrib]
+    assert len(bars) == 2 * len(sim_files.PANELS)
+    assert all(float(bar.attrib["width"]) >= 0 for bar in bars)
