@@ -90,8 +90,8 @@ def _closed(capacity: Capacity, need: Need) -> str:
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     return (
-        f"Another {counted(gpus, 'free GPU')} are on {counted(broken, 'node')} that are not ready "
-        f"and {counted(len(closed) - broken, 'node')} that are cordoned."
+        f"Another {counted(gpus, 'free GPU')} are on closed nodes: {broken} not ready, "
+        f"{len(closed) - broken} cordoned."
     )
 
 

@@ -1,0 +1,279 @@
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.placement.oracle.worlds import capacities, policies, requests
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.placement.assume import Assumptions, assumed
+from topo.placement.capacity import Capacity
+from topo.placement.engine import place
+from topo.placement.host import Host, Taint
+from topo.placement.plan import FitTest, NoFit, Plan
+from topo.placement.refuse import MOST, Change, Suggestion, reasons, would_fit
+from topo.placement.request import Eligibility, Mode, Request, Toleration
+
+NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
+
+NEAREST = "Nearest to a group of 8 pods are the dragonflies with room left"
+ROOMIEST = "The switchboxes with most room have it:"
+
+
+def node(top: int, inner: int, number: int) -> Host:
+    path = GroupPath((GroupName(f"s{top}"), GroupName(f"d{inner}")))
+    name = NodeName(f"n-{top}-{inner}-{number}")
+    return Host(name=name, path=path, kinds=(SWITCHBOX, DRAGONFLY), tiers=(2, 1), gpus=8,
+                gpu_type="A")  # fmt: skip
+
+
+def cluster(*free: tuple[int, ...], whole: int = 8) -> Capacity:
+    """One switchbox for each tuple, one dragonfly for each number of free nodes in it."""
+    capacity = Capacity()
+    for top, dragonflies in enumerate(free, start=1):
+        for inner, left in enumerate(dragonflies, start=1):
+            for number in range(1, whole + 1):
+                host = node(top, inner, number)
+                capacity.upsert(host)
+                if number > left:
+                    capacity.book(f"job-{host.name}", {host.name: 8})
+    return capacity
+
+
+def refused(capacity: Capacity, request: Request) -> NoFit:
+    nofit = place(capacity, request)
+    assert isinstance(nofit, NoFit)
+    return nofit
+
+
+def suggested(capacity: Capacity, request: Request) -> dict[Change, Suggestion]:
+    return {one.kind: one for one in would_fit(capacity, refused(capacity, request))}
+
+
+def fits(capacity: Capacity, request: Request, suggestion: Suggestion) -> bool:
+    """Whether the job fits once the suggestion is followed by its machine part alone."""
+    if suggestion.request is not None:
+        return isinstance(place(capacity, suggestion.request), Plan)
+    copy = capacity.copy()
+    if suggestion.assume is not None:
+        changed = assumed(copy, suggestion.assume)
+        assert isinstance(changed, Capacity)
+        copy = changed
+    for owner in suggestion.owners:
+        copy.release(owner)
+    return isinstance(place(copy, request), Plan)
+
+
+def state(capacity: Capacity) -> object:
+    bookings = {owner: dict(gpus) for owner, gpus in capacity.bookings().items()}
+    return capacity.version, tuple(capacity.hosts()), bookings
+
+
+@st.composite
+def refusals(draw: st.DrawFn) -> tuple[Capacity, NoFit]:
+    capacity = draw(capacities(draw(policies)))
+    request = draw(requests())
+    nofit = place(capacity, replace(request, pods=request.pods * draw(st.sampled_from((1, 2, 4)))))
+    assume(isinstance(nofit, NoFit))
+    assert isinstance(nofit, NoFit)
+    return capacity, nofit
+
+
+small_worlds = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@small_worlds
+@given(refusals())
+def test_every_suggestion_fits_when_it_is_followed_and_nothing_else_changes(world):
+    capacity, nofit = world
+    before = state(capacity)
+    told = would_fit(capacity, nofit)
+    assert state(capacity) == before
+    assert len(told) <= MOST
+    assert [one.kind for one in told] == sorted((one.kind for one in told), key=list(Change).index)
+    for suggestion in told:
+        assert fits(capacity, nofit.request, suggestion), suggestion
+        assert NUMBER.search(suggestion.text), suggestion
+
+
+@small_worlds
+@given(refusals())
+def test_the_next_smaller_job_is_the_largest_that_fits(world):
+    capacity, nofit = world
+    request = nofit.request
+    smaller = (replace(request, pods=pods) for pods in range(request.pods - 1, 0, -1))
+    largest = next((one for one in smaller if isinstance(place(capacity, one), Plan)), None)
+    told = {one.kind: one for one in would_fit(capacity, nofit)}.get(Change.FEWER_PODS)
+    assert (told.request if told else None) == largest
+
+
+@small_worlds
+@given(refusals())
+def test_reasons_and_suggestions_are_the_same_each_time_and_every_reason_has_a_number(world):
+    capacity, nofit = world
+    told = reasons(capacity, nofit)
+    assert told
+    for text in told:
+        assert NUMBER.search(text), text
+        assert text.endswith(".")
+    assert told == reasons(capacity.copy(), nofit)
+    assert would_fit(capacity, nofit) == would_fit(capacity.copy(), nofit)
+
+
+def test_a_job_short_of_one_group_is_told_the_next_smaller_one_and_preferred_mode():
+    capacity = cluster((8, 7), (7, 3))
+    found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
+    assert found[Change.FEWER_PODS].text == "15 of the 16 pods fit now, 1 fewer."
+    assert found[Change.PREFERRED].text == (
+        "All 16 pods fit in preferred mode: 1 of 2 groups split, over 2 top groups."
+    )
+    assert found[Change.PREFERRED].request == Request(
+        pods=16, gpus_per_pod=8, group_size=64, mode=Mode.PREFERRED
+    )
+
+
+def test_the_owner_with_the_fewest_gpus_whose_release_frees_a_group_is_named():
+    capacity = cluster((8, 6), (7, 0))
+    capacity.book("job-n-2-1-8", {NodeName("n-2-1-8"): 2})
+    found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
+    assert found[Change.RELEASE].text == "The job fits once job-n-2-1-8 gives back 2 GPUs."
+    assert found[Change.RELEASE].owners == ("job-n-2-1-8",)
+    assert found[Change.RELEASE].numbers == {"owners": 1, "gpus": 2}
+
+
+def test_one_owner_of_many_gpus_yields_to_two_of_few():
+    capacity = cluster((6,), (7,))
+    capacity.book("job-n-1-1-7", {NodeName("n-1-1-7"): 1})
+    capacity.book("job-n-1-1-8", {NodeName("n-1-1-8"): 1})
+    found = suggested(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
+    assert found[Change.RELEASE].owners == ("job-n-1-1-7", "job-n-1-1-8")
+    assert found[Change.RELEASE].numbers == {"owners": 2, "gpus": 2}
+
+
+def test_the_fewest_nodes_to_repair_and_uncordon_are_named():
+    capacity = cluster((8, 8), (8,))
+    for number in (2, 3):
+        capacity.upsert(replace(node(1, 1, number), ready=False))
+    capacity.upsert(replace(node(1, 2, 5), cordoned=True))
+    capacity.upsert(replace(node(2, 1, 6), ready=False))
+    found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
+    assert found[Change.OPEN_NODES].text == (
+        "The job fits once n-2-1-6 is repaired and n-1-2-5 is uncordoned: 2 nodes."
+    )
+    assert found[Change.OPEN_NODES].numbers == {"nodes": 2, "repair": 1, "uncordon": 1}
+    assert found[Change.OPEN_NODES].assume == Assumptions(
+        free=(NodeName("n-1-2-5"), NodeName("n-2-1-6"))
+    )
+
+
+def test_a_job_that_fits_in_no_one_switchbox_is_told_to_spread():
+    capacity = cluster((8, 8), (8, 8))
+    request = Request(pods=24, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
+    assert refused(capacity, request).failed is FitTest.SPAN
+    found = suggested(capacity, request)
+    assert found[Change.ANYWHERE].text == (
+        "All 24 pods fit if not in one switchbox: 0 of 3 groups split, over 2 top groups."
+    )
+    assert found[Change.ANYWHERE].request == replace(request, within=None)
+
+
+def test_two_changes_of_the_request_are_told_together_where_neither_suffices():
+    capacity = cluster((7, 7), (7, 7))
+    request = Request(pods=20, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
+    found = suggested(capacity, request)
+    assert Change.ANYWHERE not in found
+    assert found[Change.PREFERRED].request == replace(request, within=None, mode=Mode.PREFERRED)
+    assert "in preferred mode if not in one switchbox" in found[Change.PREFERRED].text
+
+
+def test_another_gpu_type_is_suggested_where_the_job_fits_on_it():
+    capacity = cluster((8,))
+    wish = Eligibility(gpu_type="B")
+    found = suggested(capacity, Request(pods=4, gpus_per_pod=8, eligible=wish))
+    assert found[Change.GPU_TYPE].request == Request(
+        pods=4, gpus_per_pod=8, eligible=Eligibility(gpu_type="A")
+    )
+    assert "on A" in found[Change.GPU_TYPE].text
+
+
+def test_a_group_larger_than_any_that_exists_is_told_the_largest():
+    capacity = cluster((8, 8), (8,))
+    found = suggested(capacity, Request(pods=20, gpus_per_pod=8, group_size=8 * 20))
+    assert found[Change.GROUP_SIZE].request == Request(pods=20, gpus_per_pod=8, group_size=8 * 16)
+    assert "in groups of 128 GPUs, the largest that exist" in found[Change.GROUP_SIZE].text
+
+
+def test_a_selector_and_left_out_nodes_in_the_way_are_named():
+    capacity = cluster((8,))
+    wish = Eligibility(selector=(("zone", "b"),), exclude=frozenset({NodeName("n-1-1-1")}))
+    request = Request(pods=8, gpus_per_pod=8, eligible=wish)
+    found = suggested(capacity, request)
+    assert "without the selector of 1 label and leaving out 1 node" in found[Change.ANY_NODE].text
+    assert reasons(capacity, refused(capacity, request))[1] == (
+        "Of 8 nodes, 0 have the labels and 7 are not left out."
+    )
+
+
+def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
+    capacity = cluster((8,))
+    for number in range(1, 9):
+        capacity.upsert(replace(node(1, 1, number), taints=(Taint("team", "x"),)))
+    request = Request(pods=8, gpus_per_pod=8)
+    found = suggested(capacity, request)
+    assert found[Change.TOLERATE].request == replace(
+        request, eligible=Eligibility(tolerations=(Toleration("team", "Exists"),))
+    )
+    assert reasons(capacity, refused(capacity, request))[1] == (
+        "Of 8 nodes, 0 have no taint in the way."
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "facts"),
+    [
+        (
+            Request(pods=100, gpus_per_pod=8, group_size=64),
+            (
+                "Of 152 free GPUs on 32 nodes, 0 are in pieces smaller than a pod of 8.",
+                "Another 16 free GPUs are on closed nodes: 1 not ready, 1 cordoned.",
+            ),
+        ),
+        (
+            Request(pods=16, gpus_per_pod=8, group_size=64),
+            (
+                "Not the cause: 152 GPUs are free of 128 needed, with room for 19 of 16 pods.",
+                f"{NEAREST} s1/d1 for 6, s1/d2 for 5 and s2/d1 for 4.",
+            ),
+        ),
+        (
+            Request(pods=12, gpus_per_pod=8, group_size=32, within=SWITCHBOX),
+            (
+                "Not the cause: 152 GPUs are free of 96 needed, with room for 19 of 12 pods.",
+                f"{ROOMIEST} s1 for 2 whole groups or 11 pods and s2 for 2 whole groups or 8 pods.",
+            ),
+        ),
+    ],
+)
+def test_reasons_name_what_is_near_and_what_is_shut_away(request_, facts):
+    capacity = cluster((6, 7), (4, 4))
+    capacity.upsert(replace(node(1, 2, 1), ready=False))
+    capacity.upsert(replace(node(1, 2, 2), cordoned=True))
+    assert reasons(capacity, refused(capacity, request_))[1:] == facts
+
+
+def test_an_empty_cluster_is_refused_with_numbers_and_without_suggestions():
+    nofit = refused(Capacity(), Request(pods=1, gpus_per_pod=8))
+    assert reasons(Capacity(), nofit)[-1] == "Of 0 nodes, 0 have GPUs."
+    assert would_fit(Capacity(), nofit) == ()
+
+
+def test_an_unknown_kind_of_group_is_answered_with_zero_of_them():
+    capacity = cluster((8,))
+    request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
+    assert reasons(capacity, refused(capacity, request))[-1] == "There are 0 racks."
+    assert suggested(capacity, request)[Change.ANYWHERE].numbers["pods"] == 4

@@ -1,0 +1,176 @@
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.placement.oracle.worlds import capacities, policies
+from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.placement.capacity import Capacity
+from topo.placement.engine import place
+from topo.placement.host import Host, Taint
+from topo.placement.measure import whole_groups
+from topo.placement.plan import NoFit, Plan
+from topo.placement.report import DEFAULT_MIX, JobShare, TypeReport, fragmentation, mix_of
+from topo.placement.request import Eligibility, Request
+from topo.placement.shape import shape_of
+
+SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)
+
+
+def node(top: int, inner: int, number: int, gpus: int = 8, gpu_type: str = "A") -> Host:
+    path = GroupPath((GroupName(f"s{top}"), GroupName(f"d{inner}")))
+    name = NodeName(f"n-{top}-{inner}-{number}")
+    return Host(name=name, path=path, kinds=(SWITCHBOX, DRAGONFLY), tiers=(2, 1), gpus=gpus,
+                gpu_type=gpu_type)  # fmt: skip
+
+
+def cluster(*free: tuple[int, ...], whole: int = 8) -> Capacity:
+    """One switchbox for each tuple, one dragonfly for each number of free nodes in it."""
+    capacity = Capacity()
+    for top, dragonflies in enumerate(free, start=1):
+        for inner, left in enumerate(dragonflies, start=1):
+            for number in range(1, whole + 1):
+                host = node(top, inner, number)
+                capacity.upsert(host)
+                if number > left:
+                    capacity.book(f"job-{host.name}", {host.name: 8})
+    return capacity
+
+
+def only(capacity: Capacity, **asked: object) -> TypeReport:
+    (report,) = fragmentation(capacity, **asked).types  # type: ignore[arg-type]
+    return report
+
+
+any_world = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@any_world
+@given(st.data(), policies)
+def test_the_largest_job_of_each_group_size_can_be_placed_and_one_pod_more_cannot(data, policy):
+    capacity = data.draw(capacities(policy))
+    for report in fragmentation(capacity, sizes=SIZES).types:
+        for job in report.largest:
+            asked = Request(
+                pods=max(1, job.pods),
+                gpus_per_pod=job.gpus_per_pod,
+                group_size=job.group_size,
+                eligible=Eligibility(gpu_type=report.gpu_type),
+            )
+            if job.pods:
+                assert isinstance(place(capacity, asked), Plan)
+                more = Request(
+                    pods=job.pods + 1,
+                    gpus_per_pod=job.gpus_per_pod,
+                    group_size=job.group_size,
+                    eligible=Eligibility(gpu_type=report.gpu_type),
+                )
+                assert isinstance(place(capacity, more), NoFit)
+            else:
+                assert isinstance(place(capacity, asked), NoFit)
+            assert job.gpus == job.pods * job.gpus_per_pod
+
+
+@any_world
+@given(st.data(), policies)
+def test_every_count_of_the_report_adds_up(data, policy):
+    capacity = data.draw(capacities(policy))
+    report = fragmentation(capacity)
+    hosts = [host for host in capacity.hosts() if host.gpus]
+    assert sum(one.nodes for one in report.types) == len(hosts)
+    assert sum(one.gpus for one in report.types) == sum(host.gpus for host in hosts)
+    for one in report.types:
+        assert 0 <= one.unusable_gpus <= one.free_gpus <= one.gpus
+        assert 0 <= one.integrity <= 1
+        wish = Eligibility(gpu_type=one.gpu_type)
+        slots = capacity.slots(wish, one.gpu_type, one.node_gpus)
+        shape = shape_of(
+            capacity, Request(pods=1, gpus_per_pod=one.node_gpus, eligible=wish), one.gpu_type
+        )
+        assert one.group_gpus == shape.canonical * shape.gpus
+        assert one.whole_groups == whole_groups(capacity.layout(), shape, slots)
+        for row in one.tiers:
+            states = row.pristine + row.partly_used + row.full + row.closed
+            assert states == row.domains == sum(times for _, times in row.profile)
+            assert row.whole_groups == sum(groups * times for groups, times in row.profile)
+        top = sum(row.whole_groups for row in one.tiers if row.tier == capacity.tiers)
+        assert top == one.whole_groups
+
+
+def test_the_report_of_a_cluster_that_was_counted_by_hand():
+    capacity = cluster((8, 8, 0), (5, 7), (0, 0))
+    for number in range(1, 9):
+        host = node(3, 1, number)
+        capacity.release(f"job-{host.name}")
+        capacity.upsert(Host(**{**_fields(host), "ready": False}))
+    report = only(capacity)
+    assert (report.gpu_type, report.nodes, report.open_nodes) == ("A", 56, 48)
+    assert (report.gpus, report.free_gpus) == (448, 224)
+    assert (report.node_gpus, report.group_gpus, report.whole_groups) == (8, 64, 2)
+    assert report.integrity == pytest.approx(16 / 28)
+    switchboxes, dragonflies = report.tiers
+    assert (switchboxes.tier, switchboxes.kind, switchboxes.domains) == (2, SWITCHBOX, 3)
+    assert switchboxes.profile == ((2, 1), (0, 2))
+    assert (dragonflies.pristine, dragonflies.partly_used) == (2, 2)
+    assert (dragonflies.full, dragonflies.closed) == (2, 1)
+    assert dragonflies.profile == ((1, 2), (0, 5))
+
+
+def _fields(host: Host) -> dict[str, object]:
+    return {name: getattr(host, name) for name in Host.__slots__}
+
+
+def test_gpus_that_a_mix_cannot_use_are_those_outside_the_groups_of_its_jobs():
+    capacity = cluster((8, 5), (3,))
+    by_nodes = JobShare(1, 8, None, 1)
+    by_four = JobShare(8, 8, 32, 1)
+    by_eight = JobShare(8, 8, 64, 2)
+    too_large = JobShare(16, 8, 64, 1)
+    lost = {by_nodes: 0, by_four: (16 - 12) * 8, by_eight: 8 * 8, too_large: 16 * 8}
+    for share, gpus in lost.items():
+        assert only(capacity, mix=(share,)).unusable_gpus == gpus
+    both = only(capacity, mix=(by_nodes, by_eight))
+    assert both.unusable_gpus == pytest.approx((0 * 1 + 64 * 2) / 3)
+    assert only(capacity, mix=()).unusable_gpus == 0
+
+
+def test_each_gpu_type_has_a_report_and_its_own_usual_node():
+    capacity = cluster((8,))
+    for number in range(1, 5):
+        capacity.upsert(node(2, 1, number, gpus=4, gpu_type="B"))
+    capacity.upsert(node(2, 1, 5, gpus=16, gpu_type="B"))
+    capacity.upsert(node(2, 1, 6, gpus=0, gpu_type=""))
+    first, second = fragmentation(capacity).types
+    assert (first.gpu_type, first.node_gpus, first.nodes) == ("A", 8, 8)
+    assert (second.gpu_type, second.node_gpus, second.nodes) == ("B", 4, 5)
+    assert second.group_gpus == 32
+    assert second.whole_groups == 1
+
+
+def test_groups_that_no_domain_could_ever_hold_have_no_tier():
+    largest = only(cluster((8, 8)), sizes=(64, 128, 256)).largest
+    assert [(job.gpus, job.tier) for job in largest] == [(128, 1), (128, 2), (0, None)]
+
+
+def test_nodes_outside_of_groups_are_domains_of_their_own_kind():
+    capacity = cluster((8,))
+    capacity.upsert(Host(name=NodeName("lone"), gpus=8, gpu_type="A"))
+    report = only(capacity)
+    found = {(row.tier, row.kind): row.domains for row in report.tiers}
+    assert found == {(2, SWITCHBOX): 1, (2, NODE): 1, (1, DRAGONFLY): 1, (1, NODE): 1}
+
+
+def test_tainted_nodes_are_not_open_to_the_jobs_of_the_report():
+    capacity = cluster((8,))
+    capacity.upsert(Host(**{**_fields(node(1, 1, 1)), "taints": (Taint("team"),)}))
+    report = only(capacity)
+    assert (report.open_nodes, report.free_gpus, report.whole_groups) == (7, 56, 0)
+
+
+def test_a_cluster_without_gpus_has_an_empty_report():
+    assert fragmentation(Capacity()).types == ()
+    assert fragmentation(Capacity()).mix == DEFAULT_MIX
+
+
+def test_the_observed_mix_is_each_shape_with_how_often_it_came():
+    small, large = Request(pods=1, gpus_per_pod=1), Request(pods=8, gpus_per_pod=8, group_size=64)
+    assert mix_of([small, large, small]) == (JobShare(1, 1, None, 2), JobShare(8, 8, 64, 1))
