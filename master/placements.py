@@ -7,14 +7,15 @@ else can take what was found.
 import asyncio
 import secrets
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import structlog
 
+from master.advice import Adviser
 from master.placement_metrics import PlacementMetrics
+from master.surveys import Survey, Surveyor
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
@@ -39,7 +40,6 @@ from topo.placement.hosts import Follower
 from topo.placement.plan import NoFit, Plan, Pods
 from topo.placement.policy import Policy
 from topo.placement.refuse import Suggestion, would_fit
-from topo.placement.report import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
 from topo.placement.request import Request
 from topo.placement.room import Room, rooms
 
@@ -47,9 +47,6 @@ TICK_S = 0.25
 """How long after its deadline an expired hold may stay in sight of those who only look."""
 SURVEY_S = 15.0
 """The gauges of free groups are at most this old, which is how often Prometheus usually asks."""
-JOBS_SEEN = 1000
-"""Held jobs that make the observed mix, and how few are too few for one."""
-JOBS_NEEDED = 20
 _LOGGED_DIFFERENCES = 20
 
 _log = structlog.get_logger(__name__)
@@ -79,16 +76,6 @@ class Answer:
     replanned: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """A report with the version of the capacity that it is about."""
-
-    version: int
-    generation: int
-    observed: bool
-    report: Fragmentation
-
-
 class Placements:
     """Owns the capacity and the holds of one master. Only the event loop may touch it."""
 
@@ -102,9 +89,8 @@ class Placements:
         self._follower = Follower(self.capacity)
         self._forest = Forest()
         self._generation = 0
-        self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
-        self._survey: Survey | None = None
-        self._surveying = asyncio.Lock()
+        self._adviser = Adviser(self.capacity)
+        self.surveyor = Surveyor(self.capacity, metrics)
         self.changed = asyncio.Event()
         """Set when there is something new about holds to be kept."""
 
@@ -116,7 +102,7 @@ class Placements:
             self._follower.follow(snapshot.forest)
 
     def answer(self, request: Request) -> Answer:
-        """The best placement now, and why; nothing is booked."""
+        """The best placement now, and why; nothing is booked. A refusal is not `advised` yet."""
         self._expire()
         return self._answer(self.capacity, request)
 
@@ -126,7 +112,20 @@ class Placements:
         copy = assumed(self.capacity, assumptions)
         if isinstance(copy, Refusal):
             raise BadInputError(copy)
-        return await asyncio.to_thread(self._answer, copy, request)
+
+        def find() -> Answer:
+            answer = self._answer(copy, request)
+            if isinstance(answer.result, Plan):
+                return answer
+            return replace(answer, would_fit=would_fit(copy, answer.result))
+
+        return await asyncio.to_thread(find)
+
+    async def advised(self, answer: Answer) -> Answer:
+        """The answer with the changes under which the job would fit, if it does not."""
+        if isinstance(answer.result, Plan):
+            return answer
+        return replace(answer, would_fit=await self._adviser.advice(answer.result))
 
     def known(self, wish: Wish) -> Hold | Declined | None:
         """The hold that the wish's key has, if any, or why there can be none, before planning."""
@@ -153,7 +152,7 @@ class Placements:
         if isinstance(hold, Declined):
             self._metrics.declined(hold.obstacle)
             return hold
-        self._jobs.append(wish.request)
+        self.surveyor.saw(wish.request)
         self._counted("reserved", hold)
         return replace(answer, hold=hold)
 
@@ -208,18 +207,8 @@ class Placements:
             self.changed.set()
 
     async def survey(self) -> Survey:
-        """The report on the capacity now, made in a thread on a copy, once per version."""
-        async with self._surveying:
-            found = self._survey
-            if found is not None and found.version == self.capacity.version:
-                return found
-            observed = len(self._jobs) >= JOBS_NEEDED
-            mix = mix_of(self._jobs) if observed else DEFAULT_MIX
-            copy, generation = self.capacity.copy(), self._generation
-            report = await asyncio.to_thread(fragmentation, copy, mix=mix)
-            self._survey = Survey(copy.version, generation, observed, report)
-            self._metrics.surveyed(report)
-            return self._survey
+        """The report on the capacity now."""
+        return await self.surveyor.survey(self._generation)
 
     async def run(self, recount_s: float) -> None:
         """Ends holds in time, recounts, and renews the gauges, until cancelled."""
@@ -255,7 +244,7 @@ class Placements:
         if isinstance(result, Plan):
             told = explain(capacity, result)
             return Answer(result, self._generation, told, rooms=rooms(capacity, result))
-        return Answer(result, self._generation, (result.text,), would_fit(capacity, result))
+        return Answer(result, self._generation, (result.text,))
 
     def _taken(self, answer: Answer, given: Sequence[Pods]) -> Answer:
         """The groups given instead of the best ones; or the best ones, and why not those given."""

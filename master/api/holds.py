@@ -23,7 +23,7 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
     body = await read_body(request, HoldBody)
     if missing := service.missing():
         return not_ready(service, missing)
-    return held(request, service, body, pods_of(body))
+    return await held(request, service, body, pods_of(body))
 
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:

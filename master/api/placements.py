@@ -45,15 +45,15 @@ async def _placed(request: web.Request, body: PlacementBody) -> web.StreamRespon
         return not_ready(service, missing)
     assumptions = assumptions_of(body)
     if body.hold_s is not None:
-        return held(request, service, body)
+        return await held(request, service, body)
     job = request_of(body, service.placements.capacity)
     wish_of(request, body, job)
     if assumptions is not None:
         return _told(service, await service.placements.what_if(job, assumptions))
-    return _told(service, service.placements.answer(job))
+    return _told(service, await service.placements.advised(service.placements.answer(job)))
 
 
-def held(
+async def held(
     request: web.Request,
     service: Service,
     body: JobBody,
@@ -68,7 +68,7 @@ def held(
         return refusal(STATUS[answer.obstacle], answer.refusal)
     if isinstance(answer, Hold):
         return _json(service, held_again(answer), answer)
-    return _told(service, answer)
+    return _told(service, await placements.advised(answer))
 
 
 def _told(service: Service, answer: Answer) -> web.Response:

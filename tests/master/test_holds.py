@@ -17,6 +17,7 @@ from master.api.placement_documents import (
 )
 from tests.master.placing import NODES, Caller, config, placing
 from tests.master.world import eventually
+from topo.model.ids import NodeName
 
 GANG = {"pods": NODES, "gpus_per_pod": 8, "group_size": 8 * NODES, "hold_s": 60}
 FAST = "--state-save-interval=1h"
@@ -333,17 +334,17 @@ async def test_a_node_that_went_stays_booked_and_is_told_as_lost(tmp_path: Path)
             return not (await caller.master.get(f"/v1/holds/{name}")).json["lost"]
 
         await eventually(found)
-        assert caller.master.service.placements.capacity.used(gone) == 8
+        assert caller.master.service.placements.capacity.used(NodeName(gone)) == 8
 
 
 async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         placements = caller.master.service.placements
         capacity = placements.capacity
-        capacity._used["n0-0-0"] = 3  # as a mistake of the increments would
+        capacity._used[NodeName("n0-0-0")] = 3  # as a mistake of the increments would
         with capture_logs() as logs:
             placements.recount()
-        assert capacity.used("n0-0-0") == 0
+        assert capacity.used(NodeName("n0-0-0")) == 0
         capacity._rooms[0] += 1
         with capture_logs() as more:
             placements.recount()
