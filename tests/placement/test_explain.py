@@ -169,11 +169,12 @@ def test_the_best_alternative_is_named_where_it_lost_with_the_number_that_refuse
 ):
     capacity = cluster((8, 8, 8, 8, 8), (8, 8, 8, 8))
     plan = planned(capacity, Request(pods=64, gpus_per_pod=8, group_size=64))
-    own = {
-        "profile_top": ((5, 0), (4, -1), (0, 1)),
-        "profile_tier1": ((8, -8), (0, 8)),
-    }
-    plan = replace(plan, objective=replace(plan.objective, **own))
+    own = replace(
+        plan.objective,
+        profile_top=((4, -1), (0, 1)),
+        profile_tier1=((8, -8), (0, 8)),
+    )
+    plan = replace(plan, objective=own)
     text = sentence(capacity, refused(plan, name, **changed), name)
     assert text.endswith(ending or "; 0 is the least there is.")
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,6 @@ from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, GroupName, GroupPath, Nod
 from topo.placement.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.host import Host, Taint
-from topo.placement.measure import whole_groups
 from topo.placement.plan import NoFit, Plan
 from topo.placement.report import DEFAULT_MIX, JobShare, TypeReport, fragmentation, mix_of
 from topo.placement.request import Eligibility, Request
@@ -87,7 +88,8 @@ def test_every_count_of_the_report_adds_up(data, policy):
             capacity, Request(pods=1, gpus_per_pod=one.node_gpus, eligible=wish), one.gpu_type
         )
         assert one.group_gpus == shape.canonical * shape.gpus
-        assert one.whole_groups == whole_groups(capacity.layout(), shape, slots)
+        rooms = capacity.layout().rolled(slots.free, shape.canonical_tier)
+        assert one.whole_groups == (rooms // shape.canonical).sum()
         for row in one.tiers:
             states = row.pristine + row.partly_used + row.full + row.closed
             assert states == row.domains == sum(times for _, times in row.profile)
@@ -101,7 +103,7 @@ def test_the_report_of_a_cluster_that_was_counted_by_hand():
     for number in range(1, 9):
         host = node(3, 1, number)
         capacity.release(f"job-{host.name}")
-        capacity.upsert(Host(**{**_fields(host), "ready": False}))
+        capacity.upsert(replace(host, ready=False))
     report = only(capacity)
     assert (report.gpu_type, report.nodes, report.open_nodes) == ("A", 56, 48)
     assert (report.gpus, report.free_gpus) == (448, 224)
@@ -113,10 +115,6 @@ def test_the_report_of_a_cluster_that_was_counted_by_hand():
     assert (dragonflies.pristine, dragonflies.partly_used) == (2, 2)
     assert (dragonflies.full, dragonflies.closed) == (2, 1)
     assert dragonflies.profile == ((1, 2), (0, 5))
-
-
-def _fields(host: Host) -> dict[str, object]:
-    return {name: getattr(host, name) for name in Host.__slots__}
 
 
 def test_gpus_that_a_mix_cannot_use_are_those_outside_the_groups_of_its_jobs():
@@ -161,7 +159,7 @@ def test_nodes_outside_of_groups_are_domains_of_their_own_kind():
 
 def test_tainted_nodes_are_not_open_to_the_jobs_of_the_report():
     capacity = cluster((8,))
-    capacity.upsert(Host(**{**_fields(node(1, 1, 1)), "taints": (Taint("team"),)}))
+    capacity.upsert(replace(node(1, 1, 1), taints=(Taint("team"),)))
     report = only(capacity)
     assert (report.open_nodes, report.free_gpus, report.whole_groups) == (7, 56, 0)
 
