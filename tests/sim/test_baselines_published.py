@@ -196,17 +196,24 @@ def test_ascend_has_no_room_for_a_tenth_block():
 
 
 def test_ascend_fills_super_pods_up():
-    """hiascend.com, "Affinity Scheduling Policies", table 1, row 3: of two with reserve, with four
-    and three nodes left, the one with three is taken.
+    """hiascend.com, "Affinity Scheduling Policies", table 1, row 3.
+
+    Of two with reserve, with four and three nodes left, the one with three is taken.
     """
-    pods = flat([1] * 6, [1] * 5, size=1)
-    assert by_domain(pods, ascend.place(pods, ask(1))) == {"d2": 1}
+    assert ascend.shared_out([4, 3], 1, 1) == {1: 1}
 
 
 def test_ascend_keeps_the_reserve_of_a_super_pod():
     """hiascend.com, table 1, row 2: three nodes left are better than two, which are the reserve."""
-    pods = flat([1] * 3, [1] * 2, size=1)
-    assert by_domain(pods, ascend.place(pods, ask(1))) == {"d1": 1}
+    assert ascend.shared_out([3, 2], 1, 1) == {0: 1}
+
+
+def test_ascend_keeps_two_nodes_of_forty_eight_and_none_of_small_domains():
+    """mind-cluster's published volcano configuration: `super-pod-size` 48, `reserve-nodes` 2."""
+    large = flat([1] * 3 + [0] * 45, [1] * 2 + [0] * 46, size=1)
+    assert by_domain(large, ascend.place(large, ask(1))) == {"d1": 1}
+    small = flat([1] * 3 + [0] * 5, [1] * 2 + [0] * 6, size=1)
+    assert by_domain(small, ascend.place(small, ask(1))) == {"d2": 1}
 
 
 def test_first_fit_goes_by_the_names_of_the_nodes():

@@ -14,8 +14,11 @@ from topo.placement.request import Request
 from topo.sim.baselines.blocks import spread
 from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
 
-RESERVE = 2
-"""`reserve-nodes` of the published volcano configuration: spares kept in a physical super-node."""
+RESERVE, OF_NODES = 2, 48
+"""`reserve-nodes` and `super-pod-size` of the published configuration: spares of a super-node.
+
+In smaller domains the reserve is as much smaller, which for 8 and 16 nodes is none.
+"""
 
 Cell = tuple[int, int]
 """(remainder, count) of a super-node."""
@@ -32,14 +35,22 @@ def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
     if tier is None:
         return None
     draft = view.draft()
+    reserve = _reserve(view, tier)
     taken: list[tuple[int, int]] = []
     for need, block in ((request.whole_groups, request.pods_per_group), (1, request.tail)):
         if need and block:
-            shares = shared_out(draft.slots[tier], need, block)
+            shares = shared_out(draft.slots[tier], need, block, reserve)
             if shares is None:
                 return None
             taken += _filled(draft, tier, shares, block)
     return in_ranks(view, taken, request)
+
+
+def _reserve(view: View, tier: int) -> int:
+    """The spares of a domain, in slots."""
+    largest = max(map(len, view.tree.members[tier]))
+    node = max(host.gpus for host in view.tree.hosts) // view.gpus_per_pod
+    return RESERVE * largest // OF_NODES * node
 
 
 def cell(free: int, block: int, reserve: int = RESERVE) -> Cell:
