@@ -109,7 +109,7 @@ def _ratios(scale: Scale, progress: Progress) -> Iterator[Figure]:
     found = in_child(ratios, scale.nodes, sizes, scale.placement_runs, scale.placement_calls)
     for rival, by_pods in found.items():
         for pods, several in by_pods.items():
-            limit = _RATIOS[rival].get(pods)
+            limit = _RATIOS.get(rival, {}).get(pods)
             budget = None if limit is None else at_least(limit)
             name = f"{rival} / place, {scale.nodes:,} nodes, {pods} pods"
             yield Figure(name, median(several), "x", budget)
