@@ -19,6 +19,7 @@ from master.sources.cluster_manager_settings import ClusterManagerSettings
 from master.sources.cluster_manager_trouble import TroubleError, TroubleKind
 from topo.discovery.manager_rules import BasicAuth, LoginAuth, TokenAuth
 from topo.discovery.manager_translation import Grant, map_login
+from topo.kit.backoff import patience_s
 from topo.kit.secrets import as_token, read_credential
 from topo.model.errors import BadInputError, Refusal
 
@@ -120,7 +121,7 @@ class LoginAuthentication:
             grant = await self._ask()
         except TroubleError as error:
             self._failure = error
-            self._not_before_s = time.monotonic() + (error.retry_after_s or 0.0)
+            self._not_before_s = time.monotonic() + patience_s(error)
             raise
         now_s, life_s = time.monotonic(), grant.expires_in_s
         self._failure = None

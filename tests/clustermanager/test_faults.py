@@ -14,6 +14,7 @@ from aiohttp.test_utils import TestServer
 from master.sources.cluster_manager_client import ManagerClient
 from tests.clustermanager.conftest import Bench, Running
 from topo.discovery.manager import ManagerAnswer, checked
+from topo.kit import backoff
 from topo.model.observation import (
     ManagedTopology,
     ManagerReported,
@@ -172,6 +173,19 @@ async def test_retry_after_is_heeded(manager: Simulator, bench: Bench, control: 
     await running.ear.hear(SourceFailed)
     await asyncio.sleep(0.5)
     assert running.count("polls_total", asked="topology", result="busy") == 1
+
+
+async def test_a_login_that_asks_for_endless_patience_does_not_switch_us_off(
+    manager: Simulator, bench: Bench, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ceiling of `Retry-After` holds for the login too; here it is half a second."""
+    monkeypatch.setattr(backoff, "RETRY_AFTER_CEILING_S", 0.5)
+    await control("PUT", "/faults", kind="busy", path="/v1/login", seconds=86_400)
+    running = bench.start(manager)
+    await running.ear.hear(SourceFailed)
+    assert running.count("logins_total", result="busy") == 1
+    await control("DELETE", "/faults")
+    await running.ear.hear(ManagerReported)
 
 
 async def test_events_that_ask_for_patience_hold_up_no_full_poll(

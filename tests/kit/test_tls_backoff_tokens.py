@@ -104,6 +104,7 @@ def test_the_peers_wish_is_heard_within_bounds() -> None:
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
         ("soon", None),
         ("-5", None),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
@@ -126,6 +127,15 @@ def test_a_token_stands_for_its_node_or_for_all() -> None:
     assert "bound" not in repr(tokens)
 
 
+def test_a_comment_stands_apart_from_the_token() -> None:
+    """A worker sends the whole word of its file, so the whole word is the token here too."""
+    tokens = WorkerTokens.parse("  # both\nab#cd#\nnode-1 #ef\t# of node-1\n")
+    assert isinstance(tokens, WorkerTokens)
+    assert tokens.identify("ab#cd#") == Identity()
+    assert tokens.identify("ab") is None
+    assert tokens.identify("node-1") == Identity()
+
+
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
@@ -133,7 +143,7 @@ def test_a_token_stands_for_its_node_or_for_all() -> None:
         ("# only\n", "line 1", "no token"),
         ("ok\na b c", "line 2", "3 words"),
         ("n1 same\nn2 same", "line 2", "twice"),
-        ("x" * 9000, "line 1", "1 words"),
+        ("x" * 9000, "line 1", "9000 characters"),
     ],
 )
 def test_a_broken_token_file_is_refused(text: str, where: str, what: str) -> None:

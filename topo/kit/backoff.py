@@ -62,5 +62,5 @@ def parse_retry_after(header: str | None, now_s: float) -> float | None:
         return float(header)
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - now_s)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None

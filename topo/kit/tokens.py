@@ -1,6 +1,7 @@
 """Bearer tokens: who sent this, without telling an attacker how close the guess was."""
 
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 
 MAX_TOKEN_CHARS = 8192
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+"""At the begin of a line or after a blank: inside a word `#` is part of a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +47,16 @@ class WorkerTokens:
 
     @classmethod
     def parse(cls, text: str) -> "WorkerTokens | Refusal":
-        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; `#` starts a comment."""
+        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; ` #` starts a comment."""
         key = secrets.token_bytes(32)
         identities: dict[bytes, Identity] = {}
         for number, line in enumerate(text.splitlines(), 1):
-            words = line.split("#", 1)[0].split()
+            words = _COMMENT.sub("", line).split()
             if not words:
                 continue
-            if len(words) > 2 or len(words[-1]) > MAX_TOKEN_CHARS:
-                return Refusal(
-                    f"{len(words)} words where a token is expected",
-                    f"line {number}",
-                    "write `<token>` or `<node-name> <token>`",
-                )
+            if wrong := _no_token(words):
+                fix = "write `<token>` or `<node-name> <token>`"
+                return Refusal(wrong, f"line {number}", fix)
             identity = Identity(NodeName(words[0]) if len(words) == 2 else None)
             if identities.setdefault(_digest(words[-1], key), identity) != identity:
                 return Refusal(
@@ -71,6 +71,16 @@ class WorkerTokens:
     def identify(self, token: str) -> Identity | None:
         """Whom the token stands for; None for a token that is in no line."""
         return self._identities.get(_digest(token, self._key))
+
+
+def _no_token(words: list[str]) -> str:
+    """Why the words of a line are none of the two forms; empty where they are."""
+    if len(words) > 2:
+        return f"{len(words)} words where a token is expected"
+    size = len(words[-1])
+    return (
+        f"a token of {size} characters (limit {MAX_TOKEN_CHARS})" if size > MAX_TOKEN_CHARS else ""
+    )
 
 
 def _digest(token: str, key: bytes) -> bytes:
