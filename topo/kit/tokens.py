@@ -47,7 +47,7 @@ class WorkerTokens:
 
     @classmethod
     def parse(cls, text: str) -> "WorkerTokens | Refusal":
-        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; ` #` starts a comment."""
+        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; comments as `# …`."""
         key = secrets.token_bytes(32)
         identities: dict[bytes, Identity] = {}
         for number, line in enumerate(text.splitlines(), 1):
