@@ -4,38 +4,67 @@ Sources: `placement.md` section 6. Each bound is a relaxation, so that no placem
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
 from topo.placement.field import Field
-from topo.placement.objective import Objective, values
+from topo.placement.objective import Objective, names
+from topo.placement.search import Proof
 from topo.placement.structure import Counts
 
 Bounds = Mapping[str, int | None]
+_PROVES = (Proof.SPANS, Proof.TOP, Proof.TOP, Proof.LOW, Proof.BROKEN)
+"""What proves spans, whole groups left, the two profiles and what is newly broken."""
 
 
 def bounds_of(
-    field: Field, objective: Objective, *, split: bool
+    field: Field, objective: Objective, proof: Proof, *, split: bool
 ) -> tuple[Bounds, Mapping[str, bool]]:
-    """Bounds by name, and the names whose values they prove: those before the first gap.
+    """Bounds by name, and the names whose values are proven the best given those before.
 
-    `split`: not all groups could be whole, so that only slots bound the domains.
+    Proven is what the search proves or the bound equals. `split`: not all groups could be whole,
+    so that only slots bound the domains.
     """
-    found: dict[str, int | None] = dict.fromkeys(values(objective))
-    found["split_groups"] = _least_split(field) if split else 0
     tiers = len(objective.span)
-    for tier in range(tiers, 0, -1):
-        name = "top_groups" if tier == tiers else f"tier{tier}_groups"
-        found[name] = least_domains(field, tier, split=split)
+    called = _names(tiers)
+    spans = [
+        least_domains(field, tier, objective.span[tiers - tier], split=split)
+        for tier in range(tiers, 0, -1)
+    ]
     if tiers == 1:
-        found["tier1_groups"] = found["top_groups"]
-    found["newly_broken"] = found["penalty"] = 0
+        spans *= 2
+    least_split = _least_split(field) if split else 0
+    most_left = _most_left(field, split=split)
+    bounds = (least_split, *spans, most_left, None, None, 0, 0)
+    span = objective.span if tiers > 1 else objective.span * 2
+    values = (objective.split_groups, *span, objective.whole_groups_left)
+    known = len(values)
+    late = (objective.newly_broken, objective.penalty)
     certified: dict[str, bool] = {}
-    proven = True
-    for name, value in values(objective).items():
-        proven = proven and value == found[name]
-        certified[name] = proven
-    return found, certified
+    sure = True
+    for at, name in enumerate(called):
+        if at < known:
+            met = values[at] == bounds[at]
+            needed = Proof.SPANS if at < known - 1 else Proof.TOP
+            sure = sure and (met or (at > 0 and proof >= needed))
+        elif at < known + 2:
+            sure = sure and (proof >= _PROVES[at - known + 2] or not _changed(objective))
+        else:
+            value = late[at - known - 2]
+            sure = sure and (not value or (at == known + 2 and proof >= Proof.BROKEN))
+        certified[name] = sure
+    return dict(zip(called, bounds, strict=True)), certified
+
+
+@lru_cache(maxsize=64)
+def _names(tiers: int) -> tuple[str, ...]:
+    return names(tiers)
+
+
+def _changed(objective: Objective) -> bool:
+    """Whether there is anything in the profiles; a plan always takes slots."""
+    return bool(objective.profile_top or objective.profile_tier1)
 
 
 def _least_split(field: Field) -> int:
@@ -44,11 +73,35 @@ def _least_split(field: Field) -> int:
     return max(1, field.shape.m - whole)
 
 
-def least_domains(field: Field, tier: int, *, split: bool) -> int:
-    """The fewest domains of a tier that any placement needs; from the group tier up exact."""
+def _most_left(field: Field, *, split: bool) -> int:
+    """Whole groups left if all slots that are in no whole group are used first."""
     shape = field.shape
-    by_slots = _fewest(field.rooms_of(tier), shape.pods)
-    if split or tier < shape.tier:
+    rest = field.slots.total - field.whole_before * shape.canonical
+    lost = max(0, -(-(shape.pods - rest) // shape.canonical))
+    if shape.k == shape.canonical and shape.tier == shape.canonical_tier and not split:
+        lost = max(lost, shape.m)
+        if shape.r and lost == shape.m:
+            lost += int(field.losses(shape.tier).min() > 0)
+    return field.whole_before - lost
+
+
+def least_domains(field: Field, tier: int, used: int, *, split: bool) -> int:
+    """The fewest domains of a tier that any placement needs; the first bound that says `used`.
+
+    From the group tier up it is exact for that tier alone.
+    """
+    shape = field.shape
+    if used == 1:
+        return 1
+    rooms = field.rooms_of(tier)
+    quick = -(-shape.pods // max(1, int(rooms.max())))
+    grouped = tier >= shape.tier and not split
+    if grouped:
+        quick = max(quick, -(-shape.m // max(1, int(field.groups(tier).max()))))
+    if quick >= used:
+        return quick
+    by_slots = _fewest(rooms, shape.pods)
+    if not grouped or by_slots >= used:
         return by_slots
     groups = field.groups(tier)
     if not shape.r:
@@ -67,11 +120,8 @@ def _with_tail(groups: Counts, losses: Counts, need: int) -> int:
     """The smallest p with which a host of the tail and the p - 1 largest others suffice."""
     order = np.argsort(-groups, kind="stable")
     ranked, lost = groups[order], losses[order]
-    sums = np.concatenate(([0], np.cumsum(ranked)))
-    held = ranked - lost
-    for count in range(1, len(ranked) + 1):
-        best_in = sums[count] - lost[:count].min()
-        best_out = sums[count - 1] + held[count - 1 :].max()
-        if max(best_in, best_out) >= need:
-            return count
-    return len(ranked) + 1
+    sums = np.cumsum(ranked)
+    inside = sums - np.minimum.accumulate(lost)
+    outside = sums - ranked + np.maximum.accumulate((ranked - lost)[::-1])[::-1]
+    enough = np.maximum(inside, outside) >= need
+    return int(enough.argmax()) + 1 if enough.any() else len(ranked) + 1

@@ -15,6 +15,7 @@ import numpy as np
 
 from topo.model.ids import NodeName, natural_key
 from topo.placement.host import Host
+from topo.placement.plan import Pods
 from topo.placement.policy import Policy
 from topo.placement.request import Eligibility
 from topo.placement.slots import Sizes, Slots, peaks
@@ -51,6 +52,7 @@ class Capacity:
         self._kinds: Counter[tuple[str, int]] = Counter()
         self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
         self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
+        self._ordered: tuple[str, ...] | None = None
         self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
         self._structure = Structure()
         self._users: WeakSet[Capacity] = WeakSet([self])
@@ -87,9 +89,12 @@ class Capacity:
 
     def gpu_types(self) -> tuple[str, ...]:
         """The types that hosts with GPUs have, the policy's first."""
+        if self._ordered is not None:
+            return self._ordered
         first = [name for name in self.policy.gpu_types if name in self._types]
         rest = sorted(self._types.keys() - set(first), key=natural_key)
-        return (*dict.fromkeys(first), *rest)
+        self._ordered = (*dict.fromkeys(first), *rest)
+        return self._ordered
 
     def kinds(self) -> Mapping[str, int]:
         """The kinds of groups that hosts are in, with the highest tier of each."""
@@ -209,6 +214,18 @@ class Capacity:
             found = self._peaks[key] = peaks(self._sizes[key].whole, self.layout())
         return found
 
+    def positions(self, pods: Pods) -> list[tuple[int, int, int]]:
+        """(cell, place in the natural order of all hosts, pods) of the hosts of a group."""
+        structure = self._structure
+        ids, cell_of, names = structure.ids, structure.cell_of, structure.names
+        offsets = structure.layout().offsets
+        found = []
+        for name, count in pods:
+            host_id = ids[name]
+            cell = cell_of[host_id]
+            found.append((cell.at, offsets[cell.at] + cell.ranks(names)[host_id], count))
+        return found
+
     def position(self, name: NodeName) -> tuple[int, int]:
         """(cell, place in the natural order of all hosts) of a known host."""
         structure = self._structure
@@ -293,6 +310,7 @@ class Capacity:
         for sizes in self._sizes.values():
             sizes.count(sign, at, host)
         if host.gpus:
+            self._ordered = None
             self._types[host.gpu_type] += sign
             if not self._types[host.gpu_type]:
                 del self._types[host.gpu_type]

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from topo.placement.measure import Effect, leximax_key
-
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -35,18 +33,3 @@ def joined(drafts: Iterable[Draft]) -> Draft:
         shares += draft.shares
         cells |= draft.cells
     return Draft(tuple(shares), cells)
-
-
-Key = tuple[object, ...]
-
-
-def key_of(effect: Effect, draft: Draft) -> Key:
-    """The order of drafts that split equally many groups: smaller is better, and never equal."""
-    return (
-        effect.span,
-        effect.lost,
-        leximax_key(effect.top),
-        leximax_key(effect.low),
-        effect.broken,
-        sorted(draft.cells),
-    )

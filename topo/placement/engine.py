@@ -1,15 +1,15 @@
 """Which whole groups a job should get: the one entry to placement."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from topo.model.errors import BadInputError
 from topo.placement.bounds import bounds_of
 from topo.placement.capacity import Capacity
-from topo.placement.draft import Draft, Key, key_of
 from topo.placement.field import Field
 from topo.placement.fill import planned
-from topo.placement.measure import effect_of, measure
+from topo.placement.measure import Key, weighed
 from topo.placement.plan import FitTest, NoFit, Plan
 from topo.placement.refusal import (
     impossible_span,
@@ -20,10 +20,10 @@ from topo.placement.refusal import (
 )
 from topo.placement.request import Mode, Request, flaw
 from topo.placement.reserve import kept_back
-from topo.placement.search import found_whole
+from topo.placement.search import Found, Proof, found_whole, judged
 from topo.placement.shape import shape_of
 from topo.placement.split import found_split
-from topo.placement.within import limited
+from topo.placement.within import inside_any, limited
 
 _TESTS = tuple(FitTest)
 
@@ -51,62 +51,105 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
 
 
 def _of_type(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFit:
-    shape = shape_of(capacity, request, gpu_type)
-    slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    refused = short_of_slots(request, shape, slots) or no_group_so_large(request, shape)
+    field = field_of(capacity, request, gpu_type)
+    refused = short_of_slots(request, field.shape, field.slots) or no_group_so_large(request, field)
     if refused:
         return refused
-    layout = capacity.layout()
-    fits = shape.tier > 0
-    field = Field(layout, replace(shape, tier=shape.whole_in), slots, slots.free, fits)
+    if request.within is None or impossible_span(capacity, request, field) is None:
+        found = _found(capacity, request, field)
+        if found is not None:
+            return _plan(capacity, request, gpu_type, found)
     if request.mode is Mode.REQUIRED:
         refused = short_of_groups(request, field)
-    refused = refused or impossible_span(capacity, request, shape)
-    if refused:
-        return refused
-    free = kept_back(layout, field.shape, slots.free, capacity.policy.reserves)
-    used_reserve = False
-    found = _searched(replace(field, free=free, _groups={}, _losses={}), request)
-    if found is None and free is not slots.free:
-        used_reserve = True
-        found = _searched(field, request)
-    if found is None:
-        return short_of_span(request, _most(field, request))
-    return _plan(capacity, request, (gpu_type, used_reserve), found)
+    refused = refused or impossible_span(capacity, request, field)
+    return refused or short_of_span(request, _most(field, request))
 
 
-_Found = tuple[Field, Draft, Mode]
+def field_of(capacity: Capacity, request: Request, gpu_type: str) -> Field:
+    """What a search works on; groups that no domain could hold live in the top tier."""
+    shape = shape_of(capacity, request, gpu_type)
+    slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
+    layout = capacity.layout()
+    if shape.tier:
+        return Field(layout, shape, slots, slots.free)
+    return Field(layout, replace(shape, tier=shape.tiers), slots, slots.free, fits=False)
 
 
-def _searched(field: Field, request: Request) -> _Found | None:
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A draft, the field that it was found on and the one that bounds it."""
+
+    found: Found
+    field: Field
+    bounding: Field
+    mode: Mode
+    used_reserve: bool = False
+
+
+def _found(capacity: Capacity, request: Request, field: Field) -> _Answer | None:
+    """The best way without what reserves keep, else with it."""
+    reserves = capacity.policy.reserves
+    if not reserves:
+        return searched(field, request)
+    free = kept_back(field.layout, field.shape, field.slots.free, reserves)
+    if free is field.slots.free:
+        return searched(field, request)
+    answer = searched(field.only(free), request)
+    if answer is None:
+        answer = searched(field, request)
+        return answer and replace(answer, used_reserve=True)
+    return answer
+
+
+def searched(field: Field, request: Request) -> _Answer | None:
     """The best way, groups whole if at all possible."""
-    fields: list[tuple[int | None, Field]] = [(None, field)]
-    if request.within is not None:
-        fields = [
-            (tier, replace(field, free=free, _groups={}, _losses={}))
-            for tier, free in limited(field.layout, field.free, request.within)
-            if tier >= field.shape.tier or not field.fits
-        ]
-    best: tuple[Key, _Found] | None = None
-    for limit, part in fields:
-        found = found_whole(part, limit) if field.fits else None
-        best = _better(best, part, found.draft if found else None, Mode.REQUIRED)
-    if best is None and request.mode is Mode.PREFERRED:
-        for limit, part in fields:
-            for piece in _pieces(part, limit):
-                best = _better(best, piece, found_split(piece), Mode.PREFERRED)
+    if request.within is None:
+        whole = found_whole(field, None) if field.fits else None
+        if whole is not None:
+            return _Answer(whole, field, field, Mode.REQUIRED)
+        parts: list[tuple[int | None, Field]] = [(None, field)]
+        bounding = field
+    else:
+        parts = [*_parts(field, request)]
+        bounding = field.only(inside_any(field.layout, field.free, request.within))
+        answers = [(found_whole(part, tier), part) for tier, part in parts if field.fits]
+        best = min(
+            ((found, part) for found, part in answers if found),
+            key=lambda each: _key(each[1], each[0]),
+            default=None,
+        )
+        if best is not None:
+            proof = best[0].proof if len(parts) == 1 else Proof.NONE
+            return _Answer(replace(best[0], proof=proof), best[1], bounding, Mode.REQUIRED)
+    if request.mode is Mode.REQUIRED:
+        return None
+    return _split(parts, bounding)
+
+
+def _parts(field: Field, request: Request) -> Iterator[tuple[int | None, Field]]:
+    """For each tier of the kind asked for, the slots inside such groups."""
+    assert request.within is not None, "asked for limited jobs only"  # noqa: S101
+    for tier, free in limited(field.layout, field.free, request.within):
+        if tier >= field.shape.tier or not field.fits:
+            yield tier, field.only(free)
+
+
+def _key(field: Field, found: Found) -> Key:
+    return found.key or judged(field, found.draft).key
+
+
+def _split(parts: list[tuple[int | None, Field]], bounding: Field) -> _Answer | None:
+    best: tuple[Key, _Answer] | None = None
+    for limit, part in parts:
+        for piece in _pieces(part, limit):
+            draft = found_split(piece)
+            if draft is not None:
+                whole = sum(share.groups + share.tail for share in draft.shares)
+                found = judged(piece, draft)
+                key = (-whole, *found.key)
+                if best is None or key < best[0]:
+                    best = key, _Answer(found, piece, bounding, Mode.PREFERRED)
     return best[1] if best else None
-
-
-def _better(
-    best: tuple[Key, _Found] | None, field: Field, draft: Draft | None, mode: Mode
-) -> tuple[Key, _Found] | None:
-    if draft is None:
-        return best
-    effect = effect_of(field.layout, field.shape, field.slots, draft.cells)
-    whole = sum(share.groups + share.tail for share in draft.shares)
-    key = (-whole, *key_of(effect, draft))
-    return (key, (field, draft, mode)) if best is None or key < best[0] else best
 
 
 def _pieces(field: Field, limit: int | None) -> list[Field]:
@@ -114,12 +157,11 @@ def _pieces(field: Field, limit: int | None) -> list[Field]:
     if limit is None:
         return [field]
     pieces = []
-    firsts = field.layout.firsts[limit]
-    for first, last in pairwise(firsts):
+    for first, last in pairwise(field.layout.firsts[limit]):
         if int(field.free[first:last].sum()) >= field.shape.pods:
             free = field.free * 0
             free[first:last] = field.free[first:last]
-            pieces.append(replace(field, free=free, _groups={}, _losses={}))
+            pieces.append(field.only(free))
     return pieces
 
 
@@ -135,19 +177,19 @@ def _most(field: Field, request: Request) -> int:
     )
 
 
-def _plan(capacity: Capacity, request: Request, how: tuple[str, bool], found: _Found) -> Plan:
-    field, draft, mode = found
-    gpu_type, used_reserve = how
-    groups = planned(capacity, field, draft)
-    objective = measure(capacity, request, [group.pods for group in groups])
-    bounds, certified = bounds_of(field, objective, split=mode is Mode.PREFERRED)
+def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: _Answer) -> Plan:
+    field = answer.field
+    groups = planned(capacity, field, answer.found.draft)
+    objective = weighed(capacity, field, [group.pods for group in groups])
+    split = answer.mode is Mode.PREFERRED
+    bounds, certified = bounds_of(answer.bounding, objective, answer.found.proof, split=split)
     return Plan(
         request=request,
-        mode=mode,
+        mode=answer.mode,
         gpu_type=gpu_type,
         groups=groups,
         objective=objective,
         bounds=bounds,
         certified=certified,
-        used_reserve=used_reserve,
+        used_reserve=answer.used_reserve,
     )

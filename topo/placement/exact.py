@@ -39,7 +39,7 @@ class Best:
     def inside(self, tier: int, domain: int, need: Need) -> Draft | None:
         """The best way to meet the need from one domain of a tier."""
         if tier == self.field.shape.tier:
-            return filled(self.field, domain, Share(domain, need[0], bool(need[1])))
+            return filled(self.field, Share(domain, need[0], bool(need[1])))
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
         assert knapsack is not None, "made with the options"  # noqa: S101
@@ -102,13 +102,13 @@ class Best:
 
     def _cost(self, domain: int, x: int, t: int) -> int:
         """Of a share of a domain of the group tier."""
-        shape, layout, pack = self.field.shape, self.field.layout, self.pack
+        shape, pack = self.field.shape, self.pack
         taken = x * shape.k + t * shape.r
         if shape.tier == 1:
             cost = self._broken(domain, taken)
             return cost + self._own(1, domain, (taken, cost))
-        draft = filled(self.field, domain, Share(domain, x, bool(t)))
-        inner = effect_of(layout, shape, self.field.slots, draft.cells)
+        draft = filled(self.field, Share(domain, x, bool(t)))
+        inner = effect_of(self.field, draft.cells)
         cost = inner.broken
         for tier in range(1, shape.tier):
             cost += inner.span[-tier] * pack.used(tier)

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from topo.placement.draft import Draft
 from topo.placement.shape import Shape
 from topo.placement.slots import Slots
 from topo.placement.structure import Counts, Layout
@@ -17,8 +18,8 @@ NEVER = 1 << 40
 class Field:
     """Free slots along the cells, less what reserves keep, and what the job needs.
 
-    `shape.tier` is not 0 here: it is the tier whose domains groups must not cross. Not `fits`: it
-    is the top tier and no domain could hold a group even if it were empty.
+    In a search `shape.tier` is not 0: it is the tier whose domains groups must not cross. Not
+    `fits`: it is the top tier, and no domain could hold a group even if it were empty.
     """
 
     layout: Layout
@@ -28,6 +29,11 @@ class Field:
     fits: bool = True
     _groups: dict[int, Counts] = field(default_factory=dict)
     _losses: dict[int, Counts] = field(default_factory=dict)
+    drafts: dict[tuple[int, int, tuple[int, bool]], Draft | None] = field(default_factory=dict)
+
+    def only(self, free: Counts) -> "Field":
+        """The same job on fewer free slots; what is measured stays the same."""
+        return Field(self.layout, self.shape, self.slots, free, self.fits)
 
     def unit(self, pods: int) -> "Field":
         """The same slots for so many single pods, free to go to any cell."""
@@ -45,36 +51,62 @@ class Field:
         of = self.layout.of[self.layout.tiers]
         return [of[first] for first in self.layout.firsts[self.shape.tier][:-1]]
 
-    def signature(self, tier: int, domain: int) -> bytes:
-        """What a domain looks like: equal ones of a tier are used in equal ways."""
-        firsts = self.layout.firsts[tier]
-        first, last = firsts[domain], firsts[domain + 1]
-        numbers = (
-            self.free[first:last],
-            self.slots.free[first:last],
-            self.slots.busy[first:last] > 0,
-        )
-        shape = [
-            self.layout.of[t][at] - self.layout.of[t][first]
-            for t in range(2, tier)
-            for at in range(first, last)
-        ]
-        return b"".join(each.tobytes() for each in numbers) + bytes(str(shape), "ascii")
+    @cached_property
+    def free_canonical(self) -> Counts:
+        """Free slots of the domains of the canonical tier, reserved ones too."""
+        return self.layout.rolled(self.slots.free, self.shape.canonical_tier)
 
     @cached_property
     def tops_before(self) -> Counts:
         """Canonical groups that are free in each domain of the top tier, reserved ones too."""
         layout, tier = self.layout, self.shape.canonical_tier
-        whole = layout.rolled(self.slots.free, tier) // self.shape.canonical
-        if tier == layout.tiers:
+        whole = self.free_canonical // self.shape.canonical
+        if tier == layout.tiers or not whole.size:
             return whole
-        inner = layout.inner_starts(layout.tiers, tier)
-        sums: Counts = np.add.reduceat(whole, inner)
+        sums: Counts = np.add.reduceat(whole, layout.inner_starts(layout.tiers, tier))
         return sums
+
+    @cached_property
+    def whole_before(self) -> int:
+        """Canonical groups that are free before the job comes."""
+        return int(self.tops_before.sum())
+
+    @cached_property
+    def idle(self) -> bytes:
+        """A byte per cell: 1 where no open host has booked GPUs."""
+        idle: bytes = (self.slots.busy == 0).tobytes()
+        return idle
+
+    def spans_bounded(self, span: tuple[int, ...]) -> bool:
+        """Whether no placement could use fewer domains of the tiers below the top one."""
+        shape = self.shape
+        for tier in range(shape.tiers - 1, 0, -1):
+            used = span[shape.tiers - tier]
+            if tier < shape.tier or used > -(-shape.m // max(1, int(self.groups(tier).max()))):
+                return False
+        return True
+
+    @property
+    def whole_cells(self) -> bool:
+        """Whether all free slots are the job's: no reserve or limit keeps some of a domain."""
+        return self.free is self.slots.free and self.shape.canonical_tier == 1
 
     def rooms_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
-        return self.layout.rolled(self.free, tier)
+        return self.rooms if tier == self.shape.tier else self.layout.rolled(self.free, tier)
+
+    def signature(self, tier: int, domain: int) -> tuple[object, ...]:
+        """What a domain looks like: equal ones of a tier are used in equal ways."""
+        firsts = self.layout.firsts[tier]
+        first, last = firsts[domain], firsts[domain + 1]
+        below = tuple(
+            tuple(at - first for at in self.layout.starts_within(inner, first, last))
+            for inner in range(2, tier)
+        )
+        free = self.free[first:last].tobytes()
+        if self.free is self.slots.free:
+            return free, self.idle[first:last], below
+        return free, self.slots.free[first:last].tobytes(), self.idle[first:last], below
 
     def groups(self, tier: int) -> Counts:
         """Whole groups that fit in each domain of a tier, from the group tier up."""
@@ -95,7 +127,8 @@ class Field:
             k, r = self.shape.k, self.shape.r
             if tier == self.shape.tier:
                 rooms = self.rooms
-                found = np.where(rooms < r, NEVER, (rooms % k < r).astype(np.int64))
+                rest = rooms - k * self.groups(tier)
+                found = np.where(rooms < r, NEVER, (rest < r).astype(np.int64))
             else:
                 inner = self.layout.inner_starts(tier, self.shape.tier)
                 found = np.minimum.reduceat(self.losses(self.shape.tier), inner)

@@ -1,11 +1,13 @@
 """Whole groups and a tail over domains of the group tier, as few of them as can be."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from topo.placement.draft import Share
 from topo.placement.window import fewest, window
 
 Shares = tuple[Share, ...]
+Pool = list[tuple[int, int]]
+"""Free slots and domain, the most slots first."""
 
 
 def flat(
@@ -13,52 +15,68 @@ def flat(
 ) -> list[Shares]:
     """Candidates to hold m groups of k and a tail of r in the fewest domains; empty: impossible.
 
-    `rooms` are the free slots of `domains`. Without a tail there is one candidate: the window rule
-    is exact. With one there is a candidate for each room that could host it.
+    `rooms` are the free slots of `domains`, which are in natural order. Where a group is the
+    canonical one the best candidate is exact up to the leximax of slots: without a tail the only
+    one, by the window rule; with one there is a candidate for each room that could host it and
+    costs no more groups than need be.
     """
     m, r = need
-    order = sorted(range(len(domains)), key=lambda i: (-rooms[i], domains[i]))
-    order = [i for i in order if rooms[i] >= (min(k, r) if r else k)]
-    if not r:
-        found = _window([(domains[i], rooms[i]) for i in order], k, m, None)
-        return [found] if found else []
-    candidates = list(_with_tail([(domains[i], rooms[i]) for i in order], k, m, r))
-    least = min(map(len, candidates), default=0)
-    return [shares for shares in candidates if len(shares) == least]
+    least = min(k, r) if r else k
+    pool = [(-room, domain) for room, domain in zip(rooms, domains, strict=True) if room >= least]
+    pool.sort()
+    ranked = [(-minus, domain) for minus, domain in pool]
+    if r:
+        return _with_tail(ranked, k, m, r)
+    count = fewest([room // k for room, _ in ranked], m)
+    return [_window(ranked, k, (m, count), None)] if count is not None else []
 
 
-_Pool = list[tuple[int, int]]
+def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
+    """A candidate for each host of the tail that needs no more domains or groups than the best.
 
-
-def _with_tail(pool: _Pool, k: int, m: int, r: int) -> Iterator[Shares]:
-    seen: set[int] = set()
-    for at, (host, room) in enumerate(pool):
-        if room < r or room in seen:
+    Of hosts that lose no group and hold equally many beside the tail the smallest is the best: any
+    other could change places with it.
+    """
+    caps = [room // k for room, _ in pool]
+    best: tuple[int, int] | None = None
+    hosts: list[tuple[int, int]] = []
+    seen: set[tuple[int, int]] = set()
+    for at in range(len(pool) - 1, -1, -1):
+        room = pool[at][0]
+        beside = (room - r) // k
+        kind = (caps[at], 0) if beside == caps[at] else (room, 1)
+        if room < r or kind in seen:
             continue
-        seen.add(room)
-        rest = pool[:at] + pool[at + 1 :]
-        found = _window(rest, k, m, (host, room - r))
-        if found is not None:
-            yield found
+        seen.add(kind)
+        count = fewest(caps[:at] + caps[at + 1 :], m - beside)
+        if count is None:
+            continue
+        cost = count, caps[at] - beside
+        if best is None or cost < best:
+            best, hosts = cost, []
+        if cost == best:
+            hosts.append((at, count))
+    return [
+        _window(pool[:at] + pool[at + 1 :], k, (m, count), (pool[at][1], pool[at][0] - r))
+        for at, count in hosts
+    ]
 
 
-def _window(pool: _Pool, k: int, m: int, host: tuple[int, int] | None) -> Shares | None:
-    """The fewest of a pool sorted by room, beside the host of the tail with what it has left."""
+def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | None) -> Shares:
+    """So many domains of a pool for m groups, beside the host of the tail with what it has left."""
+    m, count = need
     beside = host[1] // k if host else 0
-    caps = [room // k for _, room in pool]
-    count = fewest(caps, m - beside)
-    if count is None:
-        return None
-    chosen = [pool[i] for i in window(caps, count, m - beside)]
-    amounts = {domain: room // k for domain, room in chosen}
-    rests = {domain: room % k for domain, room in chosen}
+    caps = [room // k for room, _ in pool]
+    chosen = [pool[i] for i in window(caps, [room for room, _ in pool], count, m - beside)]
+    amounts = {domain: room // k for room, domain in chosen}
+    rests = {domain: room % k for room, domain in chosen}
     if host:
         amounts[host[0]], rests[host[0]] = beside, host[1] % k
-    _leave(amounts, rests, sum(amounts.values()) - m)
-    return tuple(
-        Share(domain, groups, host is not None and domain == host[0])
-        for domain, groups in amounts.items()
-    )
+    over = sum(amounts.values()) - m
+    if over:
+        _leave(amounts, rests, over)
+    tail = host[0] if host else -1
+    return tuple([Share(domain, groups, domain == tail) for domain, groups in amounts.items()])
 
 
 def _leave(amounts: dict[int, int], rests: dict[int, int], over: int) -> None:

@@ -5,12 +5,13 @@ the top tier counts canonical groups; `profile_tier1` counts slots, in the domai
 canonical group lives (tier 1 wherever those are large enough): smaller pieces matter to no one.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from topo.model.ids import NodeName
 from topo.placement.capacity import Capacity
+from topo.placement.draft import Draft
+from topo.placement.field import Field
 from topo.placement.objective import Objective, Profile
 from topo.placement.plan import Pods
 from topo.placement.request import Request
@@ -35,121 +36,127 @@ def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Obj
 
     All nodes must be known and of one GPU type.
     """
-    layout = capacity.layout()
-    gpu_type = _gpu_type(capacity, groups)
+    host = capacity.host(groups[0][0][0])
+    gpu_type = host.gpu_type if host else ""
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    of = layout.of[shape.whole_in]
-    cells: dict[int, int] = defaultdict(int)
-    places: set[int] = set()
-    penalty = split = 0
-    for group in groups:
-        domains = set()
-        for name, pods in group:
-            at, place = capacity.position(name)
-            cells[at] += pods
-            places.add(place)
-            domains.add(of[at])
-            penalty += pods * _penalty(capacity, name) if slots.marked else 0
-        split += not shape.tier or len(domains) > 1
-    effect = effect_of(layout, shape, slots, cells)
-    return Objective(
-        split_groups=split,
-        span=effect.span,
-        whole_groups_left=whole_groups(layout, shape, slots) - effect.lost,
-        profile_top=effect.top,
-        profile_tier1=effect.low,
-        newly_broken=effect.broken,
-        penalty=penalty,
-        order=tuple(sorted(places)),
-    )
+    field = Field(capacity.layout(), shape, slots, slots.free, fits=shape.tier > 0)
+    return weighed(capacity, field, groups)
 
 
 def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
     """Canonical groups that are free before the job comes."""
-    return int((layout.rolled(slots.free, shape.canonical_tier) // shape.canonical).sum())
+    return Field(layout, shape, slots, slots.free).whole_before
 
 
-def effect_of(layout: Layout, shape: Shape, slots: Slots, cells: Mapping[int, int]) -> Effect:
-    """What taking so many slots of each cell changes; O(cells x tiers + domains they are in)."""
+def weighed(capacity: Capacity, field: Field, groups: Sequence[Pods]) -> Objective:
+    """`measure` where the numbers of the job are at hand."""
+    of = field.layout.of[field.shape.whole_in]
+    cells: dict[int, int] = {}
+    places: set[int] = set()
+    split = 0
+    fits = field.fits
+    for group in groups:
+        domains = set()
+        for at, place, pods in capacity.positions(group):
+            cells[at] = cells.get(at, 0) + pods
+            places.add(place)
+            domains.add(of[at])
+        split += not fits or len(domains) > 1
+    effect = effect_of(field, cells)
+    return Objective(
+        split_groups=split,
+        span=effect.span,
+        whole_groups_left=field.whole_before - effect.lost,
+        profile_top=effect.top,
+        profile_tier1=effect.low,
+        newly_broken=effect.broken,
+        penalty=_penalty(capacity, groups) if field.slots.marked else 0,
+        order=tuple(sorted(places)),
+    )
+
+
+def effect_of(field: Field, cells: Mapping[int, int]) -> Effect:
+    """What taking so many slots of each cell changes; O(cells x tiers)."""
+    layout, shape, slots = field.layout, field.shape, field.slots
     span = []
     for tier in range(layout.tiers, 1, -1):
         of = layout.of[tier]
         span.append(len({of[at] for at in cells}))
     span.append(len(cells))
-    low: Counter[int] = Counter()
-    tops: dict[int, int] = defaultdict(int)
+    low: dict[int, int] = {}
+    tops: dict[int, int] = {}
     lost, canonical = 0, shape.canonical
-    for domain, taken in _gathered(layout, shape.canonical_tier, cells).items():
-        before = _free(layout, shape.canonical_tier, slots, domain)
-        low[before] -= 1
-        low[before - taken] += 1
-        gone = before // canonical - (before - taken) // canonical
+    rooms, outer = _canonical(field, cells)
+    for domain, taken in outer.items():
+        before = rooms[domain]
+        after = before - taken
+        low[before] = low.get(before, 0) - 1
+        low[after] = low.get(after, 0) + 1
+        gone = before // canonical - after // canonical
         if gone:
             lost += gone
-            first = layout.firsts[shape.canonical_tier][domain]
-            tops[layout.of[layout.tiers][first]] += gone
-    return Effect(
-        span=tuple(span),
-        lost=lost,
-        top=_top_profile(layout, shape, slots, tops),
-        low=_profile(low),
-        broken=sum(
-            int(not slots.busy[at] and taken < slots.free[at]) for at, taken in cells.items()
-        ),
-    )
+            top = layout.of[layout.tiers][layout.firsts[shape.canonical_tier][domain]]
+            tops[top] = tops.get(top, 0) + gone
+    free, busy = slots.free_list, slots.busy
+    broken = sum(taken < free[at] and not busy[at] for at, taken in cells.items())
+    return Effect(tuple(span), lost, _top_profile(field, tops), _profile(low), broken)
+
+
+Rooms = Mapping[int, int] | Sequence[int]
+
+
+def _canonical(field: Field, cells: Mapping[int, int]) -> tuple[Rooms, Mapping[int, int]]:
+    """Free slots and slots taken by domain of the canonical tier."""
+    tier = field.shape.canonical_tier
+    if tier == 1:
+        return field.slots.free_list, cells
+    of = field.layout.of[tier]
+    taken: dict[int, int] = {}
+    for at, pods in cells.items():
+        taken[of[at]] = taken.get(of[at], 0) + pods
+    return {domain: int(field.free_canonical[domain]) for domain in taken}, taken
 
 
 def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
     """A key under which the profile that leaves more, the largest capacities first, is smaller."""
+    key = [(1, at, -by) if by < 0 else (-1, -at, -by) for at, by in profile]
+    key.append((0, 0, 0))
+    return tuple(key)
+
+
+Key = tuple[Any, ...]
+
+
+def key_of(effect: Effect, draft: Draft) -> Key:
+    """The order of drafts that split equally many groups: smaller is better, and never equal."""
     return (
-        *((1, capacity, -change) if change < 0 else (-1, -capacity, -change)
-          for capacity, change in profile),
-        (0, 0, 0),
-    )  # fmt: skip
+        effect.span,
+        effect.lost,
+        leximax_key(effect.top),
+        leximax_key(effect.low),
+        effect.broken,
+        sorted(draft.cells),
+    )
 
 
-def _gathered(layout: Layout, tier: int, cells: Mapping[int, int]) -> Mapping[int, int]:
-    if tier == 1:
-        return cells
-    of = layout.of[tier]
-    domains: dict[int, int] = defaultdict(int)
-    for at, taken in cells.items():
-        domains[of[at]] += taken
-    return domains
-
-
-def _free(layout: Layout, tier: int, slots: Slots, domain: int) -> int:
-    firsts = layout.firsts[tier]
-    return int(slots.free[firsts[domain] : firsts[domain + 1]].sum())
-
-
-def _top_profile(layout: Layout, shape: Shape, slots: Slots, tops: Mapping[int, int]) -> Profile:
-    changes: Counter[int] = Counter()
+def _top_profile(field: Field, tops: Mapping[int, int]) -> Profile:
+    changes: dict[int, int] = {}
     for domain, gone in tops.items():
-        before = groups_in(layout, shape, slots, domain)
-        changes[before] -= 1
-        changes[before - gone] += 1
+        before = int(field.tops_before[domain])
+        changes[before] = changes.get(before, 0) - 1
+        changes[before - gone] = changes.get(before - gone, 0) + 1
     return _profile(changes)
 
 
-def groups_in(layout: Layout, shape: Shape, slots: Slots, domain: int) -> int:
-    """Canonical groups that are free in a domain of the top tier."""
-    tier = shape.canonical_tier
-    bounds = layout.below(layout.tiers, tier) if tier < layout.tiers else None
-    first, last = (bounds[domain], bounds[domain + 1]) if bounds else (domain, domain + 1)
-    return sum(_free(layout, tier, slots, inner) // shape.canonical for inner in range(first, last))
+def _profile(changes: Mapping[int, int]) -> Profile:
+    return tuple(sorted([(at, by) for at, by in changes.items() if by], reverse=True))
 
 
-def _profile(changes: Counter[int]) -> Profile:
-    return tuple(sorted(((c, d) for c, d in changes.items() if d), reverse=True))
-
-
-def _penalty(capacity: Capacity, name: NodeName) -> int:
-    host = capacity.host(name)
-    return host.penalty if host else 0
-
-
-def _gpu_type(capacity: Capacity, groups: Sequence[Pods]) -> str:
-    host = capacity.host(groups[0][0][0])
-    return host.gpu_type if host else ""
+def _penalty(capacity: Capacity, groups: Sequence[Pods]) -> int:
+    penalty = 0
+    for group in groups:
+        for name, pods in group:
+            host = capacity.host(name)
+            penalty += host.penalty * pods if host else 0
+    return penalty

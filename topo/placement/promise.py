@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topo.placement.draft import Key
 from topo.placement.field import Field
+from topo.placement.measure import Key
 from topo.placement.structure import Counts, Places
 
 
@@ -24,22 +24,25 @@ class Promise:
 
     def spans_reached(self, key: Key) -> bool:
         """Whether a placement uses as few children as promised here."""
-        span: tuple[int, ...] = key[0]  # type: ignore[assignment]
+        span: tuple[int, ...] = key[0]
         return span[self.depth] <= self.children
 
     def beaten_by(self, key: Key) -> bool:
         """Whether even all promises kept would not be as good as a placement that was found."""
-        span: tuple[int, ...] = key[0]  # type: ignore[assignment]
+        span: tuple[int, ...] = key[0]
         if span[self.depth] != self.children:
             return span[self.depth] < self.children
         if any(used > self.children for used in span[self.depth + 1 :]):
             return False
         if key[1] != self.lost:
-            return key[1] < self.lost  # type: ignore[operator]
+            return bool(key[1] < self.lost)
         if not self.lost:
             return False
-        top: tuple[tuple[int, int, int], ...] = key[2]  # type: ignore[assignment]
-        return top[0] < (1, self.top, 1)
+        return bool(key[2][0] < (1, self.top, 1))
+
+    def tied(self, key: Key) -> bool:
+        """Whether a placement loses as little as promised here; only profiles and names differ."""
+        return bool(key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1)))
 
 
 def promises(field: Field, tier: int, able: Places) -> list[Promise]:

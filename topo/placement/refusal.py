@@ -34,10 +34,11 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
     return None
 
 
-def no_group_so_large(request: Request, shape: Shape) -> NoFit | None:
+def no_group_so_large(request: Request, field: Field) -> NoFit | None:
     """The refusal of groups that no domain could hold even if it were empty."""
-    if shape.tier or request.mode is Mode.PREFERRED:
+    if field.fits or request.mode is Mode.PREFERRED:
         return None
+    shape = field.shape
     needed, largest = shape.k * shape.gpus, shape.largest * shape.gpus
     text = f"no group of nodes can hold {needed} GPUs; the largest there is holds {largest}"
     return _no(
@@ -67,7 +68,7 @@ def short_of_groups(request: Request, field: Field) -> NoFit | None:
     return _no(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
 
 
-def impossible_span(capacity: Capacity, request: Request, shape: Shape) -> NoFit | None:
+def impossible_span(capacity: Capacity, request: Request, field: Field) -> NoFit | None:
     """The refusal of a limit that no cluster state could satisfy."""
     if request.within is None:
         return None
@@ -77,7 +78,8 @@ def impossible_span(capacity: Capacity, request: Request, shape: Shape) -> NoFit
         known = ", ".join(sorted(kinds)) or "no groups at all"
         text = f"there is no group of kind {request.within}; there are: {known}"
         return _no(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
-    if shape.tier and tier < shape.tier:
+    shape = field.shape
+    if field.fits and tier < shape.tier:
         text = (
             f"a group of {shape.k} pods needs a domain of tier {shape.tier}, "
             f"a {request.within} is of tier {tier}"

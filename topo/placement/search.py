@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
 from topo.placement.cells import best_cell
-from topo.placement.draft import Draft, Key, Share, key_of
+from topo.placement.draft import Draft, Share
 from topo.placement.exact import Best, best_on
 from topo.placement.field import Field
-from topo.placement.measure import effect_of
+from topo.placement.measure import Key, effect_of, key_of
 from topo.placement.promise import Promise, promises
 from topo.placement.spread import inside, over
 from topo.placement.structure import Places
@@ -23,13 +24,23 @@ REFINE_STEPS = 15_000
 """Steps spent where even the number of domains is not proven."""
 
 
+class Proof(IntEnum):
+    """How far a draft is proven to be the best: each includes those before it."""
+
+    NONE = 0
+    SPANS = 1
+    TOP = 2
+    LOW = 3
+    BROKEN = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A draft and its key; `exact`: no other one has a better key, but for the order of names."""
+    """A draft with its key, and what its search proves."""
 
     draft: Draft
     key: Key
-    exact: bool = False
+    proof: Proof = Proof.NONE
 
 
 def found_whole(field: Field, limit: int | None) -> Found | None:
@@ -37,17 +48,20 @@ def found_whole(field: Field, limit: int | None) -> Found | None:
     shape = field.shape
     if not field.free.size:
         return None
+    if shape.tier == 1 and shape.m + (shape.r > 0) == 1:
+        able = np.flatnonzero(field.free >= shape.pods)
+        if able.size:
+            return Found(best_cell(field, able), (), Proof.BROKEN)
     for tier in range(shape.tier, (limit or shape.tiers) + 1):
         able = np.flatnonzero(field.holds(tier) >= shape.m)
-        if able.size and (shape.m or shape.r):
+        if able.size:
             return _in_one(field, tier, able)
     return _in_several(field) if limit is None else None
 
 
-def judged(field: Field, draft: Draft, *, exact: bool = False) -> Found:
+def judged(field: Field, draft: Draft, proof: Proof = Proof.NONE) -> Found:
     """A draft with its key."""
-    effect = effect_of(field.layout, field.shape, field.slots, draft.cells)
-    return Found(draft, key_of(effect, draft), exact)
+    return Found(draft, key_of(effect_of(field, draft.cells), draft), proof)
 
 
 def _better(one: Found | None, other: Found | None) -> Found | None:
@@ -56,39 +70,51 @@ def _better(one: Found | None, other: Found | None) -> Found | None:
     return other if other.key < one.key else one
 
 
+def _proven(found: Found | None, proof: Proof) -> Found | None:
+    return found and Found(found.draft, found.key, max(proof, found.proof))
+
+
 def _in_one(field: Field, tier: int, able: Places) -> Found | None:
     """In one domain of a tier, which is best: all higher tiers need one domain too."""
     shape = field.shape
     if tier == 1:
-        return judged(field, best_cell(field, able), exact=True)
+        return Found(best_cell(field, able), (), Proof.BROKEN)
     ranked = promises(field, tier, able)
+    sound = shape.tier == 1 and tier == 2 and shape.k == shape.canonical and field.whole_cells
     best: Found | None = None
-    seen: set[bytes] = set()
-    looked = 0
+    seen: set[object] = set()
     for promise in ranked:
         if best and promise.beaten_by(best.key):
-            break
+            return _proven(best, Proof.LOW) if sound else _refined_one(field, tier, ranked, best)
         look = field.signature(tier, promise.domain)
         if look in seen:
             continue
-        if looked == LOOKED_INTO:
+        if len(seen) == LOOKED_INTO:
             break
         seen.add(look)
-        looked += 1
         draft = inside(field, tier, promise.domain, (shape.m, shape.r > 0))
-        best = _better(best, judged(field, draft) if draft else None)
-        if best and best.draft is draft and _perfect(field, best):
-            break
+        if draft is None:
+            continue
+        best = _better(best, judged(field, draft))
+        if best and best.draft is draft and sound and _perfect(field, best, ranked):
+            return _proven(best, Proof.LOW)
+    else:
+        if sound:
+            return _proven(best, Proof.LOW)
     return _refined_one(field, tier, ranked, best)
 
 
-def _perfect(field: Field, found: Found) -> bool:
-    """Whether equal domains are used up, which no other choice of as many domains can beat."""
-    if field.shape.canonical_tier != 1 or field.shape.tier != 1:
+def _perfect(field: Field, found: Found, ranked: Sequence[Promise]) -> bool:
+    """Whether equal domains are used up, which no other choice of as many domains can beat.
+
+    A choice of domains with fewer free slots in all has fewer left to lose: none can be used up by
+    as many pods. Used up is also never newly broken.
+    """
+    free = field.slots.free_list
+    cells = found.draft.cells
+    if len({free[at] for at in cells}) > 1 or any(free[at] != n for at, n in cells.items()):
         return False
-    free = field.slots.free
-    rooms = {int(free[at]) for at in found.draft.cells}
-    return len(rooms) == 1 and all(free[at] == pods for at, pods in found.draft.cells.items())
+    return ranked[0].spans_reached(found.key) and ranked[0].tied(found.key)
 
 
 def _refined_one(
@@ -97,29 +123,35 @@ def _refined_one(
     """The best after exact search in the domains that might still beat it, if they are few."""
     shape = field.shape
     inner = field.unit(shape.pods) if tier == shape.tier else field
-    exact = inner.shape.tier == 1
     search: Best | None = None
-    seen: set[bytes] = set()
+    budget = QUICK_STEPS if best and ranked[0].spans_reached(best.key) else REFINE_STEPS
+    seen: set[object] = set()
     for promise in ranked:
         if best and promise.beaten_by(best.key):
-            return Found(best.draft, best.key, exact=exact)
+            break
         look = field.signature(tier, promise.domain)
         if look in seen:
             continue
         seen.add(look)
         search = search or best_on(inner)
-        budget = QUICK_STEPS if best and _spans_proven(ranked, best) else REFINE_STEPS
         if search.steps + _steps(inner, tier, promise.domain) > budget:
-            return best
+            return _proven(best, Proof.SPANS) if best and _spans_proven(ranked, best) else best
         draft = _searched(search, tier, promise.domain)
         if draft and inner is not field:
             draft = Draft((Share(promise.domain, shape.m, shape.r > 0),), draft.cells)
         best = _better(best, judged(field, draft) if draft else None)
-    return Found(best.draft, best.key, exact=exact) if best else None
+    return _proven(best, _exactly(inner, search))
+
+
+def _exactly(field: Field, search: Best | None) -> Proof:
+    """What a search that left out nothing proves."""
+    if field.shape.tier > 1 or search is None:
+        return Proof.NONE
+    return Proof.BROKEN if search.pack.exact else Proof.TOP
 
 
 def _spans_proven(ranked: Sequence[Promise], best: Found) -> bool:
-    return bool(ranked[0].spans_reached(best.key))
+    return ranked[0].spans_reached(best.key) and len(best.key[0]) <= ranked[0].depth + 1
 
 
 def _searched(search: Best, tier: int, domain: int) -> Draft | None:
@@ -127,17 +159,20 @@ def _searched(search: Best, tier: int, domain: int) -> Draft | None:
     field = search.field
     shape = field.shape
     bounds = field.layout.below(tier, tier - 1)
-    children = range(bounds[domain], bounds[domain + 1])
-    groups = field.groups(tier - 1)
-    caps = sorted((int(groups[child]) for child in children), reverse=True)
-    holds = field.holds(tier - 1)
-    least = _least_each(caps, shape.m, tail=shape.r > 0)
-    able = [c for c in children if groups[c] >= max(least, 1) or (not least and holds[c] >= 0)]
+    first, last = bounds[domain], bounds[domain + 1]
+    groups = field.groups(tier - 1)[first:last].tolist()
+    holds = field.holds(tier - 1)[first:last].tolist()
+    least = _least_each(sorted(groups, reverse=True), shape.m, tail=shape.r > 0)
+    able = [
+        first + i
+        for i, (cap, held) in enumerate(zip(groups, holds, strict=True))
+        if cap >= max(least, 1) or (not least and held >= 0)
+    ]
     return search.over(tier - 1, able, (shape.m, int(shape.r > 0)), least)
 
 
 def _least_each(caps: list[int], need: int, *, tail: bool) -> int:
-    """What each of the fewest domains must give at least; 0 where a tail may need one for itself."""
+    """What each of the fewest domains must give at least; 0 where a tail may have its own."""
     count = fewest(caps, need)
     if tail or not count:
         return 0
@@ -149,9 +184,9 @@ def _steps(field: Field, tier: int, domain: int) -> int:
     shape = field.shape
     bounds = field.layout.below(tier, shape.tier)
     groups = field.groups(shape.tier)[bounds[domain] : bounds[domain + 1]]
-    tails = 2 if shape.r else 1
-    ways = np.minimum(groups, shape.m) + 1
-    return int(ways.sum()) * tails * tails * (shape.m + 1)
+    tails = 4 if shape.r else 1
+    most = min(shape.m, int(field.groups(tier)[domain])) + 1
+    return (int(np.minimum(groups, shape.m).sum()) + len(groups)) * tails * most
 
 
 def _in_several(field: Field) -> Found | None:
@@ -161,28 +196,35 @@ def _in_several(field: Field) -> Found | None:
     best: Found | None = None
     for draft in over(field, tier, everywhere, (shape.m, shape.r > 0)):
         best = _better(best, judged(field, draft))
-    return best and _refined_several(field, tier, best)
+    if best is None:
+        return None
+    if shape.tier == tier == 1 and shape.k == shape.canonical and field.whole_cells:
+        return _proven(best, Proof.LOW)
+    if not field.spans_bounded(best.key[0]):
+        return _refined_several(field, tier, best, REFINE_STEPS)
+    if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
+        # All choices lose as many groups, and the window left the largest top domains alone.
+        best = Found(best.draft, best.key, Proof.TOP)
+    return _refined_several(field, tier, best, QUICK_STEPS)
 
 
-def _refined_several(field: Field, tier: int, best: Found) -> Found:
+def _refined_several(field: Field, tier: int, best: Found, budget: int) -> Found:
     """The best after exact search over all domains of the top tier that could be used."""
     shape = field.shape
     groups = field.groups(tier)
     ranked = np.sort(groups)[::-1]
-    used = best.key[0][0]  # type: ignore[index]
-    most = int(ranked[: used - 1].sum())
+    most = int(ranked[: best.key[0][0] - 1].sum())
     least = max(0, shape.m - most)
     holds = field.holds(tier)
-    able = [int(d) for d in np.flatnonzero(groups >= least) if groups[d] or holds[d] >= 0]
-    if shape.tier == tier:
-        steps = sum(min(int(groups[d]), shape.m) - least + 1 for d in able) * (shape.m + 1)
-        steps *= 4 if shape.r else 1
-    else:
-        steps = sum(_steps(field, tier, d) for d in able)
-        steps += sum(min(int(groups[d]), shape.m) - least + 1 for d in able) * (shape.m + 1)
-    if steps > REFINE_STEPS:
+    able = np.flatnonzero(groups >= least)
+    able = able[(groups[able] > 0) | (holds[able] >= 0)]
+    steps = int((np.minimum(groups[able], shape.m) - least + 1).sum()) * (shape.m + 1)
+    steps *= 4 if shape.r else 1
+    if steps <= budget and shape.tier < tier:
+        steps += sum(_steps(field, tier, d) for d in able.tolist())
+    if steps > budget:
         return best
-    draft = best_on(field).over(tier, able, (shape.m, int(shape.r > 0)), least)
-    found = _better(best, judged(field, draft) if draft else None)
-    assert found is not None, "there was one before"  # noqa: S101
-    return Found(found.draft, found.key, exact=shape.tier == 1)
+    search = best_on(field)
+    draft = search.over(tier, able.tolist(), (shape.m, int(shape.r > 0)), least)
+    found = _better(best, judged(field, draft) if draft else None) or best
+    return _proven(found, _exactly(field, search)) or found

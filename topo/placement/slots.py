@@ -14,19 +14,32 @@ ELIGIBLE = 2
 
 
 class Slots:
-    """Room for pods of `gpus` GPUs on eligible hosts; `free` and `busy` run along the cells.
+    """Room for pods of `gpus` GPUs on eligible hosts.
 
+    `free`, also kept as a list, and `busy` run along the cells.
     `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
     a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
     `room_gpus` their free GPUs, `marked` those with a penalty.
     """
 
-    __slots__ = ("busy", "free", "gpus", "marked", "mask", "nodes", "room_gpus", "total", "wish")
+    __slots__ = (
+        "busy",
+        "free",
+        "free_list",
+        "gpus",
+        "marked",
+        "mask",
+        "nodes",
+        "room_gpus",
+        "total",
+        "wish",
+    )
 
     def __init__(self, wish: Eligibility, gpus: int) -> None:
         self.wish, self.gpus = wish, gpus
         self.mask = bytearray()
         self.free: Counts = np.zeros(0, np.int64)
+        self.free_list: list[int] = []
         self.busy: Counts = np.zeros(0, np.int64)
         self.nodes = self.room_gpus = self.marked = self.total = 0
 
@@ -49,12 +62,14 @@ class Slots:
                 marked += host.penalty > 0
         self.mask, self.nodes, self.room_gpus, self.marked = mask, nodes, room_gpus, marked
         self.free, self.busy = np.array(free, np.int64), np.array(busy, np.int64)
+        self.free_list = free
         self.total = sum(free)
 
     def copy(self) -> "Slots":
         """The same counts, apart from then on."""
         twin = Slots(self.wish, self.gpus)
         twin.mask, twin.free, twin.busy = self.mask[:], self.free.copy(), self.busy.copy()
+        twin.free_list = self.free_list[:]
         twin.nodes, twin.room_gpus, twin.marked = self.nodes, self.room_gpus, self.marked
         twin.total = self.total
         return twin
@@ -71,8 +86,7 @@ class Slots:
             self.room_gpus += after - before
             change = after // self.gpus - before // self.gpus
             if change:
-                self.free[at] += change
-                self.total += change
+                self._add(at, change)
 
     def leave(self, host_id: int, at: int, host: Host, room: int) -> None:
         """Take a host out."""
@@ -92,10 +106,12 @@ class Slots:
     def append(self) -> None:
         """One more cell, empty, at the end."""
         self.free, self.busy = np.append(self.free, 0), np.append(self.busy, 0)
+        self.free_list.append(0)
 
     def arrange(self, before: Counts) -> None:
         """Follow the cells to their new places."""
         self.free, self.busy = self.free[before], self.busy[before]
+        self.free_list = self.free.tolist()
 
     def _count(self, sign: int, at: int, host: Host, room: int, *, eligible: bool) -> None:
         if room < host.gpus and host.open:
@@ -106,8 +122,12 @@ class Slots:
             self.marked += sign * (host.penalty > 0)
             self.room_gpus += sign * room
             if slots:
-                self.free[at] += sign * slots
-                self.total += sign * slots
+                self._add(at, sign * slots)
+
+    def _add(self, at: int, slots: int) -> None:
+        self.free_list[at] += slots
+        self.free[at] = self.free_list[at]
+        self.total += slots
 
 
 class Sizes:

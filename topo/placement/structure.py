@@ -139,6 +139,11 @@ class Layout:
             self.nested[tier, lower] = found
         return found
 
+    def starts_within(self, tier: int, first: int, last: int) -> list[int]:
+        """Where the domains of a tier start among some cells."""
+        firsts = self.firsts[tier]
+        return firsts[self.of[tier][first] : self.of[tier][last - 1] + 1]
+
     def inner_starts(self, tier: int, lower: int) -> Places:
         """First domain of the lower tier in each domain of `tier`."""
         if lower == 1:

@@ -23,10 +23,11 @@ def fewest(descending: Sequence[int], need: int) -> int | None:
     return None
 
 
-def window(descending: Sequence[int], count: int, need: int) -> list[int]:
+def window(descending: Sequence[int], rooms: Sequence[int], count: int, need: int) -> list[int]:
     """Indexes of at most `count` capacities that cover the need and leave the most; O(p log n).
 
-    The first `count` must cover it.
+    The first `count` must cover it. `rooms` run along and break ties: of equal rooms the first is
+    taken, which is the first in natural order.
     """
     sums = [0, *accumulate(descending)]
     chosen: list[int] = []
@@ -41,6 +42,8 @@ def window(descending: Sequence[int], count: int, need: int) -> list[int]:
                 low = middle
             else:
                 high = middle - 1
+        while low > start and rooms[low - 1] == rooms[low]:
+            low -= 1
         chosen.append(low)
         need -= descending[low]
         start = low + 1

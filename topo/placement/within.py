@@ -18,3 +18,11 @@ def limited(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Cou
         inside = free * 0
         inside[tiers[tier]] = free[tiers[tier]]
         yield tier, inside
+
+
+def inside_any(layout: Layout, free: Counts, kind: Kind) -> Counts:
+    """The free slots inside groups of a kind, of whatever tier."""
+    inside = free * 0
+    for _, some in limited(layout, free, kind):
+        inside += some
+    return inside
