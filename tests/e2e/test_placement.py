@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import NODES, TRUTH, RunningDemo, eventually, running
+from tests.e2e.conftest import NODES, TOPO, TRUTH, RunningDemo, eventually, running
 from topo.cli.exits import Exit
 
 pytestmark = pytest.mark.slow
@@ -209,3 +210,22 @@ def test_the_commands_of_a_page_do_what_the_page_shows(demo: RunningDemo, page: 
             (ROOT / page).write_text(text, encoding="utf-8")
         elif shown.output:
             assert told == shown.output, shown
+
+
+def test_the_pictures_of_streams_are_made_as_the_page_says(tmp_path: Path) -> None:
+    """With a few jobs here: the command takes half a minute as it stands."""
+    text = (ROOT / "docs" / "placement.md").read_text(encoding="utf-8")
+    commands = [line for line in text.splitlines() if line.startswith("topo sim stream")]
+    assert commands
+    for command in commands:
+        quick = [*shlex.split(command), "--jobs", "20", "--seeds", "1", "--policy", "topo"]
+        done = subprocess.run(
+            [TOPO, *quick[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == Exit.OK, done.stderr
+        assert (tmp_path / "streams.svg").read_text(encoding="utf-8").startswith("<svg")
