@@ -222,3 +222,35 @@ def test_the_picture_has_the_order_of_the_tree(topo: Topo, fake_master: FakeMast
     names = ["dragonfly-0a1b2c3d", "node-1", "dragonfly-4e5f6a7b", "node-3", "node-4"]
     places = [drawn.index(name) for name in names]
     assert places == sorted(places)
+
+
+def test_a_split_group_is_told_and_drawn_in_both_its_places(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    split = samples.planned(0, samples.LOWER, ("node-2", 1), ("node-3", 1))
+    split["domains"].append(samples.planned(0, samples.UPPER)["domains"][0])
+    fake_master.placement["groups"] = [split]
+    lines = topo(*JOB, "--mode", "preferred").stdout.splitlines()
+    assert "1 group, 1 split" in lines[0]
+    assert [line.split("■0 ")[1] for line in lines if "■0" in line] == ["node-2", "node-3"]
+    fake_master.broken["/v1/topology"] = (404, "{}", {})
+    assert "■0 node-3" in topo(*JOB).stdout.splitlines()
+
+
+def test_a_node_with_pods_of_two_groups_carries_both_marks(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.placement["groups"] = [
+        samples.planned(0, samples.LOWER, ("node-1", 1)),
+        samples.planned(1, samples.LOWER, ("node-1", 2)),
+    ]
+    drawn = topo(*JOB).stdout
+    assert "■0 1 pod ▲1 2 pods node-1  3 pods" in drawn
+    assert "1 other group, untouched" in drawn
+
+
+def test_room_is_told_in_numbers_where_the_tree_is_not_had(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.broken["/v1/topology"] = (404, "{}", {})
+    assert "dragonfly  takes 12 of 16 free GPUs" in topo(*JOB).stdout
