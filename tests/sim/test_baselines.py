@@ -10,6 +10,7 @@ from tests.sim.forests import ask, by_domain, counts, flat, tree
 from topo.model.errors import BadInputError
 from topo.model.ids import SWITCHBOX, Kind, NodeName
 from topo.placement.capacity import Capacity
+from topo.placement.host import Host
 from topo.placement.request import Eligibility, Request
 from topo.sim.baselines import BASELINES, CHOICES, STRICT
 from topo.sim.baselines.scene import Scene, scene_of
@@ -109,6 +110,29 @@ def test_a_meaningless_request_is_refused_with_its_field(name):
 @every_baseline
 def test_a_job_larger_than_what_is_free_waits(name):
     assert BASELINES[name](tree([[8, 8], [8, 4]], size=8), ask(4, 8)) is None
+
+
+@pytest.mark.parametrize("name", sorted(STRICT))
+def test_a_strict_policy_has_no_place_for_a_group_larger_than_any_domain(name):
+    assert BASELINES[name](tree([[8, 8], [8]], [[8, 8]], size=8), ask(4, 8, group=4)) is None
+
+
+@every_baseline
+def test_a_tail_that_fits_nowhere_keeps_the_whole_job_waiting_or_is_split(name):
+    capacity = flat([8] * 4, [8, 0, 0, 0], [8, 0, 0, 0], size=8)
+    groups = BASELINES[name](capacity, ask(6, 8, group=4))
+    assert (groups is None) == (name in STRICT)
+
+
+@every_baseline
+def test_a_job_has_one_gpu_type_the_first_that_fits(name):
+    capacity = Capacity()
+    for number, gpu_type in enumerate(["a", "a", "b", "b", "b"]):
+        capacity.upsert(Host(name=NodeName(f"n{number}"), gpus=8, gpu_type=gpu_type))
+    for pods, found in ((2, {"n0", "n1"}), (3, {"n2", "n3", "n4"})):
+        single = Request(pods=pods, gpus_per_pod=8, group_size=8)
+        assert counts(BASELINES[name](capacity, single)).keys() == found
+    assert BASELINES[name](capacity, Request(pods=4, gpus_per_pod=8, group_size=8)) is None
 
 
 @every_baseline

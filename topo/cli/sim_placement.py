@@ -52,9 +52,10 @@ def place(  # noqa: PLR0913 - a parameter per option
     )
     found = duel(cluster(nodes, str(shape), load, seed), request)
     console = terminal.out()
+    groups = f" in groups of {group_size}" if group_size else ""
     console.print(
-        f"{nodes:,} nodes in domains of {shape}, {load:.0%} booked, seed {seed}: "
-        f"{pods:,} pods of {gpus} GPUs" + (f" in groups of {group_size}" if group_size else "")
+        f"{_counted(nodes, 'node')} in domains of {shape}, {load:.0%} booked, seed {seed}: "
+        f"{_counted(pods, 'pod')} of {_counted(gpus, 'GPU')}{groups}"
     )
     console.print(_table(found.contenders))
     if why := found.contenders[0].why:
@@ -64,6 +65,10 @@ def place(  # noqa: PLR0913 - a parameter per option
         f"without counting all nodes ({found.counting_us / 1000:,.1f} ms)",
         style="dim",
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _table(found: "Sequence[Contender]") -> "Table":

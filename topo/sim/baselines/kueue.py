@@ -29,7 +29,10 @@ Counts = list[list[int]]
 
 
 def assigned(offers: Iterable[Offer], need: int, order: Order) -> list[tuple[int, int]] | None:
-    """(domain, slices): each domain in turn gives all it has, the last is the tightest fit."""
+    """(domain, slices): each domain in turn gives all it has, the last is the tightest fit.
+
+    None: all of them together have not enough.
+    """
     ordered = sorted((offer for offer in offers if offer.slices), key=order)
     taken: list[tuple[int, int]] = []
     for index, offer in enumerate(ordered):
@@ -41,7 +44,7 @@ def assigned(offers: Iterable[Offer], need: int, order: Order) -> list[tuple[int
             return [*taken, (last.domain, need)]
         taken.append((offer.domain, offer.slices))
         need -= offer.slices
-    return None if need else taken
+    return None
 
 
 def chosen(view: View, request: Request, order: Order) -> tuple[Pods, ...] | None:
