@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 
 from tests.placement.oracle import brute, cpsat
 from tests.placement.oracle.judge import Tally, judged
-from tests.placement.oracle.model import models, vector
+from tests.placement.oracle.model import Model, models, vector
+from tests.placement.oracle.solution import Solution
 from tests.placement.oracle.worlds import capacities, policies, requests
-from topo.placement.request import Mode
+from topo.placement.capacity import Capacity
+from topo.placement.request import Mode, Request
 from topo.sim.clusters import Instance, aligned, mixed
 
 QUICK, FULL = 25, 400
 WAYS = 3_000
+LARGER_DOMAINS, LARGER_PODS = 30, 40
 STAGES = (
     "split_groups",
     "top_groups",
@@ -65,15 +68,20 @@ def test_plans_keep_the_accepted_shares_over_many_instances(instance, shares, ce
     holds(tallied(instance, FULL), shares, certified)
 
 
-def small(data: st.DataObject) -> None:
-    capacity = data.draw(capacities(data.draw(policies)))
-    request = data.draw(requests())
-    assume(all(brute.size(model) <= WAYS for model in models(capacity, request)))
-    verdict = judged(capacity, request, brute.best)
+def as_good_as_the_best(
+    capacity: Capacity, request: Request, oracle: Callable[[Model], Solution | None]
+) -> None:
+    verdict = judged(capacity, request, oracle)
     if verdict is not None and request.mode is Mode.REQUIRED:
         assert verdict.worse_at in ("", "penalty")
     elif verdict is not None:
         assert verdict.worse_at != "split_groups"
+
+
+def small(data: st.DataObject) -> None:
+    capacity, request = data.draw(capacities(data.draw(policies))), data.draw(requests())
+    assume(all(brute.size(model) <= WAYS for model in models(capacity, request)))
+    as_good_as_the_best(capacity, request, brute.best)
 
 
 any_world = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -90,6 +98,14 @@ def test_small_worlds_of_every_kind_are_placed_as_looking_at_every_way_does(data
 @given(st.data())
 def test_many_small_worlds_are_placed_as_looking_at_every_way_does(data):
     small(data)
+
+
+@pytest.mark.oracle
+@settings(any_world, max_examples=500)
+@given(st.data())
+def test_larger_worlds_of_every_kind_are_placed_as_the_solver_does(data):
+    capacity = data.draw(capacities(data.draw(policies), LARGER_DOMAINS))
+    as_good_as_the_best(capacity, data.draw(requests(LARGER_PODS)), cpsat.best)
 
 
 @settings(any_world, max_examples=60)

@@ -1,4 +1,4 @@
-"""Small worlds of every kind that placement must bear, of a dozen domains at most."""
+"""Worlds of every kind that placement must bear: a dozen domains for brute force, or more."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ LADDER = (POD, SWITCHBOX, DRAGONFLY)
 """Kinds of tier 3, 2 and 1."""
 TAINT = Taint("reserved", "x")
 TOLERATIONS = (Toleration("reserved", "Equal", "x", "NoSchedule"), Toleration(operator="Exists"))
-MOST_DOMAINS = 12
+SMALL_DOMAINS, SMALL_PODS = 12, 8
 
 policies = st.builds(
     Policy,
@@ -33,12 +33,12 @@ eligibilities = st.builds(
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Request:
+def requests(draw: st.DrawFn, most_pods: int = SMALL_PODS) -> Request:
     """Few pods, in groups of a few or all in one."""
     gpus = draw(st.sampled_from((8, 8, 4, 2, 16)))
     k = draw(st.sampled_from((None, 1, 2, 3, 4, 6)))
     return Request(
-        pods=draw(st.integers(1, 8)),
+        pods=draw(st.integers(1, most_pods)),
         gpus_per_pod=gpus,
         group_size=None if k is None else k * gpus,
         mode=draw(st.sampled_from(Mode)),
@@ -48,7 +48,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 
 @st.composite
-def capacities(draw: st.DrawFn, policy: Policy) -> Capacity:
+def capacities(draw: st.DrawFn, policy: Policy, most_domains: int = SMALL_DOMAINS) -> Capacity:
     """One to three tiers, nodes right under higher groups and in none, all sizes and states.
 
     Each group of the lowest tier, and each node outside of one, is a domain.
@@ -56,7 +56,7 @@ def capacities(draw: st.DrawFn, policy: Policy) -> Capacity:
     capacity = Capacity(policy)
     tiers = draw(st.integers(1, 3))
     simple = draw(st.booleans())
-    domains = draw(st.integers(1, MOST_DOMAINS))
+    domains = draw(st.integers(1, most_domains))
     number = 0
     for index in range(1, domains + 1):
         present = (
