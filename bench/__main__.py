@@ -8,7 +8,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import core, documents, fleet, footprint, http, placement, report, streams, worker
+from bench import (
+    core,
+    documents,
+    fleet,
+    footprint,
+    http,
+    placement,
+    placement_http,
+    report,
+    streams,
+    worker,
+)
 from bench.figure import Figure
 from bench.machine import environment
 from bench.report import Outcome
@@ -24,6 +35,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "footprint": footprint.measure,
     "worker": worker.measure,
     "placement": placement.measure,
+    "placement_http": placement_http.measure,
     "streams": streams.measure,
 }
 """In the order in which they run."""

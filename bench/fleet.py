@@ -92,7 +92,7 @@ def followed(scale: Scale, running: Master, token: str) -> tuple[Phase, Phase]:
             await watch.until_shown([worker.node for worker in workers])
             first, second = _casts(scale, workers, wired)
             calm = await _phase(scale, first, watch, running.pid)
-            async with _churning(scale.churn_per_s, second.restless) as sent:
+            async with churning(scale.churn_per_s, second.restless) as sent:
                 began_s = time.monotonic()
                 churned = await _phase(scale, second, watch, running.pid)
                 churned.churn_per_s = len(sent) / (time.monotonic() - began_s)
@@ -199,7 +199,7 @@ def _gpu(worker: SimWorker, *, healthy: bool) -> FactsChange:
 
 
 @asynccontextmanager
-async def _churning(per_s: float, workers: Sequence[SimWorker]) -> AsyncIterator[list[float]]:
+async def churning(per_s: float, workers: Sequence[SimWorker]) -> AsyncIterator[list[float]]:
     """Inside the block one worker after the other changes; the times at which they did."""
     sent: list[float] = []
     async with asyncio.TaskGroup() as group:

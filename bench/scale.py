@@ -19,7 +19,8 @@ class Scale:
     """Sizes in nodes, workers and repetitions; times in seconds.
 
     `samples` changes of a GPU and `cables` new cables are followed in each of the fleet's phases at
-    `samples_per_s`, the second phase under `churn_per_s` further changes. A steady load is watched
+    `samples_per_s`, the second phase under `churn_per_s` further changes, under which
+    `placements_per_s` are asked for, too. A steady load is watched
     for `windows` times `window_s` after `settle_s`. Placement is timed on clusters of `placements`
     nodes, in runs of so many calls, and judged on so many `instances` of each kind.
     Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds.
@@ -37,6 +38,7 @@ class Scale:
     cables: int = 50
     samples_per_s: float = 10.0
     churn_per_s: float = 100.0
+    placements_per_s: float = 500.0
     beat_s: float = 10.0
     settle_s: float = 10.0
     windows: int = 3
@@ -65,6 +67,7 @@ QUICK = Scale(
     cables=2,
     samples_per_s=20.0,
     churn_per_s=20.0,
+    placements_per_s=50.0,
     beat_s=1.0,
     settle_s=0.5,
     windows=2,
