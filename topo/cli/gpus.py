@@ -5,12 +5,16 @@ from typing import Annotated
 
 import typer
 
+from topo.cli.completing import node_names
 from topo.cli.exits import Exit, usage
 from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
 
 
 def gpus(
-    name: Annotated[str, typer.Argument(metavar="NODE", help="The node's name.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names),
+    ],
     *,
     count: Annotated[
         int | None, typer.Option("-n", "--gpus", min=1, help="How many GPUs to choose.")

@@ -5,11 +5,15 @@ from typing import Annotated
 
 import typer
 
+from topo.cli.completing import node_names
 from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
 
 
 def node(
-    name: Annotated[str, typer.Argument(metavar="NODE", help="The node's name.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names),
+    ],
     *,
     output: OutputFormat = Output.TABLE,
     master: MasterUrl = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from topo.cli.completing import group_names
 from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ def tree(
     ] = False,
     group: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only this group: its name, or its path with `/`."),
+        typer.Option(
+            metavar="NAME",
+            help="Only this group: its name, or its path with `/`.",
+            autocompletion=group_names,
+        ),
     ] = None,
     depth: Annotated[
         int | None, typer.Option(min=0, help="Levels of children to show; 0 shows roots only.")
