@@ -84,7 +84,7 @@ def _objective(objective: Mapping[str, Any], document: PlacementDoc, glyphs: Gly
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     rows.add_column("objective, the first counts most", no_wrap=True)
     rows.add_column("value", justify="right")
-    rows.add_column("best", justify="right")
+    rows.add_column("bound", justify="right")
     rows.add_column("", no_wrap=True)
     for name, value in objective.items():
         best = bounds.get(name)
