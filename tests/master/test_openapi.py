@@ -2,10 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from master.api.openapi import describe, openapi_route
 from master.api.routes import ROUTES
+from tests.master.placing import Caller, placing
 from tests.master.world import running
 
 
@@ -67,3 +69,55 @@ async def test_every_described_answer_status_is_described_where_it_happens(
                 assert str(answer.status) in item["get"]["responses"], (path, answer.status)
                 media = item["get"]["responses"][str(answer.status)].get("content", {})
                 assert answer.headers["Content-Type"].split(";")[0] in media
+
+
+async def test_the_answers_to_calls_that_write_are_described_where_they_happen(
+    tmp_path: Path,
+) -> None:
+    job = {"pods": 1, "gpus_per_pod": 8, "hold_s": 60, "key": "a"}
+    async with placing(tmp_path, "--max-holds=1") as caller:
+        paths = (await caller.master.get("/openapi.json")).json["paths"]
+        stranger = Caller(caller.master, None)
+        name = (await caller.held(1, key="a"))["hold"]["id"]
+        calls = [
+            ("/v1/holds", await caller.post("/v1/holds", job)),
+            ("/v1/holds", await caller.post("/v1/holds", {**job, "pods": 2})),
+            ("/v1/holds", await caller.post("/v1/holds", {**job, "key": "b"})),
+            ("/v1/holds", await caller.post("/v1/holds", {})),
+            ("/v1/holds", await caller.post("/v1/holds", b" " * 70_000)),
+            ("/v1/holds", await stranger.post("/v1/holds", job)),
+            ("/v1/placements", await caller.post("/v1/placements", {**job, "key": "b"})),
+            ("/v1/placements", await stranger.post("/v1/placements", job)),
+            ("/v1/placements", await stranger.post("/v1/placements", {})),
+            ("/v1/holds/{id}/commit", await stranger.post(f"/v1/holds/{name}/commit")),
+            ("/v1/holds/{id}/commit", await caller.post(f"/v1/holds/{name}/commit")),
+            ("/v1/holds/{id}/commit", await caller.post("/v1/holds/none/commit")),
+        ]
+        ends = [await caller.delete(f"/v1/holds/{name}") for _ in range(2)]
+        caller.master.service.writers.tokens = None
+        calls.append(("/v1/holds", await caller.post("/v1/holds", job)))
+        described = [(paths[path]["post"], answer) for path, answer in calls]
+        described += [(paths["/v1/holds/{id}"]["delete"], answer) for answer in ends]
+        for operation, answer in described:
+            told = operation["responses"][str(answer.status)]
+            assert answer.headers["Content-Type"].split(";")[0] in told["content"]
+        statuses = {answer.status for _, answer in described}
+        assert statuses == {200, 400, 401, 403, 404, 409, 410, 413, 429}
+
+
+def test_what_needs_a_token_says_so() -> None:
+    paths = describe(ROUTES)["paths"]
+    secured = {
+        (path, method): call["security"]
+        for path, item in paths.items()
+        for method, call in item.items()
+        if "security" in call
+    }
+    always, sometimes = [{"token": []}], [{}, {"token": []}]
+    assert secured == {
+        ("/v1/placements", "post"): sometimes,
+        ("/v1/holds", "post"): always,
+        ("/v1/holds/{id}", "delete"): always,
+        ("/v1/holds/{id}/commit", "post"): always,
+    }
+    assert paths["/v1/holds"]["post"]["requestBody"]["required"] is True
