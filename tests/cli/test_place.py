@@ -105,7 +105,7 @@ def test_what_the_master_calls_malformed_is_bad_usage_and_names_the_option(
     assert shown.stderr.splitlines() == [
         "topo: a group of 60 GPUs is no whole number of pods of 8 GPUs",
         "  at --group-size",
-        "  next: give a multiple of gpus_per_pod, such as 56 or 64",
+        "  next: give a multiple of --gpus, such as 56 or 64",
     ]
 
 

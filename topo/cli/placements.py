@@ -1,5 +1,6 @@
 """From the options of `topo place` to the master's request, and from its answer to the tree."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -77,7 +78,13 @@ async def placed(master: Master, request: dict[str, Any]) -> Any:
     except CliError as error:
         refusal = error.refusal
         where = _OPTIONS.get(refusal.where, refusal.where)
-        raise CliError(error.exit_code, Refusal(refusal.what, where, refusal.fix)) from None
+        known = Refusal(_as_options(refusal.what), where, _as_options(refusal.fix))
+        raise CliError(error.exit_code, known) from None
+
+
+def _as_options(sentence: str) -> str:
+    """The sentence with `group_size` as `--group-size`; plain words such as `pods` stay."""
+    return re.sub(r"\w+_\w+", lambda word: _OPTIONS.get(word[0], word[0]), sentence)
 
 
 def as_placement(document: Any) -> PlacementDoc:
