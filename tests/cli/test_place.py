@@ -175,7 +175,8 @@ def test_a_token_of_the_users_goes_before_the_demos(
 def test_a_hold_without_a_token_is_refused_with_the_next_step(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
-    fake_master.broken["/v1/placements"] = (401, "{}", {})
+    problem = {"detail": "no token", "field": "Authorization", "fix": "send a header"}
+    fake_master.broken["/v1/placements"] = (401, json.dumps(problem), {})
     shown = topo(*JOB, "--hold", "10m")
     assert shown.exit_code == Exit.REFUSED
     assert "next: give a valid token with --token-file" in shown.stderr

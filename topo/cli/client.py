@@ -258,12 +258,15 @@ def _refused(answer: Answer, call: str, *, malformed: Exit = Exit.REFUSED) -> Cl
     if isinstance(problem, Refusal):
         problem = {}
     what = problem.get("detail") or problem.get("title") or f"HTTP status {answer.status}"
-    fix = problem.get("fix") or _FIXES.get(answer.status, "look at the master's log")
+    said = None if answer.status in _OURS_TO_SAY else problem.get("fix")
+    fix = said or _FIXES.get(answer.status, "look at the master's log")
     code = Exit.UNREACHABLE if answer.status >= 500 or answer.status < 400 else Exit.REFUSED
     code = malformed if answer.status == 400 else code
     return CliError(code, Refusal(what, problem.get("field") or call, fix))
 
 
+_OURS_TO_SAY = (401, 403)
+"""The master speaks of a header, its caller gave a file."""
 _FIXES = {
     401: "give a valid token with --token-file",
     403: "this token may not do that; use another one with --token-file",
