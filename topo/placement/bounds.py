@@ -6,12 +6,10 @@ Sources: `placement.md` section 6. Each bound is a relaxation, so that no placem
 from collections.abc import Mapping
 from functools import lru_cache
 
-import numpy as np
-
 from topo.placement.field import Field
+from topo.placement.least import least_domains
 from topo.placement.objective import Objective, names
 from topo.placement.search import Proof
-from topo.placement.structure import Counts
 
 Bounds = Mapping[str, int | None]
 _PROVES = (Proof.SPANS, Proof.TOP, Proof.TOP, Proof.LOW, Proof.BROKEN)
@@ -83,45 +81,3 @@ def _most_left(field: Field, *, split: bool) -> int:
         if shape.r and lost == shape.m:
             lost += int(field.losses(shape.tier).min() > 0)
     return field.whole_before - lost
-
-
-def least_domains(field: Field, tier: int, used: int, *, split: bool) -> int:
-    """The fewest domains of a tier that any placement needs; the first bound that says `used`.
-
-    From the group tier up it is exact for that tier alone.
-    """
-    shape = field.shape
-    if used == 1:
-        return 1
-    rooms = field.rooms_of(tier)
-    quick = -(-shape.pods // max(1, int(rooms.max())))
-    grouped = tier >= shape.tier and not split
-    if grouped:
-        quick = max(quick, -(-shape.m // max(1, int(field.groups(tier).max()))))
-    if quick >= used:
-        return quick
-    by_slots = _fewest(rooms, shape.pods)
-    if not grouped or by_slots >= used:
-        return by_slots
-    groups = field.groups(tier)
-    if not shape.r:
-        return max(by_slots, _fewest(groups, shape.m))
-    return max(by_slots, _with_tail(groups, field.losses(tier), shape.m))
-
-
-def _fewest(values: Counts, need: int) -> int:
-    if need <= 0:
-        return 0
-    sums = np.cumsum(np.sort(values)[::-1])
-    return int(np.searchsorted(sums, need)) + 1
-
-
-def _with_tail(groups: Counts, losses: Counts, need: int) -> int:
-    """The smallest p with which a host of the tail and the p - 1 largest others suffice."""
-    order = np.argsort(-groups, kind="stable")
-    ranked, lost = groups[order], losses[order]
-    sums = np.cumsum(ranked)
-    inside = sums - np.minimum.accumulate(lost)
-    outside = sums - ranked + np.maximum.accumulate((ranked - lost)[::-1])[::-1]
-    enough = np.maximum(inside, outside) >= need
-    return int(enough.argmax()) + 1 if enough.any() else len(ranked) + 1

@@ -77,15 +77,6 @@ class Field:
         idle: bytes = (self.slots.busy == 0).tobytes()
         return idle
 
-    def spans_bounded(self, span: tuple[int, ...]) -> bool:
-        """Whether no placement could use fewer domains of the tiers below the top one."""
-        shape = self.shape
-        for tier in range(shape.tiers - 1, 0, -1):
-            used = span[shape.tiers - tier]
-            if tier < shape.tier or used > -(-shape.m // max(1, int(self.groups(tier).max()))):
-                return False
-        return True
-
     @property
     def whole_cells(self) -> bool:
         """Whether all free slots are the job's: no reserve or limit keeps some of a domain."""

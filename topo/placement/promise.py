@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from topo.placement.field import Field
+from topo.placement.field import NEVER, Field
+from topo.placement.least import least_inside
 from topo.placement.measure import Key
 from topo.placement.structure import Counts, Places
 
@@ -49,19 +50,21 @@ def promises(field: Field, tier: int, able: Places) -> list[Promise]:
     """The promises of some domains that can hold all, the best first; O(cells) passes."""
     shape, layout = field.shape, field.layout
     starts = layout.inner_starts(tier, tier - 1)
-    if tier > shape.tier:
-        most = np.maximum.reduceat(field.groups(tier - 1), starts)[able]
-        children = -(-shape.m // np.maximum(most, 1))
-        if shape.r:
-            held = np.maximum.reduceat(field.holds(tier - 1), starts)[able]
-            children = np.maximum(children, 1 + (held < shape.m))
+    if tier == shape.tier:
+        need = np.full(len(able), shape.pods)
+        children = least_inside(layout.rolled(field.free, tier - 1), starts, able, need)
+    elif not shape.r:
+        need = np.full(len(able), shape.m)
+        children = least_inside(field.groups(tier - 1), starts, able, need)
     else:
-        most = np.maximum.reduceat(layout.rolled(field.free, tier - 1), starts)[able]
-        children = -(-shape.pods // np.maximum(most, 1))
+        # The host of the tail holds at most so many groups beside it, others the rest.
+        held = np.maximum.reduceat(field.holds(tier - 1), starts)[able]
+        children = 1 + least_inside(field.groups(tier - 1), starts, able, shape.m - held)
     lost = _lost(field, tier, able)
+    tail_room = _tail_room(field, tier, able)
     top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
     tops = np.where(lost > 0, field.tops_before[top_of], 0)
-    order = np.lexsort((able, tops, lost, children))
+    order = np.lexsort((able, tail_room, tops, lost, children))
     rows = zip(
         children[order].tolist(),
         lost[order].tolist(),
@@ -71,6 +74,16 @@ def promises(field: Field, tier: int, able: Places) -> list[Promise]:
     )
     depth = layout.tiers - tier + 1
     return [Promise(*row, depth) for row in rows]
+
+
+def _tail_room(field: Field, tier: int, able: Places) -> Counts:
+    """The smallest room in each domain that takes the tail and no group: likely its host."""
+    shape = field.shape
+    if not shape.r or shape.tier > 1:
+        return able
+    rooms = np.where((field.rooms < shape.r) | (field.rooms >= shape.k), NEVER, field.rooms)
+    found: Counts = np.minimum.reduceat(rooms, field.layout.starts[tier])[able]
+    return found
 
 
 def _lost(field: Field, tier: int, able: Places) -> Counts:

@@ -10,6 +10,7 @@ from topo.placement.cells import best_cell
 from topo.placement.draft import Draft, Share
 from topo.placement.exact import Best, best_on
 from topo.placement.field import Field
+from topo.placement.least import least_domains
 from topo.placement.measure import Key, effect_of, key_of
 from topo.placement.promise import Promise, promises
 from topo.placement.spread import inside, over
@@ -18,6 +19,8 @@ from topo.placement.window import fewest
 
 LOOKED_INTO = 24
 """Domains that could hold all and are looked into, the most promising first."""
+TIES_LOOKED_INTO = 6
+"""Of those, domains that could only be better in the leximax of slots."""
 QUICK_STEPS = 1_500
 """Steps (a third of a microsecond each) of exact search spent on any job."""
 REFINE_STEPS = 15_000
@@ -83,13 +86,15 @@ def _in_one(field: Field, tier: int, able: Places) -> Found | None:
     sound = shape.tier == 1 and tier == 2 and shape.k == shape.canonical and field.whole_cells
     best: Found | None = None
     seen: set[object] = set()
+    ties = 0
     for promise in ranked:
         if best and promise.beaten_by(best.key):
             return _proven(best, Proof.LOW) if sound else _refined_one(field, tier, ranked, best)
         look = field.signature(tier, promise.domain)
         if look in seen:
             continue
-        if len(seen) == LOOKED_INTO:
+        ties += best is not None and _only_low(promise, best)
+        if len(seen) == LOOKED_INTO or ties > TIES_LOOKED_INTO:
             break
         seen.add(look)
         draft = inside(field, tier, promise.domain, (shape.m, shape.r > 0))
@@ -97,22 +102,34 @@ def _in_one(field: Field, tier: int, able: Places) -> Found | None:
             continue
         best = _better(best, judged(field, draft))
         if best and best.draft is draft and sound and _perfect(field, best, ranked):
-            return _proven(best, Proof.LOW)
+            return _proven(best, Proof.BROKEN)
     else:
         if sound:
             return _proven(best, Proof.LOW)
+    if sound and best:
+        at_end = ranked[0].spans_reached(best.key) and ranked[0].tied(best.key)
+        return _proven(best, Proof.TOP if at_end else Proof.NONE)
     return _refined_one(field, tier, ranked, best)
 
 
-def _perfect(field: Field, found: Found, ranked: Sequence[Promise]) -> bool:
-    """Whether equal domains are used up, which no other choice of as many domains can beat.
+def _only_low(promise: Promise, best: Found) -> bool:
+    return promise.spans_reached(best.key) and promise.tied(best.key)
 
-    A choice of domains with fewer free slots in all has fewer left to lose: none can be used up by
-    as many pods. Used up is also never newly broken.
+
+def _perfect(field: Field, found: Found, ranked: Sequence[Promise]) -> bool:
+    """Whether domains are used up that no other choice of as many domains can beat.
+
+    Without a tail: equal ones, since another choice of as many has a larger one among them, which
+    is then missed. With a tail: domains of just one group each, and one of just the tail.
     """
-    free = field.slots.free_list
+    shape, free = field.shape, field.slots.free_list
     cells = found.draft.cells
-    if len({free[at] for at in cells}) > 1 or any(free[at] != n for at, n in cells.items()):
+    if any(free[at] != pods for at, pods in cells.items()):
+        return False
+    rooms = sorted(cells.values())
+    if shape.r and rooms != [shape.r] + [shape.k] * (len(rooms) - 1):
+        return False
+    if not shape.r and rooms[0] != rooms[-1]:
         return False
     return ranked[0].spans_reached(found.key) and ranked[0].tied(found.key)
 
@@ -200,12 +217,21 @@ def _in_several(field: Field) -> Found | None:
         return None
     if shape.tier == tier == 1 and shape.k == shape.canonical and field.whole_cells:
         return _proven(best, Proof.LOW)
-    if not field.spans_bounded(best.key[0]):
+    if not _bounded(field, best.key[0]):
         return _refined_several(field, tier, best, REFINE_STEPS)
     if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = Found(best.draft, best.key, Proof.TOP)
     return _refined_several(field, tier, best, QUICK_STEPS)
+
+
+def _bounded(field: Field, span: tuple[int, ...]) -> bool:
+    """Whether no placement could use fewer domains of any tier."""
+    tiers = field.shape.tiers
+    return all(
+        least_domains(field, tier, span[tiers - tier], split=False) == span[tiers - tier]
+        for tier in range(tiers - 1, 0, -1)
+    )
 
 
 def _refined_several(field: Field, tier: int, best: Found, budget: int) -> Found:
