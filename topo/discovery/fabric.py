@@ -70,7 +70,7 @@ class Wiring:
         the first time count from `now_s`. A ring of n nodes costs O(n).
         """
         moved, self._unsettled = self._unsettled, set()
-        touched = self._rewire(moved, now_s)
+        touched = self._rewire(sorted(moved), now_s)
         region = touched.union(*(self._component.get(node, ()) for node in touched))
         moved |= region
         while region:

@@ -174,7 +174,8 @@ def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
             if built is not None:
                 branch.children[branch.slots[_slot(built)]] = built
     branch.nodes = len(branch.leaves) + sum(b.nodes for b in branch.branches.values())
-    branch.stale_branches, branch.stale_leaves = set(), set()
+    branch.stale_branches.clear()
+    branch.stale_leaves.clear()
     return branch.children
 
 
