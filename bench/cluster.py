@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
+from master.sources.sessions import shared
 from topo.discovery.assemble import assemble
 from topo.discovery.parse import parse
 from topo.model.ids import NodeName, ServerUuid
@@ -83,8 +84,11 @@ def full_report(facts: NodeFacts, seq: int = 0) -> bytes:
 
 
 def as_master_holds(world: World) -> Iterator[NodeFacts]:
-    """The facts of all hosts as they come out of the wire: every object made anew."""
+    """The facts of all hosts as they come out of the wire and pass the master's sessions.
+
+    Every object is made anew, but for the sections that equal hosts share there.
+    """
     for node in world.nodes:
         report = Report.model_validate_json(full_report(facts_of(node)))
         if report.facts is not None:
-            yield report.facts
+            yield shared(report.facts)
