@@ -73,8 +73,9 @@ def _growth(latency: Mapping[int, Latency], pods: int) -> Figure:
 
 
 def _churns(scale: Scale, progress: Progress) -> Iterator[Figure]:
-    runs, calls = scale.placement_runs, scale.churn_calls
+    runs = scale.placement_runs
     for nodes in scale.placements[1:]:
+        calls = scale.churn_calls if nodes <= scale.nodes else scale.churn_calls // 4
         for shape in SHAPES:
             progress(f"churn: {nodes:,} nodes, domains of {shape}")
             found = in_child(churns, nodes, shape, runs, calls)
