@@ -1,5 +1,6 @@
 """The worker's settings: the vendor's flags, and ours."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,12 @@ from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
 from topo.kit.settings import Env, ServiceSettings
 from topo.model.errors import Refusal
+
+_ADDRESS = re.compile(
+    r"(?:\[[0-9A-Fa-f:.]{2,45}(?:%[\w.-]{1,15})?\]|[^\s\[\]:/?#@\\%]{1,253}):(?P<port>[0-9]{1,5})",
+    re.ASCII,
+)
+"""What a URL may hold between `//` and its path, less user information (RFC 3986 3.2)."""
 
 
 class WorkerSettings(ServiceSettings, LogSettings):
@@ -74,9 +81,10 @@ class WorkerSettings(ServiceSettings, LogSettings):
     def _host_and_port(cls, address: str) -> str:
         if "://" in address:
             raise ValueError("write host:port; https is --server-tls")
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise ValueError("write host:port with a port from 1 to 65535")
+        parts = _ADDRESS.fullmatch(address)
+        if parts is None or not 0 < int(parts["port"]) < 65536:
+            what = "write host:port with a port from 1 to 65535, an IPv6 address in brackets"
+            raise ValueError(what)
         return address
 
     @field_validator("metrics_address")

@@ -70,6 +70,16 @@ def test_what_is_no_log_level_is_refused_with_those_that_are() -> None:
     assert "'warning'" in refusal.what
 
 
+@pytest.mark.parametrize(
+    "port", ["http://user:hunter2@h:1", "user:hunter2@h:1", "hun'ter2@h", "password=hunter2"]
+)
+def test_a_refused_value_is_shown_without_the_secret_in_it(port: str) -> None:
+    """People put credentials into addresses, and what we print ends up in a pod's log."""
+    refusal = _refused(f"--server-port={port}")
+    assert "ter2" not in str(refusal)
+    assert "***" in refusal.what
+
+
 def test_flags_come_with_equals_or_as_the_next_word() -> None:
     settings = _read("--server-port=1", "--mode", "config", "--period=1w", "--keys=x, y,")
     assert (settings.server_port, settings.period) == (1, 604800)

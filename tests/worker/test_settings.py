@@ -55,6 +55,14 @@ def test_metrics_may_listen_on_one_interface() -> None:
     assert load("--metrics-address=[::1]:9002").metrics_host == "::1"
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["m:1", "topo-master.ns.svc:10001", "10.0.0.1:65535", "[::1]:1", "[fe80::1%eth0]:1", "a_b:7"],
+)
+def test_hosts_and_addresses_of_both_families_are_taken(address: str) -> None:
+    assert load(f"--server-address={address}").server_url == f"http://{address}"
+
+
 def test_tls_makes_the_address_https() -> None:
     """The address itself never names a scheme."""
     assert load("--server-tls").server_url.startswith("https://")
@@ -66,6 +74,10 @@ def test_tls_makes_the_address_https() -> None:
         (("--server-address=https://master:10001",), "--server-tls"),
         (("--server-address=master",), "host:port"),
         (("--server-address=master:0",), "1 to 65535"),
+        (("--server-address=::1:10001",), "in brackets"),
+        (("--server-address=user:word@master:1",), "host:port"),
+        (("--server-address=master/path:1",), "host:port"),
+        (("--exporter-address=a b:1",), "host:port"),
         (("--metrics-address=many",), "0 to 65535"),
         (("--detect-mode=magic",), "dragonfly"),
         (("--node-number=0",), "vendor"),

@@ -6,6 +6,7 @@ variables (`Annotated[str, Env("POD_NAME")]`), which the product's own one beats
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from topo.kit.durations import SPAN, spell_duration
+from topo.kit.logs import HIDDEN, hide_in_text
 from topo.model.errors import Refusal
 
 S = TypeVar("S", bound="ServiceSettings")
+_USER_INFORMATION = re.compile(r"^(['\"]).*@")
+"""What stands before the last `@` of an address without a scheme."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,8 @@ def _refusal(cls: type[ServiceSettings], flags: dict[str, str], finding: Any) ->
         origin = variable_of(cls, name)
     else:
         origin = _vendor_variable(field) or flag_of(name)
-    what = f"{finding['input']!r} does not fit: {finding['msg'].removeprefix('Value error, ')}"
+    shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", hide_in_text(repr(finding["input"])))
+    what = f"{shown} does not fit: {finding['msg'].removeprefix('Value error, ')}"
     if finding["type"] == "missing":
         return Refusal("a value is needed", origin, f"give {flag_of(name)}=VALUE")
     return Refusal(what, origin, _meaning(field))
