@@ -105,13 +105,22 @@ def test_a_job_that_fits_nowhere_is_stuck_and_the_others_run():
     assert found.wait_min == 0
 
 
+def test_jobs_that_fit_nowhere_do_not_stand_in_the_way(monkeypatch):
+    monkeypatch.setattr(streams, "DEPTH", 2)
+    jobs = [*(job(n, n, 60, 24) for n in range(5)), job(5, 10, 60, 8)]
+    found = run(flat([8, 8], size=8), jobs, "first-fit")
+    assert (found.stuck, found.wait_min) == (4, 0)
+
+
 def test_an_attempt_with_slots_enough_in_the_wrong_places_is_blocked_by_topology():
-    capacity = flat([8, 8, 8, 0], [8, 0, 0, 0], size=8)
-    found = run(capacity, [job(0, 0, 60, 32)], OURS)
-    assert found.blocked_pct == 100
-    assert found.stuck == 1
-    split = run(capacity, [job(0, 0, 60, 32)], PREFERRED)
-    assert (split.stuck, split.blocked_pct, split.split_groups_pct) == (0, 0, 100)
+    capacity = flat([8] * 4, [8] * 4, size=8)
+    jobs = [job(0, 0, 900, 24), job(1, 1, 900, 24), job(2, 2, 60, 16)]
+    found = run(capacity, jobs, OURS)
+    assert found.blocked_pct == pytest.approx(100 / 4)
+    split = run(capacity, jobs, PREFERRED)
+    assert split.blocked_pct == 0
+    assert split.split_groups_pct == pytest.approx(100 / 3)
+    assert split.wait_min < found.wait_min
 
 
 def test_a_job_that_takes_more_top_groups_than_it_must_counts_as_over_span():

@@ -1,9 +1,12 @@
 """Where streams come from: mixes, traces, and maps of clusters."""
 
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from topo.model.errors import BadInputError
 from topo.sim.jobs import MEDIAN_S, MIXES, TAIL_GPUS, Flow, drawn, pod_list, replayed, request
@@ -105,6 +108,7 @@ def test_a_map_may_say_what_its_nodes_have(tmp_path):
         ("ip,ASW\n", "no nodes"),
         ("ip,ASW\na\n", "row 2"),
         ("ip,ASW\na,S1\na,S2\n", "node a stands there twice"),
+        ("ip,ASW\n,S1\n", "a node has no name"),
         ("ip,gpu\na,many\n", "'many' is no number of GPUs"),
     ],
 )
@@ -122,6 +126,15 @@ def test_a_map_that_is_not_there_or_no_text_is_refused(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(BadInputError, match="CSV file of nodes"):
         read_map(binary)
+
+
+@given(st.text(alphabet='a1,"\n\r;gpu\x00é', max_size=60))
+def test_any_text_is_a_map_and_a_pod_list_or_is_refused(tmp_path_factory, text):
+    file = tmp_path_factory.mktemp("any") / "file.csv"
+    file.write_text(text, encoding="utf-8", newline="")
+    for read in (read_map, pod_list):
+        with suppress(BadInputError):
+            assert read(file)
 
 
 @pytest.mark.parametrize(("shape", "nodes"), [("8", 1280), ("16", 1280), ("48", 1152)])

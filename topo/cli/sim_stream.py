@@ -68,13 +68,14 @@ def stream(  # noqa: PLR0913 - a parameter per option
 ) -> None:
     """Run the same streams of jobs under every policy and compare."""
     from topo.cli import sim_files, terminal
+    from topo.cli.safe import plain
     from topo.sim.streams import POLICIES
 
     capacity, where = _cluster(size, map_file)
     streams = _streams(capacity, (mix, trace), (jobs, load, seeds))
     found = _run(capacity, streams, tuple(dict.fromkeys(policy or POLICIES)))
-    what = trace.name if trace else str(mix)
-    title = f"{where}, {seeds} x {jobs:,} jobs of {what}, load {load:g}"
+    what = plain(trace.name) if trace else str(mix)
+    title = f"{plain(where)}, {seeds} x {jobs:,} jobs of {what}, load {load:g}"
     console = terminal.out()
     console.print(title)
     console.print(_table(found))

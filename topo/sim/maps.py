@@ -75,7 +75,7 @@ def read_map(path: Path) -> tuple[Host, ...]:
             raise BadInputError(Refusal(what, f"{path}, row {number}", "give each column a cell"))
     groups = _group_columns(header, rows[1:])
     hosts = tuple(_host(header, row, groups) for row in rows[1:])
-    _no_twins(hosts, path)
+    _named(hosts, path)
     return hosts
 
 
@@ -113,9 +113,12 @@ def _whole(text: str, node: str) -> int:
     raise BadInputError(Refusal(f"{text!r} is no number of GPUs", f"node {node}", fix))
 
 
-def _no_twins(hosts: Iterable[Host], path: Path) -> None:
+def _named(hosts: Iterable[Host], path: Path) -> None:
     seen: set[NodeName] = set()
     for host in hosts:
+        if not host.name:
+            fix = "give every node a name in the first column"
+            raise BadInputError(Refusal("a node has no name", str(path), fix))
         if host.name in seen:
             fix = "give every node one line"
             raise BadInputError(Refusal(f"node {host.name} stands there twice", str(path), fix))

@@ -1,7 +1,8 @@
 """A stream of jobs on a cluster, event by event, with one policy that places them.
 
 Jobs wait in the order of their arrival; after every event the first `DEPTH` of them are tried in
-that order and whatever fits starts (backfill without reservations). Equal arguments give equal
+that order and whatever fits starts (backfill without reservations). A job for which its policy finds
+no place before any has started is turned away, as a queue would do. Equal arguments give equal
 figures, but for the latencies, which are this machine's.
 """
 
@@ -116,19 +117,24 @@ class Stream:
         self._ends: list[tuple[float, int]] = []
         self._running: dict[int, tuple[Job, dict[NodeName, int]]] = {}
         self._hopeless: set[int] = set()
+        requests = {job.gpus: job.request for job in jobs}
+        self._impossible = {gpus for gpus, asked in requests.items() if not placer.place(asked)}
 
     def run(self, tick: Tick) -> None:
-        """Until nothing comes and nothing runs; jobs that fit nowhere stay in the queue."""
+        """Until nothing comes and nothing runs."""
         while self._coming or self._ends:
             arrival_s = self._coming[-1].arrival_s if self._coming else float("inf")
-            if self._ends and self._ends[0][0] <= arrival_s:
-                now_s = self._end()
-            else:
-                now_s = arrival_s
-                self._waiting.append(self._coming.pop())
+            ended = self._ends and self._ends[0][0] <= arrival_s
+            now_s = self._end() if ended else self._arrive()
             started = self._backfill(now_s)
             if started:
                 tick(started)
+
+    def _arrive(self) -> float:
+        job = self._coming.pop()
+        if job.gpus not in self._impossible:
+            self._waiting.append(job)
+        return job.arrival_s
 
     def _end(self) -> float:
         now_s, number = heapq.heappop(self._ends)
