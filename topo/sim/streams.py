@@ -1,9 +1,9 @@
 """A stream of jobs on a cluster, event by event, with one policy that places them.
 
 Jobs wait in the order of their arrival; after every event the first `DEPTH` of them are tried in
-that order and whatever fits starts (backfill without reservations). A job for which its policy finds
-no place before any has started is turned away, as a queue would do. Equal arguments give equal
-figures, but for the latencies, which are this machine's.
+that order and whatever fits starts (backfill without reservations). A job for which its policy
+finds no place before any has started is turned away, as a queue would do. Equal arguments give
+equal figures, but for the latencies, which are this machine's.
 """
 
 import heapq
