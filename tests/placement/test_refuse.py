@@ -1,13 +1,14 @@
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
-from topo.placement.assume import Assumptions, assumed
+from topo.placement.assume import Assumptions, assumed, opened
 from topo.placement.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.host import Host, Taint
@@ -277,3 +278,60 @@ def test_an_unknown_kind_of_group_is_answered_with_zero_of_them():
     request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
     assert reasons(capacity, refused(capacity, request))[-1] == "There are 0 racks."
     assert suggested(capacity, request)[Change.ANYWHERE].numbers["pods"] == 4
+
+
+def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
+    same: list[bool] = []
+
+    @settings(
+        max_examples=120,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(refusals())
+    def compare(world: tuple[Capacity, NoFit]) -> None:
+        capacity, nofit = world
+        told = {one.kind: one.numbers for one in would_fit(capacity, nofit)}
+        least = fewest_nodes(capacity, nofit.request), fewest_gpus(capacity, nofit.request)
+        found = (
+            told.get(Change.OPEN_NODES, {}).get("nodes"),
+            told.get(Change.RELEASE, {}).get("gpus"),
+        )
+        same.extend(mine == best for mine, best in zip(found, least, strict=True) if mine or best)
+
+    compare()
+    assert len(same) > 10
+    assert sum(same) >= 0.95 * len(same)
+
+
+def fewest_nodes(capacity: Capacity, request: Request) -> int | None:
+    """By trying all sets of up to two closed nodes."""
+    closed = [host for host in capacity.hosts() if not host.open]
+    for number in (1, 2):
+        for nodes in combinations(closed, number):
+            copy = capacity.copy()
+            for host in nodes:
+                copy.upsert(opened(host))
+            if isinstance(place(copy, request), Plan):
+                return number
+    return None
+
+
+def fewest_gpus(capacity: Capacity, request: Request) -> int | None:
+    """By trying all sets of up to three owners."""
+    bookings = capacity.bookings()
+    best: int | None = None
+    for number in (1, 2, 3):
+        for owners in combinations(bookings, number):
+            cost = sum(sum(bookings[owner].values()) for owner in owners)
+            if best is not None and cost >= best:
+                continue
+            copy = capacity.copy()
+            for owner in owners:
+                copy.release(owner)
+            if isinstance(place(copy, request), Plan):
+                best = cost
+    return best

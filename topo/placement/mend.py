@@ -1,42 +1,20 @@
-"""What of the cluster would have to change for a job to fit: nodes to open, owners to release.
+"""Which of the changes on offer would make a job fit, at the least cost that is found.
 
-A mend opens domains for one more group at a time, each time where it costs least; the domains that
-lack least are looked at. That is a search for good advice: whoever gives it has tried it first.
+A mend opens domains for one more group at a time, each time where it costs least. That is a search
+for good advice by the numbers: whoever gives the advice tries it first.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import NamedTuple
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import numpy as np
+from topo.placement.need import Need, Scope, domains
+from topo.placement.offers import PROMISING, Offer
+from topo.placement.request import Mode
+from topo.placement.shape import Shape
 
-from topo.model.forest import ROOT
-from topo.model.ids import GroupPath, NodeName
-from topo.placement.assume import opened
-from topo.placement.capacity import Capacity
-from topo.placement.eligible import eligible
-from topo.placement.request import Eligibility, Mode, Request
-from topo.placement.shape import Shape, shape_of
-from topo.placement.slots import ELIGIBLE, Slots
-from topo.placement.structure import Counts, Layout
-
-TRIED = 128
-"""Domains that are looked at for owners to release, and the nodes of those that are compared."""
-MOST_NODES = 256
-PROMISING = 3
-"""Groups of the kind that a job must stay in for which mends are compared."""
 MOST_CHANGES = 32
 """Nodes or owners in one mend; a longer list is no advice."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A change that could be made: what it costs and the slots it gives, by cell."""
-
-    name: str
-    cost: int
-    slots: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,277 +25,108 @@ class Mend:
     cost: int
 
 
-class Scope(NamedTuple):
-    """A range of cells that a job has to stay in, the group that it is, the free slots there."""
-
-    first: int
-    last: int
-    path: GroupPath
-    room: int
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A request over the nodes of one type, in slots; `scopes` from the one with most room on."""
-
-    request: Request
-    gpu_type: str
-    layout: Layout
-    shape: Shape
-    slots: Slots
-    scopes: tuple[Scope, ...]
-
-    @property
-    def wish(self) -> Eligibility:
-        """Which nodes count, with the type."""
-        return self.slots.wish
-
-
-def need_of(capacity: Capacity, request: Request, gpu_type: str) -> Need:
-    """The need; no scopes where no group of the kind that it asks for exists."""
-    layout = capacity.layout()
-    slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    sums = [0, *np.cumsum(slots.free).tolist()]
-    scopes = (
-        Scope(first, last, path, sums[last] - sums[first])
-        for first, last, path in _ranges(layout, request)
-    )
-    return Need(
-        request=request,
-        gpu_type=gpu_type,
-        layout=layout,
-        shape=shape_of(capacity, request, gpu_type),
-        slots=slots,
-        scopes=tuple(sorted(scopes, key=lambda scope: (-scope.room, scope.first))),
-    )
-
-
-def closed_nodes(capacity: Capacity, need: Need) -> list[Offer]:
-    """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
-    offers = []
-    for host in capacity.hosts():
-        if host.ready and not host.cordoned:
-            continue
-        slots = capacity.free(host.name) // need.shape.gpus
-        if slots and eligible(opened(host) if host.taints else host, need.wish):
-            offers.append(Offer(host.name, 1, ((capacity.position(host.name)[0], slots),)))
-    return offers
-
-
-def owners(capacity: Capacity, need: Need) -> list[Offer]:
-    """Owners of bookings in the domains that lack least for one more group; costs are their GPUs.
-
-    O(bookings), and O(hosts) of those domains.
-    """
-    near = _near(capacity, need)
-    offers = []
-    for owner, booked in capacity.bookings().items():
-        if near.keys().isdisjoint(booked):
-            continue
-        gains = _gains(capacity, need, near, booked.items())
-        if gains:
-            offers.append(Offer(owner, sum(booked.values()), gains))
-    return offers
-
-
-def rooms_in(need: Need, scope: Scope) -> Counts:
-    """Free slots of the domains of a scope that hold groups."""
-    return need.layout.rolled(need.slots.free, need.shape.whole_in)[_domains(need, scope)]
-
-
 def mend(need: Need, offers: Sequence[Offer]) -> Mend | None:
     """The cheapest mend over the scopes by the numbers, or none that the offers suffice for."""
-    found = [_Work(need, scope, offers).mended() for scope in need.scopes[:PROMISING]]
+    works = (_Work(need, scope, inside) for scope, inside in _by_scope(need, offers))
+    bounds = ((work.least_cost(), work) for work in works)
+    promising = sorted(((cost, work) for cost, work in bounds if cost is not None), key=_cost)
+    found = [work.mended() for _, work in promising[:PROMISING]]
     return min((one for one in found if one), key=lambda one: (one.cost, one.names), default=None)
 
 
-def most_pods(capacity: Capacity, need: Need) -> int:
-    """The most pods, fewer than asked for, that could be placed by the numbers; 0 for none.
+def _cost(bound: tuple[float, "_Work"]) -> float:
+    return bound[0]
 
-    Exact without reserves: all whole groups and the largest rest for a tail.
-    """
-    request, shape = need.request, need.shape
-    below = request.pods - 1
-    if request.mode is Mode.PREFERRED:
-        return min(below, need.scopes[0].room) if need.scopes else 0
-    if request.group_size is None:
-        return _most_together(capacity, need)
-    if not shape.tier:
-        return 0
-    rooms = need.layout.rolled(need.slots.free, shape.tier)
-    best = 0
+
+def _by_scope(
+    need: Need, offers: Sequence[Offer]
+) -> Iterator[tuple[Scope, list[tuple[Offer, int]]]]:
+    """The scopes in which something is on offer, with the slots that each offer gives there."""
+    gains = sorted(
+        (cell, at, slots) for at, offer in enumerate(offers) for cell, slots in offer.slots
+    )
     for scope in need.scopes:
-        if scope.room <= best:
-            break
-        part = rooms[_domains(need, scope)]
-        if part.size:
-            groups, rest = int((part // shape.k).sum()), int((part % shape.k).max())
-            best = max(best, groups * shape.k + rest)
-    return min(below, best)
+        inside: dict[int, int] = {}
+        low = bisect_left(gains, (scope.first,))
+        high = bisect_left(gains, (scope.last,))
+        for _, at, slots in gains[low:high]:
+            inside[at] = inside.get(at, 0) + slots
+        if inside:
+            yield scope, [(offers[at], slots) for at, slots in sorted(inside.items())]
 
 
-def _most_together(capacity: Capacity, need: Need) -> int:
-    """As `most_pods` for a job that is one group: a smaller one may have to fit a lower tier."""
-    peaks = capacity.peaks(need.gpu_type, need.shape.gpus)
-    for tier in range(need.shape.whole_in, 0, -1):
-        rooms = need.layout.rolled(need.slots.free, tier)
-        room = _largest(need, rooms, tier)
-        pods = min(need.request.pods - 1, peaks[tier - 1], room)
-        if pods > (peaks[tier - 2] if tier > 1 else 0):
-            return pods
-    return 0
-
-
-def _largest(need: Need, rooms: Counts, tier: int) -> int:
-    """The most slots in one domain of a tier, over the scopes."""
-    best = 0
-    for scope in need.scopes:
-        if scope.room <= best:
-            break
-        best = max(best, int(rooms[_domains(need, scope, tier)].max(initial=0)))
-    return best
-
-
-def _ranges(layout: Layout, request: Request) -> Iterator[tuple[int, int, GroupPath]]:
-    """All cells, or those of each group of the kind that the job must stay in."""
-    if request.within is None:
-        yield 0, len(layout.cells), ROOT
-        return
-    for tier in range(1, layout.tiers + 1):
-        for domain, (first, last) in enumerate(pairwise(layout.firsts[tier])):
-            ref = layout.ref(tier, domain)
-            if ref.kind == request.within and tier in layout.cells[first].tiers:
-                yield first, last, ref.path
-
-
-def _domains(need: Need, scope: Scope, tier: int | None = None) -> slice:
-    """The domains of a tier (the groups' own) that a scope consists of; none if it is smaller."""
-    tier = tier or need.shape.whole_in
-    of, firsts = need.layout.of[tier], need.layout.firsts[tier]
-    first, last, *_ = scope
-    if first == last or firsts[of[first]] < first or firsts[of[last - 1] + 1] > last:
-        return slice(0, 0)
-    return slice(of[first], of[last - 1] + 1)
-
-
-_Near = dict[NodeName, tuple[int, int]]
-"""(cell, GPUs) of open nodes that the job may use."""
-
-
-def _near(capacity: Capacity, need: Need) -> _Near:
-    """The nodes of the domains that lack least for one more group, in the promising scopes."""
-    near: _Near = {}
-    layout, tier = need.layout, need.shape.whole_in
-    for domain in _lacking(need)[:TRIED].tolist():
-        if len(near) >= MOST_NODES:
-            break
-        nodes: _Near = {}
-        for cell in range(layout.firsts[tier][domain], layout.firsts[tier][domain + 1]):
-            for host_id, host, _ in capacity.members(cell):
-                if host.open and need.slots.mask[host_id] == ELIGIBLE:
-                    nodes[host.name] = cell, host.gpus
-        if _could_hold(capacity, need, nodes):
-            near |= nodes
-    return near
-
-
-def _lacking(need: Need) -> Counts:
-    """Domains where something runs, from the one that lacks least for one more group on."""
-    shape, layout = need.shape, need.layout
-    tier, size = shape.whole_in, _size(shape)
-    lacks = size - layout.rolled(need.slots.free, tier) % size
-    usable = np.zeros(len(lacks), np.bool_)
-    for scope in need.scopes[:PROMISING]:
-        usable[_domains(need, scope)] = True
-    usable &= layout.rolled(need.slots.busy, tier) > 0
-    found = np.flatnonzero(usable)
-    ordered: Counts = found[np.argsort(lacks[found], kind="stable")]
-    return ordered
-
-
-def _size(shape: Shape) -> int:
-    """Pods of a group that the job has."""
-    return shape.k if shape.m else shape.r
-
-
-def _could_hold(capacity: Capacity, need: Need, nodes: _Near) -> bool:
-    """Whether one more group would fit on the nodes if nothing ran there."""
-    gpus, size = need.shape.gpus, _size(need.shape)
-    free = sum(capacity.free(node) // gpus for node in nodes)
-    return sum(whole // gpus for _, whole in nodes.values()) // size > free // size
-
-
-def _gains(
-    capacity: Capacity,
-    need: Need,
-    near: _Near,
-    booked: Iterable[tuple[NodeName, int]],
-) -> tuple[tuple[int, int], ...]:
-    """Slots by cell that come back with a booking."""
-    gains: dict[int, int] = {}
-    gpus = need.shape.gpus
-    for node, count in booked:
-        if node in near:
-            cell, size = near[node]
-            used = capacity.used(node)
-            gain = max(0, size - used + count) // gpus - max(0, size - used) // gpus
-            if gain:
-                gains[cell] = gains.get(cell, 0) + gain
-    return tuple(gains.items())
-
-
-@dataclass
+@dataclass(frozen=True)
 class _Work:
-    """Mending one scope: domains as numbers, offers taken one after the other."""
+    """Mending one scope: offers are taken one after the other, and those left out at last that
+    turn out not to be needed.
+    """
 
     need: Need
     scope: Scope
-    offers: Sequence[Offer]
-    taken: dict[str, int] = field(default_factory=dict)
+    offers: Sequence[tuple[Offer, int]]
+
+    def least_cost(self) -> float | None:
+        """What it costs at least to have slots for all pods; None: the offers give too few."""
+        lack, cost = self.need.shape.pods - self.scope.room, 0.0
+        for offer, slots in self._ranked()[:MOST_CHANGES]:
+            if lack <= 0:
+                break
+            cost += offer.cost * min(1.0, lack / slots)
+            lack -= slots
+        return cost if lack <= 0 else None
 
     def mended(self) -> Mend | None:
         """The changes that make it fit, or None where they do not."""
-        if not self._reachable():
+        anywhere = self.need.request.mode is Mode.PREFERRED
+        taken = self._for_pods() if anywhere else self._for_groups()
+        if taken is None:
             return None
-        fits = self._pods if self.need.request.mode is Mode.PREFERRED else self._groups
-        if not fits():
-            return None
-        return Mend(tuple(self.taken), sum(self.taken.values()))
+        fit = self._pods_fit if anywhere else self._groups_fit
+        for offer in sorted(taken, key=lambda offer: (-offer.cost, offer.total, offer.name)):
+            rest = [other for other in taken if other is not offer]
+            if fit(rest):
+                taken = rest
+        return Mend(tuple(offer.name for offer in taken), sum(offer.cost for offer in taken))
 
-    def _reachable(self) -> bool:
-        """Whether so few changes could give slots enough at all."""
-        slots = sorted((sum(s for _, s in offer.slots) for offer in self.offers), reverse=True)
-        return self.scope.room + sum(slots[:MOST_CHANGES]) >= self.need.shape.pods
+    def _ranked(self) -> list[tuple[Offer, int]]:
+        """The offers from the one that gives most for its cost on."""
+        return sorted(self.offers, key=lambda one: (one[0].cost / one[1], one[0].name))
 
-    def _pods(self) -> bool:
-        """Room for single pods anywhere: the offers that give most for their cost."""
-        first, last, _, room = self.scope
-        missing = self.need.shape.pods - room
-        offers = [
-            (offer, sum(slots for cell, slots in offer.slots if first <= cell < last))
-            for offer in self.offers
-        ]
-        for offer, slots in sorted(offers, key=lambda o: (o[0].cost / max(1, o[1]), o[0].name)):
-            if missing <= 0 or not slots or len(self.taken) >= MOST_CHANGES:
-                break
-            self.taken[offer.name] = offer.cost
-            missing -= slots
-        return missing <= 0
+    def _pods_fit(self, taken: Sequence[Offer]) -> bool:
+        gains = {offer.name: slots for offer, slots in self.offers}
+        return self.scope.room + sum(gains[o.name] for o in taken) >= self.need.shape.pods
 
-    def _groups(self) -> bool:
+    def _for_pods(self) -> list[Offer] | None:
+        """Room for single pods anywhere."""
+        taken: list[Offer] = []
+        for offer, _ in self._ranked()[:MOST_CHANGES]:
+            taken.append(offer)
+            if self._pods_fit(taken):
+                return taken
+        return None
+
+    def _groups_fit(self, taken: Sequence[Offer]) -> bool:
+        rooms = _Rooms(self.need, domains(self.need, self.scope), taken)
+        for offer in taken:
+            rooms.take(offer)
+        return rooms.fit(self.need.shape)
+
+    def _for_groups(self) -> list[Offer] | None:
+        """One more group at a time, where it costs least, then the tail."""
         shape = self.need.shape
-        part = _domains(self.need, self.scope)
+        part = domains(self.need, self.scope)
         if not shape.tier or part.start == part.stop:
-            return False
-        rooms = _Rooms(self.need, part, self.offers)
+            return None
+        rooms = _Rooms(self.need, part, [offer for offer, _ in self.offers])
+        taken: list[Offer] = []
         while not rooms.fit(shape):
             pick = rooms.cheapest(shape)
-            if pick is None or len(self.taken) + pick[1] > MOST_CHANGES:
-                return False
+            if pick is None or len(taken) + pick[1] > MOST_CHANGES:
+                return None
             for offer in pick[-1]:
-                self.taken[offer.name] = offer.cost
+                taken.append(offer)
                 rooms.take(offer)
-        return True
+        return taken
 
 
 class _Rooms:
@@ -326,7 +135,7 @@ class _Rooms:
     def __init__(self, need: Need, part: slice, offers: Sequence[Offer]) -> None:
         tier = need.shape.whole_in
         self._of, self._first = need.layout.of[tier], part.start
-        self._rooms: Counts = need.layout.rolled(need.slots.free, tier)[part].copy()
+        self._rooms = need.layout.rolled(need.slots.free, tier)[part].copy()
         self._left: dict[int, dict[str, tuple[Offer, int]]] = {}
         self._size, self._picks = 0, dict[int, Priced | None]()
         for offer in offers:
@@ -391,9 +200,12 @@ def _enough(offers: Sequence[tuple[Offer, int]], lack: int) -> tuple[Offer, ...]
     return tuple(offer for offer, _ in chosen)
 
 
-Priced = tuple[int, int, tuple[str, ...], tuple[Offer, ...]]
-"""Cost, number and names of offers, then the offers themselves: names differ before those do."""
+Priced = tuple[int, int, int, tuple[str, ...], tuple[Offer, ...]]
+"""Cost, number, slots given anywhere (negative: more is better) and names of offers, then the
+offers themselves: names differ before those do."""
 
 
 def _priced(offers: tuple[Offer, ...]) -> Priced:
-    return sum(o.cost for o in offers), len(offers), tuple(o.name for o in offers), offers
+    total = sum(offer.total for offer in offers)
+    cost, names = sum(offer.cost for offer in offers), tuple(offer.name for offer in offers)
+    return cost, len(offers), -total, names, offers

@@ -7,7 +7,7 @@ from dataclasses import replace
 from topo.placement.capacity import Capacity
 from topo.placement.eligible import eligible
 from topo.placement.engine import place
-from topo.placement.mend import Need, most_pods
+from topo.placement.need import Need, most_pods
 from topo.placement.plan import FitTest, NoFit, Plan
 from topo.placement.request import Eligibility, Mode, Request, Toleration
 from topo.placement.suggestion import Change, Suggestion

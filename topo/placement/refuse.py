@@ -10,7 +10,9 @@ from topo.model.ids import NodeName
 from topo.placement.assume import Assumptions, opened
 from topo.placement.capacity import Capacity
 from topo.placement.engine import place
-from topo.placement.mend import Mend, Need, Offer, closed_nodes, mend, need_of, owners
+from topo.placement.mend import Mend, mend
+from topo.placement.need import Need, need_of
+from topo.placement.offers import Offer, closed_nodes, owners
 from topo.placement.otherwise import fewer_pods, other_requests
 from topo.placement.plan import NoFit, Plan
 from topo.placement.request import Request

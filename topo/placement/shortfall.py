@@ -7,7 +7,7 @@ import numpy as np
 
 from topo.placement.capacity import Capacity
 from topo.placement.eligible import eligible
-from topo.placement.mend import Need, need_of, rooms_in
+from topo.placement.need import Need, need_of, rooms_in
 from topo.placement.plan import FitTest, NoFit
 from topo.placement.request import Eligibility, Request, Toleration
 from topo.placement.words import counted, listed, plural
