@@ -182,18 +182,14 @@ class Keeper:
                     next_s = time.monotonic() + max(self.interval_s, pause_s)
                 elif self.holds_changed.is_set():
                     await asyncio.sleep(GATHER_S)
-                    await asyncio.sleep(await self._save_holds())
+                    await asyncio.sleep(await self._save_soon())
         finally:
             self._save_last()
 
     async def _until(self, next_s: float) -> None:
-        """Returns at that time, or when holds changed that can be written."""
-        wait_s = max(0.0, next_s - time.monotonic())
-        if self._judgement is None:
-            await asyncio.sleep(wait_s)
-            return
+        """Returns at that time, or when holds changed."""
         try:
-            async with asyncio.timeout(wait_s):
+            async with asyncio.timeout(max(0.0, next_s - time.monotonic())):
                 await self.holds_changed.wait()
         except TimeoutError:
             return
@@ -214,8 +210,10 @@ class Keeper:
         self.metrics.save_seconds.set(took_s)
         return took_s / DUTY
 
-    async def _save_holds(self) -> float:
-        """Writes the holds beside the last judgement; how long to rest."""
+    async def _save_soon(self) -> float:
+        """Writes the holds beside the last judgement, or beside the first; how long to rest."""
+        if self._judgement is None:
+            return await self._save() if self.settled() else self.interval_s
         began_s = time.monotonic()
         if not await asyncio.to_thread(self._write, self._last, self._holds_now()):
             self.holds_changed.set()

@@ -20,6 +20,7 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
 from topo.placement.assume import Assumptions, assumed
+from topo.placement.audit import recovered, strayed
 from topo.placement.capacity import Capacity
 from topo.placement.confirm import confirmed
 from topo.placement.engine import place
@@ -219,14 +220,21 @@ class Placements:
             now_s = self.clock()
             if now_s - recounted_s >= recount_s:
                 recounted_s = now_s
-                self.recount()
+                await self.recount()
             if now_s - surveyed_s >= SURVEY_S:
                 surveyed_s = now_s
                 await self.survey()
 
-    def recount(self) -> None:
-        """Counts everything anew; what the increments got wrong is said, and corrected."""
-        found = self.capacity.recount()
+    async def recount(self) -> None:
+        """Counts everything anew; what the increments got wrong is said, and corrected.
+
+        The hosts are compared in a thread, on a copy: that is most of the work.
+        """
+        copy, forest = self.capacity.copy(), self._forest
+        moved = await asyncio.to_thread(strayed, copy, forest)
+        if moved:
+            recovered(self.capacity, self._forest, frozenset(each.node for each in moved))
+        found = (*moved, *self.holds.recount(), *self.capacity.recount())
         self._metrics.recounted(len(found))
         for difference in found[:_LOGGED_DIFFERENCES]:
             _log.warning(

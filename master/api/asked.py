@@ -126,8 +126,15 @@ def _key(asked: web.Request, in_body: str | None) -> str | None:
 
 
 def pods_of(body: HoldBody) -> tuple[Pods, ...] | None:
-    """The groups of an earlier answer; None where there are none."""
+    """The groups of an earlier answer; None where there are none.
+
+    They are held against what is there now, so the generation that they are from decides nothing;
+    alone it would have no effect, which raises `BadInputError`.
+    """
     if body.groups is None:
+        if body.generation is not None:
+            what = "a generation without groups has no effect"
+            raise BadInputError(Refusal(what, "generation", "give the groups of that answer too"))
         return None
     return tuple(
         tuple((NodeName(node.name), node.pods) for node in group.nodes) for group in body.groups

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,7 @@ async def test_a_given_group_that_would_be_split_is_replanned(tmp_path: Path) ->
         ({"groups": [{"nodes": [{"name": "n0-0-0", "pods": 0}]}]}, 400, "groups.0.nodes.0.pods"),
         ({"assume": {}}, 400, "assume"),
         ({"generation": -1}, 400, "generation"),
+        ({"generation": 1}, 400, "generation"),
     ],
 )
 async def test_a_wrong_hold_is_named_by_its_field(
@@ -343,17 +345,61 @@ async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> No
         capacity = placements.capacity
         capacity._used[NodeName("n0-0-0")] = 3  # as a mistake of the increments would
         with capture_logs() as logs:
-            placements.recount()
+            await placements.recount()
         assert capacity.used(NodeName("n0-0-0")) == 0
         capacity._rooms[0] += 1
         with capture_logs() as more:
-            placements.recount()
+            await placements.recount()
         said = [e for e in (*logs, *more) if e["event"] == "capacity was counted wrongly"]
         assert said
         assert "n0-0-0" in {e["node"] for e in said}
         text = (await caller.master.get("/metrics")).body.decode()
         assert "topo_master_capacity_recounts_total 2.0" in text
         assert f"topo_master_capacity_differences_total {len(said)}.0" in text
+
+
+async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path) -> None:
+    async with placing(tmp_path) as caller:
+        capacity = caller.master.service.placements.capacity
+        right = {host.name: host for host in capacity.hosts()}
+        capacity.upsert(replace(right[NodeName("n0-0-0")], gpus=4))
+        capacity.remove(NodeName("n0-0-1"))
+        capacity.upsert(replace(right[NodeName("n0-0-2")], name=NodeName("ghost")))
+        with capture_logs() as logs:
+            await caller.master.service.placements.recount()
+        assert {host.name: host for host in capacity.hosts()} == right
+        said = [(e["node"], e["counted"], e["kept"]) for e in logs]
+        assert said == [("n0-0-0", 8, 4), ("n0-0-1", 8, 0), ("ghost", 0, 8)]
+        with capture_logs() as logs:
+            await caller.master.service.placements.recount()
+        assert logs == []
+
+
+async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Path) -> None:
+    async with placing(tmp_path) as caller:
+        capacity = caller.master.service.placements.capacity
+        kept = (await caller.held())["hold"]["id"]
+        gone = (await caller.held())["hold"]["id"]
+        await caller.delete(f"/v1/holds/{gone}")
+        right = dict(capacity.bookings())
+        capacity.book(gone, {NodeName("n1-1-1"): 8})
+        capacity.release(kept)
+        with capture_logs() as logs:
+            await caller.master.service.placements.recount()
+        assert capacity.bookings() == right
+        assert len(logs) == 5
+
+
+async def test_it_is_recounted_at_the_interval(tmp_path: Path) -> None:
+    async with placing(tmp_path, "--recount-interval=1s") as caller:
+
+        async def recounted() -> bool:
+            text = (await caller.master.get("/metrics")).body
+            return b"topo_master_capacity_recounts_total 1.0" in text
+
+        await eventually(recounted)
+        text = (await caller.master.get("/metrics")).body
+        assert b"topo_master_capacity_differences_total 0.0" in text
 
 
 async def test_holds_are_counted(tmp_path: Path) -> None:

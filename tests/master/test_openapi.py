@@ -113,7 +113,8 @@ def test_what_needs_a_token_says_so() -> None:
         for method, call in item.items()
         if "security" in call
     }
-    always, sometimes = [{"token": []}], [{}, {"token": []}]
+    always: list[dict[str, list[str]]] = [{"token": []}]
+    sometimes = [{}, *always]
     assert secured == {
         ("/v1/placements", "post"): sometimes,
         ("/v1/holds", "post"): always,

@@ -21,6 +21,7 @@ import structlog
 from aiohttp import ClientSession, ClientTimeout
 
 from master.__main__ import COLLECTOR_THRESHOLDS, _settle_collector, main
+from tests.master.placing import WRITER, config
 from tests.master.world import TOKEN, Worker, eventually, facts
 from topo.kit.tls import client_context
 
@@ -140,6 +141,42 @@ async def test_a_killed_master_comes_back_with_the_tree(tmp_path: Path, token_fl
             (group,) = await answer.json()
         assert [c["name"] for c in group["child"]] == ["n1", "n2"]
         assert (await master.worker("n1").beat()).json["want"] == "full"
+
+
+async def test_a_hold_that_was_given_outlives_a_kill(tmp_path: Path) -> None:
+    """It is on disk at once, not only when the judgement is written again."""
+    state = tmp_path / "state"
+    (tmp_path / "nodegroup.yaml").write_text(config())
+    (tmp_path / "writers").write_text(WRITER)
+    flags = (
+        f"--config-file={tmp_path / 'nodegroup.yaml'}",
+        f"--api-token-file={tmp_path / 'writers'}",
+        f"--state-file={state}",
+        "--gpus-per-node=8",
+        "--state-save-interval=1h",
+    )
+    job = {"pods": 4, "gpus_per_pod": 8, "hold_s": 600}
+    given: list[str] = []
+    for _ in range(2):  # the first judgement, then beside the one that was found
+        async with _master(*flags) as master:
+
+            async def is_ready(now: _Process = master) -> bool:
+                return await now.status("/ready") == 200
+
+            await eventually(is_ready)
+            bearer = {"Authorization": f"Bearer {WRITER}"}
+            url = master.url + "/v1/holds"
+            async with master.session.post(url, json=job, headers=bearer) as answer:
+                given.append((await answer.json())["hold"]["id"])
+
+            async def is_kept() -> bool:
+                return state.exists() and given[-1] in state.read_text()
+
+            await eventually(is_kept, within_s=2)
+            assert await master.end(signal.SIGKILL) == -signal.SIGKILL
+    async with _master(*flags) as master, master.session.get(master.url + "/v1/holds") as answer:
+        assert [hold["id"] for hold in (await answer.json())["holds"]] == given
+    assert WRITER not in json.dumps(master.log)
 
 
 async def test_without_a_state_file_it_waits_for_the_workers_next_beat(token_flag: str) -> None:

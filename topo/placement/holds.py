@@ -13,7 +13,7 @@ from typing import NewType
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.capacity import Capacity, Difference
 from topo.placement.plan import Plan, PlannedGroup, Pods
 from topo.placement.request import Mode, Request
 
@@ -258,6 +258,22 @@ class Holds:
                 hold = replace(hold, deadline_s=min(hold.deadline_s, latest_s))
             self._add(hold)
         return tuple(dropped)
+
+    def recount(self) -> tuple[Difference, ...]:
+        """The nodes on which something else is booked for a hold than it has; it is mended."""
+        found: list[Difference] = []
+        bookings = self._capacity.bookings()
+        for owner in [*self._holds, *(owner for owner in bookings if owner in self._ends)]:
+            hold = self._holds.get(HoldId(owner))
+            meant = hold.gpus if hold is not None else {}
+            kept = bookings.get(owner, {})
+            nodes = [node for node in {**meant, **kept} if meant.get(node) != kept.get(node)]
+            found += [Difference(node, meant.get(node, 0), kept.get(node, 0)) for node in nodes]
+            if nodes and meant:
+                self._capacity.book(owner, meant)
+            elif nodes:
+                self._capacity.release(owner)
+        return tuple(found)
 
     def _no_room(self, plan: Plan) -> Declined | None:
         pods = (group.pods for group in plan.groups)
