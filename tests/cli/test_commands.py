@@ -230,6 +230,29 @@ def test_a_tree_too_deep_to_print_is_no_answer_of_a_master(
     assert "is this the address of a topo-master" in shown.stderr or "same release" in shown.stderr
 
 
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", b"HTTP/1.1 200 OK\r\n"]
+)
+def test_an_answer_that_breaks_off_is_said_in_words(answer: bytes) -> None:
+    """As a master that is killed leaves it; not as the status that a library makes of it."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    async def conversation() -> None:
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, connect(target(f"127.0.0.1:{port}", None, None)) as master:
+            await master.topology()
+
+    with pytest.raises(CliError, match="broke before the answer was whole") as raised:
+        asyncio.run(conversation())
+    assert raised.value.exit_code == Exit.UNREACHABLE
+
+
 def test_an_event_without_end_is_not_collected_for_ever(
     fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

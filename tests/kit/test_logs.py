@@ -196,6 +196,21 @@ def test_a_file_of_an_earlier_period_is_renamed_and_old_ones_go(tmp_path: Path) 
     assert log.read_text() == "new\nnewer\n"
 
 
+def test_only_renamed_logs_are_deleted_whatever_the_name(tmp_path: Path) -> None:
+    """The folder may hold other things, and a name may have signs that patterns obey."""
+    old, notes = tmp_path / "my[1].log.20200101T000000Z", tmp_path / "my[1].log.for-Z"
+    folder = tmp_path / "my[1].log.20200102T000000Z"
+    folder.mkdir()
+    for path in (old, notes):
+        path.write_text("x")
+    for path in (old, notes, folder):
+        os.utime(path, (1, 1))
+    RotatingFile(tmp_path / "my[1].log", 3600, 86400).close()
+    assert not old.exists()
+    assert notes.exists()
+    assert folder.exists()
+
+
 @pytest.mark.parametrize("obstacle", ["directory-gone", "name-taken"])
 def test_a_log_file_that_cannot_be_renamed_is_written_on(
     obstacle: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

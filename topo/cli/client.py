@@ -246,7 +246,11 @@ def _reason(error: Exception) -> tuple[str, str]:
         fix = "start one with `topo demo`, or name yours with --master or TOPO_MASTER"
         reason = os.strerror(error.errno) if error.errno else str(error)
         return f"no master answers: {reason}", fix
-    return f"the connection broke: {str(error) or type(error).__name__}", "try again"
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
+        broke = "before the answer was whole"  # the library's words speak of a status 400
+    else:
+        broke = f"({str(error) or type(error).__name__})"
+    return f"the connection broke {broke}", "try again"
 
 
 def _refused(answer: Answer, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:

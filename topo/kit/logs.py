@@ -1,5 +1,6 @@
 """Logs: one event per fact, JSON or console, to stdout or a file that rotates by time and age."""
 
+import contextlib
 import logging
 import logging.handlers
 import re
@@ -164,10 +165,14 @@ class RotatingFile(logging.handlers.BaseRotatingHandler):
             former.close()
 
     def _delete_old(self) -> None:
+        """Deletes what this class renamed and nobody wants any more, and nothing else."""
+        ours = re.compile(rf"{re.escape(self._path.name)}\.[0-9]{{8}}T[0-9]{{6}}Z")
         oldest_s = time.time() - self._max_age_s
-        for path in self._path.parent.glob(f"{self._path.name}.*Z"):
-            if path.stat().st_mtime < oldest_s:
-                path.unlink(missing_ok=True)
+        for path in self._path.parent.iterdir():
+            # Somebody else may delete there too.
+            with contextlib.suppress(FileNotFoundError):
+                if ours.fullmatch(path.name) and path.is_file() and path.stat().st_mtime < oldest_s:
+                    path.unlink()
 
 
 def configure_logs(settings: LogSettings, service: str) -> None:
