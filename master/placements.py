@@ -42,6 +42,7 @@ from topo.placement.plan import NoFit, Plan, Pods
 from topo.placement.policy import Policy
 from topo.placement.refuse import Suggestion, would_fit
 from topo.placement.request import Request
+from topo.placement.reserve import range_of
 from topo.placement.room import Room, rooms
 
 TICK_S = 0.25
@@ -90,6 +91,7 @@ class Placements:
         self._follower = Follower(self.capacity)
         self._forest = Forest()
         self._generation = 0
+        self._absent: set[str] = set()
         self._adviser = Adviser(self.capacity)
         self.surveyor = Surveyor(self.capacity, metrics)
         self.changed = asyncio.Event()
@@ -244,6 +246,17 @@ class Placements:
                 counted=difference.counted,
                 differences=len(found),
             )
+
+        self._check_reserves()
+
+    def _check_reserves(self) -> None:
+        """Says once that a reserve names a group that is not there (any more)."""
+        layout = self.capacity.layout()
+        paths = [path for path, _ in self.capacity.policy.reserves]
+        absent = {"/".join(path) for path in paths if range_of(layout, path) is None}
+        for path in sorted(absent - self._absent):
+            _log.warning("a reserve names no group of the tree", path=path, fix="--reserve-groups")
+        self._absent = absent
 
     def _answer(self, capacity: Capacity, request: Request) -> Answer:
         began_s = time.perf_counter()

@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from master import keeper
+from tests.master.placing import placing
 from tests.master.world import Master, eventually, facts, running
 from topo.discovery.modes import Mode
 from topo.model.ids import GroupName, Kind, NodeName
@@ -179,6 +180,47 @@ async def test_a_disk_that_cannot_be_written_is_said_once_and_stops_nothing(
             await eventually(written)
     said = [e["event"] for e in logs if "state file" in e["event"]]
     assert said == ["state file not written", "state file written again"]
+
+
+async def test_a_hold_that_could_not_be_written_is_written_once_the_disk_takes_it(
+    tmp_path: Path,
+) -> None:
+    blocker = tmp_path / "state"
+    blocker.write_text("")
+    state = blocker / "file"
+    async with placing(tmp_path, f"--state-file={state}", FAST) as caller:
+        name = (await caller.held())["hold"]["id"]
+
+        async def failed() -> bool:
+            text = (await caller.master.get("/metrics")).body
+            return b'state_saves_total{result="failed"}' in text
+
+        await eventually(failed)
+        blocker.unlink()
+
+        async def written() -> bool:
+            return state.exists() and name in state.read_text()
+
+        await eventually(written)
+
+
+@pytest.mark.parametrize(
+    ("holds", "part"),
+    [
+        ({"format": 99, "holds": []}, "holds have format 99"),
+        ({"format": 1, "holds": [{"id": "hold-1"}]}, "holds"),
+        ([], "holds"),
+    ],
+)
+async def test_holds_that_cannot_be_understood_move_the_file_aside(
+    state: Path, token_flag: str, holds: object, part: str
+) -> None:
+    kept = await _run(state, token_flag)
+    kept["holds"] = holds
+    state.write_text(json.dumps(kept))
+    with _said(part):
+        assert _load(state) is None
+    assert not state.exists()
 
 
 async def test_a_state_that_no_encoding_has_is_said_and_ends_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
+from structlog.testing import capture_logs
 
 from master.api.placement_documents import PlacementDocument
 from tests.master.placing import NODES, Caller, placing
@@ -263,6 +264,16 @@ async def test_the_operators_policy_is_kept(tmp_path: Path) -> None:
         second = checked(await caller.post("/v1/placements", job))
         assert second["groups"][0]["domains"][0]["path"][0] == "s0"
         assert second["used_reserve"]
+
+
+async def test_a_reserve_that_names_no_group_is_said_once(tmp_path: Path) -> None:
+    async with placing(tmp_path, "--reserve-groups=s0/d0-1=1,s9=1,s1=1") as caller:
+        with capture_logs() as logs:
+            await caller.master.service.placements.recount()
+            await caller.master.service.placements.recount()
+        assert [(e["event"], e["path"]) for e in logs] == [
+            ("a reserve names no group of the tree", "s9")
+        ]
 
 
 async def test_placements_are_counted_by_result_and_failed_test(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from master.settings import MasterSettings
 from tests.master.world import settings
 from topo.discovery.modes import JOIN_KEYS, Mode
 from topo.kit.settings import Env, default_text, flag_of, read
+from topo.placement.policy import Policy
 
 VENDOR = (
     "--log-file=/var/log/metax/topo-master.log",
@@ -78,6 +79,13 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--tls-key=a"], "--tls-cert", "--tls-cert"),
         (["--server-port=70000"], "--server-port", "Port of the HTTP API"),
         (["--node-number=0"], "--node-number", "complete dragonfly"),
+        (["--reserve-groups=s1"], "--reserve-groups", "switchbox-1=2"),
+        (["--reserve-groups=s1=two"], "--reserve-groups", "<path>=<groups>"),
+        (["--reserve-groups=s1=1,/d=1"], "--reserve-groups", "<path>=<groups>"),
+        (["--reserve-groups==1"], "--reserve-groups", "<path>=<groups>"),
+        (["--canonical-group-size=0"], "--canonical-group-size", "keeps free"),
+        (["--max-hold=0"], "--max-hold", "held"),
+        (["--max-holds=0"], "--max-holds", "at once"),
         (["--beat-interval=0"], "--beat-interval", "alive"),
     ],
 )
@@ -95,6 +103,20 @@ def test_what_fits_is_not_refused() -> None:
     assert settings("--cluster-manager-address=nonsense").mode is Mode.CONFIG, "not asked there"
     assert settings("--tls-cert=a", "--tls-key=b").tls_key == Path("b")
     assert settings().join_keys == JOIN_KEYS
+
+
+def test_the_operators_words_about_placement_are_a_policy() -> None:
+    result = settings(
+        "--canonical-group-size=128",
+        "--reserve-groups=s1=2, s2/d=odd=0",
+        "--gpu-type-order=B,A",
+        "--max-hold=10m",
+    )
+    assert result.policy.canonical_gpus == 128
+    assert result.policy.reserves == ((("s1",), 2), (("s2", "d=odd"), 0))
+    assert result.policy.gpu_types == ("B", "A")
+    assert result.hold_limits.hold_s == 600
+    assert settings().policy == Policy()
 
 
 def test_the_table_of_flags_in_the_documentation_is_the_settings_class() -> None:
