@@ -65,25 +65,26 @@ def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> Iterable[tup
     ]
     if pods == field.slots.free[at]:
         return [(host.name, slots) for host, slots, _ in hosts]
+    if len(hosts) == field.slots.free_list[at] and not field.slots.marked and field.idle[at]:
+        return [(host.name, 1) for host, _, _ in hosts[:pods]]
     ranked = sorted(
-        range(len(hosts)),
-        key=lambda i: (hosts[i][0].penalty, hosts[i][2] == hosts[i][0].gpus, -hosts[i][1], i),
+        (host.penalty, room == host.gpus, -slots, i) for i, (host, slots, room) in enumerate(hosts)
     )
     taken: dict[int, int] = {}
-    while pods:
-        first = ranked[0]
-        kind = _kind(hosts[first])
-        fitting = [i for i in ranked if hosts[i][1] >= pods and _kind(hosts[i]) == kind]
-        one = min(fitting, key=lambda i: (hosts[i][1], i)) if fitting else first
-        taken[one] = min(pods, hosts[one][1])
-        pods -= taken[one]
-        ranked.remove(one)
+    for place, (penalty, empty, minus, i) in enumerate(ranked):
+        if -minus < pods:
+            taken[i] = -minus
+            pods += minus
+            continue
+        # All behind this one are smaller: the last of its kind that still suffices is the best.
+        fitting = [
+            (-slots, j)
+            for worse, unused, slots, j in ranked[place:]
+            if (worse, unused) == (penalty, empty) and -slots >= pods
+        ]
+        taken[min(fitting)[1]] = pods
+        break
     return [(hosts[i][0].name, taken[i]) for i in sorted(taken)]
-
-
-def _kind(each: tuple[object, int, int]) -> tuple[int, bool]:
-    host = each[0]
-    return host.penalty, each[2] == host.gpus  # type: ignore[attr-defined]
 
 
 def _cells_by_domain(field: Field, draft: Draft) -> dict[int, list[int]]:

@@ -7,7 +7,8 @@ from enum import IntEnum
 import numpy as np
 
 from topo.placement.cells import best_cell
-from topo.placement.draft import Draft, Share
+from topo.placement.curves import fewest_below
+from topo.placement.draft import Draft, Share, joined
 from topo.placement.exact import Best, best_on
 from topo.placement.field import Field
 from topo.placement.least import least_domains
@@ -218,11 +219,24 @@ def _in_several(field: Field) -> Found | None:
     if shape.tier == tier == 1 and shape.k == shape.canonical and field.whole_cells:
         return _proven(best, Proof.LOW)
     if not _bounded(field, best.key[0]):
-        return _refined_several(field, tier, best, REFINE_STEPS)
+        return _fewer_below(field, tier, best)
     if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = Found(best.draft, best.key, Proof.TOP)
     return _refined_several(field, tier, best, QUICK_STEPS)
+
+
+def _fewer_below(field: Field, tier: int, best: Found) -> Found:
+    """The best after a search for fewer domains below the top tier, and an exact one if short."""
+    shape = field.shape
+    if tier > shape.tier:
+        wanted, exact = fewest_below(field, tier, best.key[0][:2])
+        parts = [inside(field, tier, domain, need) for domain, need in wanted]
+        if wanted and all(part is not None for part in parts):
+            draft = joined(part for part in parts if part is not None)
+            best = _better(best, judged(field, draft)) or best
+        best = Found(best.draft, best.key, Proof.SPANS if exact and tier == 2 else Proof.NONE)
+    return _refined_several(field, tier, best, REFINE_STEPS)
 
 
 def _bounded(field: Field, span: tuple[int, ...]) -> bool:
