@@ -1,0 +1,95 @@
+"""A state file at any moment, a restart at any later one: nothing lost, nothing booked twice."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.placement.capacity import Capacity
+from topo.placement.engine import place
+from topo.placement.holds import Grant, Hold, HoldId, Holds, HoldsMemory, Wish
+from topo.placement.host import Host
+from topo.placement.plan import NoFit
+from topo.placement.request import Eligibility, Mode, Request, Toleration
+
+MEMORY = TypeAdapter(HoldsMemory)
+KINDS = (Kind("switchbox"), Kind("dragonfly"))
+
+
+def cluster() -> Capacity:
+    capacity = Capacity()
+    for number in range(12):
+        path = GroupPath((GroupName("s1"), GroupName(f"d{number // 4}")))
+        name = NodeName(f"n{number}")
+        capacity.upsert(Host(name=name, path=path, kinds=KINDS, tiers=(2, 1), gpus=8))
+    return capacity
+
+
+REQUESTS = st.builds(
+    Request,
+    pods=st.integers(1, 6),
+    gpus_per_pod=st.sampled_from([1, 4, 8]),
+    group_size=st.sampled_from([None, 8, 32]),
+    mode=st.sampled_from(list(Mode)),
+    within=st.sampled_from([None, Kind("switchbox")]),
+    eligible=st.builds(
+        Eligibility,
+        gpu_type=st.sampled_from([None, ""]),
+        selector=st.sampled_from([(), ()]),
+        tolerations=st.sampled_from([(), (Toleration("k", "Exists"),)]),
+        exclude=st.frozensets(st.sampled_from([NodeName(f"n{n}") for n in range(3)])),
+    ),
+)
+ASKED = st.tuples(
+    REQUESTS, st.floats(1, 100), st.booleans(), st.sampled_from([None, "a", "b", "ü\n"])
+)
+
+
+@given(
+    asked=st.lists(ASKED, max_size=8),
+    later_s=st.floats(0, 200),
+    started_s=st.floats(0, 1e6),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
+    asked: list[tuple[Request, float, bool, str | None]], later_s: float, started_s: float
+) -> None:
+    capacity = cluster()
+    holds = Holds(capacity)
+    for number, (request, hold_s, kept, key) in enumerate(asked):
+        wish = Wish(request, hold_s, key)
+        plan = place(capacity, request)
+        if isinstance(plan, NoFit) or holds.known(wish):
+            continue
+        hold = holds.reserve(wish, plan, Grant(HoldId(f"h{number}"), 7), 50.0)
+        assert isinstance(hold, Hold)
+        if kept:
+            holds.commit(hold.id, 50.0)
+
+    text = MEMORY.dump_json(holds.memory(1e9))
+    fresh = cluster()
+    again = Holds(fresh)
+    ahead_s = 1e9 + 50.0 + later_s - started_s
+    dropped = again.restore(MEMORY.validate_json(text), started_s, ahead_s)
+
+    living = {
+        hold.id: hold
+        for hold in holds
+        if hold.deadline_s is None or hold.deadline_s - 50.0 > later_s + 1e-3
+    }
+    over = {
+        hold.id
+        for hold in holds
+        if hold.deadline_s is not None and hold.deadline_s - 50.0 < later_s - 1e-3
+    }
+    found = {hold.id: hold for hold in again}
+    assert living.keys() <= found.keys()
+    assert over <= {hold.id for hold in dropped}
+    assert found.keys() | {hold.id for hold in dropped} == {hold.id for hold in holds}
+    for name, hold in living.items():
+        assert found[name].wish == hold.wish
+        assert found[name].groups == hold.groups
+        assert fresh.bookings()[name] == capacity.bookings()[name]
+        assert again.known(hold.wish) == (found[name] if hold.wish.key else None)
+    assert again.recount() == ()
+    assert fresh.recount() == ()
