@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,33 @@ async def test_a_file_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     await asyncio.to_thread(reader._thread.join, 1)
     (folder / "node_guid").unlink()
     assert (await reader.read()).state is ProbeState.ABSENT
+
+
+def test_a_file_that_answers_after_the_worker_has_ended_disturbs_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the loop is closed at the very moment at which the thread speaks to it."""
+    released = threading.Event()
+
+    def late(_: Path) -> Reading:
+        released.wait(5)
+        return failed("late")
+
+    reader = sysfs.SysfsReader(late, tmp_path)
+
+    async def shut_down() -> asyncio.AbstractEventLoop:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(), 0.05)
+        return asyncio.get_running_loop()
+
+    loop = asyncio.run(shut_down())
+    monkeypatch.setattr(loop, "is_closed", lambda: False)
+    unheard: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", unheard.append)
+    released.set()
+    assert reader._thread is not None
+    reader._thread.join(5)
+    assert unheard == []
 
 
 async def test_a_mistake_of_our_own_is_a_failure_at_once(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ its own; the thread is a daemon, for one that hangs must not keep the process fr
 """
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,7 +78,7 @@ class SysfsReader:
                 reading = failed(f"{error.filename}: {error.strerror}")
             except Exception as error:  # noqa: BLE001 - nobody hears what ends in a thread
                 reading = failed(f"our probe failed: {error!r}")
-            if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
                 loop.call_soon_threadsafe(deliver, reading)
 
         self._thread = threading.Thread(target=work, name="sysfs", daemon=True)
