@@ -66,7 +66,8 @@ class Cell:
     def ids(self, names: list[NodeName]) -> list[int]:
         """The hosts in natural order."""
         if not self._sorted:
-            self.members.sort(key=lambda host_id: natural_key(names[host_id]))
+            # not in place: who reads a copy of the capacity in another thread shares this list
+            self.members = sorted(self.members, key=lambda host_id: natural_key(names[host_id]))
             self._sorted = True
         return self.members
 
