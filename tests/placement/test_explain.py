@@ -46,7 +46,11 @@ def sentence(capacity: Capacity, plan: Plan, name: str) -> str:
     return found[names(len(plan.objective.span)).index(name)]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(st.data(), policies)
 def test_every_objective_has_a_sentence_and_no_sentence_is_without_its_number(data, policy):
     capacity = data.draw(capacities(policy))
