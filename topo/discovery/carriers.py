@@ -4,7 +4,7 @@ The one carrier is kept bare and a set is made only where a second comes, becaus
 a million names would be most of the memory and half of the time.
 """
 
-from collections.abc import Collection, Iterable, KeysView
+from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
 CROWD = 8
@@ -16,51 +16,50 @@ C = TypeVar("C")
 
 
 class Carriers(Generic[V, C]):
-    """The carriers of each value. Mutable; every call is O(values), `discard` O(1)."""
+    """The carriers of each value: `sole` where there is one, `several` where there are more.
+
+    Both are for reading. Mutable; every call is O(values).
+    """
+
+    sole: Mapping[V, C]
+    several: Mapping[V, Collection[C]]
 
     def __init__(self) -> None:
-        self._any: dict[V, C] = {}
-        self._several: dict[V, set[C]] = {}
+        self.sole = self._sole = dict[V, C]()
+        self.several = self._several = dict[V, set[C]]()
 
     def __bool__(self) -> bool:
         """Whether there is any carrier."""
-        return bool(self._any)
-
-    @property
-    def shared(self) -> KeysView[V]:
-        """The values that several carry."""
-        return self._several.keys()
+        return bool(self._sole or self._several)
 
     def add(self, values: Iterable[V], carrier: C) -> None:
         """Let `carrier` carry these values, too."""
-        carried = self._any
+        sole, several = self._sole, self._several
         for value in values:
-            other = carried.setdefault(value, carrier)
+            if value in several:
+                several[value].add(carrier)
+                continue
+            other = sole.setdefault(value, carrier)
             if other != carrier:
-                self._several.setdefault(value, {other}).add(carrier)
+                several[value] = {sole.pop(value), carrier}
 
     def discard(self, values: Iterable[V], carrier: C) -> None:
         """Let `carrier` carry none of these values, which it carries, any more."""
         for value in values:
             several = self._several.get(value)
             if several is None:
-                del self._any[value]
+                del self._sole[value]
                 continue
             several.discard(carrier)
-            self._any[value] = next(iter(several))
             if len(several) == 1:
+                self._sole[value] = several.pop()
                 del self._several[value]
-
-    def sole(self, value: V) -> C | None:
-        """The one carrier of a value; None where there is none or more than one."""
-        return None if value in self._several else self._any.get(value)
 
     def all(self, value: V) -> Collection[C]:
         """Every carrier of a value, in no particular order."""
-        several = self._several.get(value)
-        if several is not None:
-            return several
-        return (self._any[value],) if value in self._any else ()
+        if value in self._sole:
+            return (self._sole[value],)
+        return self._several.get(value, ())
 
     def few(self, value: V) -> Collection[C]:
         """Every carrier of a value that means something; none of a placeholder's."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import TypeVar
 
 from topo.model.forest import Change, Conflict, Forest, Group, Node, Reason
@@ -71,10 +72,10 @@ def _paired(
     ):
         yield from zip(children, others, strict=True)
         return
-    by_identity = {_identity(o): o for o in others}
-    if not by_identity:
-        yield from ((child, None) for child in children)
+    if not others:
+        yield from zip(children, repeat(None))
         return
+    by_identity = {_identity(o): o for o in others}
     for child in children:
         yield child, by_identity.get(_identity(child))
 

@@ -113,8 +113,8 @@ class Wiring:
     def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
         """Every server UUID that several nodes state: how many, and the first of them."""
         self.shared_changed = False
-        for uuid in sorted(self._owners.shared):
-            yield uuid, len(self._owners.all(uuid)), self._first_owners(uuid)
+        for uuid in sorted(self._owners.several):
+            yield uuid, len(self._owners.several[uuid]), self._first_owners(uuid)
 
     def _first_owners(self, uuid: ServerUuid) -> tuple[NodeName, ...]:
         return tuple(nsmallest(CROWD, self._owners.all(uuid), key=natural_key))
@@ -138,14 +138,14 @@ class Wiring:
 
     def _retract(self, node: NodeName) -> None:
         local = self._local.pop(node)
-        self.shared_changed |= local in self._owners.shared
+        self.shared_changed |= local in self._owners.several
         self._owners.discard((local,), node)
         self._claimants.discard(self._claims.pop(node), node)
 
     def _assert(self, node: NodeName, local: ServerUuid, claims: tuple[ServerUuid, ...]) -> None:
         self._local[node] = local
         self._owners.add((local,), node)
-        self.shared_changed |= local in self._owners.shared
+        self.shared_changed |= local in self._owners.several
         self._claims[node] = claims
         self._claimants.add(claims, node)
 
@@ -185,10 +185,10 @@ class Wiring:
     def _partner(self, node: NodeName, uuid: ServerUuid, now_s: float) -> NodeName | None:
         """The one node that this claim can mean: it states the UUID and claims this node back."""
         local = self._local[node]
-        sole = self._owners.sole(uuid)
+        sole = self._owners.sole.get(uuid)
         if sole is not None:
             return sole if sole != node and local in self._claims[sole] else None
-        owners = set(self._owners.all(uuid))
+        owners = set(self._owners.several.get(uuid, ()))
         crowded = len(owners) > CROWD
         if crowded:
             owners &= self._known_around(node)

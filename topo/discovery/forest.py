@@ -7,13 +7,13 @@ nothing touched are reused as the same objects, which is what makes one change c
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from topo.model.forest import Group, Node, Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName, natural_key
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(NamedTuple):
     """One group on a node's path. `key` is its identity below its parent, `name` what people read.
 
     `expected` is the number of nodes that make the group complete, `exact` whether more is a fault.

@@ -42,12 +42,14 @@ def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, 
         ("system_uuid", identity.system_uuid),
         ("server_uuid", server),
     )
-    return tuple([_named(key, value) for key, value in stated if value])
+    return _named(stated)
 
 
-def _named(key: str, value: str) -> Named:
+def _named(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
     """Names compare without case: firmware and operating systems disagree about UUID case."""
-    return f"{key}={value.strip().lower()}"
+    return tuple(
+        [f"{key}={told}" for key, value in stated if value and (told := value.strip().lower())]
+    )
 
 
 class Machines:
@@ -154,7 +156,7 @@ class Machines:
 
     def machine(self, node: NodeName) -> ManagedMachine | None:
         """The one machine that is this node, or None."""
-        machine = self._of_node.sole(node)
+        machine = self._of_node.sole.get(node)
         return None if machine is None else self._machines[machine]
 
     def are_in_one_group(self, nodes: Iterable[NodeName]) -> bool:
@@ -193,13 +195,12 @@ class Machines:
         order = sorted(self._adrift, key=natural_key)
         self._adrift = {machine: self._adrift[machine] for machine in order}
         found = [self._failure(machine, left) for machine, left in self._adrift.items()]
-        if not self._of_node.shared:
+        if not self._of_node.several:
             return tuple(found)
         return tuple(sorted([*found, *self._twins()], key=lambda f: natural_key(f.machine.id)))
 
     def _twins(self) -> Iterator[Failure]:
-        for node in self._of_node.shared:
-            ids = self._of_node.all(node)
+        for node, ids in self._of_node.several.items():
             for machine in ids:
                 others = ", ".join(sorted(set(ids) - {machine}, key=natural_key))
                 text = f"machines {machine} and {others} both answer to node {node}"
@@ -208,10 +209,10 @@ class Machines:
     def _index(self) -> None:
         """Learn the machines' names anew; a placeholder that a crowd of them carries is none."""
         self._by_name = Carriers()
-        keyed = {machine.id: self._names_in_order(machine) for machine in self._machines.values()}
+        keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
         for machine, names in keyed.items():
             self._by_name.add(names, machine)
-        crowds = {n for n in self._by_name.shared if len(self._by_name.all(n)) > CROWD}
+        crowds = {n for n, of in self._by_name.several.items() if len(of) > CROWD}
         if crowds:
             keyed = {m: tuple(n for n in names if n not in crowds) for m, names in keyed.items()}
         self._keyed = keyed
@@ -219,10 +220,10 @@ class Machines:
         self._adrift, self._explained = {}, {}
         self._unsettled = set(keyed)
 
-    def _names_in_order(self, machine: ManagedMachine) -> tuple[Named, ...]:
+    def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
         """The names that a machine can be joined by, in the order in which they are tried."""
-        stated = {key: _named(key, value) for key, value in machine.names if value.strip()}
-        return tuple([stated[key] for key in self._keys if key in stated])
+        stated = dict(machine.names)
+        return _named([(key, stated.get(key)) for key in self._keys])
 
     def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
         affected: set[NodeName] = set()
@@ -253,7 +254,7 @@ class Machines:
     def _join(self, machine: str) -> Joined:
         ambiguous = _NOBODY
         for name in self._keyed[machine]:
-            found = self._nodes.sole(name)
+            found = self._nodes.sole.get(name)
             if found is not None:
                 return found
             ambiguous = ambiguous.union(self._nodes.few(name))

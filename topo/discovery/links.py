@@ -7,8 +7,8 @@ while somebody looks for the cable.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 from topo.discovery.health import Subject
 from topo.model.forest import Reason
@@ -16,8 +16,7 @@ from topo.model.ids import ServerUuid
 from topo.model.machine import Peer, ServerPeers
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A remote server that a node sees, or saw, behind one slot."""
 
     uuid: ServerUuid

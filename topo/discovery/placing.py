@@ -6,7 +6,7 @@ carries it. A new mode is a new entry in `LADDERS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from topo.discovery.cliques import Cliques
 from topo.discovery.fabric import Members, Wiring
@@ -37,8 +37,7 @@ Step = Path | Reason
 """What one tier answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where a node belongs. `lack` is why it has no path, or why its innermost tier is missing."""
 
     path: Path

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from topo.discovery.health import Reading, Subject, Verdict, judge
+from topo.discovery.health import Subject, Verdict, judge
 from topo.discovery.links import Claim, Claims, judge_links, link_subject, merge
 from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
@@ -42,7 +42,7 @@ class NodeRecord:
     domain: Domain | None = None
     stated: tuple[Domain, ...] = ()
     stale: bool = False
-    _reading: Reading = field(default_factory=dict)
+    _reading: dict[Subject, Reason] = field(default_factory=dict)
 
     @property
     def name(self) -> NodeName:
@@ -66,11 +66,9 @@ class NodeRecord:
             self.room = max(self.room, len({p.uuid for p in facts.peers.remotes}))
         self.stated = _domains(facts)
         self._see_wiring()
-        self._reading = {
-            **judge(facts, expected_gpus or self.most_gpus),
-            **judge_links(self.claims),
-            **self._judge_domain(),
-        }
+        self._reading = judge(facts, expected_gpus or self.most_gpus)
+        self._reading |= judge_links(self.claims)
+        self._reading |= self._judge_domain()
         return self._read()
 
     def beat(self) -> bool:
@@ -126,6 +124,8 @@ class NodeRecord:
     @property
     def is_wiring_dead(self) -> bool:
         """Whether a link or the NVLink domain is judged down."""
+        if self.verdict.settled:
+            return False
         return bool(self.dead_claims()) or self.verdict.is_down(DOMAIN)
 
     def drop_dead_wiring(self) -> None:
@@ -187,7 +187,8 @@ class NodeRecord:
 
 def _gpu_type(facts: NodeFacts) -> str:
     """The model of the node's GPUs; several are named together, since no job asks for a mixture."""
-    return "+".join(sorted({gpu.model for gpu in facts.gpus if gpu.model}))
+    models = {gpu.model for gpu in facts.gpus if gpu.model}
+    return models.pop() if len(models) == 1 else "+".join(sorted(models))
 
 
 def _domains(facts: NodeFacts) -> tuple[Domain, ...]:

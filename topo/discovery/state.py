@@ -254,9 +254,10 @@ class Discovery:
         self._places.begin()
         self._moved |= self._places.wiring.settle(now_s)
         self._settle_machines()
-        for node in sorted(self._moved):
+        moved = sorted(self._moved)
+        for node in moved:
             self._place(node)
-        for node in sorted(self._judged | self._moved):
+        for node in (*moved, *sorted(self._judged - self._moved)):
             self._judge(node)
         self._moved, self._judged = set(), set()
         before = self.snapshot
