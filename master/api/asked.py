@@ -1,7 +1,5 @@
 """From what people ask for to the words of placement."""
 
-from collections.abc import Iterable
-
 from aiohttp import web
 
 from master.api.body import checked
@@ -52,8 +50,8 @@ def _selector(text: str) -> dict[str, str]:
     return labels
 
 
-def request_of(body: JobBody, capacity: Capacity) -> Request:
-    """The request; raises `BadInputError` for one that is flawed or excludes an unknown node."""
+def request_of(body: JobBody) -> Request:
+    """The request; raises `BadInputError` for one that is flawed."""
     request = Request(
         pods=body.pods,
         gpus_per_pod=body.gpus_per_pod,
@@ -69,7 +67,7 @@ def request_of(body: JobBody, capacity: Capacity) -> Request:
             exclude=frozenset(map(NodeName, body.exclude)),
         ),
     )
-    refusal = flaw(request) or _unknown(request.eligible.exclude, capacity)
+    refusal = flaw(request)
     if refusal is not None:
         raise BadInputError(refusal)
     return request
@@ -79,13 +77,13 @@ def _labels(selector: dict[str, str]) -> Labels:
     return tuple(sorted(selector.items()))
 
 
-def _unknown(excluded: Iterable[NodeName], capacity: Capacity) -> Refusal | None:
-    for node in excluded:
+def check_nodes(request: Request, capacity: Capacity) -> None:
+    """Raises `BadInputError` for an excluded node that nobody knows, naming the nearest."""
+    for node in request.eligible.exclude:
         if capacity.host(node) is None:
             known = [str(host.name) for host in capacity.hosts()]
             fix = nearest(node, alike(node, known)) or "GET /v1/topology lists the nodes there are"
-            return Refusal(f"there is no node {node!r}", "exclude", fix)
-    return None
+            raise BadInputError(Refusal(f"there is no node {node!r}", "exclude", fix))
 
 
 def assumptions_of(body: PlacementBody) -> Assumptions | None:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from master.api.asked import assumptions_of, body_of, request_of, wish_of
+from master.api.asked import assumptions_of, body_of, check_nodes, request_of, wish_of
 from master.api.body import read_body
 from master.api.guard import forbidden
 from master.api.node_group import not_ready
@@ -46,8 +46,9 @@ async def _placed(request: web.Request, body: PlacementBody) -> web.StreamRespon
     assumptions = assumptions_of(body)
     if body.hold_s is not None:
         return await held(request, service, body)
-    job = request_of(body, service.placements.capacity)
+    job = request_of(body)
     wish_of(request, body, job)
+    check_nodes(job, service.placements.capacity)
     if assumptions is not None:
         return _told(service, await service.placements.what_if(job, assumptions))
     return _told(service, await service.placements.advised(service.placements.answer(job)))
@@ -61,9 +62,12 @@ async def held(
 ) -> web.Response:
     """A hold on the best placement, or on the groups given; the same hold for the same key."""
     placements = service.placements
-    wish = wish_of(request, body, request_of(body, placements.capacity))
+    wish = wish_of(request, body, request_of(body))
     assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
-    answer = placements.known(wish) or placements.hold(wish, given)
+    answer: Answer | Hold | Declined | None = placements.known(wish)
+    if answer is None:  # who asks again gets the hold, though a node that it excludes went since
+        check_nodes(wish.request, placements.capacity)
+        answer = placements.hold(wish, given)
     if isinstance(answer, Declined):
         return refusal(STATUS[answer.obstacle], answer.refusal)
     if isinstance(answer, Hold):

@@ -110,6 +110,17 @@ async def test_retries_in_flight_with_one_key_book_once(tmp_path: Path) -> None:
         assert len(await caller.holds()) == 1
 
 
+async def test_a_retry_gets_its_hold_though_a_node_that_it_excludes_went(tmp_path: Path) -> None:
+    async with placing(tmp_path) as caller:
+        body = {**GANG, "key": "job-7", "exclude": ["n1-1-3"]}
+        first = await caller.post("/v1/holds", body)
+        caller.master.service.placements.capacity.remove(NodeName("n1-1-3"))
+        again = await caller.post("/v1/holds", body)
+        assert again.json["hold"]["id"] == first.json["hold"]["id"]
+        other = await caller.post("/v1/holds", {**body, "key": "job-8"})
+        assert (other.status, other.json["field"]) == (400, "exclude")
+
+
 async def test_a_key_of_another_request_is_refused_and_names_both(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         first = await caller.held(key="job-7")
