@@ -353,6 +353,7 @@ async def test_a_diff_tells_what_moved_and_why(token_flag: str) -> None:
         assert (down.subject, down.before, down.after) == ("n1", "Ready", "NotReady")
         assert down.why
         early = await master.get(f"/v1/topology/diff?from=0&to={start}")
+        assert early.json["changes"]
         assert all(c["generation"] <= start for c in early.json["changes"])
         same = await master.get(f"/v1/topology/diff?from={end}&to={end}")
         run = master.service.engine.history.run
