@@ -60,7 +60,7 @@ def _latencies(scale: Scale, progress: Progress) -> Iterator[Figure]:
             yield Figure(name, median(latency.runs), "ms", _most(limit), notes)
             note = ""
     for pods in _GROWTH:
-        if all(times[pods].tops <= 1 for times in found.values()):
+        if all(times[pods].tops == 1 for times in found.values()):
             yield _growth({nodes: times[pods] for nodes, times in found.items()}, pods)
 
 

@@ -91,7 +91,7 @@ def churns(nodes: int, shape: str, runs: int, calls: int) -> tuple[Churn, ...]:
     capacity = cluster(nodes, shape, LOAD, SEED)
     stream = _Stream(capacity)
     Collector.AS_MASTER.prepare()
-    stream.run(calls // 10)
+    stream.run(max(1, calls // 10))
     return tuple(stream.run(calls) for _ in range(runs))
 
 
