@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from topo.placement.alternatives import alternatives
 from topo.placement.capacity import Capacity
 from topo.placement.objective import Objective, Profile, names, values
 from topo.placement.plan import DomainRef, Plan, Rejected
@@ -20,6 +21,7 @@ _DOMAIN = "domain"
 """What groups of different kinds at one tier are called together."""
 _SHOWN = 2
 _LEAST = "{} is the least there is"
+_PROVEN = "; that is proven the best, given the numbers before"
 _UNPROVEN = "the best that was found, without proof"
 
 
@@ -68,13 +70,14 @@ def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
 def _case(capacity: Capacity, plan: Plan) -> _Case:
     ends = dict.fromkeys(node for g in plan.groups for node in (g.pods[0][0], g.pods[-1][0]))
     request = plan.request
+    others = plan.rejected or alternatives(capacity, plan)
     return _Case(
         plan=plan,
         layout=capacity.layout(),
         shape=shape_of(capacity, request, plan.gpu_type),
         free=capacity.slots(request.eligible, plan.gpu_type, request.gpus_per_pod).free,
         cells=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
-        refused={rejected.objective: rejected for rejected in reversed(plan.rejected)},
+        refused={rejected.objective: rejected for rejected in reversed(others)},
     )
 
 
@@ -89,7 +92,8 @@ def _split(case: _Case) -> str:
     split, of = case.plan.objective.split_groups, counted(len(case.plan.groups), "group")
     where = plural(case.noun(case.shape.whole_in))
     if not split:
-        return f"0 of {of} {_is(len(case.plan.groups))} split over several {where}; {_LEAST.format(0)}."
+        are = _is(len(case.plan.groups))
+        return f"0 of {of} {are} split over several {where}; {_LEAST.format(0)}."
     said = f"{split} of {of} {_is(split)} split over several {where}"
     room = _groups(case, case.shape.whole_in)
     if case.shape.tier and int(room.sum()) < case.shape.m:
@@ -186,9 +190,10 @@ def _profile(case: _Case, name: str, free: _Free) -> str:
     if other is not None:
         capacity, fewer = _parting(free.own, free.of(other.value))
         domains = f"{counted(fewer, free.noun)} fewer with {counted(capacity, free.unit)}"
-        return f"{said}; {_who(other)} would leave {domains}."
+        sure = _PROVEN if case.plan.certified.get(name) else ""
+        return f"{said}{sure}; {_who(other)} would leave {domains}."
     if case.plan.certified.get(name):
-        return f"{said}; that is proven the best, given the numbers before."
+        return f"{said}{_PROVEN}."
     return f"{said}; {_UNPROVEN}."
 
 
@@ -246,7 +251,7 @@ def _verdict(case: _Case, name: str, verb: str) -> str:
         most = name == "whole_groups_left"
         return f"; {f'{bound} is the most that can be' if most else _LEAST.format(bound)}{other}"
     if plan.certified.get(name):
-        return f"; that is proven the best, given the numbers before{other}"
+        return f"{_PROVEN}{other}"
     if other:
         return other
     return f"; {_UNPROVEN}" if bound is None else f"; {_UNPROVEN}: the bound is {bound}"
