@@ -11,13 +11,16 @@ from topo.placement.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.explain import explain
 from topo.placement.host import Host
-from topo.placement.objective import names
+from topo.placement.objective import names, values
 from topo.placement.plan import Plan, Rejected
 from topo.placement.request import Mode, Request
 
 NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 """A number that stands alone: those in names of nodes and groups prove nothing."""
 LACK = re.compile(r"the fullest (?:one has|(\d+) \S+ have) room for (\d+) of (\d+) (pod|group)")
+
+OTHER = re.compile(r"the best alternative, .*, (?:(takes|splits|leaves|has)|(breaks into)) (\d+)")
+FEWER = re.compile(r"would leave (-?\d+) ")
 
 
 def cluster(*free: tuple[int, ...]) -> Capacity:
@@ -63,6 +66,26 @@ def test_every_objective_has_a_sentence_and_no_sentence_is_without_its_number(da
         assert NUMBER.search(text), text
         assert text.endswith(".")
     assert told == explain(capacity.copy(), plan)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+@given(st.data(), policies)
+def test_an_alternative_is_named_with_a_number_that_is_worse_than_the_plans(data, policy):
+    capacity = data.draw(capacities(policy))
+    plan = place(capacity, data.draw(requests()))
+    assume(isinstance(plan, Plan))
+    assert isinstance(plan, Plan)
+    own = values(plan.objective)
+    for name, text in zip(names(capacity.tiers), explain(capacity, plan), strict=True):
+        if found := OTHER.search(text):
+            worse, number = found[1] or found[2], int(found[3])
+            assert number < own[name] if worse == "leaves" else number > own[name], text
+        if found := FEWER.search(text):
+            assert int(found[1]) > 0, text
 
 
 @settings(max_examples=100, deadline=None)
@@ -202,7 +225,7 @@ def test_a_value_that_nothing_proves_says_so_with_its_bound():
 
 
 def test_a_certified_value_without_a_bound_is_called_proven():
-    capacity = cluster((8, 8), (8,))
+    capacity = cluster((8,))
     plan = planned(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
     proven = replace(
         plan,
