@@ -61,6 +61,13 @@ class Carriers(Generic[V, C]):
             return (self._sole[value],)
         return self._several.get(value, ())
 
+    def of(self, values: Collection[V]) -> set[C]:
+        """Everybody who carries one of these values."""
+        carriers = {self._sole[value] for value in values if value in self._sole}
+        if self._several:
+            carriers.update(*(self._several.get(value, ()) for value in values))
+        return carriers
+
     def few(self, value: V) -> Collection[C]:
         """Every carrier of a value that means something; none of a placeholder's."""
         carriers = self.all(value)

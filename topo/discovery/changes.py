@@ -1,7 +1,6 @@
 """What differs between two forests, and the net of several differences."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import repeat
 from typing import TypeVar
 
@@ -148,7 +147,7 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
         for change in _aspects(told):
             key = _aspect(change)
             first = folded.get(key)
-            folded[key] = change if first is None else replace(change, before=first.before)
+            folded[key] = change if first is None else change._replace(before=first.before)
     left = [_renamed(key, c) for key, c in folded.items() if c.before != c.after]
     ends = {c.subject for c in left if c.what in ("node-added", "node-removed")}
     kept = (c for c in left if c.what != "node-status" or c.subject not in ends)
@@ -159,9 +158,9 @@ def _aspects(change: Change) -> Iterator[Change]:
     """The change, and apart from it the status that a node came or went with."""
     yield change
     if change.what == "node-added":
-        yield replace(change, what="node-status", before="", after=change.status, why="")
+        yield change._replace(what="node-status", before="", after=change.status, why="")
     elif change.what == "node-removed":
-        yield replace(change, what="node-status", before=change.status, after="", why="")
+        yield change._replace(what="node-status", before=change.status, after="", why="")
 
 
 def _order(change: Change) -> tuple[object, ...]:
@@ -188,4 +187,4 @@ def _renamed(aspect: tuple[str, ...], change: Change) -> Change:
         what = f"{sort}-added"
     elif not change.after:
         what = f"{sort}-removed"
-    return replace(change, what=what)
+    return change._replace(what=what)

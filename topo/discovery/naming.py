@@ -92,7 +92,7 @@ class NameBook:
         return min(votes)[2] if votes else None
 
     def _near(self, members: Members) -> set[GroupName]:
-        return set().union(*map(self._of_node.all, members))
+        return self._of_node.of(members)
 
     def _drop(self, name: GroupName) -> None:
         members = self._records.pop(name)

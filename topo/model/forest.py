@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from topo.model.ids import Generation, GroupName, GroupPath, Kind, NodeName, SourceName
 
@@ -140,8 +141,7 @@ class Snapshot:
     restored_age_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One difference between two consecutive generations, and why it came.
 
     `what` is one of `node-added`, `node-removed`, `node-moved`, `node-status`, `group-added`,
