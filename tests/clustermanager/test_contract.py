@@ -168,6 +168,7 @@ async def test_the_simulators_refusals_are_of_the_contracts_form(
     await caller.login()
     await caller.call("events", 400)
     await caller.call("events", 400, query="?cursor=x&limit=0")
+    await caller.call("events", 400, query=f"?cursor=x&limit={'9' * 5000}")
     await caller.call("events", 410, query="?cursor=gone-1")
     await control("PUT", "/faults", kind="busy", seconds=7)
     await caller.call("topology", 503)

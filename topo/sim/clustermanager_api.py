@@ -144,7 +144,7 @@ async def _topology(request: web.Request) -> web.StreamResponse:
 
 async def _events(request: web.Request) -> web.StreamResponse:
     limit = request.query.get("limit", str(MAX_PAGE))
-    if not limit.isdecimal() or not 1 <= int(limit) <= MAX_PAGE:
+    if not limit.isdecimal() or len(limit) > 4 or not 1 <= int(limit) <= MAX_PAGE:
         return problem(400, f"limit is a number from 1 to {MAX_PAGE}", field="limit")
     if "cursor" not in request.query:
         return problem(400, "cursor is missing", field="cursor", fix="GET /v1/topology gives one")
