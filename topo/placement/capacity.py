@@ -187,12 +187,13 @@ class Capacity:
 
     def slots(self, wish: Eligibility, gpu_type: str, gpus: int) -> Slots:
         """The free slots of a class, along the cells of `layout`; O(1) if asked for lately."""
+        if not self._structure.settled:
+            self._settle()
         key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, gpus)
         found = self._slots.get(key)
         if found is not None:
             self._slots.move_to_end(key)
             return found
-        self._settle()
         typed = Eligibility(gpu_type, wish.selector, wish.tolerations, wish.exclude)
         found = self._slots[key] = Slots(typed, gpus)
         found.fill(self._rows(), len(self._structure.names), len(self._structure.order))

@@ -1,0 +1,55 @@
+"""Tiny clusters for tests: nodes of eight GPUs in dragonflies in switchboxes, some taken."""
+
+from collections.abc import Sequence
+
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
+from topo.placement.capacity import Capacity
+from topo.placement.host import Host
+from topo.placement.plan import Plan
+from topo.placement.policy import Policy
+
+KINDS = (Kind("pod"), SWITCHBOX, DRAGONFLY)
+
+
+def host(name: str, path: Sequence[str] = (), **more: object) -> Host:
+    """A node of eight GPUs at the end of a path of dragonflies, switchboxes, pods."""
+    tiers = tuple(range(len(path), 0, -1))
+    values: dict[str, object] = {
+        "name": NodeName(name),
+        "path": GroupPath(tuple(GroupName(each) for each in path)),
+        "kinds": KINDS[len(KINDS) - len(path) :],
+        "tiers": tiers,
+        "gpus": 8,
+        "gpu_type": "A",
+    }
+    return Host(**(values | more))  # type: ignore[arg-type]
+
+
+def cluster(*tops: Sequence[int], policy: Policy | None = None, size: int = 0) -> Capacity:
+    """A switchbox for each sequence, with a dragonfly for each number: its free nodes.
+
+    `size` nodes are in each dragonfly, the rest of them taken; without it only the free ones are.
+    """
+    capacity = Capacity(policy or Policy())
+    for s, frees in enumerate(tops, start=1):
+        for d, free in enumerate(frees, start=1):
+            for n in range(1, max(free, size) + 1):
+                capacity.upsert(host(f"n{s}-{d}-{n}", (f"s{s}", f"d{d}")))
+                if n > free:
+                    take(capacity, f"n{s}-{d}-{n}")
+    return capacity
+
+
+def take(capacity: Capacity, name: str, gpus: int = 8) -> None:
+    """Book GPUs of a node for an owner of its own."""
+    capacity.book(f"on-{name}", {NodeName(name): gpus})
+
+
+def shares(plan: Plan) -> dict[str, int]:
+    """Pods by path of the dragonfly, in the order of rank."""
+    found: dict[str, int] = {}
+    for group in plan.groups:
+        for name, pods in group.pods:
+            at = "/".join(name.removeprefix("n").split("-")[:2])
+            found[at] = found.get(at, 0) + pods
+    return found
