@@ -66,7 +66,8 @@ def _filtered(capacity: Capacity, request: Request) -> str:
         ("are not left out", replace(anyone, exclude=wish.exclude)),
         ("have no taint in the way", Eligibility(tolerations=wish.tolerations)),
     )
-    let_through = [(what, sum(eligible(host, one) for host in hosts)) for what, one in alone]
+    asked = [(what, one) for what, one in alone if one != anyone]
+    let_through = [(what, sum(eligible(host, one) for host in hosts)) for what, one in asked]
     found = [f"{number} {what}" for what, number in let_through if number < len(hosts)]
     return f"Of {counted(len(hosts), 'node')}, {listed(found) or '0 have GPUs'}."
 
