@@ -1,0 +1,66 @@
+"""Advice to refused jobs: tried out, found once for all who ask, never a queue without end."""
+
+import asyncio
+
+from master import advice
+from master.advice import Adviser
+from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.placement.capacity import Capacity
+from topo.placement.engine import place
+from topo.placement.host import Host
+from topo.placement.plan import NoFit, Plan
+from topo.placement.request import Request
+
+
+def cluster() -> Capacity:
+    capacity = Capacity()
+    for number in range(8):
+        path = GroupPath((GroupName(f"d{number // 4}"),))
+        name = NodeName(f"n{number}")
+        capacity.upsert(Host(name=name, path=path, kinds=(Kind("leaf"),), tiers=(1,), gpus=8))
+    return capacity
+
+
+def refused(capacity: Capacity, pods: int = 9) -> NoFit:
+    found = place(capacity, Request(pods=pods, gpus_per_pod=8, group_size=8))
+    assert isinstance(found, NoFit)
+    return found
+
+
+async def test_what_is_advised_fits() -> None:
+    capacity = cluster()
+    found = await Adviser(capacity).advice(refused(capacity))
+    requests = [suggestion.request for suggestion in found if suggestion.request is not None]
+    assert requests
+    for request in requests:
+        assert isinstance(place(capacity, request), Plan)
+
+
+async def test_those_who_ask_for_the_same_get_the_same_until_something_changes() -> None:
+    capacity = cluster()
+    adviser = Adviser(capacity)
+    refusal = refused(capacity)
+    first, second = await asyncio.gather(adviser.advice(refusal), adviser.advice(refusal))
+    assert first is second is await adviser.advice(refusal)
+    capacity.book("job", {NodeName("n0"): 8})
+    third = await adviser.advice(refused(capacity))
+    assert [one.request.pods for one in first if one.request] == [8]
+    assert [one.request.pods for one in third if one.request] == [7]
+
+
+async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
+    capacity = cluster()
+    adviser = Adviser(capacity)
+    asked = [adviser.advice(refused(capacity, 9 + n)) for n in range(advice.AT_ONCE + 4)]
+    found = await asyncio.gather(*asked)
+    assert all(found[: advice.AT_ONCE])
+    assert not any(found[advice.AT_ONCE :])
+    assert await adviser.advice(refused(capacity, 1000)), "later there is room again"
+
+
+async def test_what_is_remembered_is_bounded() -> None:
+    capacity = cluster()
+    adviser = Adviser(capacity)
+    for pods in range(9, 9 + advice.KEPT + 5):
+        await adviser.advice(refused(capacity, pods))
+    assert len(adviser._known) == advice.KEPT
