@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from topo.placement.engine import place
 from topo.placement.measure import measure
@@ -17,10 +18,14 @@ KINDS: Mapping[str, Callable[[int], Instance]] = {"aligned": aligned, "mixed": m
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Counts of plans: all, those proven on every span, and by rival those worse and better."""
+    """Counts of plans: all, those proven on every span, those that counting alone would prove.
+
+    By rival, those that are worse and better than its choice.
+    """
 
     plans: int = 0
     proven: int = 0
+    counted: int = 0
     worse: Counter[str] = field(default_factory=Counter)
     better: Counter[str] = field(default_factory=Counter)
 
@@ -31,7 +36,7 @@ class Quality:
 
 def quality(kind: str, seeds: Sequence[int]) -> Quality:
     """Plans of seeded instances beside those of the rivals on (split, spans)."""
-    plans = proven = 0
+    plans = proven = counted = 0
     worse: Counter[str] = Counter()
     better: Counter[str] = Counter()
     for seed in seeds:
@@ -41,12 +46,48 @@ def quality(kind: str, seeds: Sequence[int]) -> Quality:
             continue
         plans += 1
         proven += answer.certified["top_groups"] and answer.certified["tier1_groups"]
+        counted += answer.objective.span == _least_spans(asked)
         for rival in RIVALS:
             theirs = BASELINES[rival](asked.capacity, asked.request)
             compared = _compared(asked, answer.objective, theirs)
             worse[rival] += compared > 0
             better[rival] += compared < 0
-    return Quality(plans, proven, worse, better)
+    return Quality(plans, proven, counted, worse, better)
+
+
+def _least_spans(asked: Instance) -> tuple[int, int]:
+    """The bounds of `reference/placement.md` section 6 on switchboxes and dragonflies.
+
+    The fewest domains whose largest capacities have room for all groups and for all pods.
+    """
+    request, k = asked.request, asked.request.pods_per_group
+    room: Counter[tuple[str, ...]] = Counter()
+    free: Counter[tuple[str, ...]] = Counter()
+    for host in asked.capacity.hosts():
+        room[host.path] += host.gpus // request.gpus_per_pod
+        free[host.path] += asked.capacity.free(host.name) // request.gpus_per_pod
+    inside = max(room.values()) >= k
+    groups = {path: slots // k for path, slots in free.items()} if inside else {}
+    tops: Counter[str] = Counter()
+    top_groups: Counter[str] = Counter()
+    for path, slots in free.items():
+        tops[path[0]] += slots
+        top_groups[path[0]] += groups.get(path, 0)
+    if not inside:
+        top_groups = Counter({top: slots // k for top, slots in tops.items()})
+    top = max(_fewest(top_groups, request.whole_groups), _fewest(tops, request.pods))
+    low = max(_fewest(groups, request.whole_groups if inside else 0), _fewest(free, request.pods))
+    return top, low
+
+
+def _fewest(capacities: Mapping[Any, int], need: int) -> int:
+    """How many of the largest capacities reach a sum."""
+    total = 0
+    for used, capacity in enumerate(sorted(capacities.values(), reverse=True)):
+        if total >= need:
+            return used
+        total += capacity
+    return len(capacities)
 
 
 def _compared(asked: Instance, mine: Objective, theirs: tuple[Pods, ...] | None) -> int:
