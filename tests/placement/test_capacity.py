@@ -25,7 +25,8 @@ SIZES = (1, 4, 8, 16)
 
 
 def free_of(capacity: Capacity, gpus: int = 8, wish: Eligibility = ANY) -> list[int]:
-    return capacity.slots(wish, "A", gpus).free.tolist()
+    free: list[int] = capacity.slots(wish, "A", gpus).free.tolist()
+    return free
 
 
 def test_slots_are_counted_by_group_in_natural_order():
@@ -205,8 +206,8 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
     fresh = Capacity()
     for each in sorted(capacity.hosts(), key=lambda h: h.name, reverse=True):
         fresh.upsert(each)
-    for owner, gpus in capacity.bookings().items():
-        fresh.book(owner, gpus)
+    for owner, booked in capacity.bookings().items():
+        fresh.book(owner, booked)
     assert [h.name for h in fresh.hosts()] == [h.name for h in capacity.hosts()]
     assert fresh.layout().firsts == capacity.layout().firsts
     for wish in WISHES:

@@ -1,0 +1,138 @@
+"""Bounds are never beaten, and what is called proven is."""
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.placement.worlds import cluster
+from topo.placement.curves import fewest_below
+from topo.placement.engine import field_of, place
+from topo.placement.flat import flat
+from topo.placement.knapsack import Knapsack
+from topo.placement.least import least_domains, least_inside
+from topo.placement.objective import values
+from topo.placement.plan import Plan
+from topo.placement.policy import Policy
+from topo.placement.request import Mode, Request
+from topo.placement.window import fewest, window
+
+rooms = st.lists(st.integers(0, 12), min_size=1, max_size=8)
+
+
+@given(rooms, st.integers(1, 30))
+def test_the_window_leaves_the_largest_capacities_of_all_choices_of_as_few(capacities, need):
+    ranked = sorted(capacities, reverse=True)
+    count = fewest(ranked, need)
+    if count is None:
+        assert sum(ranked) < need
+        return
+    chosen = [ranked[i] for i in window(ranked, ranked, count, need)]
+    ways = [each for each in combinations(ranked, count) if sum(each) >= need]
+    assert not any(sum(each) >= need for each in combinations(ranked, count - 1))
+    assert sorted(chosen, reverse=True) == min(sorted(each, reverse=True) for each in ways)
+
+
+def fits(free: tuple[int, ...], k: int, m: int, r: int) -> bool:
+    """Whether so many rooms hold m groups and a tail, by trying each as its host."""
+    whole = sum(room // k for room in free)
+    if not r:
+        return whole >= m
+    return any(room >= r and whole - room // k + (room - r) // k >= m for room in free)
+
+
+@settings(deadline=None)
+@given(rooms, st.integers(1, 4), st.integers(0, 5), st.integers(0, 3))
+def test_a_job_takes_the_fewest_rooms_that_hold_it(free, k, m, r):
+    r %= k
+    if not m and not r:
+        return
+    ways = flat(range(len(free)), free, k, (m, r))
+    sizes = range(1, len(free) + 1)
+    least = next((q for q in sizes if any(fits(w, k, m, r) for w in combinations(free, q))), None)
+    assert bool(ways) == (least is not None)
+    for shares in ways:
+        used = [share for share in shares if share.groups or share.tail]
+        assert len(used) == least
+        assert sum(share.groups for share in used) == m
+        assert sum(share.tail for share in used) == (r > 0)
+        for share in used:
+            assert share.groups * k + (r if share.tail else 0) <= free[share.domain]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.integers(1, 14),
+)
+def test_bounds_of_each_tier_are_reached_or_lower_by_every_choice(tops, k, pods):
+    capacity = cluster(*tops, policy=Policy(canonical_gpus=32))
+    request = Request(pods=pods, gpus_per_pod=8, group_size=8 * k)
+    answer = place(capacity, request)
+    if not isinstance(answer, Plan):
+        return
+    field = field_of(capacity, request, "A")
+    least = [least_domains(field, tier, 0, split=False) for tier in (2, 1)]
+    assert list(answer.objective.span) >= least
+    assert answer.objective.span[0] == least[0]
+    assert answer.certified["top_groups"]
+
+
+@given(st.lists(rooms, min_size=1, max_size=5), st.integers(1, 20))
+def test_the_fewest_children_are_counted_for_all_domains_at_once(rows, need):
+    caps = np.array([cap for row in rows for cap in row])
+    starts = np.cumsum([0, *map(len, rows[:-1])])
+    able = np.array([i for i, row in enumerate(rows) if sum(row) >= need], np.intp)
+    if not able.size:
+        return
+    found = least_inside(caps, starts, able, np.full(len(able), need))
+    assert found.tolist() == [fewest(sorted(rows[i], reverse=True), need) for i in able]
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 9)), max_size=3), max_size=4))
+def test_the_knapsack_finds_the_cheapest_and_can_say_how(items):
+    knapsack = Knapsack(5, 0)
+    options = [[(x, 0, cost) for x, cost in item] for item in items]
+    costs = {0: 0}
+    for item in options:
+        knapsack.add(item)
+        more = {(g + x): c + cost for g, c in costs.items() for x, _, cost in item if g + x <= 5}
+        for g, c in list(costs.items()):
+            for x, _, cost in item:
+                if g + x <= 5:
+                    more[g + x] = min(more.get(g + x, 1 << 30), c + cost)
+        costs = {g: min(costs.get(g, 1 << 30), more.get(g, 1 << 30)) for g in costs | more}
+    assert {g: c for g, c in enumerate(knapsack.table) if c is not None} == costs
+    for groups, cost in costs.items():
+        picks = knapsack.picks(groups, 0)
+        assert sum(x for _, x, _ in picks) == groups
+        least = [min(c for x, _, c in options[i] if x == y) for i, y, _ in picks]
+        assert sum(least) == cost
+
+
+def test_fewer_children_are_found_where_the_window_of_the_top_tier_misses_them():
+    capacity = cluster((24,), (24,), (8, 8, 8, 8), (8, 8, 8, 8))
+    field = field_of(capacity, Request(pods=48, gpus_per_pod=8, group_size=64), "A")
+    wanted, exact = fewest_below(field, 2, (2, 8))
+    assert exact
+    assert wanted == [(0, (3, False)), (1, (3, False))]
+    assert fewest_below(field, 2, (2, 2)) == ([], True)
+
+
+def test_a_split_plan_is_bounded_by_slots_alone():
+    capacity = cluster((4, 4), (4, 4), size=8)
+    request = Request(pods=8, gpus_per_pod=8, group_size=64, mode=Mode.PREFERRED)
+    plan = place(capacity, request)
+    assert isinstance(plan, Plan)
+    assert (plan.bounds["split_groups"], plan.certified["split_groups"]) == (1, True)
+    assert (plan.bounds["top_groups"], plan.bounds["tier1_groups"]) == (1, 2)
+    assert plan.certified["tier1_groups"]
+
+
+def test_bounds_have_the_names_of_the_objective_in_its_order():
+    plan = place(cluster((8, 8), (8,)), Request(pods=8, gpus_per_pod=8, group_size=64))
+    assert isinstance(plan, Plan)
+    assert list(plan.bounds) == list(plan.certified) == list(values(plan.objective))
+    assert all(plan.certified.values())
