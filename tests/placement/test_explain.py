@@ -9,7 +9,7 @@ from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity import Capacity
 from topo.placement.engine import place
-from topo.placement.explain import explain
+from topo.placement.explain import MOST_PODS, explain
 from topo.placement.host import Host
 from topo.placement.objective import names, values
 from topo.placement.plan import Plan, Rejected
@@ -246,3 +246,13 @@ def test_with_one_tier_both_names_of_it_have_their_sentence():
     told = explain(capacity, plan)
     assert told[1] == told[2] == "1 dragonfly, d1; 1 is the least there is."
     assert len(told) == len(names(1))
+
+
+def test_of_a_plan_with_many_pods_bounds_alone_are_told():
+    capacity = cluster((8,) * 8, (8,) * 4, (8,) * 5)
+    few, many = (
+        planned(capacity, Request(pods=pods, gpus_per_pod=8, group_size=64))
+        for pods in (MOST_PODS, MOST_PODS + 1)
+    )
+    assert "alternative" in " ".join(explain(capacity, few))
+    assert "alternative" not in " ".join(explain(capacity, many))
