@@ -1,0 +1,80 @@
+"""Many clients hold, commit and release at once while nodes come and go: nothing is taken twice."""
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+from tests.master.placing import Caller, config, placing
+
+CLIENTS, STEPS = 12, 25
+SIZES = ((1, 4), (1, 8), (2, 8), (4, 8), (6, 8), (3, 4))
+
+
+async def client(caller: Caller, choice: random.Random) -> Counter[str]:
+    """Does what clients do, in a random order; what came of it."""
+    seen: Counter[str] = Counter()
+    mine: list[str] = []
+    for step in range(STEPS):
+        what = choice.random()
+        if what < 0.5 or not mine:
+            pods, gpus = choice.choice(SIZES)
+            body: dict[str, float | str] = {
+                "pods": pods,
+                "gpus_per_pod": gpus,
+                "hold_s": choice.choice([0.05, 30]),
+            }
+            if choice.random() < 0.3:
+                body["key"] = f"{id(choice)}-{step}"
+            answers = await asyncio.gather(
+                *(caller.post("/v1/holds", body) for _ in range(2 if "key" in body else 1))
+            )
+            held = {a.json["hold"]["id"] for a in answers if a.json.get("feasible")}
+            assert len(held) <= 1, "a key is one hold"
+            assert {a.status for a in answers} == {200}
+            mine += held
+            seen["held" if held else "refused"] += 1
+        elif what < 0.7:
+            seen[str((await caller.post(f"/v1/holds/{choice.choice(mine)}/commit")).status)] += 1
+        else:
+            gone = mine.pop(choice.randrange(len(mine)))
+            seen[str((await caller.delete(f"/v1/holds/{gone}")).status)] += 1
+    return seen
+
+
+async def shake(home: Path, until: asyncio.Event) -> int:
+    """Takes a node away and brings it back, over and over; how often."""
+    path, whole = home / "nodegroup.yaml", config()
+    turns = 0
+    while not until.is_set():
+        turns += 1
+        path.write_text(whole.replace(f"n0-0-{turns % 3}, ", "") if turns % 2 else whole)
+        await asyncio.sleep(0.03)
+    path.write_text(whole)
+    return turns
+
+
+async def test_a_storm_of_clients_never_takes_anything_twice(tmp_path: Path) -> None:
+    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+        over = asyncio.Event()
+        shaking = asyncio.create_task(shake(tmp_path, over))
+        clients = [client(caller, random.Random(seed)) for seed in range(CLIENTS)]  # noqa: S311
+        seen = sum(await asyncio.gather(*clients), Counter[str]())
+        over.set()
+        assert await shaking > 2
+        assert seen["held"] > CLIENTS
+        assert seen["refused"] > 0
+        assert seen.keys() <= {"held", "refused", "200", "410"}
+        placements = caller.master.service.placements
+        capacity = placements.capacity
+        taken = Counter[str]()
+        for hold in placements.all():
+            taken.update(hold.gpus)
+            assert capacity.bookings()[hold.id] == hold.gpus
+        assert max(taken.values(), default=0) <= 8
+        assert set(capacity.bookings()) == {hold.id for hold in placements.all()}
+        assert capacity.recount() == ()
+        assert placements.holds.recount() == ()
+        for hold in placements.all():
+            await caller.delete(f"/v1/holds/{hold.id}")
+        assert not capacity.bookings()
