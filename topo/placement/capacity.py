@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from topo.model.ids import NodeName, natural_key
+from topo.model.ids import Kind, NodeName, natural_key
 from topo.placement.host import Host
 from topo.placement.plan import Pods
 from topo.placement.policy import Policy
@@ -49,13 +49,14 @@ class Capacity:
         self._bookings: dict[str, Mapping[NodeName, int]] = {}
         self._rooms: list[int] = []
         self._types: Counter[str] = Counter()
-        self._kinds: Counter[tuple[str, int]] = Counter()
+        self._kinds: dict[tuple[tuple[Kind, ...], tuple[int, ...]], int] = {}
         self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
         self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
         self._ordered: tuple[str, ...] | None = None
         self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
         self._structure = Structure()
         self._users: WeakSet[Capacity] = WeakSet([self])
+        self._shared = False
 
     # What there is
 
@@ -99,8 +100,9 @@ class Capacity:
     def kinds(self) -> Mapping[str, int]:
         """The kinds of groups that hosts are in, with the highest tier of each."""
         found: dict[str, int] = {}
-        for kind, tier in sorted(self._kinds):
-            found[kind] = max(tier, found.get(kind, 0))
+        for kinds, tiers in self._kinds:
+            for kind, tier in zip(kinds, tiers, strict=True):
+                found[kind] = max(tier, found.get(kind, 0))
         return found
 
     # What happens
@@ -108,9 +110,12 @@ class Capacity:
     def upsert(self, host: Host) -> None:
         """A host came, moved or changed; O(classes), and a new layout if a group came or went."""
         before = self._hosts.get(host.name)
-        if before == host:
-            return
-        if before is not None and _place(before) == _place(host):
+        if before is not None and _same_kind(before, host):
+            if (before.ready, before.cordoned) == (host.ready, host.cordoned):
+                return
+            self._hosts[host.name] = host
+            self._refresh(self._structure.ids[host.name], host, was_open=before.open)
+        elif before is not None and _place(before) == _place(host):
             self._replace(before, host)
         else:
             if before is not None:
@@ -164,6 +169,7 @@ class Capacity:
         twin._peaks = self._peaks.copy()
         twin._structure, twin._users = self._structure, self._users
         self._users.add(twin)
+        self._shared = twin._shared = True
         return twin
 
     def recount(self) -> tuple[Difference, ...]:
@@ -257,10 +263,12 @@ class Capacity:
 
     def _own(self) -> None:
         """Make sure that nobody shares the places that are about to change."""
-        if len(self._users) > 1:
-            self._users.discard(self)
-            self._users = WeakSet([self])
-            self._structure = self._structure.clone()
+        if self._shared:
+            self._shared = False
+            if len(self._users) > 1:
+                self._users.discard(self)
+                self._users = WeakSet([self])
+                self._structure = self._structure.clone()
 
     def _room(self, host: Host) -> int:
         return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
@@ -317,10 +325,12 @@ class Capacity:
                 del self._types[host.gpu_type]
 
     def _count_kinds(self, sign: int, host: Host) -> None:
-        for key in zip(host.kinds, host.tiers, strict=True):
-            self._kinds[key] += sign
-            if not self._kinds[key]:
-                del self._kinds[key]
+        key = host.kinds, host.tiers
+        count = self._kinds.get(key, 0) + sign
+        if count:
+            self._kinds[key] = count
+        else:
+            del self._kinds[key]
 
     def _shift(self, name: NodeName, change: int) -> None:
         used = self._used.get(name, 0) + change
@@ -331,13 +341,19 @@ class Capacity:
         host = self._hosts.get(name)
         if host is None or not host.open:
             return
-        host_id = self._structure.ids[name]
-        before = self._rooms[host_id]
-        after = self._rooms[host_id] = max(0, host.gpus - used)
-        if after != before:
-            at = self._structure.cell_of[host_id].at
-            for slots in self._slots.values():
-                slots.shift(host_id, at, host.gpus, (before, after))
+        self._refresh(self._structure.ids[name], host, was_open=True)
+
+    def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
+        """Count the room of a host anew after a booking or a change of state."""
+        before, gpus = self._rooms[host_id], host.gpus
+        after = max(0, gpus - self._used.get(host.name, 0)) if host.open else 0
+        busier = (host.open and after < gpus) - (was_open and before < gpus)
+        if after == before and not busier:
+            return
+        self._rooms[host_id] = after
+        at = self._structure.cell_of[host_id].at
+        for slots in self._slots.values():
+            slots.shift(host_id, at, busier, (before, after))
 
     def _rows(self) -> Iterator[tuple[int, int, Host, int]]:
         names, hosts, rooms = self._structure.names, self._hosts, self._rooms
@@ -368,6 +384,18 @@ class Capacity:
                 yield Difference(node, int(slots.free[at]), int(kept.free[at]))
         for sizes in self._sizes.values():
             sizes.fill(rows, len(cells))
+
+
+def _same_kind(one: Host, other: Host) -> bool:
+    """Whether two states of a host differ in nothing but whether it is ready and cordoned."""
+    return (
+        one.gpus == other.gpus
+        and one.gpu_type == other.gpu_type
+        and one.penalty == other.penalty
+        and one.labels == other.labels
+        and one.taints == other.taints
+        and _place(one) == _place(other)
+    )
 
 
 def _place(host: Host) -> tuple[object, ...]:

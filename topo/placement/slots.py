@@ -74,15 +74,18 @@ class Slots:
         twin.total = self.total
         return twin
 
-    def shift(self, host_id: int, at: int, size: int, rooms: tuple[int, int]) -> None:
-        """The room of one open host of so many GPUs changed, from and to; O(1)."""
+    def shift(self, host_id: int, at: int, busier: int, rooms: tuple[int, int]) -> None:
+        """The room of one host changed, from and to; `busier`: 1 if it is busy now, -1 no more.
+
+        O(1).
+        """
         kind = self.mask[host_id]
         if not kind:
             return
-        before, after = rooms
-        if (before < size) != (after < size):
-            self.busy[at] += 1 if after < size else -1
+        if busier:
+            self.busy[at] += busier
         if kind == ELIGIBLE:
+            before, after = rooms
             self.room_gpus += after - before
             change = after // self.gpus - before // self.gpus
             if change:

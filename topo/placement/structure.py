@@ -4,7 +4,6 @@ Every host has a domain at every tier. Where its path has no group of a tier, th
 lower thing on its path alone: never are two things together that no source joined.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
@@ -39,6 +38,12 @@ class Cell:
         self.members: list[int] = []
         self._sorted = True
         self._ranks: dict[int, int] | None = None
+
+    def follow(self, host: Host) -> None:
+        """Take over kinds and tiers from the host that was heard of last."""
+        if self.tiers is not host.tiers or self.kinds is not host.kinds:
+            depth = len(self.key[0])
+            self.tiers, self.kinds = host.tiers[:depth], host.kinds[:depth]
 
     def clone(self) -> "Cell":
         """A cell that shares nothing that changes."""
@@ -183,7 +188,7 @@ class Structure:
         self.version = 0
         self._cells: dict[CellKey, Cell] = {}
         self._spare: list[int] = []
-        self._tops: Counter[int] = Counter()
+        self._tops: dict[int, int] = {}
         self._sorted = True
         self._layout: Layout | None = None
 
@@ -215,12 +220,8 @@ class Structure:
             cell.at = len(self.order)
             self.order.append(cell)
             self._sorted = False
-        elif (host.tiers[: len(cell.tiers)], host.kinds[: len(cell.kinds)]) != (
-            cell.tiers,
-            cell.kinds,
-        ):
-            depth = len(key[0])
-            cell.tiers, cell.kinds = host.tiers[:depth], host.kinds[:depth]
+        else:
+            cell.follow(host)
         host_id = self._spare.pop() if self._spare else len(self.names)
         if host_id == len(self.names):
             self.names.append(host.name)
@@ -228,7 +229,8 @@ class Structure:
         self.names[host_id], self.cell_of[host_id] = host.name, cell
         self.ids[host.name] = host_id
         cell.add(host_id)
-        self._tops[max(host.tiers, default=1)] += 1
+        top = host.tiers[0] if host.tiers else 1
+        self._tops[top] = self._tops.get(top, 0) + 1
         self._changed()
         return host_id, made
 
@@ -240,7 +242,7 @@ class Structure:
         if not cell.members:
             self._sorted = False
         self._spare.append(host_id)
-        top = max(host.tiers, default=1)
+        top = host.tiers[0] if host.tiers else 1
         self._tops[top] -= 1
         if not self._tops[top]:
             del self._tops[top]
