@@ -187,7 +187,8 @@ def _arranged(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
 
 def _grow(branch: _Branch, leaf: Leaf) -> None:
     children = tuple(_children(branch, leaf))
-    group = _group(branch.rung, children, branch.nodes)
+    below = [b.built.tier for b in branch.branches.values() if b.built is not None]
+    group = _group(branch.rung, children, branch.nodes, max(below, default=0) + 1)
     if group != branch.built:
         branch.built = group
 
@@ -205,14 +206,13 @@ def _order(child: Group | Node) -> tuple[tuple[tuple[str | int, ...], str], str,
     return natural_key(child.name), getattr(child, "kind", ""), isinstance(child, Node)
 
 
-def _group(rung: Rung | None, children: tuple[Group | Node, ...], nodes: int) -> Group:
+def _group(rung: Rung | None, children: tuple[Group | Node, ...], nodes: int, tier: int) -> Group:
     assert rung is not None, "every branch below the root was added with its rung"  # noqa: S101
     reasons = tuple(_group_reasons(rung, children, nodes))
-    below = [child.tier for child in children if isinstance(child, Group)]
     return Group(
         name=rung.name,
         kind=rung.kind,
-        tier=max(below, default=0) + 1,
+        tier=tier,
         status=Status.NOT_READY if reasons else Status.READY,
         children=children,
         reasons=reasons,

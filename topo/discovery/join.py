@@ -68,8 +68,8 @@ class Machines:
         self._keyed: dict[str, tuple[Named, ...]] = {}
         self._names: dict[NodeName, tuple[Named, ...]] = {}
         self._nodes: Carriers[Named, NodeName] = Carriers()
-        self._unsettled_names: set[Named] = set()
-        self._unsettled: set[str] = set()
+        self._restated: list[tuple[Named, ...]] = []
+        self._is_new = False
         self._joined: dict[str, Joined] = {}
         self._of_node: Carriers[NodeName, str] = Carriers()
         self._adrift: dict[str, frozenset[NodeName]] = {}
@@ -130,23 +130,23 @@ class Machines:
             return
         if before:
             self._nodes.discard(before, node)
-            self._unsettled_names.update(before)
+            self._restated.append(before)
             del self._names[node]
         if names:
             self._names[node] = names
             self._nodes.add(names, node)
-            self._unsettled_names.update(names)
+            self._restated.append(names)
 
     def settle(self) -> set[NodeName]:
         """Join anew what was stated since the last time; the nodes whose machine differs now.
 
         O(names stated), or O(machines) after an answer of the manager.
         """
-        machines, self._unsettled = self._unsettled, set()
-        if len(machines) < len(self._machines):
-            for name in self._unsettled_names:
-                machines.update(self._by_name.few(name))
-        self._unsettled_names = set()
+        if self._is_new:
+            machines: Iterable[str] = self._keyed
+        else:
+            machines = {m for names in self._restated for m in self._by_name.of(names)}
+        self._is_new, self._restated = False, []
         return self._rejoin(machines)
 
     def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
@@ -208,17 +208,16 @@ class Machines:
 
     def _index(self) -> None:
         """Learn the machines' names anew; a placeholder that a crowd of them carries is none."""
-        self._by_name = Carriers()
         keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
-        for machine, names in keyed.items():
-            self._by_name.add(names, machine)
-        crowds = {n for n, of in self._by_name.several.items() if len(of) > CROWD}
+        by_name = _indexed(keyed)
+        crowds = {name for name, carriers in by_name.several.items() if len(carriers) > CROWD}
         if crowds:
             keyed = {m: tuple(n for n in names if n not in crowds) for m, names in keyed.items()}
-        self._keyed = keyed
+            by_name = _indexed(keyed)
+        self._keyed, self._by_name = keyed, by_name
         self._joined, self._of_node = {}, Carriers()
         self._adrift, self._explained = {}, {}
-        self._unsettled = set(keyed)
+        self._is_new = True
 
     def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
         """The names that a machine can be joined by, in the order in which they are tried."""
@@ -278,3 +277,10 @@ class Machines:
         stated = self._machines[machine]
         where = GroupPath(tuple(group.name for group in self.ancestors(stated.group_id)))
         return UnjoinedMachine(machine, stated.names, where, text)
+
+
+def _indexed(keyed: Mapping[str, tuple[Named, ...]]) -> Carriers[Named, str]:
+    by_name: Carriers[Named, str] = Carriers()
+    for machine, names in keyed.items():
+        by_name.add(names, machine)
+    return by_name

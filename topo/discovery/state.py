@@ -196,8 +196,7 @@ class Discovery:
 
     def _restate(self, record: NodeRecord, now_s: float) -> None:
         """Feed the indices with what the node states of itself now."""
-        node = record.name
-        places = self._places
+        node, places = record.name, self._places
         places.wiring.state(node, record.local, record.claims)
         places.machines.know(node, names_of(record.identity, record.local))
         self._moved |= places.cliques.state(node, record.domain)
