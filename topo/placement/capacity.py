@@ -18,7 +18,7 @@ from topo.placement.host import Host
 from topo.placement.plan import Pods
 from topo.placement.policy import Policy
 from topo.placement.request import Eligibility
-from topo.placement.slots import Sizes, Slots, peaks
+from topo.placement.slots import ELIGIBLE, Sizes, Slots, peaks
 from topo.placement.structure import Layout, Structure
 
 CLASSES = 64
@@ -221,17 +221,25 @@ class Capacity:
             found = self._peaks[key] = peaks(self._sizes[key].whole, self.layout())
         return found
 
-    def positions(self, pods: Pods) -> list[tuple[int, int, int]]:
-        """(cell, place in the natural order of all hosts, pods) of the hosts of a group."""
+    def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
+        """Pods by cell; adds the places of the hosts in the natural order of all hosts."""
         structure = self._structure
         ids, cell_of, names = structure.ids, structure.cell_of, structure.names
         offsets = structure.layout().offsets
-        found = []
+        cells: dict[int, int] = {}
+        last: object = None
+        at = offset = 0
+        ranks: Mapping[int, int] = {}
         for name, count in pods:
             host_id = ids[name]
             cell = cell_of[host_id]
-            found.append((cell.at, offsets[cell.at] + cell.ranks(names)[host_id], count))
-        return found
+            if cell is not last:
+                last, at = cell, cell.at
+                offset, ranks = offsets[at], cell.ranks(names)
+                cells.setdefault(at, 0)
+            cells[at] += count
+            places.append(offset + ranks[host_id])
+        return cells
 
     def position(self, name: NodeName) -> tuple[int, int]:
         """(cell, place in the natural order of all hosts) of a known host."""
@@ -246,6 +254,16 @@ class Capacity:
         return [
             (host_id, hosts[names[host_id]], rooms[host_id])
             for host_id in self._structure.order[at].ids(names)
+        ]
+
+    def roomy(self, at: int, slots: Slots) -> list[tuple[NodeName, int, int]]:
+        """(name, slots, free GPUs) of the hosts of a cell that have slots, in natural order."""
+        names, rooms = self._structure.names, self._rooms
+        mask, gpus = slots.mask, slots.gpus
+        return [
+            (names[host_id], rooms[host_id] // gpus, rooms[host_id])
+            for host_id in self._structure.order[at].ids(names)
+            if rooms[host_id] >= gpus and mask[host_id] == ELIGIBLE
         ]
 
     # How it is kept

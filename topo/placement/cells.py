@@ -1,7 +1,5 @@
 """The best single tier-1 domain for a job that fits in one: the whole objective in a few passes."""
 
-import numpy as np
-
 from topo.placement.draft import Draft, Share
 from topo.placement.field import Field
 from topo.placement.structure import Places
@@ -18,13 +16,13 @@ def best_cell(field: Field, able: Places) -> Draft:
         outer = field.layout.domain_of(tier)[able]
         before = field.layout.rolled(free, tier)[outer]
     lost = before // canonical - (before - pods) // canonical
-    least = lost.min()
-    keep = np.flatnonzero(lost == least)
+    least = lost[lost.argmin()]
+    keep = (lost == least).nonzero()[0]
     if least and field.layout.tiers > 1:
         tops = field.tops_before[field.layout.domain_of(field.layout.tiers)[able[keep]]]
-        keep = keep[tops == tops.min()]
+        keep = keep[tops == tops[tops.argmin()]]
     rooms = before[keep]
-    keep = keep[rooms == rooms.min()]
+    keep = keep[rooms == rooms[rooms.argmin()]]
     cells = able[keep]
     broken = (field.slots.busy[cells] == 0) & (free[cells] > pods)
     at = int(cells[broken.argmin()])

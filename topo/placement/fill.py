@@ -1,14 +1,13 @@
 """From pods in cells to pods on nodes, in rank order: rank neighbours are near each other."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from topo.model.ids import NodeName
 from topo.placement.capacity import Capacity
 from topo.placement.draft import Draft
 from topo.placement.field import Field
 from topo.placement.plan import DomainRef, PlannedGroup, Pods
-from topo.placement.slots import ELIGIBLE
 
 _Run = deque[tuple[NodeName, int, int]]
 """Nodes with the pods that are still to be dealt from them, and their domains."""
@@ -18,58 +17,54 @@ def planned(capacity: Capacity, field: Field, draft: Draft) -> tuple[PlannedGrou
     """The groups in index order, the tail last; O(nodes of the cells used)."""
     shape = field.shape
     by_domain = _cells_by_domain(field, draft)
-    whole: list[Pods] = []
-    tail: Pods | None = None
+    whole: list[tuple[Pods, tuple[int, ...]]] = []
+    tail: tuple[Pods, tuple[int, ...]] | None = None
     loose: _Run = deque()
-    homes: list[tuple[int, ...]] = []
-    tail_home: tuple[int, ...] = ()
-    for share in sorted(draft.shares, key=lambda share: share.domain):
-        run: _Run = deque()
+    for share in sorted(draft.shares, key=attrgetter("domain")):
+        pods: list[tuple[NodeName, int]] = []
         for at in by_domain[share.domain]:
-            run.extend(
-                (name, pods, share.domain)
-                for name, pods in chosen(capacity, field, at, draft.cells[at])
-            )
-        for _ in range(share.groups):
-            whole.append(_dealt(run, shape.k)[0])
-            homes.append((share.domain,))
+            pods += chosen(capacity, field, at, draft.cells[at])
+        run = deque([(name, count, share.domain) for name, count in pods])
+        if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
+            whole += _sliced(pods, shape.k, share.domain)
+            continue
+        whole += [_dealt(run, shape.k) for _ in range(share.groups)]
         if share.tail:
-            tail, tail_home = _dealt(run, shape.r)[0], (share.domain,)
+            tail = _dealt(run, shape.r)
         loose.extend(run)
     while len(whole) < shape.m:
-        pods, home = _dealt(loose, shape.k)
-        whole.append(pods)
-        homes.append(home)
-    if shape.r and tail is None:
-        tail, tail_home = _dealt(loose, shape.r)
-    groups = [
-        PlannedGroup(index, tail=False, pods=pods, domains=_refs(field, home))
-        for index, (pods, home) in enumerate(zip(whole, homes, strict=True))
-    ]
-    if tail is not None:
-        groups.append(PlannedGroup(shape.m, tail=True, pods=tail, domains=_refs(field, tail_home)))
-    return tuple(groups)
+        whole.append(_dealt(loose, shape.k))
+    if shape.r:
+        whole.append(tail or _dealt(loose, shape.r))
+    return tuple(
+        [
+            PlannedGroup(index, index == shape.m, pods, _refs(field, home))
+            for index, (pods, home) in enumerate(whole)
+        ]
+    )
 
 
-def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> Iterable[tuple[NodeName, int]]:
+def _sliced(
+    pods: list[tuple[NodeName, int]], k: int, domain: int
+) -> list[tuple[Pods, tuple[int, ...]]]:
+    """Groups of nodes that take a pod each."""
+    home = (domain,)
+    return [(tuple(pods[at : at + k]), home) for at in range(0, len(pods), k)]
+
+
+def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> list[tuple[NodeName, int]]:
     """The nodes of a cell that take so many pods, in natural order.
 
     The least penalty first; then nodes already in use, the smallest that suffices or else the
     largest first; then by name.
     """
-    gpus, mask = field.shape.gpus, field.slots.mask
-    hosts = [
-        (host, room // gpus, room)
-        for host_id, host, room in capacity.members(at)
-        if room >= gpus and mask[host_id] == ELIGIBLE
-    ]
-    if pods == field.slots.free[at]:
-        return [(host.name, slots) for host, slots, _ in hosts]
-    if len(hosts) == field.slots.free_list[at] and not field.slots.marked and field.idle[at]:
-        return [(host.name, 1) for host, _, _ in hosts[:pods]]
-    ranked = sorted(
-        (host.penalty, room == host.gpus, -slots, i) for i, (host, slots, room) in enumerate(hosts)
-    )
+    slots = field.slots
+    hosts = capacity.roomy(at, slots)
+    if pods == slots.free_list[at]:
+        return [(name, some) for name, some, _ in hosts]
+    if len(hosts) == slots.free_list[at] and not slots.marked and not slots.busy[at]:
+        return [(name, 1) for name, _, _ in hosts[:pods]]
+    ranked = sorted((*_rank(capacity, host), i) for i, host in enumerate(hosts))
     taken: dict[int, int] = {}
     for place, (penalty, empty, minus, i) in enumerate(ranked):
         if -minus < pods:
@@ -78,13 +73,19 @@ def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> Iterable[tup
             continue
         # All behind this one are smaller: the last of its kind that still suffices is the best.
         fitting = [
-            (-slots, j)
-            for worse, unused, slots, j in ranked[place:]
-            if (worse, unused) == (penalty, empty) and -slots >= pods
+            (-less, j)
+            for worse, unused, less, j in ranked[place:]
+            if (worse, unused) == (penalty, empty) and -less >= pods
         ]
         taken[min(fitting)[1]] = pods
         break
-    return [(hosts[i][0].name, taken[i]) for i in sorted(taken)]
+    return [(hosts[i][0], taken[i]) for i in sorted(taken)]
+
+
+def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bool, int]:
+    name, slots, room = found
+    host = capacity.host(name)
+    return (host.penalty, room == host.gpus, -slots) if host else (0, True, -slots)
 
 
 def _cells_by_domain(field: Field, draft: Draft) -> dict[int, list[int]]:
@@ -110,10 +111,6 @@ def _dealt(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
     return tuple(dealt), tuple(homes)
 
 
-def _refs(field: Field, home: Iterable[int]) -> tuple[DomainRef, ...]:
-    return tuple(_each(field, home))
-
-
-def _each(field: Field, home: Iterable[int]) -> Iterator[DomainRef]:
-    for domain in home:
-        yield field.layout.ref(field.shape.tier, domain)
+def _refs(field: Field, home: tuple[int, ...]) -> tuple[DomainRef, ...]:
+    layout, tier = field.layout, field.shape.tier
+    return tuple([layout.ref(tier, domain) for domain in home])

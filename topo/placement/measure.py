@@ -53,16 +53,13 @@ def weighed(capacity: Capacity, field: Field, groups: Sequence[Pods]) -> Objecti
     """`measure` where the numbers of the job are at hand."""
     of = field.layout.of[field.shape.whole_in]
     cells: dict[int, int] = {}
-    places: set[int] = set()
+    places: list[int] = []
     split = 0
-    fits = field.fits
     for group in groups:
-        domains = set()
-        for at, place, pods in capacity.positions(group):
+        here = capacity.located(group, places)
+        for at, pods in here.items():
             cells[at] = cells.get(at, 0) + pods
-            places.add(place)
-            domains.add(of[at])
-        split += not fits or len(domains) > 1
+        split += not field.fits or (len(here) > 1 and len({of[at] for at in here}) > 1)
     effect = effect_of(field, cells)
     return Objective(
         split_groups=split,
@@ -72,7 +69,7 @@ def weighed(capacity: Capacity, field: Field, groups: Sequence[Pods]) -> Objecti
         profile_tier1=effect.low,
         newly_broken=effect.broken,
         penalty=_penalty(capacity, groups) if field.slots.marked else 0,
-        order=tuple(sorted(places)),
+        order=tuple(sorted(set(places))),
     )
 
 

@@ -53,11 +53,11 @@ def found_whole(field: Field, limit: int | None) -> Found | None:
     if not field.free.size:
         return None
     if shape.tier == 1 and shape.m + (shape.r > 0) == 1:
-        able = np.flatnonzero(field.free >= shape.pods)
+        able = (field.free >= shape.pods).nonzero()[0]
         if able.size:
             return Found(best_cell(field, able), (), Proof.BROKEN)
     for tier in range(shape.tier, (limit or shape.tiers) + 1):
-        able = np.flatnonzero(field.holds(tier) >= shape.m)
+        able = (field.holds(tier) >= shape.m).nonzero()[0]
         if able.size:
             return _in_one(field, tier, able)
     return _in_several(field) if limit is None else None
