@@ -1,11 +1,12 @@
-"""What would let a refused job in: looked for aside, once for all who ask for the same."""
+"""Why a job is refused and what would let it in: found aside, once for all who ask the same."""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from topo.placement.capacity import Capacity
 from topo.placement.plan import NoFit
-from topo.placement.refuse import Suggestion, would_fit
+from topo.placement.refuse import Suggestion, reasons, would_fit
 from topo.placement.request import Request
 
 AT_ONCE = 16
@@ -15,30 +16,43 @@ _Case = tuple[int, Request]
 """A version of the capacity, and what was asked of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Why a job does not fit, a fact a sentence, and the changes under which it would."""
+
+    reasons: Sequence[str]
+    would_fit: Sequence[Suggestion] = ()
+
+
+def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
+    """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
+    return Advice(reasons(capacity, refused), would_fit(capacity, refused))
+
+
 class Adviser:
     """Looks for changes in a thread, one job at a time, and remembers what it found.
 
     Advice is good for as long as the capacity is what it was: those who wait for room ask for the
-    same again and again. When too many ask at once, the later ones go without.
+    same again and again. When too many ask at once, the later ones learn only what failed.
     """
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
-        self._known: dict[_Case, tuple[Suggestion, ...]] = {}
+        self._known: dict[_Case, Advice] = {}
         self._waiting = 0
         self._turn = asyncio.Lock()
 
-    async def advice(self, refused: NoFit) -> Sequence[Suggestion]:
-        """The changes under which the job would fit the capacity that has just refused it."""
+    async def advice(self, refused: NoFit) -> Advice:
+        """Why the capacity has just refused the job, and the changes under which it would fit."""
         key = (self._capacity.version, refused.request)
         if key in self._known or self._waiting >= AT_ONCE:
-            return self._known.get(key, ())
+            return self._known.get(key, Advice((refused.text,)))
         copy = self._capacity.copy()  # before anything else can happen
         self._waiting += 1
         try:
             async with self._turn:
                 if key not in self._known:
-                    self._known[key] = await asyncio.to_thread(would_fit, copy, refused)
+                    self._known[key] = await asyncio.to_thread(advice_on, copy, refused)
         finally:
             self._waiting -= 1
         found = self._known[key]

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from master.advice import Adviser
+from master.advice import Advice, Adviser, advice_on
 from master.placement_metrics import PlacementMetrics
 from master.surveys import Survey, Surveyor
 from topo.model.errors import BadInputError, Refusal
@@ -40,7 +40,7 @@ from topo.placement.holds import (
 from topo.placement.hosts import Follower
 from topo.placement.plan import NoFit, Plan, Pods
 from topo.placement.policy import Policy
-from topo.placement.refuse import Suggestion, would_fit
+from topo.placement.refuse import Suggestion
 from topo.placement.request import Request
 from topo.placement.reserve import range_of
 from topo.placement.room import Room, rooms
@@ -120,15 +120,15 @@ class Placements:
             answer = self._answer(copy, request)
             if isinstance(answer.result, Plan):
                 return answer
-            return replace(answer, would_fit=would_fit(copy, answer.result))
+            return _with(advice_on(copy, answer.result), answer)
 
         return await asyncio.to_thread(find)
 
     async def advised(self, answer: Answer) -> Answer:
-        """The answer with the changes under which the job would fit, if it does not."""
+        """The answer with why the job does not fit, if so, and the changes under which it would."""
         if isinstance(answer.result, Plan):
             return answer
-        return replace(answer, would_fit=await self._adviser.advice(answer.result))
+        return _with(await self._adviser.advice(answer.result), answer)
 
     def known(self, wish: Wish) -> Hold | Declined | None:
         """The hold that the wish's key has, if any, or why there can be none, before planning."""
@@ -288,6 +288,10 @@ class Placements:
         self._metrics.count(what)
         self.changed.set()
         _log.info(f"hold {what}", hold=hold.id, pods=_pods(hold), gpus=sum(hold.gpus.values()))
+
+
+def _with(advice: Advice, answer: Answer) -> Answer:
+    return replace(answer, explanation=advice.reasons, would_fit=advice.would_fit)
 
 
 def _pods(hold: Hold) -> int:

@@ -29,7 +29,7 @@ def refused(capacity: Capacity, pods: int = 9) -> NoFit:
 
 async def test_what_is_advised_fits() -> None:
     capacity = cluster()
-    found = await Adviser(capacity).advice(refused(capacity))
+    found = (await Adviser(capacity).advice(refused(capacity))).would_fit
     requests = [suggestion.request for suggestion in found if suggestion.request is not None]
     assert requests
     for request in requests:
@@ -44,8 +44,8 @@ async def test_those_who_ask_for_the_same_get_the_same_until_something_changes()
     assert first is second is await adviser.advice(refusal)
     capacity.book("job", {NodeName("n0"): 8})
     third = await adviser.advice(refused(capacity))
-    assert [one.request.pods for one in first if one.request] == [8]
-    assert [one.request.pods for one in third if one.request] == [7]
+    assert [one.request.pods for one in first.would_fit if one.request] == [8]
+    assert [one.request.pods for one in third.would_fit if one.request] == [7]
 
 
 async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
@@ -53,9 +53,18 @@ async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
     adviser = Adviser(capacity)
     asked = [adviser.advice(refused(capacity, 9 + n)) for n in range(advice.AT_ONCE + 4)]
     found = await asyncio.gather(*asked)
-    assert all(found[: advice.AT_ONCE])
-    assert not any(found[advice.AT_ONCE :])
-    assert await adviser.advice(refused(capacity, 1000)), "later there is room again"
+    assert all(each.would_fit for each in found[: advice.AT_ONCE])
+    assert not any(each.would_fit for each in found[advice.AT_ONCE :])
+    assert found[-1].reasons == (refused(capacity, 9 + len(asked) - 1).text,)
+    later = await adviser.advice(refused(capacity, 1000))
+    assert later.would_fit, "later there is room again"
+
+
+async def test_the_reasons_have_the_numbers_of_the_refusal() -> None:
+    capacity = cluster()
+    why = (await Adviser(capacity).advice(refused(capacity))).reasons
+    assert "8 missing of 72" in why[0]
+    assert len(why) > 1
 
 
 async def test_what_is_remembered_is_bounded() -> None:
