@@ -24,10 +24,10 @@ def planned(capacity: Capacity, field: Field, draft: Draft) -> tuple[PlannedGrou
         pods: list[tuple[NodeName, int]] = []
         for at in by_domain[share.domain]:
             pods += chosen(capacity, field, at, draft.cells[at])
-        run = deque([(name, count, share.domain) for name, count in pods])
         if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
             whole += _sliced(pods, shape.k, share.domain)
             continue
+        run = deque([(name, count, share.domain) for name, count in pods])
         whole += [_dealt(run, shape.k) for _ in range(share.groups)]
         if share.tail:
             tail = _dealt(run, shape.r)

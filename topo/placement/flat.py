@@ -21,6 +21,8 @@ def flat(
     costs no more groups than need be.
     """
     m, r = need
+    if not r and max(rooms, default=0) < 2 * k:
+        return _ones(domains, rooms, k, m)
     least = min(k, r) if r else k
     pool = [(-room, domain) for room, domain in zip(rooms, domains, strict=True) if room >= least]
     pool.sort()
@@ -29,6 +31,15 @@ def flat(
         return _with_tail(ranked, k, m, r)
     count = fewest([room // k for room, _ in ranked], m)
     return [_window(ranked, k, (m, count), None)] if count is not None else []
+
+
+def _ones(domains: Sequence[int], rooms: Sequence[int], k: int, m: int) -> list[Shares]:
+    """The window rule where no room holds two groups: the smallest that hold one."""
+    pool = [each for each in zip(rooms, domains, strict=True) if each[0] >= k]
+    if len(pool) < m:
+        return []
+    pool.sort()
+    return [tuple([Share(domain, 1) for _, domain in pool[:m]])]
 
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:

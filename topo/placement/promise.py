@@ -1,6 +1,6 @@
 """What a domain can promise before anyone looks into it: bounds on the objective, by one pass."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from topo.placement.measure import Key
 from topo.placement.structure import Counts, Places
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Promise:
+class Promise(NamedTuple):
     """No placement inside the domain uses fewer `children` or loses fewer groups.
 
     `top` is what the domain holds before: taking groups from a fuller domain costs more.
@@ -61,10 +60,10 @@ def promises(field: Field, tier: int, able: Places) -> list[Promise]:
         held = np.maximum.reduceat(field.holds(tier - 1), starts)[able]
         children = 1 + least_inside(field.groups(tier - 1), starts, able, shape.m - held)
     lost = _lost(field, tier, able)
-    tail_room = _tail_room(field, tier, able)
+    likely = _likely(field, tier, able)
     top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
     tops = np.where(lost > 0, field.tops_before[top_of], 0)
-    order = np.lexsort((able, tail_room, tops, lost, children))
+    order = np.lexsort((able, likely, tops, lost, children))
     rows = zip(
         children[order].tolist(),
         lost[order].tolist(),
@@ -76,13 +75,23 @@ def promises(field: Field, tier: int, able: Places) -> list[Promise]:
     return [Promise(*row, depth) for row in rows]
 
 
-def _tail_room(field: Field, tier: int, able: Places) -> Counts:
-    """The smallest room in each domain that takes the tail and no group: likely its host."""
-    shape = field.shape
-    if not shape.r or shape.tier > 1:
+def _likely(field: Field, tier: int, able: Places) -> Counts:
+    """Between equals, less is more likely to leave the most: a guess that only saves time.
+
+    With a tail it is the smallest room that takes it and no group; without one, how few rooms a
+    number of groups uses up.
+    """
+    shape, rooms = field.shape, field.rooms
+    if shape.tier > 1 or tier == shape.tier:
         return able
-    rooms = np.where((field.rooms < shape.r) | (field.rooms >= shape.k), NEVER, field.rooms)
-    found: Counts = np.minimum.reduceat(rooms, field.layout.starts[tier])[able]
+    starts = field.layout.starts[tier]
+    found: Counts
+    if shape.r:
+        tails = np.where((rooms < shape.r) | (rooms >= shape.k), NEVER, rooms)
+        found = np.minimum.reduceat(tails, starts)[able]
+    else:
+        used_up = (rooms == shape.k * field.groups(1)) & (rooms > 0)
+        found = -np.add.reduceat(used_up, starts, dtype=np.int64)[able]
     return found
 
 

@@ -20,8 +20,10 @@ from topo.placement.window import fewest
 
 LOOKED_INTO = 24
 """Domains that could hold all and are looked into, the most promising first."""
-TIES_LOOKED_INTO = 6
-"""Of those, domains that could only be better in the leximax of slots."""
+TIES_LOOKED_INTO = 2
+"""Of those, domains that could only be better in the leximax of slots, if there are many."""
+FEW = 4
+"""Domains that are all looked into."""
 QUICK_STEPS = 1_500
 """Steps (a third of a microsecond each) of exact search spent on any job."""
 REFINE_STEPS = 15_000
@@ -95,7 +97,7 @@ def _in_one(field: Field, tier: int, able: Places) -> Found | None:
         if look in seen:
             continue
         ties += best is not None and _only_low(promise, best)
-        if len(seen) == LOOKED_INTO or ties > TIES_LOOKED_INTO:
+        if len(seen) == LOOKED_INTO or (ties > TIES_LOOKED_INTO and len(ranked) > FEW):
             break
         seen.add(look)
         draft = inside(field, tier, promise.domain, (shape.m, shape.r > 0))
