@@ -253,10 +253,9 @@ class Discovery:
         self._places.begin()
         self._moved |= self._places.wiring.settle(now_s)
         self._settle_machines()
-        moved = sorted(self._moved)
-        for node in moved:
-            self._place(node)
-        for node in (*moved, *sorted(self._judged - self._moved)):
+        for node in sorted(self._judged | self._moved):
+            if node in self._moved:
+                self._place(node)
             self._judge(node)
         self._moved, self._judged = set(), set()
         before = self.snapshot
