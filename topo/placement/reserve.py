@@ -16,18 +16,11 @@ def kept_back(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) ->
     """
     left = free
     for path, groups in reserves:
-        found = range_of(layout, path)
+        found = layout.range_of(path)
         if found is not None and groups > 0:
             left = left.copy() if left is free else left
             _keep(layout, shape, left, (*found, groups))
     return left
-
-
-def range_of(layout: Layout, path: GroupPath) -> tuple[int, int] | None:
-    """First and last cell (exclusive) of a group; None where there is no such group. O(cells)."""
-    depth = len(path)
-    inside = [cell.at for cell in layout.cells if cell.key[0][:depth] == path]
-    return (inside[0], inside[-1] + 1) if inside else None
 
 
 def _keep(layout: Layout, shape: Shape, left: Counts, wanted: tuple[int, int, int]) -> None:
@@ -44,3 +37,8 @@ def _keep(layout: Layout, shape: Shape, left: Counts, wanted: tuple[int, int, in
             some = min(slots, int(left[at]))
             left[at] -= some
             slots -= some
+
+
+def range_of(layout: Layout, path: GroupPath) -> tuple[int, int] | None:
+    """First and last cell (exclusive) of a group; None where there is no such group."""
+    return layout.range_of(path)

@@ -24,8 +24,10 @@ TIES_LOOKED_INTO = 2
 """Of those, domains that could only be better in the leximax of slots, if there are many."""
 FEW = 4
 """Domains that are all looked into."""
-QUICK_STEPS = 1_500
-"""Steps (a third of a microsecond each) of exact search spent on any job."""
+QUICK_STEPS = 800
+"""Steps (a third of a microsecond each) of exact search where only a profile could be better."""
+MIDDLE_STEPS = 2_500
+"""Steps spent where more whole groups might be left."""
 REFINE_STEPS = 15_000
 """Steps spent where even the number of domains is not proven."""
 
@@ -144,7 +146,9 @@ def _refined_one(
     shape = field.shape
     inner = field.unit(shape.pods) if tier == shape.tier else field
     search: Best | None = None
-    budget = QUICK_STEPS if best and ranked[0].spans_reached(best.key) else REFINE_STEPS
+    budget = REFINE_STEPS
+    if best and ranked[0].spans_reached(best.key):
+        budget = QUICK_STEPS if ranked[0].tied(best.key) else MIDDLE_STEPS
     seen: set[object] = set()
     for promise in ranked:
         if best and promise.beaten_by(best.key):
@@ -225,7 +229,8 @@ def _in_several(field: Field) -> Found | None:
     if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = Found(best.draft, best.key, Proof.TOP)
-    return _refined_several(field, tier, best, QUICK_STEPS)
+    budget = QUICK_STEPS if shape.k == shape.canonical else MIDDLE_STEPS
+    return _refined_several(field, tier, best, budget)
 
 
 def _fewer_below(field: Field, tier: int, best: Found) -> Found:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.model.ids import NODE, GroupName, GroupPath, NodeName, natural_key
+from topo.model.ids import NODE, GroupName, GroupPath, Kind, NodeName, natural_key
 from topo.placement.host import Host
 from topo.placement.plan import DomainRef
 
@@ -117,6 +117,8 @@ class Layout:
     refs: dict[tuple[int, int], DomainRef]
     nested: dict[tuple[int, int], list[int]]
     arrays: dict[tuple[int, int], Places]
+    kinds: dict[Kind, dict[int, Places]]
+    ranges: dict[GroupPath, tuple[int, int] | None]
 
     def ref(self, tier: int, domain: int) -> DomainRef:
         """What people call a domain."""
@@ -144,6 +146,27 @@ class Layout:
             found.append(len(self.firsts[lower]) - 1)
             self.nested[tier, lower] = found
         return found
+
+    def of_kind(self, kind: Kind) -> dict[int, Places]:
+        """The cells inside groups of a kind by the tier that those groups have."""
+        found = self.kinds.get(kind)
+        if found is None:
+            cells: dict[int, list[int]] = {}
+            for cell in self.cells:
+                for own, tier in zip(cell.kinds, cell.tiers, strict=True):
+                    if own == kind:
+                        cells.setdefault(tier, []).append(cell.at)
+                        break
+            found = {tier: np.array(cells[tier], np.intp) for tier in sorted(cells)}
+            self.kinds[kind] = found
+        return found
+
+    def range_of(self, path: GroupPath) -> tuple[int, int] | None:
+        """First and last cell (exclusive) of a group; None where there is no such group."""
+        if path not in self.ranges:
+            inside = [cell.at for cell in self.cells if cell.key[0][: len(path)] == path]
+            self.ranges[path] = (inside[0], inside[-1] + 1) if inside else None
+        return self.ranges[path]
 
     def starts_within(self, tier: int, first: int, last: int) -> list[int]:
         """Where the domains of a tier start among some cells."""
@@ -294,7 +317,9 @@ def _layout(cells: list[Cell], tiers: int) -> Layout:
     for cell in cells:
         total += len(cell.members)
         offsets.append(total)
-    return Layout(tiers, tuple(cells), tuple(firsts), starts, tuple(of), offsets, {}, {}, {})
+    return Layout(
+        tiers, tuple(cells), tuple(firsts), starts, tuple(of), offsets, {}, {}, {}, {}, {}
+    )
 
 
 def _firsts(cells: list[Cell], tier: int) -> list[int]:

@@ -8,15 +8,9 @@ from topo.placement.structure import Counts, Layout
 
 def limited(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
     """For each tier that groups of a kind have: the tier, and the free slots inside of them."""
-    tiers: dict[int, list[int]] = {}
-    for cell in layout.cells:
-        for own, tier in zip(cell.kinds, cell.tiers, strict=True):
-            if own == kind:
-                tiers.setdefault(tier, []).append(cell.at)
-                break
-    for tier in sorted(tiers):
+    for tier, cells in layout.of_kind(kind).items():
         inside = free * 0
-        inside[tiers[tier]] = free[tiers[tier]]
+        inside[cells] = free[cells]
         yield tier, inside
 
 
