@@ -1,5 +1,6 @@
 """The body of a request: JSON of a known type; a refusal names the field and the fix."""
 
+import asyncio
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
@@ -9,18 +10,36 @@ from pydantic import BaseModel, ValidationError
 from topo.model.errors import BadInputError, Refusal
 
 B = TypeVar("B", bound=BaseModel)
+BODY_S = 10.0
+"""A body that is longer under way belongs to somebody who only keeps the connection."""
 _MAX_SHOWN = 64
 
 
 async def read_body(request: web.Request, model: type[B]) -> B:
     """The body as that type; raises `BadInputError` with the field and the fix.
 
-    The application bounds its size (`client_max_size`): 413 beyond it.
+    The application bounds its size (`client_max_size`): 413 beyond it. 408 after `BODY_S`.
     """
+    content = await _content(request)
     try:
-        return model.model_validate_json(await request.read())
+        return model.model_validate_json(content)
     except ValidationError as error:
         raise BadInputError(_refusal(model, error)) from None
+
+
+async def _content(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(BODY_S):
+            return await request.read()
+    except TimeoutError:
+        text = f"the body was not here after {BODY_S:g} s"
+        raise web.HTTPRequestTimeout(text=text) from None
+    except web.RequestPayloadError:
+        what, fix = "the body is not in its Content-Encoding", "send a JSON object as it is"
+        raise BadInputError(Refusal(what, "Content-Encoding", fix)) from None
+    except ConnectionError:  # nobody is there to read it
+        what = "the connection ended inside the body"
+        raise BadInputError(Refusal(what, "body", "send all of Content-Length")) from None
 
 
 def checked(model: type[B], values: dict[str, Any]) -> B:

@@ -181,6 +181,8 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
         (wish(pods=6), Obstacle.TERMS, "pods"),
         (wish(key=""), Obstacle.TERMS, "key"),
         (wish(key="k" * 256), Obstacle.TERMS, "key"),
+        (wish(key="job\n7"), Obstacle.TERMS, "key"),
+        (wish(key="\udcff"), Obstacle.TERMS, "key"),
     ],
 )
 def test_what_is_beyond_the_limits_is_declined(asked: Wish, obstacle: Obstacle, field: str) -> None:

@@ -172,6 +172,9 @@ class Holds:
         if wish.key is not None and not 0 < len(wish.key) <= MAX_KEY_CHARS:
             what = f"the key has {len(wish.key)} characters"
             return _beyond(what, "key", f"give 1 to {MAX_KEY_CHARS}")
+        if wish.key is not None and not wish.key.isprintable():  # no half of a code point either
+            what = "the key has characters that cannot be shown"
+            return _beyond(what, "key", "give letters, digits and punctuation")
         if pods > limits.pods:
             what = f"a hold of {pods} pods"
             return _beyond(what, "pods", f"hold at most {limits.pods} pods at once")
