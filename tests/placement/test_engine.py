@@ -121,6 +121,14 @@ def test_less_penalty_is_better_between_equals():
     assert (plan.objective.penalty, plan.certified["penalty"]) == (0, True)
 
 
+def test_of_equal_dragonflies_the_one_with_less_penalty_takes_the_job():
+    capacity = cluster((2, 2))
+    for number in (1, 2):
+        capacity.upsert(host(f"n1-1-{number}", ("s1", "d1"), penalty=1))
+    plan = planned(capacity, job(2, group_size=16))
+    assert (shares(plan), plan.objective.penalty) == ({"1/2": 2}, 0)
+
+
 def test_sixteen_gpu_nodes_give_two_slots_and_four_gpu_nodes_none():
     capacity = cluster((0,))
     for number, gpus in enumerate((16, 4, 8, 4)):

@@ -5,8 +5,11 @@ from topo.placement.field import Field
 from topo.placement.structure import Places
 
 
-def best_cell(field: Field, able: Places) -> Draft:
-    """The one of the cells that can hold all whose use costs least; exact. O(cells)."""
+def best_cells(field: Field, able: Places) -> list[int]:
+    """Those of the cells that can hold all whose use costs least but for penalties; exact.
+
+    O(cells).
+    """
     shape, free = field.shape, field.slots.free
     pods, canonical = shape.pods, shape.canonical
     tier = shape.canonical_tier
@@ -25,5 +28,11 @@ def best_cell(field: Field, able: Places) -> Draft:
     keep = keep[rooms == rooms[rooms.argmin()]]
     cells = able[keep]
     broken = (field.slots.busy[cells] == 0) & (free[cells] > pods)
-    at = int(cells[broken.argmin()])
-    return Draft((Share(at, shape.m, shape.r > 0),), {at: pods})
+    best: list[int] = cells[broken == broken[broken.argmin()]].tolist()
+    return best
+
+
+def in_cell(field: Field, at: int) -> Draft:
+    """The whole job in one cell."""
+    shape = field.shape
+    return Draft((Share(at, shape.m, shape.r > 0),), {at: shape.pods})

@@ -7,8 +7,10 @@ from itertools import pairwise
 from topo.model.errors import BadInputError
 from topo.placement.bounds import bounds_of
 from topo.placement.capacity import Capacity
+from topo.placement.cells import in_cell
+from topo.placement.draft import Draft
 from topo.placement.field import Field
-from topo.placement.fill import planned
+from topo.placement.fill import penalty_of, planned
 from topo.placement.measure import Key, weighed
 from topo.placement.plan import FitTest, NoFit, Plan
 from topo.placement.refusal import (
@@ -177,9 +179,17 @@ def _most(field: Field, request: Request) -> int:
     )
 
 
+def _mildest(capacity: Capacity, field: Field, found: Found) -> Draft:
+    """The draft, or the same in an equal cell whose nodes have less penalty."""
+    if len(found.ties) <= 1:
+        return found.draft
+    pods = field.shape.pods
+    return in_cell(field, min(found.ties, key=lambda at: penalty_of(capacity, field, at, pods)))
+
+
 def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: _Answer) -> Plan:
     field = answer.field
-    groups = planned(capacity, field, answer.found.draft)
+    groups = planned(capacity, field, _mildest(capacity, field, answer.found))
     objective = weighed(capacity, field, [group.pods for group in groups])
     split = answer.mode is Mode.PREFERRED
     bounds, certified = bounds_of(answer.bounding, objective, answer.found.proof, split=split)

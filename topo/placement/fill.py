@@ -82,6 +82,15 @@ def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> list[tuple[N
     return [(hosts[i][0], taken[i]) for i in sorted(taken)]
 
 
+def penalty_of(capacity: Capacity, field: Field, at: int, pods: int) -> int:
+    """The penalty of putting so many pods into a cell."""
+    penalty = 0
+    for name, some in chosen(capacity, field, at, pods):
+        host = capacity.host(name)
+        penalty += host.penalty * some if host else 0
+    return penalty
+
+
 def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bool, int]:
     name, slots, room = found
     host = capacity.host(name)

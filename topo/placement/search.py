@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from topo.placement.cells import best_cell
+from topo.placement.cells import best_cells, in_cell
 from topo.placement.curves import fewest_below
 from topo.placement.draft import Draft, Share, joined
 from topo.placement.exact import Best, best_on
@@ -22,6 +22,8 @@ LOOKED_INTO = 24
 """Domains that could hold all and are looked into, the most promising first."""
 TIES_LOOKED_INTO = 2
 """Of those, domains that could only be better in the leximax of slots, if there are many."""
+TIED_CELLS = 64
+"""Equal tier-1 domains that are compared by penalty."""
 FEW = 4
 """Domains that are all looked into."""
 QUICK_STEPS = 800
@@ -44,11 +46,16 @@ class Proof(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A draft with its key, and what its search proves."""
+    """A draft with its key, and what its search proves.
+
+    `ties`: cells for the whole job that are equal up to the penalty of their nodes, where any node
+    has one.
+    """
 
     draft: Draft
     key: Key
     proof: Proof = Proof.NONE
+    ties: tuple[int, ...] = ()
 
 
 def found_whole(field: Field, limit: int | None) -> Found | None:
@@ -59,12 +66,18 @@ def found_whole(field: Field, limit: int | None) -> Found | None:
     if shape.tier == 1 and shape.m + (shape.r > 0) == 1:
         able = (field.free >= shape.pods).nonzero()[0]
         if able.size:
-            return Found(best_cell(field, able), (), Proof.BROKEN)
+            return _in_cell(field, able)
     for tier in range(shape.tier, (limit or shape.tiers) + 1):
         able = (field.holds(tier) >= shape.m).nonzero()[0]
         if able.size:
             return _in_one(field, tier, able)
     return _in_several(field) if limit is None else None
+
+
+def _in_cell(field: Field, able: Places) -> Found:
+    cells = best_cells(field, able)
+    ties = tuple(cells[:TIED_CELLS]) if field.slots.marked else ()
+    return Found(in_cell(field, cells[0]), (), Proof.BROKEN, ties)
 
 
 def judged(field: Field, draft: Draft, proof: Proof = Proof.NONE) -> Found:
@@ -86,7 +99,7 @@ def _in_one(field: Field, tier: int, able: Places) -> Found | None:
     """In one domain of a tier, which is best: all higher tiers need one domain too."""
     shape = field.shape
     if tier == 1:
-        return Found(best_cell(field, able), (), Proof.BROKEN)
+        return _in_cell(field, able)
     ranked = promises(field, tier, able)
     sound = shape.tier == 1 and tier == 2 and shape.k == shape.canonical and field.whole_cells
     best: Found | None = None
