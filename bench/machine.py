@@ -13,7 +13,7 @@ from typing import Any
 from bench.scale import SEED
 
 ROOT = Path(__file__).parent.parent
-LIBRARIES = ("aiohttp", "networkx", "numpy", "orjson", "prometheus-client", "pydantic", "uvloop")
+LIBRARIES = ("aiohttp", "numpy", "orjson", "prometheus-client", "pydantic", "uvloop")
 MIB = 1 << 20
 _NOT_RESULTS = ":!bench/results.json"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

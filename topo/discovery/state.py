@@ -71,7 +71,7 @@ class Discovery:
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
         self._dead_links: dict[NodeName, float] = {}
-        self._refusals: dict[tuple[NodeName, str, str], tuple[float, Conflict]] = {}
+        self._refusals: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
         self._declared: DeclaredForest | None = None
         self._sources: dict[SourceName, SourceState] = _sources(settings.mode)
         self._heard: set[SourceName] = set()
@@ -132,7 +132,7 @@ class Discovery:
         conflict = Conflict(
             event.code, (event.node,), event.text, "see the log of the refused worker"
         )
-        key = (event.node, event.code, event.claimant)
+        key = (event.node, event.code)
         known = self._refusals.get(key)
         self._conflicts_changed |= known is None or known[1] != conflict
         self._refusals[key] = (now_s, conflict)
@@ -384,7 +384,7 @@ class Discovery:
         yield from conflicts.of_wiring(self._places.wiring)
         for owned in self._owned.values():
             yield from owned
-        yield from dict.fromkeys(conflict for _, conflict in self._refusals.values())
+        yield from (conflict for _, conflict in self._refusals.values())
 
     # -- for readers and for restarts --------------------------------------------------------
 

@@ -127,15 +127,11 @@ class WorkerBeat:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRefused:
-    """Event: a report was not accepted; `code` is a conflict code, `text` the sentence for people.
-
-    `claimant` tells refusals of one kind about one node apart.
-    """
+    """Event: a report was not accepted; `code` is that of a conflict, `text` is for people."""
 
     node: NodeName
     code: str
     text: str
-    claimant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
