@@ -54,24 +54,51 @@ def _tail_host(
     tops = field.tops
     used = {tops[d] for d in whole}
     able = [d for d in order if left[d] >= r]
+    if not used and able:
+        # The loose pods follow the tail: to where most of them find room.
+        room = field.rooms_of(field.shape.tiers).tolist()
+        most = max(room[tops[d]] for d in able)
+        able = [d for d in able if room[tops[d]] == most]
     return min(able, key=lambda d: (tops[d] not in used, d not in whole, left[d], d), default=None)
 
 
 def _loose(field: Field, used: set[int], left: list[int], pods: int) -> dict[int, int]:
-    """The pods of split groups: domains in use first, the largest first, the last one fitting."""
-    tops = field.tops
+    """The pods of split groups: in domains in use, then in top domains in use, then in others.
+
+    Of other top domains the ones with most room come first, and the smallest that suffices last.
+    """
+    by_top: dict[int, list[int]] = {}
+    for domain, (top, room) in enumerate(zip(field.tops, left, strict=True)):
+        if room:
+            by_top.setdefault(top, []).append(domain)
     loose: dict[int, int] = {}
-    near = {tops[d] for d in used}
+    pods = _taken(loose, [d for d in used if left[d]], left, pods)
+    near = {field.tops[d] for d in used}
+    pods = _taken(loose, [d for top in near for d in by_top.get(top, ())], left, pods)
+    totals = [(sum(left[d] for d in by_top[top]), -top) for top in by_top.keys() - near]
+    totals.sort(reverse=True)
     while pods:
-        able = [d for d in range(len(left)) if left[d] and d not in loose]
-        rank = min((d not in used, tops[d] not in near) for d in able)
-        able = [d for d in able if (d not in used, tops[d] not in near) == rank]
-        fitting = [d for d in able if left[d] >= pods]
-        one = min(fitting or able, key=lambda d: (left[d] if fitting else -left[d], d))
-        loose[one] = min(pods, left[one])
-        pods -= loose[one]
-        near.add(tops[one])
+        enough = [each for each in totals if each[0] >= pods]
+        one = min(enough, key=lambda each: (each[0], -each[1])) if enough else totals[0]
+        totals.remove(one)
+        pods = _taken(loose, by_top[-one[1]], left, pods)
     return loose
+
+
+def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int) -> int:
+    """The largest of some domains first, the smallest that suffices last; the pods still left."""
+    order = sorted((d for d in domains if d not in loose), key=lambda d: (-left[d], d))
+    for domain in order:
+        if not pods:
+            break
+        if left[domain] < pods:
+            loose[domain] = left[domain]
+            pods -= left[domain]
+        else:
+            last = min((left[d], d) for d in order if d not in loose and left[d] >= pods)[1]
+            loose[last] = pods
+            pods = 0
+    return pods
 
 
 def _cells(field: Field, shares: tuple[Share, ...]) -> dict[int, int]:
