@@ -7,15 +7,17 @@ else can take what was found.
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 import structlog
 
 from master.advice import Advice, Adviser, advice_on
 from master.placement_metrics import PlacementMetrics
 from master.surveys import Survey, Surveyor
+from master.turns import Aside, Turns
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
@@ -49,7 +51,11 @@ TICK_S = 0.25
 """How long after its deadline an expired hold may stay in sight of those who only look."""
 SURVEY_S = 15.0
 """The gauges of free groups are at most this old, which is how often Prometheus usually asks."""
+LARGE_PODS = 1000
+"""Placing more, with the words about it, takes the loop for longer than a few milliseconds."""
 _LOGGED_DIFFERENCES = 20
+
+R = TypeVar("R")
 
 _log = structlog.get_logger(__name__)
 
@@ -94,6 +100,10 @@ class Placements:
         self._absent: set[str] = set()
         self._adviser = Adviser(self.capacity)
         self.surveyor = Surveyor(self.capacity, metrics)
+        self.turns, self.aside = Turns(), Aside()
+        """For those who ask: `turns` before any work on the loop, `aside` for long work."""
+        self._listed = -1, 0.0, b""
+        self._listing = asyncio.Lock()
         self.changed = asyncio.Event()
         """Set when there is something new about holds to be kept."""
 
@@ -109,20 +119,28 @@ class Placements:
         self._expire()
         return self._answer(self.capacity, request)
 
-    async def what_if(self, request: Request, assumptions: Assumptions) -> Answer:
-        """The same on a copy under assumptions; raises `BadInputError` for unknown nodes."""
-        self._expire()
-        copy = assumed(self.capacity, assumptions)
-        if isinstance(copy, Refusal):
-            raise BadInputError(copy)
+    async def what_if(
+        self, request: Request, assumptions: Assumptions, told: Callable[[Answer], R]
+    ) -> R:
+        """What `told` makes of the same on a copy under assumptions, all of it in a thread.
 
-        def find() -> Answer:
-            answer = self._answer(copy, request)
-            if isinstance(answer.result, Plan):
-                return answer
-            return _with(advice_on(copy, answer.result), answer)
+        Raises `BadInputError` for unknown nodes, `CrowdedError` when too many wait.
+        """
 
-        return await asyncio.to_thread(find)
+        def begin() -> Callable[[], R]:
+            self._expire()
+            return partial(find, self.capacity.copy(), self._generation)
+
+        def find(copy: Capacity, generation: int) -> R:
+            seen = assumed(copy, assumptions)
+            if isinstance(seen, Refusal):
+                raise BadInputError(seen)
+            answer = replace(self._answer(seen, request), generation=generation)
+            if isinstance(answer.result, NoFit):
+                answer = _with(advice_on(seen, answer.result), answer)
+            return told(answer)
+
+        return await self.aside.do(begin)
 
     async def advised(self, answer: Answer) -> Answer:
         """The answer with why the job does not fit, if so, and the changes under which it would."""
@@ -185,6 +203,18 @@ class Placements:
         """All holds, the oldest first."""
         self._expire()
         return list(self.holds)
+
+    async def listed(self, tell: Callable[[Sequence[Hold], float], bytes]) -> bytes:
+        """All holds as `tell` has them, at most `TICK_S` old; made once for all who ask."""
+        async with self._listing:
+            self._expire()
+            version, made_s, body = self._listed
+            now_s = self.clock()
+            if version != self.holds.version or now_s - made_s >= TICK_S:
+                version = self.holds.version
+                body = await asyncio.to_thread(tell, list(self.holds), now_s)
+                self._listed = version, now_s, body
+            return body
 
     def lost(self, hold: Hold) -> dict[NodeName, str]:
         """The nodes of a hold that are not as they were."""

@@ -36,6 +36,7 @@ class Surveyor:
         self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
         self._last: Survey | None = None
         self._turn = asyncio.Lock()
+        self._begun = 0
 
     def saw(self, job: Request) -> None:
         """A job was given a hold."""
@@ -43,12 +44,16 @@ class Surveyor:
 
     async def survey(self, generation: int) -> Survey:
         """The report on the capacity now; `generation` is that of the forest it follows."""
+        begun = self._begun
         async with self._turn:
             last = self._last
+            if last is not None and self._begun > begun:
+                return last  # begun after this was asked, so it is as new as was asked for
             if last is not None and last.version == self._capacity.version:
                 if last.generation != generation:
                     last = self._last = replace(last, generation=generation)
                 return last
+            self._begun += 1
             observed = len(self._jobs) >= JOBS_NEEDED
             mix = mix_of(self._jobs) if observed else DEFAULT_MIX
             copy = self._capacity.copy()

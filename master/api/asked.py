@@ -1,11 +1,15 @@
 """From what people ask for to the words of placement."""
 
+from functools import partial
+
 from aiohttp import web
 
 from master.api.body import checked
+from master.api.crowd import bounded
 from master.api.placement_documents import HoldBody, JobBody, PlacementBody
 from master.api.query import Parameter, Query
 from master.api.unknown import alike
+from master.placements import Placements
 from topo.kit.settings import nearest
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind, NodeName
@@ -77,13 +81,23 @@ def _labels(selector: dict[str, str]) -> Labels:
     return tuple(sorted(selector.items()))
 
 
-def check_nodes(request: Request, capacity: Capacity) -> None:
-    """Raises `BadInputError` for an excluded node that nobody knows, naming the nearest."""
-    for node in request.eligible.exclude:
-        if capacity.host(node) is None:
-            known = [str(host.name) for host in capacity.hosts()]
-            fix = nearest(node, alike(node, known)) or "GET /v1/topology lists the nodes there are"
-            raise BadInputError(Refusal(f"there is no node {node!r}", "exclude", fix))
+async def check_nodes(request: Request, placements: Placements) -> None:
+    """Raises `BadInputError` for an excluded node that nobody knows, naming the nearest.
+
+    Nothing is awaited where all are known.
+    """
+    capacity = placements.capacity
+    unknown = [node for node in request.eligible.exclude if capacity.host(node) is None]
+    if unknown:
+        node = min(unknown)
+        with bounded():
+            fix = await placements.aside.do(lambda: partial(_nearest, node, capacity.copy()))
+        raise BadInputError(Refusal(f"there is no node {node!r}", "exclude", fix))
+
+
+def _nearest(node: NodeName, capacity: Capacity) -> str:
+    found = nearest(node, alike(node, (str(host.name) for host in capacity.hosts())))
+    return found or "GET /v1/topology lists the nodes there are"
 
 
 def assumptions_of(body: PlacementBody) -> Assumptions | None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, get_args
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
+from master.api.crowd import turn
 from topo.model.errors import BadInputError, Refusal
 
 B = TypeVar("B", bound=BaseModel)
@@ -16,11 +17,13 @@ _MAX_SHOWN = 64
 
 
 async def read_body(request: web.Request, model: type[B]) -> B:
-    """The body as that type; raises `BadInputError` with the field and the fix.
+    """The body as that type, when it is the caller's turn to work on the loop.
 
-    The application bounds its size (`client_max_size`): 413 beyond it. 408 after `BODY_S`.
+    Raises `BadInputError` with the field and the fix. The application bounds its size
+    (`client_max_size`): 413 beyond it. 408 after `BODY_S`, 503 when too many wait.
     """
     content = await _content(request)
+    await turn(request)
     try:
         return model.model_validate_json(content)
     except ValidationError as error:

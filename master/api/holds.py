@@ -1,19 +1,22 @@
 """`/v1/holds`: placements that are reserved for a time, kept, or given back."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import orjson
 from aiohttp import web
 
 from master.api.asked import pods_of
 from master.api.body import read_body
+from master.api.crowd import bounded
 from master.api.node_group import not_ready
 from master.api.placement_documents import HoldBody
 from master.api.placements import held
 from master.api.query import Parameter, Query
+from master.placements import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
+from topo.model.ids import NodeName
 from topo.placement.holds import Ended, Hold, HoldId
 from topo.publish.placement import hold_document, whole_hold
 
@@ -31,8 +34,7 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
     """All holds, the oldest first."""
-    placements = request.app[SERVICE].placements
-    body = await asyncio.to_thread(_listed, placements.all(), placements.clock())
+    body = await request.app[SERVICE].placements.listed(_listed)
     return web.Response(body=body, content_type="application/json")
 
 
@@ -44,14 +46,14 @@ async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """One hold with its groups."""
     service = request.app[SERVICE]
     hold_id = HoldId(query.strings["id"])
-    return _shown(service, hold_id, service.placements.find(hold_id))
+    return await _shown(service, hold_id, service.placements.find(hold_id))
 
 
 async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold without its time limit."""
     service = request.app[SERVICE]
     hold_id = HoldId(query.strings["id"])
-    return _shown(service, hold_id, service.placements.commit(hold_id))
+    return await _shown(service, hold_id, service.placements.commit(hold_id))
 
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
@@ -64,12 +66,21 @@ async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     return web.Response(body=body, content_type="application/json")
 
 
-def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:
+async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
     placements = service.placements
-    document = whole_hold(found, placements.clock(), placements.lost(found))
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
+    tell = partial(_whole, found, placements.clock(), placements.lost(found))
+    if found.wish.request.pods > LARGE_PODS:
+        with bounded():
+            body = await placements.aside.do(lambda: tell)
+    else:
+        body = tell()
+    return web.Response(body=body, content_type="application/json")
+
+
+def _whole(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
+    return orjson.dumps(whole_hold(hold, now_s, lost))
 
 
 def _gone(hold_id: HoldId, ended: Ended | None) -> web.Response:

@@ -1,5 +1,7 @@
 """`/v1/placements`: which nodes a job should get, what if, and a hold at once if asked for."""
 
+import asyncio
+from functools import partial
 from typing import Any
 
 import orjson
@@ -7,13 +9,15 @@ from aiohttp import web
 
 from master.api.asked import assumptions_of, body_of, check_nodes, request_of, wish_of
 from master.api.body import read_body
+from master.api.crowd import bounded, turn
 from master.api.guard import forbidden
 from master.api.node_group import not_ready
 from master.api.placement_documents import JobBody, PlacementBody
 from master.api.query import Query
-from master.placements import Answer
+from master.placements import LARGE_PODS, Answer
 from master.service import SERVICE, Service
 from topo.kit.problem import refusal
+from topo.placement.assume import Assumptions
 from topo.placement.holds import Declined, Hold, Obstacle, Wish
 from topo.placement.plan import Plan, Pods
 from topo.publish.placement import (
@@ -29,6 +33,7 @@ STATUS = {Obstacle.TERMS: 400, Obstacle.KEY: 409, Obstacle.FULL: 429, Obstacle.R
 
 async def get_placements(request: web.Request, query: Query) -> web.StreamResponse:
     """A placement by query, for curl."""
+    await turn(request)
     return await _placed(request, body_of(query))
 
 
@@ -48,10 +53,14 @@ async def _placed(request: web.Request, body: PlacementBody) -> web.StreamRespon
         return await held(request, service, body)
     job = request_of(body)
     wish_of(request, body, job)
-    check_nodes(job, service.placements.capacity)
-    if assumptions is not None:
-        return _told(service, await service.placements.what_if(job, assumptions))
-    return _told(service, await service.placements.advised(service.placements.answer(job)))
+    await check_nodes(job, service.placements)
+    if assumptions is not None or job.pods > LARGE_PODS:
+        told = partial(_document, service)
+        with bounded():
+            document = await service.placements.what_if(job, assumptions or Assumptions(), told)
+        return _response(document)
+    answer = await service.placements.advised(service.placements.answer(job))
+    return _response(_document(service, answer))
 
 
 async def held(
@@ -66,28 +75,39 @@ async def held(
     assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
     answer: Answer | Hold | Declined | None = placements.known(wish)
     if answer is None:  # who asks again gets the hold, though a node that it excludes went since
-        check_nodes(wish.request, placements.capacity)
+        await check_nodes(wish.request, placements)
         answer = placements.hold(wish, given)
     if isinstance(answer, Declined):
         return refusal(STATUS[answer.obstacle], answer.refusal)
     if isinstance(answer, Hold):
-        return _json(service, held_again(answer), answer)
-    return _told(service, await placements.advised(answer))
+        tell = partial(_again, service, answer)
+    else:
+        tell = partial(_document, service, await placements.advised(answer))
+    large = wish.request.pods > LARGE_PODS
+    return _response(await asyncio.to_thread(tell) if large else tell())
 
 
-def _told(service: Service, answer: Answer) -> web.Response:
+def _document(service: Service, answer: Answer) -> bytes:
     told = Told(answer.generation, answer.explanation, answer.would_fit, answer.rooms)
     if not isinstance(answer.result, Plan):
-        return _json(service, refusal_document(answer.result, told))
+        return _bytes(service, refusal_document(answer.result, told))
     document = plan_document(answer.result, told)
     if answer.replanned is not None:
         document["replanned"] = bool(answer.replanned)
         document["replanned_because"] = answer.replanned or None
-    return _json(service, document, answer.hold)
+    return _bytes(service, document, answer.hold)
 
 
-def _json(service: Service, document: dict[str, Any], hold: Hold | None = None) -> web.Response:
+def _again(service: Service, hold: Hold) -> bytes:
+    return _bytes(service, held_again(hold), hold)
+
+
+def _bytes(service: Service, document: dict[str, Any], hold: Hold | None = None) -> bytes:
     document["run"] = service.engine.history.run
     if hold is not None:
         document["hold"] = hold_document(hold, service.placements.clock())
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
+    return orjson.dumps(document)
+
+
+def _response(document: bytes) -> web.Response:
+    return web.Response(body=document, content_type="application/json")

@@ -51,6 +51,8 @@ class Route:
 
 
 _NOT_COMPLETE = {503: "the tree is not complete yet"}
+_CROWDED = {503: "the tree is not complete yet, or too many ask at once"}
+_BODY = {408: "the body did not come in time", 413: "the body is beyond 64 KiB"}
 _NO_HOLD = {
     409: "the key belongs to another request",
     429: "there are as many holds as there may be",
@@ -108,7 +110,7 @@ ROUTES = (
         summary="Which nodes a job should get, in whole groups, with the proof; or why not",
         document=placement_documents.PlacementDocument,
         parameters=asked.PARAMETERS,
-        problems=_NOT_COMPLETE,
+        problems=_CROWDED,
     ),
     Route(
         path="/v1/placements",
@@ -118,7 +120,7 @@ ROUTES = (
         document=placement_documents.PlacementDocument,
         body=placement_documents.PlacementBody,
         guarded="sometimes",
-        problems={**_NOT_COMPLETE, **_NO_HOLD},
+        problems={**_CROWDED, **_BODY, **_NO_HOLD},
     ),
     Route(
         path="/v1/holds",
@@ -134,7 +136,7 @@ ROUTES = (
         document=placement_documents.PlacementDocument,
         body=placement_documents.HoldBody,
         guarded="always",
-        problems={**_NOT_COMPLETE, **_NO_HOLD},
+        problems={**_CROWDED, **_BODY, **_NO_HOLD},
     ),
     Route(
         path="/v1/holds/{id}",

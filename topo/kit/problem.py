@@ -17,7 +17,9 @@ _log = structlog.get_logger(__name__)
 _FIXES = {
     404: "see /openapi.json for the calls there are",
     405: "use a method of the Allow header",
+    408: "send all of the body at once",
     413: "send a smaller body",
+    503: "ask again after Retry-After",
 }
 
 

@@ -1,0 +1,101 @@
+"""Many who ask at once: one piece a round of the loop, a bounded queue, and readers in between."""
+
+import asyncio
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from master.turns import Aside, CrowdedError, Turns
+from tests.master.placing import placing
+
+
+async def rounds(seen: list[str], over: asyncio.Event) -> None:
+    """Notes every round of the loop."""
+    while not over.is_set():
+        seen.append("round")
+        await asyncio.sleep(0)
+
+
+async def test_between_two_turns_the_loop_serves_everybody_else() -> None:
+    turns, seen, over = Turns(), list[str](), asyncio.Event()
+
+    async def piece(name: str) -> None:
+        await turns.turn()
+        seen.append(name)
+
+    others = asyncio.create_task(rounds(seen, over))
+    names = [f"piece-{number}" for number in range(20)]
+    await asyncio.gather(*map(piece, names))
+    over.set()
+    await others
+    assert [name for name in seen if name != "round"] == names, "first come, first served"
+    at = [index for index, name in enumerate(seen) if name != "round"]
+    assert all(later - earlier > 1 for earlier, later in pairwise(at))
+
+
+async def test_who_comes_when_too_many_wait_for_a_turn_is_sent_away() -> None:
+    turns = Turns(limit=2)
+    waiting = [asyncio.create_task(turns.turn()) for _ in range(5)]
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [isinstance(each, CrowdedError) for each in found] == [False] * 3 + [True] * 2
+    await turns.turn()
+
+
+async def test_who_gives_up_waiting_holds_up_nobody() -> None:
+    turns = Turns()
+    waiting = [asyncio.create_task(turns.turn()) for _ in range(4)]
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    waiting[2].cancel()
+    await asyncio.wait_for(waiting[3], 1)
+    await asyncio.wait_for(turns.turn(), 1)
+
+
+async def test_aside_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
+    aside, busy, begun = Aside(limit=3), threading.Lock(), list[int]()
+
+    def begin(number: int) -> int:
+        assert busy.acquire(blocking=False), "two at once"
+        begun.append(number)
+        busy.release()
+        return number
+
+    jobs = [aside.do(lambda number=number: lambda: begin(number)) for number in range(5)]
+    found = await asyncio.gather(*jobs, return_exceptions=True)
+    assert found[:3] == begun == [0, 1, 2]
+    assert all(isinstance(each, CrowdedError) for each in found[3:])
+    with pytest.raises(ValueError, match="no"):
+        await aside.do(lambda: lambda: int("no"))
+    assert await aside.do(lambda: lambda: 7) == 7, "a job that failed leaves no trace"
+
+
+async def test_one_too_many_is_told_to_come_back(tmp_path: Path) -> None:
+    async with placing(tmp_path) as caller:
+        placements = caller.master.service.placements
+        placements.aside, placements.turns = Aside(limit=0), Turns(limit=0)
+        job = {"pods": 1, "gpus_per_pod": 8}
+        refused = await caller.post("/v1/placements", {**job, "assume": {"down": ["n0-0-0"]}})
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert "Retry-After" in refused.json["fix"]
+        asked = [caller.post("/v1/holds", {**job, "hold_s": 9}) for _ in range(6)]
+        statuses = [answer.status for answer in await asyncio.gather(*asked)]
+        assert statuses.count(200) == len(await caller.holds())
+        assert set(statuses) <= {200, 503}
+
+
+async def test_a_large_job_is_answered_aside_with_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = {"pods": 6, "gpus_per_pod": 8, "group_size": 16}
+    async with placing(tmp_path) as caller:
+        near = await caller.post("/v1/placements", job)
+        refused = await caller.post("/v1/placements", {**job, "pods": 99})
+        monkeypatch.setattr("master.api.placements.LARGE_PODS", 1)
+        assert (await caller.post("/v1/placements", job)).body == near.body
+        assert (await caller.post("/v1/placements", {**job, "pods": 99})).body == refused.body
+        monkeypatch.setattr("master.api.holds.LARGE_PODS", 1)
+        given = await caller.held(**job)
+        shown = await caller.master.get(f"/v1/holds/{given['hold']['id']}")
+        assert shown.json["groups"] == given["groups"]
