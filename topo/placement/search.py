@@ -20,7 +20,7 @@ from topo.placement.window import fewest
 
 LOOKED_INTO = 24
 """Domains that could hold all and are looked into, the most promising first."""
-TIES_LOOKED_INTO = 2
+TIES_LOOKED_INTO = 1
 """Of those, domains that could only be better in the leximax of slots, if there are many."""
 TIED_CELLS = 64
 """Equal tier-1 domains that are compared by penalty."""
