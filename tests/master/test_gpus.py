@@ -166,6 +166,7 @@ async def test_counting_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[str] = []
+
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread().name)
         return intranode.table(*given)

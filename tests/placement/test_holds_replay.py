@@ -41,7 +41,7 @@ REQUESTS = st.builds(
     ),
 )
 ASKED = st.tuples(
-    REQUESTS, st.floats(1, 100), st.booleans(), st.sampled_from([None, "a", "b", "ü\n"])
+    REQUESTS, st.floats(1, 100), st.booleans(), st.sampled_from([None, "a", "b", "ü ¿"])
 )
 
 
