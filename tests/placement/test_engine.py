@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.placement.oracle.model import models, violations
 from tests.placement.oracle.worlds import capacities, policies, requests
-from tests.placement.worlds import cluster, host, shares, take
+from tests.placement.worlds import KINDS, cluster, host, shares, take
 from topo.model.errors import BadInputError
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.alternatives import alternatives
@@ -136,6 +136,27 @@ def test_sixteen_gpu_nodes_give_two_slots_and_four_gpu_nodes_none():
     plan = planned(capacity, job(3, group_size=24))
     assert plan.groups[0].pods == ((NodeName("m0"), 2), (NodeName("m2"), 1))
     assert refused(capacity, job(4, group_size=8)).failed is FitTest.SLOTS
+
+
+def test_domains_alike_inside_differ_by_the_canonical_domains_that_they_are_in():
+    capacity = Capacity(Policy(canonical_gpus=24))
+    tiers, kinds = (4, 3, 2, 1), (Kind("row"), *KINDS)
+    for number, path in (
+        (2, ("q1", "p1", "s0", "d1")),
+        (5, ("q1", "p1", "s1", "d4")),
+        (4, ("q1", "p2", "s1", "d3")),
+        (8, ("q2", "p2", "s2", "d7")),
+    ):
+        capacity.upsert(host(f"node-{number}", path, tiers=tiers, kinds=kinds, gpus=8))
+    request = Request(
+        pods=2,
+        gpus_per_pod=4,
+        group_size=12,
+        eligible=Eligibility(exclude=frozenset({NodeName("node-2")})),
+    )
+    plan = planned(capacity, request)
+    assert [name for group in plan.groups for name, _ in group.pods] == ["node-8"]
+    assert plan.objective.profile_tier1 == ((2, -1), (0, 1))
 
 
 def test_a_job_without_a_type_never_mixes_types():

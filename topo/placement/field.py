@@ -87,17 +87,23 @@ class Field:
         return self.rooms if tier == self.shape.tier else self.layout.rolled(self.free, tier)
 
     def signature(self, tier: int, domain: int) -> tuple[object, ...]:
-        """What a domain looks like: equal ones of a tier are used in equal ways."""
-        firsts = self.layout.firsts[tier]
+        """What a domain looks like and what it is in: equal ones are used in equal ways."""
+        layout, canonical = self.layout, self.shape.canonical_tier
+        firsts = layout.firsts[tier]
         first, last = firsts[domain], firsts[domain + 1]
+        around = (
+            self.free_canonical[layout.of[canonical][first]] if canonical > tier else 0,
+            self.tops_before[layout.of[layout.tiers][first]] if tier < layout.tiers else 0,
+        )
         below = tuple(
-            tuple(at - first for at in self.layout.starts_within(inner, first, last))
+            tuple(at - first for at in layout.starts_within(inner, first, last))
             for inner in range(2, tier)
         )
         free = self.free[first:last].tobytes()
         if self.free is self.slots.free:
-            return free, self.idle[first:last], below
-        return free, self.slots.free[first:last].tobytes(), self.idle[first:last], below
+            return free, self.idle[first:last], below, around
+        every = self.slots.free[first:last].tobytes()
+        return free, every, self.idle[first:last], below, around
 
     def groups(self, tier: int) -> Counts:
         """Whole groups that fit in each domain of a tier, from the group tier up."""
