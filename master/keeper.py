@@ -15,6 +15,7 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
+from master.ledger import Ledger
 from master.metrics import ServiceMetrics
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import Mode
@@ -119,10 +120,20 @@ def _put(path: Path, content: bytes) -> int:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
+        _flush_directory(path.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
     return len(content)
+
+
+def _flush_directory(path: Path) -> None:
+    """The new name of a file is on disk only when its directory is."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +171,7 @@ class Keeper:
     generation: Callable[[], Generation]
     settled: Callable[[], bool]
     holds: Callable[[], HoldsMemory]
-    holds_changed: asyncio.Event
+    ledger: Ledger
     metrics: ServiceMetrics
     _judgement: _Judgement | None = None
     _saved: Generation | None = None
@@ -180,7 +191,7 @@ class Keeper:
                 if time.monotonic() >= next_s:
                     pause_s = await self._save() if self._due() else 0.0
                     next_s = time.monotonic() + max(self.interval_s, pause_s)
-                elif self.holds_changed.is_set():
+                elif self.ledger.changed.is_set():
                     await asyncio.sleep(GATHER_S)
                     await asyncio.sleep(await self._save_soon())
         finally:
@@ -190,22 +201,21 @@ class Keeper:
         """Returns at that time, or when holds changed."""
         try:
             async with asyncio.timeout(max(0.0, next_s - time.monotonic())):
-                await self.holds_changed.wait()
+                await self.ledger.changed.wait()
         except TimeoutError:
             return
 
     def _due(self) -> bool:
         if not self.settled():
             return False
-        changed = self.generation() != self._saved or self.holds_changed.is_set()
+        changed = self.generation() != self._saved or self.ledger.changed.is_set()
         return changed or time.monotonic() - self._saved_s >= REFRESH_S
 
     async def _save(self) -> float:
         """Writes everything; how long to rest."""
         began_s = time.monotonic()
         made = partial(_Judgement.of, self.memory(), time.time())
-        if not await asyncio.to_thread(self._write, made, self._holds_now()):
-            self.holds_changed.set()
+        await self._written(made)
         took_s = time.monotonic() - began_s
         self.metrics.save_seconds.set(took_s)
         return took_s / DUTY
@@ -215,34 +225,40 @@ class Keeper:
         if self._judgement is None:
             return await self._save() if self.settled() else self.interval_s
         began_s = time.monotonic()
-        if not await asyncio.to_thread(self._write, self._last, self._holds_now()):
-            self.holds_changed.set()
+        if not await self._written(self._last):
             return self.interval_s
         return (time.monotonic() - began_s) / HOLDS_DUTY
 
     def _save_last(self) -> None:
-        changed = self.holds_changed.is_set()
+        changed = self.ledger.changed.is_set()
         if self.settled() and (self._saved != self.generation() or changed):
-            self._write(partial(_Judgement.of, self.memory(), time.time()), self._holds_now())
+            self._write(partial(_Judgement.of, self.memory(), time.time()), self.holds())
         elif changed and self._judgement is not None:
-            self._write(self._last, self._holds_now())
+            self._write(self._last, self.holds())
 
     def _last(self) -> _Judgement:
         if self._judgement is None:
             raise BrokenInvariantError("holds are written beside a judgement, and there is none")
         return self._judgement
 
-    def _holds_now(self) -> HoldsMemory:
-        self.holds_changed.clear()
-        return self.holds()
+    async def _written(self, made: Callable[[], _Judgement]) -> bool:
+        """Writes what is made, with the holds as they are now; those who wait for it are told."""
+        holds = self.holds()
+        changes = self.ledger.begin()
+        reason = await asyncio.to_thread(self._write, made, holds)
+        if reason:
+            self.ledger.failed(reason)
+        else:
+            self.ledger.written(changes)
+        return not reason
 
-    def _write(self, made: Callable[[], _Judgement], holds: HoldsMemory) -> bool:
+    def _write(self, made: Callable[[], _Judgement], holds: HoldsMemory) -> str:
+        """Why it could not be written; empty if it was."""
         try:
             judgement = made()
             _put(self.path, judgement.with_holds(self.mode, holds))
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
-            self._failed(error)
-            return False
+            return self._failed(error)
         if self._failing:
             _log.info("state file written again", file=str(self.path))
         self._failing = False
@@ -251,10 +267,11 @@ class Keeper:
             self._saved, self._saved_s = judgement.generation, time.monotonic()
         self.metrics.saves.labels("ok").inc()
         self.metrics.saved_at.set(judgement.saved_at_s)
-        return True
+        return ""
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception) -> str:
         self.metrics.saves.labels("failed").inc()
         if not self._failing:
             _log.error("state file not written", file=str(self.path), reason=str(error))
         self._failing = True
+        return (isinstance(error, OSError) and error.strerror) or str(error) or "it failed"

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import structlog
 
 from master.advice import Advice, Adviser, advice_on
+from master.ledger import Ledger
 from master.placement_metrics import PlacementMetrics
 from master.surveys import Survey, Surveyor
 from master.turns import Aside, Turns
@@ -36,6 +37,7 @@ from topo.placement.holds import (
     Holds,
     HoldsMemory,
     Limits,
+    Obstacle,
     Wish,
     lost,
 )
@@ -104,8 +106,7 @@ class Placements:
         """For those who ask: `turns` before any work on the loop, `aside` for long work."""
         self._listed = -1, 0.0, b""
         self._listing = asyncio.Lock()
-        self.changed = asyncio.Event()
-        """Set when there is something new about holds to be kept."""
+        self.ledger = Ledger()
 
     def follow(self, snapshot: Snapshot) -> None:
         """Takes over what is published; O(changes)."""
@@ -177,6 +178,22 @@ class Placements:
         self._counted("reserved", hold)
         return replace(answer, hold=hold)
 
+    async def promised(self, hold: Hold, *, new: bool) -> Declined | None:
+        """None once the hold is on disk, where holds are kept there; else why it is not.
+
+        A new one is then given back: it could be lost.
+        """
+        why = await self.ledger.kept()
+        if not why:
+            return None
+        if new:
+            self.release(hold.id)
+        self._metrics.declined(Obstacle.DISK)
+        done = "so the hold was given back" if new else "so a restart may forget this"
+        what = f"the state file cannot be written ({why}), {done}"
+        fix = "make room or mend the rights of the state file's directory, and ask again"
+        return Declined(Obstacle.DISK, Refusal(what, "--state-file", fix))
+
     def commit(self, hold_id: HoldId) -> Hold | Ended | None:
         """The hold without its time limit; how it ended, or None for one that never was."""
         self._expire()
@@ -237,7 +254,7 @@ class Placements:
         for _ in self.holds:
             self._metrics.count("restored")
         if dropped:
-            self.changed.set()
+            self.ledger.note()
 
     async def survey(self) -> Survey:
         """The report on the capacity now."""
@@ -316,7 +333,7 @@ class Placements:
     def _counted(self, what: str, hold: Hold) -> None:
         """Something happened to a hold: it is counted, logged and soon on disk."""
         self._metrics.count(what)
-        self.changed.set()
+        self.ledger.note()
         _log.info(f"hold {what}", hold=hold.id, pods=_pods(hold), gpus=sum(hold.gpus.values()))
 
 

@@ -152,6 +152,8 @@ def _keeper(
     if settings.state_file is None:
         return None
 
+    placements.ledger.kept_on_disk = True
+
     def settled() -> bool:
         snapshot = engine.snapshot
         if snapshot.generation == 0 or snapshot.restored_age_s is not None:
@@ -166,7 +168,7 @@ def _keeper(
         generation=lambda: engine.snapshot.generation,
         settled=settled,
         holds=placements.memory,
-        holds_changed=placements.changed,
+        ledger=placements.ledger,
         metrics=metrics,
     )
 

@@ -11,7 +11,7 @@ from master.api.body import read_body
 from master.api.crowd import bounded
 from master.api.node_group import not_ready
 from master.api.placement_documents import HoldBody
-from master.api.placements import held
+from master.api.placements import declined, held
 from master.api.query import Parameter, Query
 from master.placements import LARGE_PODS
 from master.service import SERVICE, Service
@@ -53,15 +53,21 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold without its time limit."""
     service = request.app[SERVICE]
     hold_id = HoldId(query.strings["id"])
-    return await _shown(service, hold_id, service.placements.commit(hold_id))
+    found = service.placements.commit(hold_id)
+    if isinstance(found, Hold) and (lost := await service.placements.promised(found, new=False)):
+        return declined(lost)
+    return await _shown(service, hold_id, found)
 
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold is given back, committed or not."""
     hold_id = HoldId(query.strings["id"])
-    found = request.app[SERVICE].placements.release(hold_id)
+    placements = request.app[SERVICE].placements
+    found = placements.release(hold_id)
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
+    if lost := await placements.promised(found, new=False):
+        return declined(lost)
     body = orjson.dumps({"id": hold_id, "state": "released"})
     return web.Response(body=body, content_type="application/json")
 

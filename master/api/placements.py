@@ -9,7 +9,7 @@ from aiohttp import web
 
 from master.api.asked import assumptions_of, body_of, check_nodes, request_of, wish_of
 from master.api.body import read_body
-from master.api.crowd import bounded, turn
+from master.api.crowd import RETRY_S, bounded, turn
 from master.api.guard import forbidden
 from master.api.node_group import not_ready
 from master.api.placement_documents import JobBody, PlacementBody
@@ -28,7 +28,13 @@ from topo.publish.placement import (
     refusal_document,
 )
 
-STATUS = {Obstacle.TERMS: 400, Obstacle.KEY: 409, Obstacle.FULL: 429, Obstacle.ROOM: 409}
+STATUS = {
+    Obstacle.TERMS: 400,
+    Obstacle.KEY: 409,
+    Obstacle.FULL: 429,
+    Obstacle.ROOM: 409,
+    Obstacle.DISK: 503,
+}
 
 
 async def get_placements(request: web.Request, query: Query) -> web.StreamResponse:
@@ -73,18 +79,29 @@ async def held(
     placements = service.placements
     wish = wish_of(request, body, request_of(body))
     assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
-    answer: Answer | Hold | Declined | None = placements.known(wish)
+    known = placements.known(wish)
+    answer: Answer | Hold | Declined | None = known
     if answer is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, placements)
         answer = placements.hold(wish, given)
     if isinstance(answer, Declined):
-        return refusal(STATUS[answer.obstacle], answer.refusal)
+        return declined(answer)
+    hold = answer if isinstance(answer, Hold) else answer.hold
+    if hold is not None and (lost := await placements.promised(hold, new=hold is not known)):
+        return declined(lost)
     if isinstance(answer, Hold):
         tell = partial(_again, service, answer)
     else:
         tell = partial(_document, service, await placements.advised(answer))
     large = wish.request.pods > LARGE_PODS
     return _response(await asyncio.to_thread(tell) if large else tell())
+
+
+def declined(found: Declined) -> web.Response:
+    """The problem that stands against a hold."""
+    status = STATUS[found.obstacle]
+    headers = {"Retry-After": str(RETRY_S)} if status == 503 else None
+    return refusal(status, found.refusal, headers=headers)
 
 
 def _document(service: Service, answer: Answer) -> bytes:

@@ -51,13 +51,16 @@ class Route:
 
 
 _NOT_COMPLETE = {503: "the tree is not complete yet"}
-_CROWDED = {503: "the tree is not complete yet, or too many ask at once"}
+_CROWDED = {
+    503: "the tree is not complete yet, too many ask at once, or the state file cannot be written"
+}
 _BODY = {408: "the body did not come in time", 413: "the body is beyond 64 KiB"}
 _NO_HOLD = {
     409: "the key belongs to another request",
     429: "there are as many holds as there may be",
 }
 _GONE = {404: "there is no such hold", 410: "the hold expired, or was released"}
+_KEPT = {**_GONE, 503: "it is done, but the state file cannot be written"}
 _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
 ROUTES = (
@@ -154,7 +157,7 @@ ROUTES = (
         document=placement_documents.EndedDocument,
         parameters=holds.ID,
         guarded="always",
-        problems=_GONE,
+        problems=_KEPT,
     ),
     Route(
         path="/v1/holds/{id}/commit",
@@ -164,7 +167,7 @@ ROUTES = (
         document=placement_documents.HoldDocument,
         parameters=holds.ID,
         guarded="always",
-        problems=_GONE,
+        problems=_KEPT,
     ),
     Route(
         path="/v1/fragmentation",

@@ -182,26 +182,47 @@ async def test_a_disk_that_cannot_be_written_is_said_once_and_stops_nothing(
     assert said == ["state file not written", "state file written again"]
 
 
-async def test_a_hold_that_could_not_be_written_is_written_once_the_disk_takes_it(
+async def test_a_hold_is_given_only_once_the_disk_has_it(
     tmp_path: Path,
 ) -> None:
     blocker = tmp_path / "state"
     blocker.write_text("")
     state = blocker / "file"
     async with placing(tmp_path, f"--state-file={state}", FAST) as caller:
-        name = (await caller.held())["hold"]["id"]
-
-        async def failed() -> bool:
-            text = (await caller.master.get("/metrics")).body
-            return b'state_saves_total{result="failed"}' in text
-
-        await eventually(failed)
+        job = {"pods": 2, "gpus_per_pod": 8, "hold_s": 60}
+        refused = await caller.post("/v1/holds", job)
+        assert (refused.status, refused.json["field"]) == (503, "--state-file")
+        assert "Retry-After" in refused.headers
+        assert await caller.holds() == []
+        assert not caller.master.service.placements.capacity.bookings()
         blocker.unlink()
 
-        async def written() -> bool:
-            return state.exists() and name in state.read_text()
+        async def given() -> bool:
+            answer = await caller.post("/v1/holds", job)
+            return answer.status == 200 and answer.json["hold"]["id"] in state.read_text()
 
-        await eventually(written)
+        await eventually(given)
+        (hold,) = await caller.holds()
+        await caller.post(f"/v1/holds/{hold['id']}/commit")
+        assert '"deadline_s":null' in state.read_text()
+        await caller.delete(f"/v1/holds/{hold['id']}")
+        assert hold["id"] not in state.read_text()
+
+
+async def test_what_is_done_on_a_full_disk_is_said_to_be_forgettable(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    async with placing(tmp_path, f"--state-file={folder / 'file'}", FAST) as caller:
+        one, other = [(await caller.held(1))["hold"]["id"] for _ in range(2)]
+        (folder / "file").unlink()
+        folder.rmdir()
+        folder.write_text("no directory")
+        kept = await caller.post(f"/v1/holds/{one}/commit")
+        gone = await caller.delete(f"/v1/holds/{other}")
+        assert (kept.status, gone.status) == (503, 503)
+        assert "forget" in gone.json["detail"]
+        assert [(hold["id"], hold["state"]) for hold in await caller.holds()] == [
+            (one, "committed")
+        ]
 
 
 @pytest.mark.parametrize(

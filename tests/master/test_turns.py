@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,7 +63,7 @@ async def test_aside_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
         busy.release()
         return number
 
-    jobs = [aside.do(lambda number=number: lambda: begin(number)) for number in range(5)]
+    jobs = [aside.do(partial(partial, begin, number)) for number in range(5)]
     found = await asyncio.gather(*jobs, return_exceptions=True)
     assert found[:3] == begun == [0, 1, 2]
     assert all(isinstance(each, CrowdedError) for each in found[3:])

@@ -96,6 +96,8 @@ class Obstacle(StrEnum):
     """There are as many holds as there may be."""
     ROOM = "room"
     """The plan does not fit any more."""
+    DISK = "disk"
+    """It could not be written down, so a restart might lose it."""
 
 
 @dataclass(frozen=True, slots=True)
