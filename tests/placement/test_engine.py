@@ -138,6 +138,18 @@ def test_sixteen_gpu_nodes_give_two_slots_and_four_gpu_nodes_none():
     assert refused(capacity, job(4, group_size=8)).failed is FitTest.SLOTS
 
 
+def test_a_job_of_fewer_pods_than_its_group_is_placed_where_no_domain_could_hold_the_group():
+    capacity = cluster((2, 1, 2))
+    one, two = planned(capacity, job(1)), planned(capacity, job(2))
+    assert (shares(one), one.objective.split_groups) == ({"1/2": 1}, 0)
+    assert (shares(two), two.mode, two.objective.span) == ({"1/1": 2}, Mode.REQUIRED, (1, 1))
+    assert planned(capacity, job(5)).objective.span == (1, 3)
+    large = refused(cluster((2, 1, 2), (2, 2)), job(6))
+    assert large.failed is FitTest.GROUPS
+    assert large.shortfall == {"needed": 48, "available": 40, "largest_gpus": 40, "missing": 8}
+    assert refused(cluster((2,), (2, 2), (2, 2)), job(8)).shortfall["needed"] == 64
+
+
 def test_domains_alike_inside_differ_by_the_canonical_domains_that_they_are_in():
     capacity = Capacity(Policy(canonical_gpus=24))
     tiers, kinds = (4, 3, 2, 1), (Kind("row"), *KINDS)

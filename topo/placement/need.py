@@ -85,10 +85,8 @@ def most_pods(capacity: Capacity, need: Need) -> int:
     below = request.pods - 1
     if request.mode is Mode.PREFERRED:
         return min(below, need.scopes[0].room) if need.scopes else 0
-    if request.group_size is None:
+    if request.group_size is None or not shape.tier:
         return _most_together(capacity, need)
-    if not shape.tier:
-        return 0
     rooms = need.layout.rolled(need.slots.free, shape.tier)
     best = 0
     for scope in need.scopes:
@@ -102,7 +100,7 @@ def most_pods(capacity: Capacity, need: Need) -> int:
 
 
 def _most_together(capacity: Capacity, need: Need) -> int:
-    """As `most_pods` for a job that is one group: a smaller one may have to fit a lower tier."""
+    """As `most_pods` for a job of one group or less: a smaller one may have to fit a lower tier."""
     peaks = capacity.peaks(need.gpu_type, need.shape.gpus)
     for tier in range(need.shape.whole_in, 0, -1):
         rooms = need.layout.rolled(need.slots.free, tier)

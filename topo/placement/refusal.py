@@ -39,7 +39,7 @@ def no_group_so_large(request: Request, field: Field) -> NoFit | None:
     if field.fits or request.mode is Mode.PREFERRED:
         return None
     shape = field.shape
-    needed, largest = shape.k * shape.gpus, shape.largest * shape.gpus
+    needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
     text = f"no group of nodes can hold {needed} GPUs; the largest there is holds {largest}"
     return _no(
         request,
@@ -81,7 +81,7 @@ def impossible_span(capacity: Capacity, request: Request, field: Field) -> NoFit
     shape = field.shape
     if field.fits and tier < shape.tier:
         text = (
-            f"a group of {shape.k} pods needs a domain of tier {shape.tier}, "
+            f"a group of {min(shape.k, shape.pods)} pods needs a domain of tier {shape.tier}, "
             f"a {request.within} is of tier {tier}"
         )
         return _no(request, FitTest.SPAN, text, {"needed": shape.tier, "available": tier})

@@ -230,6 +230,8 @@ def _usable(census: Census, share: JobShare) -> int:
     """Free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
     request = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
     tier = census.group_tier(share.gpus_per_pod, request.pods_per_group)
+    if tier is None and not request.whole_groups:
+        tier = census.group_tier(share.gpus_per_pod, request.tail)
     if tier is None:
         return 0
     slots = census.slots(share.gpus_per_pod, tier)

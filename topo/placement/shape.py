@@ -11,8 +11,8 @@ class Shape:
     """m groups of k pods and one of r pods, of `gpus` GPUs each, over T tiers.
 
     `tier` is the lowest tier at which some domain could hold a whole group if it were empty, 0
-    where none could. `canonical` pods are a canonical group, whole inside a domain of
-    `canonical_tier`.
+    where none could; a job without a whole group then goes by its tail. `canonical` pods are a
+    canonical group, whole inside a domain of `canonical_tier`.
     """
 
     gpus: int
@@ -43,13 +43,14 @@ def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
     k = request.pods_per_group
     wanted = capacity.policy.canonical_gpus // gpus
     canonical_tier = _lowest(peaks, wanted) if wanted else 0
+    m, r = divmod(request.pods, k)
     return Shape(
         gpus=gpus,
         k=k,
-        m=request.pods // k,
-        r=request.pods % k,
+        m=m,
+        r=r,
         tiers=len(peaks),
-        tier=_lowest(peaks, k),
+        tier=_lowest(peaks, k) or (0 if m else _lowest(peaks, r)),
         canonical=wanted if canonical_tier else max(1, peaks[0]),
         canonical_tier=canonical_tier or 1,
         largest=peaks[-1],

@@ -62,8 +62,16 @@ class Model:
 
     @cached_property
     def group_tier(self) -> int | None:
-        """The lowest tier whose largest domain can hold k when empty; None if none can."""
-        return self._tier_for(self.k)
+        """The lowest tier whose largest domain can hold k when empty; None if none can.
+
+        If none can, a job that is less than a group needs room for its own pods only.
+        """
+        tier = self._tier_for(self.k)
+        return self._tier_for(self.request.pods) if tier is None and not self.whole else tier
+
+    @property
+    def whole(self) -> int:
+        return self.request.pods // self.k
 
     @cached_property
     def canonical(self) -> tuple[int, int]:

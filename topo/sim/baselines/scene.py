@@ -177,7 +177,12 @@ class Scene:
         return view
 
     def _group_tier(self, request: Request, gpu_type: str) -> int | None:
-        pods = request.pods_per_group
+        tier = self._tier_for(request.pods_per_group, request, gpu_type)
+        if tier is None and not request.whole_groups:
+            return self._tier_for(request.tail, request, gpu_type)
+        return tier
+
+    def _tier_for(self, pods: int, request: Request, gpu_type: str) -> int | None:
         key = (request.gpus_per_pod, gpu_type, pods)
         if key not in self._group_tiers:
             self._group_tiers[key] = self._lowest_tier_for(pods, request.gpus_per_pod, gpu_type)
