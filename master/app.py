@@ -19,6 +19,7 @@ from master.sources.cluster_manager import ClusterManager
 from master.sources.cluster_manager_settings import ClusterManagerSettings
 from master.sources.config_file import ConfigFile
 from master.tokens import token_reload
+from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.kit.files import fingerprint
 from topo.kit.problem import problems
@@ -57,16 +58,20 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
         path, mode = settings.state_file, settings.mode
         kept = await asyncio.to_thread(keeper.load, path, mode, time.time())
         if kept is not None:
-            service.engine.restore(kept.memory, kept.age_s)
-            snapshot = service.engine.snapshot
-            service.settling.restored = snapshot.forest != Forest()
-            age_s, generation = round(kept.age_s, 1), snapshot.generation
-            _log.info("state restored", age_s=age_s, generation=generation)
+            if kept.memory is not None:
+                _take_up(service, kept.memory, kept.age_s)
             if kept.holds is not None:
                 service.placements.restore(kept.holds)
             if service.keeper is not None:
                 service.keeper.found(kept)
     yield
+
+
+def _take_up(service: Service, memory: Memory, age_s: float) -> None:
+    service.engine.restore(memory, age_s)
+    snapshot = service.engine.snapshot
+    service.settling.restored = snapshot.forest != Forest()
+    _log.info("state restored", age_s=round(age_s, 1), generation=snapshot.generation)
 
 
 async def _end_streams(app: web.Application) -> None:

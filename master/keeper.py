@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -59,9 +60,12 @@ _HOLDS = TypeAdapter(HoldsMemory)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A state taken from the file; the judgement is `age_s` seconds old by the wall clock."""
+    """A state taken from the file; the judgement is `age_s` seconds old by the wall clock.
 
-    memory: Memory
+    None where only the holds are good here: `memory`.
+    """
+
+    memory: Memory | None
     age_s: float
     saved_at_s: float
     holds: HoldsMemory | None
@@ -71,7 +75,8 @@ def load(path: Path, mode: Mode, now_s: float) -> Restored | None:
     """The kept state; None where there is none. `now_s` is Unix time.
 
     A file that is broken, of another mode or of another format is moved aside and said, never
-    deleted: somebody may have pointed us at the wrong file.
+    deleted: somebody may have pointed us at the wrong file. Holds that can be read are taken up
+    all the same: jobs run on them, whatever became of the judgement.
     """
     content = read_bounded(path, MAX_STATE_BYTES)
     if isinstance(content, Refusal):
@@ -81,9 +86,13 @@ def load(path: Path, mode: Mode, now_s: float) -> Restored | None:
     kept = _understood(content, mode)
     if isinstance(kept, str):
         aside = path.with_name(f"{path.name}.{int(now_s)}.unusable")
-        path.replace(aside)
+        holds = _holds_in(content)
+        if holds is None:
+            path.replace(aside)
+        else:  # who ends before the next write finds them again
+            shutil.copy2(path, aside)
         _log.warning("state file not used", reason=kept, moved_to=str(aside))
-        return None
+        return None if holds is None else Restored(None, 0.0, now_s, holds)
     if kept.saved_at_s > now_s:
         _log.warning("state file is from the future; is the clock right?", file=str(path))
     age_s = max(0.0, now_s - kept.saved_at_s)
@@ -104,6 +113,18 @@ def _understood(content: bytes, mode: Mode) -> StateFile | str:
     if kept.holds is not None and kept.holds.format != HOLDS_FORMAT:
         return f"its holds have format {kept.holds.format}, this version reads {HOLDS_FORMAT}"
     return kept
+
+
+def _holds_in(content: bytes) -> HoldsMemory | None:
+    """The holds of a state whose judgement is of no use here; None where there are none."""
+    try:
+        document = json.loads(content)
+        if document["kind"] != "topo-master-state":
+            return None
+        holds = _HOLDS.validate_json(json.dumps(document["holds"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return holds if holds.format == HOLDS_FORMAT and holds.holds else None
 
 
 def save(path: Path, state: StateFile) -> int:
@@ -180,6 +201,9 @@ class Keeper:
 
     def found(self, kept: Restored) -> None:
         """Takes up what the file holds, to write new holds beside it."""
+        if kept.memory is None:
+            self.ledger.note()  # they are in a file of another kind until this one is written
+            return
         self._judgement = _Judgement.of(kept.memory, kept.saved_at_s)
 
     async def run(self) -> None:

@@ -431,3 +431,37 @@ async def test_holds_are_counted(tmp_path: Path) -> None:
             'topo_master_holds_declined_total{obstacle="key"} 1.0',
         ):
             assert line in text, line
+
+
+async def test_nodes_that_come_later_than_the_hold_after_a_restart_are_still_held(
+    tmp_path: Path,
+) -> None:
+    flags = (f"--state-file={tmp_path / 'state'}", "--config-poll-interval=50ms", FAST)
+    async with placing(tmp_path, *flags) as caller:
+        taken = nodes(await caller.held(pods=2))
+    without = config().replace("".join(f"{node}, " for node in taken), "")
+    assert without != config()
+    one_by_one = {"pods": 4 * NODES, "gpus_per_pod": 8, "group_size": 8}
+    async with placing(tmp_path, *flags, text=without) as caller:
+
+        async def are_gone() -> bool:
+            return taken == [lost["name"] for lost in await _lost(caller)]
+
+        await eventually(are_gone)
+        (tmp_path / "nodegroup.yaml").write_text(config())
+
+        async def are_back() -> bool:
+            return not await _lost(caller)
+
+        await eventually(are_back)
+        refused = await caller.post("/v1/placements", one_by_one)
+        assert refused.json["shortfall"]["missing"] == 16
+        rest = await caller.post("/v1/placements", {**one_by_one, "pods": 4 * NODES - 2})
+        assert not set(nodes(rest.json)) & set(taken)
+        await caller.master.service.placements.recount()
+        assert "differences_total 0.0" in (await caller.master.get("/metrics")).body.decode()
+
+
+async def _lost(caller: Caller) -> Any:
+    (hold,) = await caller.holds()
+    return (await caller.master.get(f"/v1/holds/{hold['id']}")).json["lost"]

@@ -244,6 +244,26 @@ async def test_holds_that_cannot_be_understood_move_the_file_aside(
     assert not state.exists()
 
 
+@pytest.mark.parametrize("other", [{"mode": "dragonfly"}, {"memory": {"format": 99}}])
+async def test_holds_outlive_a_judgement_that_is_of_no_use_any_more(
+    tmp_path: Path, state: Path, other: dict[str, Any]
+) -> None:
+    """Jobs run on them, whatever the version or mode of the master before."""
+    flags = (f"--state-file={state}", FAST)
+    async with placing(tmp_path, *flags) as caller:
+        name = (await caller.held())["hold"]["id"]
+    kept = json.loads(state.read_text())
+    state.write_text(json.dumps({**kept, **other}))
+    async with placing(tmp_path, *flags) as caller:
+        (hold,) = await caller.holds()
+        assert hold["id"] == name
+        later = (await caller.held())["hold"]["id"]
+    assert json.loads(state.read_text())["mode"] == "config"
+    assert name in state.read_text()
+    assert later in state.read_text()
+    assert len(list(state.parent.glob("*.unusable"))) == 1
+
+
 async def test_a_state_that_no_encoding_has_is_said_and_ends_nothing(tmp_path: Path) -> None:
     """Names are checked where they come in; should one slip through, the tree is still served."""
     config = tmp_path / "nodegroup.yaml"
