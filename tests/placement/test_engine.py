@@ -260,6 +260,30 @@ def test_a_reserve_is_used_only_when_nothing_else_fits():
     assert shares(planned(capacity, job(16))) == {"1/1": 8, "2/1": 8}
 
 
+def test_a_reserve_binds_only_the_plans_that_would_break_it():
+    capacity = cluster((16, 8), policy=Policy(reserves=((GroupPath((GroupName("s1"),)), 1),)))
+    for size, mode in ((64, Mode.REQUIRED), (128, Mode.REQUIRED), (128, Mode.PREFERRED)):
+        plan = planned(capacity, job(16, group_size=size, mode=mode))
+        assert (shares(plan), plan.used_reserve) == ({"1/1": 16}, False), "1/2 is kept free"
+        assert all(plan.certified.values())
+
+
+def test_a_reserve_is_spent_before_a_group_is_split():
+    kept = ((GroupPath((GroupName("s1"), GroupName("d1"))), 1),)
+    capacity = cluster((8, 4, 4), policy=Policy(reserves=kept))
+    plan = planned(capacity, job(8, mode=Mode.PREFERRED))
+    assert (shares(plan), plan.used_reserve) == ({"1/1": 8}, True)
+    assert plan.objective.split_groups == 0
+
+
+def test_a_preferred_job_of_thousands_of_lone_nodes_takes_one_look_at_each():
+    capacity = Capacity()
+    for number in range(3000):
+        capacity.upsert(host(f"n{number}"))
+    plan = planned(capacity, job(2900, group_size=128, mode=Mode.PREFERRED))
+    assert plan.objective.span == (2900,)
+
+
 def test_one_tier_and_no_tier_at_all_are_clusters_too():
     one = Capacity()
     for number in range(6):

@@ -1,8 +1,9 @@
 """Which whole groups a job should get: the one entry to placement."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+
+import numpy as np
 
 from topo.model.errors import BadInputError
 from topo.placement.bounds import bounds_of
@@ -21,8 +22,8 @@ from topo.placement.refusal import (
     short_of_span,
 )
 from topo.placement.request import Mode, Request, flaw
-from topo.placement.reserve import kept_back
-from topo.placement.search import Found, Proof, found_whole, judged
+from topo.placement.reserve import Reserves, kept_back, spared
+from topo.placement.search import LOOKED_INTO, Found, Proof, found_whole, judged
 from topo.placement.shape import shape_of
 from topo.placement.split import found_split
 from topo.placement.within import inside_any, limited
@@ -78,7 +79,7 @@ def field_of(capacity: Capacity, request: Request, gpu_type: str) -> Field:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class Answer:
     """A draft, the field that it was found on and the one that bounds it."""
 
     found: Found
@@ -88,47 +89,72 @@ class _Answer:
     used_reserve: bool = False
 
 
-def _found(capacity: Capacity, request: Request, field: Field) -> _Answer | None:
-    """The best way without what reserves keep, else with it."""
-    reserves = capacity.policy.reserves
-    if not reserves:
-        return searched(field, request)
+Search = Callable[[Field, Request], Answer | None]
+
+
+def _found(capacity: Capacity, request: Request, field: Field) -> Answer | None:
+    """The best way: groups whole, at need out of reserves; else split, if the job may be."""
+    searches: tuple[Search, ...] = (_whole, _split)
+    for search in searches if request.mode is Mode.PREFERRED else searches[:1]:
+        answer = _sparing(capacity.policy.reserves, field, request, search)
+        if answer is not None:
+            return answer
+    return None
+
+
+def _sparing(reserves: Reserves, field: Field, request: Request, search: Search) -> Answer | None:
+    """The best way of all if it leaves the reserves, else one that does, else the best of all.
+
+    Which groups of a reserve stay free is chosen for the second, so that it proves nothing; what
+    bounds all placements bounds it, too.
+    """
+    best = search(field, request)
+    if best is None or spared(field, best.found.draft.cells, reserves):
+        return best
     free = kept_back(field.layout, field.shape, field.slots.free, reserves)
-    if free is field.slots.free:
-        return searched(field, request)
-    answer = searched(field.only(free), request)
-    if answer is None:
-        answer = searched(field, request)
-        return answer and replace(answer, used_reserve=True)
-    return answer
+    other = search(field.only(free), request)
+    if other is None:
+        return replace(best, used_reserve=True)
+    return replace(other, found=replace(other.found, proof=Proof.NONE), bounding=best.bounding)
 
 
-def searched(field: Field, request: Request) -> _Answer | None:
-    """The best way, groups whole if at all possible."""
-    if request.within is None:
-        whole = found_whole(field, None) if field.fits else None
-        if whole is not None:
-            return _Answer(whole, field, field, Mode.REQUIRED)
-        parts: list[tuple[int | None, Field]] = [(None, field)]
-        bounding = field
-    else:
-        parts = [*_parts(field, request)]
-        bounding = field.only(inside_any(field.layout, field.free, request.within))
-        answers = [(found_whole(part, tier), part) for tier, part in parts if field.fits]
-        best = min(
-            ((found, part) for found, part in answers if found),
-            key=lambda each: _key(each[1], each[0]),
-            default=None,
-        )
-        if best is not None:
-            proof = best[0].proof if len(parts) == 1 else Proof.NONE
-            return _Answer(replace(best[0], proof=proof), best[1], bounding, Mode.REQUIRED)
-    if request.mode is Mode.REQUIRED:
+def searched(field: Field, request: Request) -> Answer | None:
+    """The best way on some slots, whatever is reserved; groups whole if at all possible."""
+    whole = _whole(field, request)
+    if whole is not None or request.mode is Mode.REQUIRED:
+        return whole
+    return _split(field, request)
+
+
+def _whole(field: Field, request: Request) -> Answer | None:
+    """The best way that splits no group."""
+    if not field.fits:
         return None
-    return _split(parts, bounding)
+    if request.within is None:
+        found = found_whole(field, None)
+        return Answer(found, field, field, Mode.REQUIRED) if found else None
+    parts = [*_parts(field, request)]
+    answers = [(found_whole(part, tier), part) for tier, part in parts]
+    best = min(
+        ((found, part) for found, part in answers if found),
+        key=lambda each: _key(each[1], each[0]),
+        default=None,
+    )
+    if best is None:
+        return None
+    proof = best[0].proof if len(parts) == 1 else Proof.NONE
+    bounding = _bounding(field, request)
+    return Answer(replace(best[0], proof=proof), best[1], bounding, Mode.REQUIRED)
 
 
-def _parts(field: Field, request: Request) -> Iterator[tuple[int | None, Field]]:
+def _bounding(field: Field, request: Request) -> Field:
+    """The slots that the job may use at all."""
+    if request.within is None:
+        return field
+    return field.only(inside_any(field.layout, field.free, request.within))
+
+
+def _parts(field: Field, request: Request) -> Iterator[tuple[int, Field]]:
     """For each tier of the kind asked for, the slots inside such groups."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101
     for tier, free in limited(field.layout, field.free, request.within):
@@ -140,31 +166,37 @@ def _key(field: Field, found: Found) -> Key:
     return found.key or judged(field, found.draft).key
 
 
-def _split(parts: list[tuple[int | None, Field]], bounding: Field) -> _Answer | None:
-    best: tuple[Key, _Answer] | None = None
-    for limit, part in parts:
-        for piece in _pieces(part, limit):
-            draft = found_split(piece)
-            if draft is not None:
-                whole = sum(share.groups + share.tail for share in draft.shares)
-                found = judged(piece, draft)
-                key = (-whole, *found.key)
-                if best is None or key < best[0]:
-                    best = key, _Answer(found, piece, bounding, Mode.PREFERRED)
+def _split(field: Field, request: Request) -> Answer | None:
+    """A way that splits as few groups as it can."""
+    bounding = _bounding(field, request)
+    best: tuple[Key, Answer] | None = None
+    for piece in _pieces(field, request):
+        draft = found_split(piece)
+        if draft is not None:
+            whole = sum(share.groups + share.tail for share in draft.shares)
+            found = judged(piece, draft)
+            key = (-whole, *found.key)
+            if best is None or key < best[0]:
+                best = key, Answer(found, piece, bounding, Mode.PREFERRED)
     return best[1] if best else None
 
 
-def _pieces(field: Field, limit: int | None) -> list[Field]:
-    """The field itself, or each domain of a tier alone."""
-    if limit is None:
-        return [field]
-    pieces = []
-    for first, last in pairwise(field.layout.firsts[limit]):
-        if int(field.free[first:last].sum()) >= field.shape.pods:
-            free = field.free * 0
-            free[first:last] = field.free[first:last]
-            pieces.append(field.only(free))
-    return pieces
+def _pieces(field: Field, request: Request) -> Iterator[Field]:
+    """The field itself, or the domains asked for with the most whole groups, each alone."""
+    if request.within is None:
+        yield field
+        return
+    for tier, part in _parts(field, request):
+        rooms = part.layout.rolled(part.free, tier)
+        able = np.flatnonzero(rooms >= part.shape.pods)
+        whole = part.groups(tier)[able] if part.fits else able * 0
+        best = np.lexsort((able, rooms[able], -np.minimum(whole, part.shape.m)))[:LOOKED_INTO]
+        firsts = part.layout.firsts[tier]
+        for domain in able[best].tolist():
+            free = part.free * 0
+            inside = slice(firsts[domain], firsts[domain + 1])
+            free[inside] = part.free[inside]
+            yield part.only(free)
 
 
 def _most(field: Field, request: Request) -> int:
@@ -187,7 +219,7 @@ def _mildest(capacity: Capacity, field: Field, found: Found) -> Draft:
     return in_cell(field, min(found.ties, key=lambda at: penalty_of(capacity, field, at, pods)))
 
 
-def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: _Answer) -> Plan:
+def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: Answer) -> Plan:
     field = answer.field
     groups = planned(capacity, field, _mildest(capacity, field, answer.found))
     objective = weighed(capacity, field, [group.pods for group in groups])

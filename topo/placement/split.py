@@ -77,11 +77,12 @@ def _loose(field: Field, used: set[int], left: list[int], pods: int) -> dict[int
     pods = _taken(loose, [d for top in near for d in by_top.get(top, ())], left, pods)
     totals = [(sum(left[d] for d in by_top[top]), -top) for top in by_top.keys() - near]
     totals.sort(reverse=True)
-    while pods:
-        enough = [each for each in totals if each[0] >= pods]
-        one = min(enough, key=lambda each: (each[0], -each[1])) if enough else totals[0]
-        totals.remove(one)
-        pods = _taken(loose, by_top[-one[1]], left, pods)
+    for at, largest in enumerate(totals):
+        if not pods:
+            break
+        enough = [each for each in totals[at:] if each[0] >= pods] if largest[0] >= pods else []
+        _, minus = min(enough, key=lambda each: (each[0], -each[1]), default=largest)
+        pods = _taken(loose, by_top[-minus], left, pods)
     return loose
 
 
