@@ -14,6 +14,7 @@ from topo.placement.field import Field
 from topo.placement.least import least_domains
 from topo.placement.measure import Key, effect_of, key_of
 from topo.placement.promise import Promise, promises
+from topo.placement.shape import Shape
 from topo.placement.spread import inside, over
 from topo.placement.structure import Places
 from topo.placement.window import fewest
@@ -32,6 +33,8 @@ MIDDLE_STEPS = 2_500
 """Steps spent where more whole groups might be left."""
 REFINE_STEPS = 15_000
 """Steps spent where even the number of domains is not proven."""
+LEAF_STEPS = 100
+"""Steps that one use of a domain costs whose groups spread over smaller ones."""
 
 
 class Proof(IntEnum):
@@ -223,7 +226,8 @@ def _steps(field: Field, tier: int, domain: int) -> int:
     groups = field.groups(shape.tier)[bounds[domain] : bounds[domain + 1]]
     tails = 4 if shape.r else 1
     most = min(shape.m, int(field.groups(tier)[domain])) + 1
-    return (int(np.minimum(groups, shape.m).sum()) + len(groups)) * tails * most
+    uses = int(np.minimum(groups, shape.m).sum()) + len(groups)
+    return uses * (tails * most + (0 if shape.tier == 1 else LEAF_STEPS))
 
 
 def _in_several(field: Field) -> Found | None:
@@ -242,21 +246,28 @@ def _in_several(field: Field) -> Found | None:
     if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = Found(best.draft, best.key, Proof.TOP)
-    budget = QUICK_STEPS if shape.k == shape.canonical else MIDDLE_STEPS
-    return _refined_several(field, tier, best, budget)
+    return _refined_several(field, tier, best, _where_proven(shape))
 
 
 def _fewer_below(field: Field, tier: int, best: Found) -> Found:
     """The best after a search for fewer domains below the top tier, and an exact one if short."""
     shape = field.shape
-    if tier > shape.tier:
+    budget = REFINE_STEPS
+    if tier > 1:
         wanted, exact = fewest_below(field, tier, best.key[0][:2])
         parts = [inside(field, tier, domain, need) for domain, need in wanted]
         if wanted and all(part is not None for part in parts):
             draft = joined(part for part in parts if part is not None)
             best = _better(best, judged(field, draft)) or best
-        best = Found(best.draft, best.key, Proof.SPANS if exact and tier == 2 else Proof.NONE)
-    return _refined_several(field, tier, best, REFINE_STEPS)
+        if exact and tier == 2:
+            best = Found(best.draft, best.key, Proof.SPANS)
+            budget = _where_proven(shape)
+    return _refined_several(field, tier, best, budget)
+
+
+def _where_proven(shape: Shape) -> int:
+    """Steps to spend where no placement uses fewer domains."""
+    return QUICK_STEPS if shape.k == shape.canonical else MIDDLE_STEPS
 
 
 def _bounded(field: Field, span: tuple[int, ...]) -> bool:
@@ -280,7 +291,7 @@ def _refined_several(field: Field, tier: int, best: Found, budget: int) -> Found
     able = able[(groups[able] > 0) | (holds[able] >= 0)]
     steps = int((np.minimum(groups[able], shape.m) - least + 1).sum()) * (shape.m + 1)
     steps *= 4 if shape.r else 1
-    if steps <= budget and shape.tier < tier:
+    if steps <= budget and tier > 1:
         steps += sum(_steps(field, tier, d) for d in able.tolist())
     if steps > budget:
         return best

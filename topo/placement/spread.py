@@ -151,8 +151,23 @@ def filled(field: Field, share: Share) -> Draft:
     pods = share.groups * shape.k + (shape.r if share.tail else 0)
     if shape.tier == 1:
         return Draft((share,), {domain: pods})
-    single = field.unit(pods)
-    bounds = field.layout.below(shape.tier, shape.tier - 1)
+    key = shape.tier, domain, (share.groups, share.tail)
+    known = field.drafts.get(key)
+    if known is None:
+        cells = _over_children(field, domain, pods)
+        known = field.drafts[key] = Draft((share,), cells) if cells else Draft((), {})
+    return known
+
+
+def _over_children(field: Field, domain: int, pods: int) -> dict[int, int] | None:
+    """Single pods over the fewest cells of a domain of the group tier."""
+    tier = field.shape.tier - 1
+    bounds = field.layout.below(tier + 1, tier)
     children = range(bounds[domain], bounds[domain + 1])
-    found = best_of(single, over(single, shape.tier - 1, children, (pods, False)))
-    return Draft((share,), found[1].cells) if found else Draft((), {})
+    if tier == 1:
+        rooms = field.free[children.start : children.stop].tolist()
+        ways = flat(children, rooms, 1, (pods, 0))
+        return {share.domain: share.groups for share in ways[0]} if ways else None
+    single = field.unit(pods)
+    found = best_of(single, over(single, tier, children, (pods, False)))
+    return found[1].cells if found else None
