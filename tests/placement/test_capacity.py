@@ -22,6 +22,7 @@ WISHES = (
     Eligibility(exclude=frozenset({NodeName("n1"), NodeName("n7")})),
 )
 SIZES = (1, 4, 8, 16)
+_KINDS = (Kind("switchbox"), Kind("dragonfly"))
 
 
 def free_of(capacity: Capacity, gpus: int = 8, wish: Eligibility = ANY) -> list[int]:
@@ -36,6 +37,43 @@ def test_slots_are_counted_by_group_in_natural_order():
     assert free_of(capacity, 16) == [0, 0, 0]
     order = [h.name for h in capacity.hosts()]
     assert order.index(NodeName("n1-2-9")) + 1 == order.index(NodeName("n1-2-10"))
+
+
+def test_a_class_of_a_selector_or_an_exclusion_is_what_a_count_of_all_nodes_says():
+    capacity = Capacity()
+    for number in range(12):
+        labels = (("row", str(number % 2)), ("zone", str(number % 3)))
+        path = (f"s{number % 2}", f"d{number % 4}")
+        capacity.upsert(host(f"n{number}", path, labels=labels, penalty=number % 2))
+    take(capacity, "n4", 3)
+    wishes = [
+        Eligibility("A", selector, exclude=frozenset(NodeName(name) for name in exclude))
+        for selector in ((), (("zone", "1"),), (("row", "0"), ("zone", "1")), (("zone", "9"),))
+        for exclude in ((), ("n4", "unknown"))
+    ]
+    for label in ("1", "2"):
+        capacity.upsert(host("n0", ("s0", "d0"), labels=(("row", "0"), ("zone", label))))
+        fresh = capacity.copy()
+        for wish in wishes:
+            found = fresh.slots(wish, "A", 4)
+            counted = Slots(wish, 4)
+            rows = [(i, at, *row) for at in range(4) for i, *row in capacity.members(at)]
+            counted.fill([(i, at, h, room) for i, at, h, room in rows], 12, 4)
+            for name in ("free_list", "nodes", "room_gpus", "marked", "total"):
+                assert getattr(found, name) == getattr(counted, name), name
+            assert found.mask[:12] == counted.mask[:12]
+            assert found.busy.tolist() == counted.busy.tolist()
+
+
+def test_a_lone_node_comes_after_a_group_of_its_name_whichever_came_first():
+    orders = []
+    for names in (("x", "n1"), ("n1", "x")):
+        capacity = Capacity()
+        for name in names:
+            path = ("s", "x") if name == "n1" else ("s",)
+            capacity.upsert(host(name, path, tiers=(2, 1)[: len(path)], kinds=_KINDS[: len(path)]))
+        orders.append([h.name for h in capacity.hosts()])
+    assert orders == [["n1", "x"], ["n1", "x"]]
 
 
 def test_a_node_outside_of_the_lower_groups_is_a_domain_of_its_own():

@@ -6,7 +6,7 @@ over an array and an event costs O(classes).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from weakref import WeakSet
@@ -17,7 +17,7 @@ from topo.model.ids import Kind, NodeName, natural_key
 from topo.placement.host import Host
 from topo.placement.plan import Pods
 from topo.placement.policy import Policy
-from topo.placement.request import Eligibility
+from topo.placement.request import Eligibility, Labels
 from topo.placement.slots import ELIGIBLE, Sizes, Slots, peaks
 from topo.placement.structure import Layout, Structure
 
@@ -55,6 +55,7 @@ class Capacity:
         self._ordered: tuple[str, ...] | None = None
         self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
         self._structure = Structure()
+        self._by_label: dict[tuple[str, str], set[int]] | None = None
         self._users: WeakSet[Capacity] = WeakSet([self])
         self._shared = False
 
@@ -166,7 +167,7 @@ class Capacity:
         twin._types, twin._kinds = self._types.copy(), self._kinds.copy()
         twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
         twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
-        twin._peaks = self._peaks.copy()
+        twin._peaks, twin._by_label = self._peaks.copy(), self._by_label
         twin._structure, twin._users = self._structure, self._users
         self._users.add(twin)
         self._shared = twin._shared = True
@@ -201,8 +202,12 @@ class Capacity:
             self._slots.move_to_end(key)
             return found
         typed = Eligibility(gpu_type, wish.selector, wish.tolerations, wish.exclude)
-        found = self._slots[key] = Slots(typed, gpus)
-        found.fill(self._rows(), len(self._structure.names), len(self._structure.order))
+        if wish.selector or wish.exclude:
+            found = self._narrowed(typed, gpus)
+        else:
+            found = Slots(typed, gpus)
+            found.fill(self._rows(), len(self._structure.names), len(self._structure.order))
+        self._slots[key] = found
         if len(self._slots) > CLASSES:
             self._slots.popitem(last=False)
         return found
@@ -268,6 +273,37 @@ class Capacity:
 
     # How it is kept
 
+    def _narrowed(self, wish: Eligibility, gpus: int) -> Slots:
+        """A new class from the one without its selector and exclusions; O(nodes told apart).
+
+        It names nodes by exclusion or label, and there is no end to such classes.
+        """
+        assert wish.gpu_type is not None, "classes have a type"  # noqa: S101
+        wide = Eligibility(wish.gpu_type, (), wish.tolerations)
+        found = self.slots(wide, wish.gpu_type, gpus)
+        if wish.selector:
+            found = found.among(wish, (self._row(i) for i in self._labelled(wish.selector)))
+        ids = self._structure.ids
+        out = sorted(ids[name] for name in wish.exclude if name in ids)
+        return found.without(wish, (self._row(host_id) for host_id in out))
+
+    def _labelled(self, selector: Labels) -> Collection[int]:
+        """The hosts that have all of some labels."""
+        if self._by_label is None:
+            by_label: dict[tuple[str, str], set[int]] = {}
+            ids = self._structure.ids
+            for name, host in self._hosts.items():
+                for pair in host.labels:
+                    by_label.setdefault(pair, set()).add(ids[name])
+            self._by_label = by_label
+        sets = sorted([self._by_label.get(pair, set()) for pair in selector], key=len)
+        return sets[0].intersection(*sets[1:]) if len(sets) > 1 else sets[0]
+
+    def _row(self, host_id: int) -> tuple[int, int, Host, int]:
+        structure = self._structure
+        host = self._hosts[structure.names[host_id]]
+        return host_id, structure.cell_of[host_id].at, host, self._rooms[host_id]
+
     def _settle(self) -> None:
         if not self._structure.settled:
             self._own()
@@ -284,9 +320,10 @@ class Capacity:
         if self._shared:
             self._shared = False
             if len(self._users) > 1:
+                # The others must see a user of the shared places until the clone is made.
+                own = self._structure.clone()
                 self._users.discard(self)
-                self._users = WeakSet([self])
-                self._structure = self._structure.clone()
+                self._structure, self._users = own, WeakSet([self])
 
     def _room(self, host: Host) -> int:
         return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
@@ -297,6 +334,8 @@ class Capacity:
         old, new = self._rooms[host_id], self._room(host)
         self._rooms[host_id] = new
         self._hosts[host.name] = host
+        if before.labels != host.labels:
+            self._by_label = None
         for slots in self._slots.values():
             slots.leave(host_id, at, before, old)
             slots.enter(host_id, at, host, new)
@@ -306,6 +345,7 @@ class Capacity:
 
     def _take_out(self, host: Host) -> None:
         self._own()
+        self._by_label = None
         host_id = self._structure.ids[host.name]
         at = self._structure.cell_of[host_id].at
         for slots in self._slots.values():
@@ -317,6 +357,7 @@ class Capacity:
 
     def _put_in(self, host: Host) -> None:
         self._own()
+        self._by_label = None
         host_id, made = self._structure.add(host)
         at = self._structure.cell_of[host_id].at
         if made:

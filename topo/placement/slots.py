@@ -11,6 +11,8 @@ from topo.placement.structure import Counts, Layout
 
 ELIGIBLE = 2
 """The mask of a host that the job may use."""
+_NONE = bytes.maketrans(bytes([ELIGIBLE]), b"\1")
+"""Masks of the type, none of them eligible."""
 
 
 class Slots:
@@ -48,13 +50,14 @@ class Slots:
         wish, gpus, mask, gpu_type = self.wish, self.gpus, bytearray(ids), self.wish.gpu_type
         free, busy = [0] * cells, [0] * cells
         nodes = room_gpus = marked = 0
+        anyone = not wish.selector and not wish.exclude
         for host_id, at, host, room in hosts:
             if host.gpu_type != gpu_type:
                 continue
             if room < host.gpus and host.open:
                 busy[at] += 1
             mask[host_id] = 1
-            if eligible(host, wish):
+            if (anyone and not host.taints) or eligible(host, wish):
                 mask[host_id] = 2
                 free[at] += room // gpus
                 nodes += 1
@@ -72,6 +75,31 @@ class Slots:
         twin.free_list = self.free_list[:]
         twin.nodes, twin.room_gpus, twin.marked = self.nodes, self.room_gpus, self.marked
         twin.total = self.total
+        return twin
+
+    def without(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
+        """The same but for some hosts, (id, cell, host, room), which the job may not use."""
+        twin = self.copy()
+        twin.wish = wish
+        for host_id, at, host, room in hosts:
+            if twin.mask[host_id] == ELIGIBLE:
+                twin.mask[host_id] = 1
+                twin.admit(-1, at, host, room)
+        return twin
+
+    def among(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
+        """Those of the eligible hosts that are among some, (id, cell, host, room)."""
+        twin = Slots(wish, self.gpus)
+        twin.busy, twin.mask = self.busy.copy(), self.mask.translate(_NONE)
+        twin.free_list = [0] * len(self.free_list)
+        for host_id, at, host, room in hosts:
+            if self.mask[host_id] == ELIGIBLE:
+                twin.mask[host_id] = ELIGIBLE
+                twin.nodes += 1
+                twin.room_gpus += room
+                twin.marked += host.penalty > 0
+                twin.free_list[at] += room // self.gpus
+        twin.free, twin.total = np.array(twin.free_list, np.int64), sum(twin.free_list)
         return twin
 
     def shift(self, host_id: int, at: int, busier: int, rooms: tuple[int, int]) -> None:
@@ -120,12 +148,16 @@ class Slots:
         if room < host.gpus and host.open:
             self.busy[at] += sign
         if eligible:
-            slots = room // self.gpus
-            self.nodes += sign
-            self.marked += sign * (host.penalty > 0)
-            self.room_gpus += sign * room
-            if slots:
-                self._add(at, sign * slots)
+            self.admit(sign, at, host, room)
+
+    def admit(self, sign: int, at: int, host: Host, room: int) -> None:
+        """Count an eligible host in (1) or out (-1)."""
+        slots = room // self.gpus
+        self.nodes += sign
+        self.marked += sign * (host.penalty > 0)
+        self.room_gpus += sign * room
+        if slots:
+            self._add(at, sign * slots)
 
     def _add(self, at: int, slots: int) -> None:
         self.free_list[at] += slots

@@ -33,7 +33,9 @@ class Cell:
         self.key = key
         depth = len(key[0])
         self.kinds, self.tiers = host.kinds[:depth], host.tiers[:depth]
-        self.order = tuple(natural_key(name) for name in (*key[0], *([key[1]] if key[1] else [])))
+        names = key[0] if key[1] is None else (*key[0], key[1])
+        # A lone node comes after a group of its name, whichever was heard of first.
+        self.order = (tuple([natural_key(name) for name in names]), key[1] is not None)
         self.at = -1
         self.members: list[int] = []
         self._sorted = True
@@ -49,12 +51,9 @@ class Cell:
         """A cell that shares nothing that changes."""
         twin = object.__new__(Cell)
         twin.key, twin.kinds, twin.tiers, twin.order = self.key, self.kinds, self.tiers, self.order
-        twin.at, twin.members, twin._sorted, twin._ranks = (
-            self.at,
-            self.members[:],
-            self._sorted,
-            None,
-        )
+        # In this order: who reads in another thread may put the members in order in between.
+        twin._sorted = self._sorted
+        twin.at, twin.members, twin._ranks = self.at, self.members[:], None
         return twin
 
     def add(self, host_id: int) -> None:
