@@ -57,8 +57,8 @@ def test_a_class_of_a_selector_or_an_exclusion_is_what_a_count_of_all_nodes_says
         for wish in wishes:
             found = fresh.slots(wish, "A", 4)
             counted = Slots(wish, 4)
-            rows = [(i, at, *row) for at in range(4) for i, *row in capacity.members(at)]
-            counted.fill([(i, at, h, room) for i, at, h, room in rows], 12, 4)
+            rows = [(i, at, h, room) for at in range(4) for i, h, room in capacity.members(at)]
+            counted.fill(rows, 12, 4)
             for name in ("free_list", "nodes", "room_gpus", "marked", "total"):
                 assert getattr(found, name) == getattr(counted, name), name
             assert found.mask[:12] == counted.mask[:12]
