@@ -276,8 +276,43 @@ def test_an_empty_cluster_is_refused_with_numbers_and_without_suggestions():
 def test_an_unknown_kind_of_group_is_answered_with_zero_of_them():
     capacity = cluster((8,))
     request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
-    assert reasons(capacity, refused(capacity, request))[-1] == "There are 0 racks."
+    assert reasons(capacity, refused(capacity, request))[-1] == "There are 0 groups of kind rack."
     assert suggested(capacity, request)[Change.ANYWHERE].numbers["pods"] == 4
+
+
+def test_an_unknown_kind_of_group_is_said_first_whatever_is_free():
+    capacity = cluster((8,))
+    for host in list(capacity.hosts()):
+        capacity.upsert(replace(host, ready=False))
+    request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
+    nofit = refused(capacity, request)
+    assert nofit.failed is FitTest.SPAN
+    assert (
+        nofit.text == "there are 0 groups of kind rack; the kinds there are: dragonfly, switchbox"
+    )
+    assert reasons(capacity, nofit)[1:] == ("There are 0 groups of kind rack.",)
+
+
+@pytest.mark.parametrize(
+    ("request_", "text"),
+    [
+        (
+            Request(pods=1, gpus_per_pod=8, eligible=Eligibility(gpu_type="B")),
+            "0 nodes have the type, labels, taints and name that the job asks for",
+        ),
+        (
+            Request(pods=1, gpus_per_pod=16),
+            "the job needs room for 1 pod of 16 GPUs, the free GPUs of the nodes give 0",
+        ),
+    ],
+)
+def test_a_refusal_has_a_number_and_counts_one_as_one(request_, text):
+    assert refused(cluster((8,)), request_).text == text
+
+
+def test_a_job_of_one_pod_is_suggested_as_one():
+    request = Request(pods=1, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
+    assert suggested(cluster((8,)), request)[Change.ANYWHERE].text.startswith("The 1 pod fits if ")
 
 
 def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies
+from topo.model.errors import BadInputError
 from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity import Capacity
 from topo.placement.engine import place
@@ -169,6 +170,12 @@ def test_tainted_nodes_are_not_open_to_the_jobs_of_the_report():
 def test_a_cluster_without_gpus_has_an_empty_report():
     assert fragmentation(Capacity()).types == ()
     assert fragmentation(Capacity()).mix == DEFAULT_MIX
+
+
+@pytest.mark.parametrize("size", [0, -8])
+def test_a_group_of_no_gpus_is_refused_as_input(size):
+    with pytest.raises(BadInputError, match="sizes"):
+        fragmentation(cluster((8,)), sizes=(8, size))
 
 
 def test_the_observed_mix_is_each_shape_with_how_often_it_came():

@@ -20,6 +20,7 @@ from topo.placement.refusal import (
     short_of_groups,
     short_of_slots,
     short_of_span,
+    unknown_kind,
 )
 from topo.placement.request import Mode, Request, flaw
 from topo.placement.reserve import Reserves, kept_back, spared
@@ -40,9 +41,11 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
     refusal = flaw(request)
     if refusal is not None:
         raise BadInputError(refusal)
+    failed = unknown_kind(capacity, request)
+    if failed is not None:
+        return failed
     wished = request.eligible.gpu_type
     types = (wished,) if wished is not None else capacity.gpu_types() or ("",)
-    failed: NoFit | None = None
     for gpu_type in types:
         found = _of_type(capacity, request, gpu_type)
         if isinstance(found, Plan):

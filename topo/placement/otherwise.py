@@ -108,10 +108,10 @@ def _suggestion(kind: Change, request: Request, changed: Request, plan: Plan) ->
         Change.TOLERATE: f"if the taint {_tolerated(changed)} is tolerated",
     }[kind]
     also = "" if changed.within or kind is not Change.PREFERRED else _left_out(request)
+    whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
     return Suggestion(
         kind=kind,
-        text=f"All {counted(request.pods, 'pod')} fit {how}{also}: {of}, "
-        f"over {counted(tops, 'top group')}.",
+        text=f"{whole} {how}{also}: {of}, over {counted(tops, 'top group')}.",
         numbers={"pods": request.pods, "split_groups": split, "top_groups": tops},
         request=changed,
     )

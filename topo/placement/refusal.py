@@ -8,6 +8,7 @@ from topo.placement.plan import FitTest, NoFit
 from topo.placement.request import Mode, Request
 from topo.placement.shape import Shape
 from topo.placement.slots import Slots
+from topo.placement.words import counted
 
 
 def _no(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:
@@ -20,14 +21,17 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
     """The refusal of a job that is larger than all that is free; O(1)."""
     gpus = request.pods * request.gpus_per_pod
     if not slots.nodes:
-        text = "no node has the type, labels, taints and name that the job asks for"
+        text = "0 nodes have the type, labels, taints and name that the job asks for"
         return _no(request, FitTest.LABEL, text, {"needed": 1, "available": 0})
     if slots.room_gpus < gpus:
-        text = f"the job needs {gpus} GPUs, {slots.room_gpus} are free on nodes that it may use"
+        text = (
+            f"the job needs {counted(gpus, 'GPU')}, "
+            f"{slots.room_gpus} are free on nodes that it may use"
+        )
         return _no(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.room_gpus})
     if slots.total < shape.pods:
         text = (
-            f"the job needs room for {shape.pods} pods of {shape.gpus} GPUs, "
+            f"the job needs room for {counted(shape.pods, 'pod')} of {counted(shape.gpus, 'GPU')}, "
             f"the free GPUs of the nodes give {slots.total}"
         )
         return _no(request, FitTest.SLOTS, text, {"needed": shape.pods, "available": slots.total})
@@ -40,7 +44,9 @@ def no_group_so_large(request: Request, field: Field) -> NoFit | None:
         return None
     shape = field.shape
     needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
-    text = f"no group of nodes can hold {needed} GPUs; the largest there is holds {largest}"
+    text = (
+        f"no group of nodes can hold {counted(needed, 'GPU')}; the largest there is holds {largest}"
+    )
     return _no(
         request,
         FitTest.GROUPS,
@@ -55,33 +61,39 @@ def short_of_groups(request: Request, field: Field) -> NoFit | None:
     groups = field.groups(shape.tier)
     available = int(groups.sum())
     if available < shape.m:
-        text = f"the job needs {shape.m} whole groups of {shape.k} pods, {available} are free"
+        whole, of = counted(shape.m, "whole group"), counted(shape.k, "pod")
+        text = f"the job needs {whole} of {of}, {available} are free"
         return _no(request, FitTest.GROUPS, text, {"needed": shape.m, "available": available})
     if not shape.r or available - int(field.losses(shape.tier).min()) >= shape.m:
         return None
     # All groups are needed, so that the tail has what is left over in each domain.
     best = int((field.rooms % shape.k).max()) if shape.m else int(field.rooms.max())
     text = (
-        f"beside the whole groups no domain has room for the last {shape.r} pods; "
+        f"beside the whole groups no domain has room for the last {counted(shape.r, 'pod')}; "
         f"the largest rest has room for {best}"
     )
     return _no(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
 
 
+def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
+    """The refusal of a limit to a kind of group that no node is in, whatever is free."""
+    kinds = capacity.kinds()
+    if request.within is None or request.within in kinds:
+        return None
+    known = ", ".join(sorted(kinds)) or "none"
+    text = f"there are 0 groups of kind {request.within}; the kinds there are: {known}"
+    return _no(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
+
+
 def impossible_span(capacity: Capacity, request: Request, field: Field) -> NoFit | None:
-    """The refusal of a limit that no cluster state could satisfy."""
+    """The refusal of a limit, to a kind that there is, that no cluster state could satisfy."""
     if request.within is None:
         return None
-    kinds = capacity.kinds()
-    tier = kinds.get(request.within)
-    if tier is None:
-        known = ", ".join(sorted(kinds)) or "no groups at all"
-        text = f"there is no group of kind {request.within}; there are: {known}"
-        return _no(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
-    shape = field.shape
+    tier, shape = capacity.kinds()[request.within], field.shape
     if field.fits and tier < shape.tier:
+        pods = counted(min(shape.k, shape.pods), "pod")
         text = (
-            f"a group of {min(shape.k, shape.pods)} pods needs a domain of tier {shape.tier}, "
+            f"a group of {pods} needs a domain of tier {shape.tier}, "
             f"a {request.within} is of tier {tier}"
         )
         return _no(request, FitTest.SPAN, text, {"needed": shape.tier, "available": tier})
@@ -90,9 +102,10 @@ def impossible_span(capacity: Capacity, request: Request, field: Field) -> NoFit
 
 def short_of_span(request: Request, largest: int) -> NoFit:
     """The refusal of a job that fits, but not inside one group of the kind it names."""
+    whole = f"all {request.pods} pods in their groups" if request.pods > 1 else "the 1 pod"
     text = (
-        f"no {request.within} can take all {request.pods} pods in their groups now; "
-        f"the one with most room has {largest} slots"
+        f"no {request.within} can take {whole} now; "
+        f"the one with most room has {counted(largest, 'slot')}"
     )
     most = min(largest, request.pods - 1)
     return _no(request, FitTest.SPAN, text, {"needed": request.pods, "available": most})

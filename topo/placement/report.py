@@ -7,6 +7,7 @@ from math import gcd
 
 import numpy as np
 
+from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind
 from topo.placement.capacity import Capacity
 from topo.placement.census import Census, censuses
@@ -116,8 +117,12 @@ def fragmentation(
 
     O(nodes x (tiers + sizes + shapes of the mix)). Group integrity and the canonical group are
     DESIGN section 5's; expected unusable GPUs follow Weng et al., "Beware of Fragmentation"
-    (ATC'23, FGD), with a domain and a group of pods in the place of a node and a task.
+    (ATC'23, FGD), with a domain and a group of pods in the place of a node and a task. A size
+    below 1 raises `BadInputError`.
     """
+    if min(sizes, default=1) < 1:
+        what = f"a group of {min(sizes)} GPUs"
+        raise BadInputError(Refusal(what, "sizes", "give whole numbers from 1"))
     types = tuple(
         _of_type(census, capacity.policy, sizes, mix)
         for census in censuses(capacity)

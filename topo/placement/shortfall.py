@@ -39,10 +39,11 @@ def _facts(capacity: Capacity, nofit: NoFit) -> Iterator[str]:
         yield _closed(capacity, need)
         return
     gpus, pods = request.pods * request.gpus_per_pod, need.shape.pods
-    yield (
-        f"Not the cause: {need.slots.room_gpus} GPUs are free of {gpus} needed, "
-        f"with room for {need.slots.total} of {counted(pods, 'pod')}."
-    )
+    if need.slots.total >= pods:
+        yield (
+            f"Not the cause: {need.slots.room_gpus} GPUs are free of {gpus} needed, "
+            f"with room for {need.slots.total} of {counted(pods, 'pod')}."
+        )
     fullest = _fullest(need)
     if fullest:
         yield fullest
@@ -129,5 +130,5 @@ def _fullest_scopes(need: Need) -> str:
             f"or {counted(scope.room, 'pod')}"
         )
     if not names:
-        return f"There are 0 {plural(str(need.request.within))}."
+        return f"There are 0 groups of kind {need.request.within}."
     return f"The {plural(str(need.request.within))} with most room have it: {listed(names)}."
