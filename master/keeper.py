@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import structlog
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from master.ledger import Ledger
@@ -40,6 +41,20 @@ HOLDS_DUTY = 0.25
 _log = structlog.get_logger(__name__)
 
 
+def _with_sound_times(memory: HoldsMemory) -> HoldsMemory:
+    """A hold whose end never comes, or that JSON cannot say, would be kept for ever."""
+    for hold in memory.holds:
+        for name in ("created_s", "deadline_s"):
+            value = getattr(hold, name)
+            if value is not None and not 0 <= value < math.inf:
+                message = f"{name} of hold {hold.id[:64]!r} is {value}, no Unix time"
+                raise ValueError(message)
+    return memory
+
+
+_KeptHolds = Annotated[HoldsMemory, AfterValidator(_with_sound_times)]
+
+
 @checked_dataclass(frozen=True)
 class StateFile:
     """The file's content: whose state this is, when it was written (Unix time), the state."""
@@ -48,14 +63,14 @@ class StateFile:
     saved_at_s: Annotated[float, Field(ge=0)]
     mode: Mode
     memory: Memory
-    holds: HoldsMemory | None = None
+    holds: _KeptHolds | None = None
     """Absent in files of earlier versions. They are as of the file's last write, which may be
     later than `saved_at_s`: holds are written at once, the judgement every few seconds."""
 
 
 _STATE = TypeAdapter(StateFile)
 _MEMORY = TypeAdapter(Memory)
-_HOLDS = TypeAdapter(HoldsMemory)
+_HOLDS: TypeAdapter[HoldsMemory] = TypeAdapter(_KeptHolds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -241,6 +242,21 @@ async def test_holds_that_cannot_be_understood_move_the_file_aside(
     state.write_text(json.dumps(kept))
     with _said(part):
         assert _load(state) is None
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("field", ["created_s", "deadline_s"])
+@pytest.mark.parametrize("time_s", [float("nan"), float("inf"), float("-inf"), -1.0])
+async def test_a_hold_at_no_time_is_refused_and_not_kept_for_ever(
+    tmp_path: Path, state: Path, field: str, time_s: float
+) -> None:
+    async with placing(tmp_path, f"--state-file={state}", FAST) as caller:
+        await caller.held()
+    kept = json.loads(state.read_text())
+    kept["holds"]["holds"][0][field] = time_s
+    state.write_text(json.dumps(kept))
+    with _said(field):
+        assert keeper.load(state, Mode.CONFIG, time.time()) is None
     assert not state.exists()
 
 
