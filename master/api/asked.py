@@ -56,6 +56,8 @@ def _selector(text: str) -> dict[str, str]:
 
 def request_of(body: JobBody) -> Request:
     """The request; raises `BadInputError` for one that is flawed."""
+    _check_shown("within", body.within)
+    _check_shown("gpu_type", body.gpu_type)
     request = Request(
         pods=body.pods,
         gpus_per_pod=body.gpus_per_pod,
@@ -75,6 +77,13 @@ def request_of(body: JobBody) -> Request:
     if refusal is not None:
         raise BadInputError(refusal)
     return request
+
+
+def _check_shown(field: str, text: str | None) -> None:
+    """Refuses what no answer could tell: the text stands in refusals, plans and holds."""
+    if text is not None and not text.isprintable():  # no half of a code point either
+        what = f"{field} has characters that cannot be shown"
+        raise BadInputError(Refusal(what, field, "give letters, digits and punctuation"))
 
 
 def _labels(selector: dict[str, str]) -> Labels:

@@ -118,6 +118,8 @@ async def test_a_request_that_no_node_can_meet_says_which_test_failed(
         ({**JOB, "group_size": 60}, "group_size", "56 or 64"),
         ({**JOB, "group_size": 4}, "group_size", "such as 8"),
         ({**JOB, "group_size": 0}, "group_size", "multiple"),
+        ({**JOB, "gpu_type": "A\u202e"}, "gpu_type", "letters, digits"),
+        ({**JOB, "within": "rack\nleaf"}, "within", "letters, digits"),
         ({**JOB, "mode": "best-effort"}, "mode", "required, or preferred"),
         ({**JOB, "selector": {"zone": "x" * 10_240}}, "selector.zone", "63"),
         ({**JOB, "selector": {f"k{i}": "v" * 60 for i in range(160)}}, "selector", "64"),
