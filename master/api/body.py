@@ -1,6 +1,5 @@
 """The body of a request: JSON of a known type; a refusal names the field and the fix."""
 
-import asyncio
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
@@ -8,41 +7,25 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from master.api.crowd import turn
+from topo.kit.body import body_bytes
 from topo.model.errors import BadInputError, Refusal
 
 B = TypeVar("B", bound=BaseModel)
-BODY_S = 10.0
-"""A body that is longer under way belongs to somebody who only keeps the connection."""
 _MAX_SHOWN = 64
 
 
 async def read_body(request: web.Request, model: type[B]) -> B:
     """The body as that type, when it is the caller's turn to work on the loop.
 
-    Raises `BadInputError` with the field and the fix. The application bounds its size
-    (`client_max_size`): 413 beyond it. 408 after `BODY_S`, 503 when too many wait.
+    Raises `BadInputError` with the field and the fix, and what `body_bytes` raises; 503 when too
+    many wait.
     """
-    content = await _content(request)
+    content = await body_bytes(request)
     await turn(request)
     try:
         return model.model_validate_json(content)
     except ValidationError as error:
         raise BadInputError(_refusal(model, error)) from None
-
-
-async def _content(request: web.Request) -> bytes:
-    try:
-        async with asyncio.timeout(BODY_S):
-            return await request.read()
-    except TimeoutError:
-        text = f"the body was not here after {BODY_S:g} s"
-        raise web.HTTPRequestTimeout(text=text) from None
-    except web.RequestPayloadError:
-        what, fix = "the body is not in its Content-Encoding", "send a JSON object as it is"
-        raise BadInputError(Refusal(what, "Content-Encoding", fix)) from None
-    except ConnectionError:  # nobody is there to read it
-        what = "the connection ended inside the body"
-        raise BadInputError(Refusal(what, "body", "send all of Content-Length")) from None
 
 
 def checked(model: type[B], values: dict[str, Any]) -> B:

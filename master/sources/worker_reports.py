@@ -14,8 +14,10 @@ from pydantic import ValidationError
 
 from master.sources.sessions import Answer, Declined, Sessions
 from master.tokens import Tokens
+from topo.kit.body import body_bytes
 from topo.kit.problem import problem, problems
 from topo.kit.tokens import Identity
+from topo.model.errors import BadInputError
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
@@ -47,7 +49,10 @@ class Door:
                 self.reports.labels("unknown", "unauthorized").inc()
                 return self._unauthorized()
             try:
-                report = Report.model_validate_json(await request.read())
+                report = Report.model_validate_json(await body_bytes(request))
+            except BadInputError:
+                self.reports.labels("unknown", "malformed").inc()
+                raise
             except ValidationError as error:
                 self.reports.labels("unknown", "malformed").inc()
                 return _malformed(error)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from master.api import body
 from tests.master.placing import WRITER, Caller, placing
+from topo.kit import body
 
 JOB = b'{"pods":1,"gpus_per_pod":8,"hold_s":60}'
 

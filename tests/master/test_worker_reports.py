@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from tests.master.world import Answer, Worker, eventually, facts, running
+from tests.master.world import Answer, Master, Worker, eventually, facts, running
+from topo.kit import body as body_of_requests
 from topo.kit.problem import CONTENT_TYPE
 from topo.model.ids import NodeName
 from topo.model.observation import NodeRemoved
@@ -205,6 +207,53 @@ async def test_a_body_beyond_the_bound_is_refused_also_when_it_is_packed(token_f
             ) as answer:
                 assert answer.status == 413
                 assert answer.content_type == CONTENT_TYPE
+
+
+async def test_a_report_that_never_comes_is_not_waited_for(
+    token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_of_requests, "BODY_S", 0.1)
+    async with running("--mode=dragonfly", token_flag) as master:
+        reader, writer = await _begun(master)
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 5)
+        assert answer.startswith(b"HTTP/1.1 408"), answer
+        assert CONTENT_TYPE.encode() in answer
+        writer.close()
+
+
+async def test_a_report_in_a_broken_encoding_is_malformed(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        headers = {"Authorization": "Bearer worker-secret-1", "Content-Encoding": "gzip"}
+        url = master.reports_url + "/v1/reports"
+        async with master.session.post(url, data=io.BytesIO(b"no gzip"), headers=headers) as answer:
+            assert (answer.status, answer.content_type) == (400, CONTENT_TYPE)
+            assert (await answer.json(content_type=None))["field"] == "Content-Encoding"
+
+
+async def test_a_worker_that_leaves_inside_its_report_is_no_mistake_of_ours(
+    token_flag: str,
+) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        with capture_logs() as logs:
+            _, writer = await _begun(master)
+            await master.worker("n1").beat()  # the master has begun to read by then
+            writer.close()
+            await writer.wait_closed()
+            for _ in range(5):
+                await master.worker("n1").beat()
+        assert [log["event"] for log in logs if log["log_level"] == "error"] == []
+
+
+async def _begun(master: Master) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which a report was begun."""
+    port = int(master.reports_url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        b"POST /v1/reports HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer worker-secret-1\r\n"
+        b"Content-Length: 99\r\n\r\n{"
+    )
+    await writer.drain()
+    return reader, writer
 
 
 async def test_other_calls_on_the_workers_port_are_problems_too(token_flag: str) -> None:
