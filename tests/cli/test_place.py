@@ -1,6 +1,7 @@
 """`topo place`: what it asks, what it draws, how it ends."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.demo.runtime import Demo, Home
 from topo.cli.exits import Exit
 
+NARROW = {"NO_COLOR": "1", "COLUMNS": "60"}
 JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12")
 
 
@@ -38,6 +40,21 @@ def test_the_sentences_come_when_asked_for(topo: Topo) -> None:
     sentence = samples.placement()["explanation"][0]
     assert sentence not in topo(*JOB).stdout
     assert sentence in topo(*JOB, "--explain").stdout
+
+
+def test_a_long_sentence_goes_on_below_its_first_word(topo: Topo, fake_master: FakeMaster) -> None:
+    words = "a sentence about groups that is far longer than the terminal is wide " * 3
+    for document in (samples.placement(), {**samples.refusal(), "text": words}):
+        fake_master.placement = {**document, "explanation": [words]}
+        shown = topo(*JOB, "--explain", env=NARROW | {"TOPO_MASTER": fake_master.url})
+        lines = shown.stdout.splitlines()
+        first = lines.index("why") + 1
+        assert lines[first].startswith("  → a sentence")
+        assert len(lines[first + 1 :]) >= 3
+        assert all(re.match(r"    \S", line) for line in lines[first + 1 :])
+        assert all(len(line) <= 60 for line in lines[first:])
+        assert " ".join(" ".join(lines[first:]).split()) == f"→ {words}".strip()
+    assert all(re.match(r"  \S", line) for line in lines[1:4]), "the refusal's own text"
 
 
 def test_only_what_was_given_travels(topo: Topo, fake_master: FakeMaster) -> None:

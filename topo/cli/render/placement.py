@@ -4,10 +4,11 @@ A refusal: the test that failed, what is missing, and what would fit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.console import Group as Stack
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -114,16 +115,31 @@ def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
     return Text(f"at most {abs(value - best)} from the best", style="yellow")
 
 
-def _why(document: PlacementDoc, glyphs: Glyphs, *, shown: bool) -> Iterator[Text]:
+@dataclass(frozen=True, slots=True)
+class _Hanging:
+    """A text whose further lines begin below its first word, not below the mark before it."""
+
+    mark: Text
+    text: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        width = max(1, options.max_width - self.mark.cell_len)
+        first, *others = self.text.wrap(console, width)
+        yield self.mark + first
+        for line in others:
+            yield Text(" " * self.mark.cell_len) + line
+
+
+def _why(document: PlacementDoc, glyphs: Glyphs, *, shown: bool) -> Iterator[RenderableType]:
     sentences = document.get("explanation", [])
     if shown and sentences:
         yield Text("\nwhy", style="bold")
         yield from _sentences(sentences, glyphs)
 
 
-def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[Text]:
+def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[_Hanging]:
     for sentence in sentences:
-        yield Text().append(f"  {glyphs.arrow} ", style="dim").append(plain(sentence))
+        yield _Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
 
 
 def _refusal(
@@ -132,7 +148,7 @@ def _refusal(
     head = Text().append(f"{glyphs.not_ready} {job(body)}: no placement now", style="bold red")
     yield head
     if text := document.get("text"):
-        yield Text(f"  {plain(text)}")
+        yield _Hanging(Text("  "), Text(plain(text)))
     yield _failed(document, glyphs)
     if suggestions := document.get("would_fit"):
         yield Text("\nwould fit", style="bold")
