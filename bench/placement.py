@@ -1,4 +1,4 @@
-"""Placement: latency, events, ratios and proofs, beside the acceptance figures of placement.md."""
+"""Placement: latency, events, ratios and proofs, beside what is accepted."""
 
 from collections.abc import Iterator, Mapping
 
@@ -36,7 +36,7 @@ _GROWTH = (8, 32, 64)
 
 
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
-    """Items 3 to 7 of the acceptance list of `reference/placement.md`."""
+    """Latency, events, ratios, growth, rivals and proofs."""
     yield from _latencies(scale, progress)
     yield from _churns(scale, progress)
     yield from _upkeep(scale, progress)

@@ -1,8 +1,7 @@
 """Placement without kept counts: every request counts every node again. The yardstick of ratios.
 
 The tree is known and the rule of choice is cheap (fewest top groups, then the least that fits), so
-that what is compared is the counting, of eligible nodes as the engine defines them:
-`reference/placement.md` section 7, acceptance 6.
+that what is compared is the counting, of eligible nodes as the engine defines them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -56,7 +56,7 @@ def quality(kind: str, seeds: Sequence[int]) -> Quality:
 
 
 def _least_spans(asked: Instance) -> tuple[int, int]:
-    """The bounds of `reference/placement.md` section 6 on switchboxes and dragonflies.
+    """The bounds of docs/placement.md on switchboxes and dragonflies.
 
     The fewest domains whose largest capacities have room for all groups and for all pods.
     """

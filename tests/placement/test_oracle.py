@@ -27,9 +27,9 @@ STAGES = (
 )
 ALIGNED = (1.0, 1.0, 0.99, 0.99, 0.99)
 MIXED = (1.0, 1.0, 0.97, 0.97, 0.96)
-"""Shares of plans that equal the optimum up to each stage: placement.md, acceptance 2."""
+"""Shares of plans that equal the optimum up to each stage that are accepted."""
 CERTIFIED_ALIGNED, CERTIFIED_MIXED = 0.99, 0.85
-"""Shares proven on every span by bounds alone: placement.md, acceptance 4."""
+"""Shares proven on every span by bounds alone that are accepted."""
 
 LATE = ("", "penalty")
 """Where a plan in a small world may be worse without a proof: equals but for their penalty."""

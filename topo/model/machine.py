@@ -182,7 +182,7 @@ class NetworkPort:
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """The names under which others may know this node; see the join keys of DESIGN section 3."""
+    """The names under which others may know this node; see `topo.discovery.join.JOIN_KEYS`."""
 
     name: Annotated[NodeName, MinLen(1), MaxLen(253)]
     boot_id: Annotated[BootId, MaxLen(64)]

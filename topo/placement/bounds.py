@@ -1,6 +1,6 @@
 """The best that any placement could reach, cheap enough to print with each answer.
 
-Sources: `placement.md` section 6. Each bound is a relaxation, so that no placement beats it.
+docs/placement.md explains them. Each bound is a relaxation, so that no placement beats it.
 """
 
 from collections.abc import Mapping

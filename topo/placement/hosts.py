@@ -8,7 +8,7 @@ from topo.placement.capacity import Capacity
 from topo.placement.host import Host
 
 DOMAIN = "metax-tech.com"
-"""Prefix of the labels (vendor-contract: `metax-tech.com/dragonfly`)."""
+"""Prefix of the labels (the vendor's domain: `metax-tech.com/dragonfly`)."""
 HOSTNAME = "kubernetes.io/hostname"
 
 _Chain = tuple[Group, ...]

@@ -1,6 +1,6 @@
 """The fewest domains of a tier that any placement needs: relaxations that no placement beats.
 
-Sources: `placement.md` section 6.
+docs/placement.md says why each is a bound.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Seeded clusters under load, and what jobs ask of them: for figures, oracles and streams.
 
-The shares are those of the acceptance figures in `reference/placement.md`: 10 % of the domains
+The shares are those that the figures of docs/benchmarks.md stand for: 10 % of the domains
 ragged, 5 % of the nodes not open, 3 % with 4 GPUs and 3 % with 16. Equal arguments, equal cluster.
 """
 

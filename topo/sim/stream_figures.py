@@ -1,6 +1,6 @@
 """What a stream is judged by: span, splits, what stays whole, how long jobs wait.
 
-The figures are those of `reference/placement.md`, section 5. The first fifth of the jobs fills the
+What each figure means is in docs/benchmarks.md. The first fifth of the jobs fills the
 cluster and is not counted; what is an average over time ends with the last arrival.
 """
 

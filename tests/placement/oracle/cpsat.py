@@ -1,4 +1,4 @@
-"""The best placement by OR-tools' CP-SAT: `reference/placement.md` section 6, stage by stage.
+"""The best placement by OR-tools' CP-SAT, stage by stage.
 
 Variables are the pods in each domain of tier 1; all that is counted above follows from them. Each
 stage is solved to proven optimality and fixed before the next one.
@@ -70,7 +70,7 @@ class _Program:
         return True
 
     def stages(self) -> Iterator[cp_model.LinearExprT]:
-        """The goals to minimise, in the order of DESIGN section 5."""
+        """The goals to minimise, in the order of docs/placement.md."""
         yield self.split
         for tier in range(self.of.tiers, 0, -1):
             yield sum(self._used(tier))

@@ -1,7 +1,7 @@
 """The question of one request, counted naively from a capacity's public reads, and its vector.
 
 Nothing of the engine is used: what is eligible, what a domain is, and what a placement is worth are
-said here a second time, from the words of `reference/placement.md` section 6 alone.
+said here a second time, from the words of docs/placement.md alone.
 """
 
 from collections import defaultdict
