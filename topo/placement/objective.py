@@ -1,7 +1,8 @@
 """What makes one placement better than another: one vector, compared from its first number on.
 
-The order, with the reason for each in docs/placement.md: fewest split groups, fewest groups of each tier from the top down,
-most whole groups left, leximax of what stays free, broken before pristine, penalty, natural name.
+The order, with the reason for each in docs/placement.md: fewest split groups, fewest groups of each
+tier from the top down, most whole groups left, leximax of what stays free, broken before pristine,
+penalty, natural name.
 """
 
 from dataclasses import dataclass

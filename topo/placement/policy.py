@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from topo.model.ids import GroupPath
 
 CANONICAL_GPUS = 64
-"""The group size whose whole free groups are preserved (8 nodes of 8 GPUs, as the vendor's manual asks for)."""
+"""The group size whose whole free groups are preserved: 8 nodes of 8 GPUs, the manual's example."""
 
 
 @dataclass(frozen=True, slots=True)

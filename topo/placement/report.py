@@ -116,7 +116,7 @@ def fragmentation(
     """How whole the free capacity is, for each GPU type; jobs are taken to tolerate no taints.
 
     O(nodes x (tiers + sizes + shapes of the mix)). Group integrity and the canonical group are
-    DESIGN section 5's; expected unusable GPUs follow Weng et al., "Beware of Fragmentation"
+    those of docs/placement.md; expected unusable GPUs follow Weng et al., "Beware of Fragmentation"
     (ATC'23, FGD), with a domain and a group of pods in the place of a node and a task. A size
     below 1 raises `BadInputError`.
     """
