@@ -54,7 +54,13 @@ def test_a_long_sentence_goes_on_below_its_first_word(topo: Topo, fake_master: F
         assert all(re.match(r"    \S", line) for line in lines[first + 1 :])
         assert all(len(line) <= 60 for line in lines[first:])
         assert " ".join(" ".join(lines[first:]).split()) == f"→ {words}".strip()
-    assert all(re.match(r"  \S", line) for line in lines[1:4]), "the refusal's own text"
+
+
+def test_a_long_refusal_goes_on_below_its_first_word(topo: Topo, fake_master: FakeMaster) -> None:
+    words = "a refusal that is far longer than the terminal is wide " * 3
+    fake_master.placement = {**samples.refusal(), "text": words}
+    lines = topo(*JOB, env=NARROW | {"TOPO_MASTER": fake_master.url}).stdout.splitlines()
+    assert all(re.match(r"  \S", line) for line in lines[1:4])
 
 
 def test_only_what_was_given_travels(topo: Topo, fake_master: FakeMaster) -> None:
