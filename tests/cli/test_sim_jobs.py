@@ -11,6 +11,7 @@ from topo.cli import sim_files
 from topo.cli.exits import Exit
 from topo.sim.baselines import BASELINES
 from topo.sim.jobs import MIXES, Flow, drawn
+from topo.sim.machines import MACHINES
 from topo.sim.maps import capacity_of, grid
 from topo.sim.stream_figures import Figures
 from topo.sim.streams import POLICIES, run
@@ -48,7 +49,7 @@ def test_a_job_that_does_not_fit_says_why(topo: Topo) -> None:
         (["place", "--nodes", "10", "--pods", "0"], "pods is 0"),
         (["place", "--nodes", "10", "--gpus", "3"], "no whole number of pods of 3 GPUs"),
         (["stream", "--cluster", "3x3"], "'3x3' is no size of a cluster"),
-        (["stream", "--cluster", "99x99x99"], "1 to 20,000 nodes"),
+        (["stream", "--cluster", "99x99x99"], "up to 20,000 nodes"),
         (["stream", "--policy", "slurm", *SMALL], "take one of topo, topo-preferred"),
         (["stream", "--map", "/nowhere.csv"], "No such file"),
         (["stream", "--trace", "/nowhere.csv", *SMALL], "No such file"),
@@ -81,6 +82,14 @@ def test_a_map_and_a_trace_of_the_user_are_played(topo: Topo, tmp_path: Path) ->
     assert shown.exit_code == Exit.OK, shown.stderr
     assert "nodes.csv, 16 nodes, 1 x 20 jobs of pods.csv" in shown.stdout
     assert list(rows(shown.stdout)) == ["topo"]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_machine_that_exists_is_a_cluster_by_its_name(topo: Topo, machine: str) -> None:
+    few = ("--jobs", "5", "--policy", "topo")
+    shown = topo("sim", "stream", "--cluster", machine, *few)
+    assert shown.exit_code == Exit.OK, shown.stderr
+    assert f"{machine}, {len(MACHINES[machine].hosts()):,} nodes" in shown.stdout
 
 
 def test_the_csv_has_a_line_for_every_policy_and_stream(topo: Topo, tmp_path: Path) -> None:

@@ -33,7 +33,11 @@ def stream(  # noqa: PLR0913 - a parameter per option
     *,
     size: Annotated[
         str,
-        typer.Option("--cluster", metavar="TOPSxDOMAINSxNODES", help="An even cluster."),
+        typer.Option(
+            "--cluster",
+            metavar="TOPSxDOMAINSxNODES|MACHINE",
+            help="An even cluster, or one of real machines, such as cm384-48x8.",
+        ),
     ] = "10x16x8",
     map_file: Annotated[
         Path | None,
@@ -87,15 +91,19 @@ def stream(  # noqa: PLR0913 - a parameter per option
 
 def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":
     from topo.cli.exits import usage
+    from topo.sim.machines import MACHINES
     from topo.sim.maps import capacity_of, grid, read_map
 
     if map_file is not None:
         hosts = read_map(map_file)
         return capacity_of(hosts), f"{map_file.name}, {len(hosts):,} nodes"
+    if size in MACHINES:
+        hosts = MACHINES[size].hosts()
+        return capacity_of(hosts), f"{size}, {len(hosts):,} nodes"
     found = _SIZE.fullmatch(size)
     tops, domains, nodes = (int(n) for n in found.groups()) if found else (0, 0, 0)
     if not 1 <= tops * domains * nodes <= MAX_NODES:
-        fix = f"TOPSxDOMAINSxNODES with 1 to {MAX_NODES:,} nodes, such as 10x16x8"
+        fix = f"up to {MAX_NODES:,} nodes, such as 10x16x8; or one of {', '.join(MACHINES)}"
         raise usage(f"{size!r} is no size of a cluster", "--cluster", fix)
     return capacity_of(grid(tops, domains, nodes)), f"{size} nodes"
 
