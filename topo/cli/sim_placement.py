@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class Shape(StrEnum):
     """Nodes of a whole domain; with two sizes each domain draws one."""
 
+    TWO = "2"
     EIGHT = "8"
     EIGHT_OR_SIXTEEN = "8+16"
     FORTY_EIGHT = "48"

@@ -15,8 +15,9 @@ from topo.placement.capacity import Capacity
 from topo.placement.host import Host
 from topo.placement.request import Request
 
-SHAPES: Mapping[str, tuple[int, ...]] = {"8": (8,), "8+16": (8, 16), "48": (48,)}
-"""Nodes of a whole domain; where there are two sizes each domain draws one."""
+SHAPES: Mapping[str, tuple[int, ...]] = {"2": (2,), "8": (8,), "8+16": (8, 16), "48": (48,)}
+"""Nodes of a whole domain; where there are two sizes each domain draws one. Two nodes make the
+vendor's dragonfly: a group of 64 GPUs then lies in a switchbox."""
 NODE_GPUS = 8
 GROUP_GPUS = 64
 GPU_TYPE = "MXC500"
