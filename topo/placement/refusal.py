@@ -77,8 +77,10 @@ def short_of_groups(request: Request, field: Field) -> NoFit | None:
 
 def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
     """The refusal of a limit to a kind of group that no node is in, whatever is free."""
+    if request.within is None:
+        return None
     kinds = capacity.kinds()
-    if request.within is None or request.within in kinds:
+    if request.within in kinds:
         return None
     known = ", ".join(sorted(kinds)) or "none"
     text = f"there are 0 groups of kind {request.within}; the kinds there are: {known}"
