@@ -1,8 +1,11 @@
 """The best single tier-1 domain for a job that fits in one: the whole objective in a few passes."""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from topo.placement.draft import Draft, Share
 from topo.placement.field import Field
-from topo.placement.structure import Places
+from topo.placement.structure import Counts, Places
 
 
 def best_cells(field: Field, able: Places) -> list[int]:
@@ -18,18 +21,23 @@ def best_cells(field: Field, able: Places) -> list[int]:
     else:
         outer = field.layout.domain_of(tier)[able]
         before = field.layout.rolled(free, tier)[outer]
-    lost = before // canonical - (before - pods) // canonical
-    least = lost[lost.argmin()]
-    keep = (lost == least).nonzero()[0]
+    cells, least = able, pods // canonical
+    if pods % canonical:
+        lost = before // canonical - (before - pods) // canonical
+        least = lost[lost.argmin()]
+        cells, before = _where(lost == least, cells, before)
     if least and field.layout.tiers > 1:
-        tops = field.tops_before[field.layout.domain_of(field.layout.tiers)[able[keep]]]
-        keep = keep[tops == tops[tops.argmin()]]
-    rooms = before[keep]
-    keep = keep[rooms == rooms[rooms.argmin()]]
-    cells = able[keep]
+        tops = field.tops_before[field.layout.domain_of(field.layout.tiers)[cells]]
+        cells, before = _where(tops == tops[tops.argmin()], cells, before)
+    cells, before = _where(before == before[before.argmin()], cells, before)
     broken = (field.slots.busy[cells] == 0) & (free[cells] > pods)
     best: list[int] = cells[broken == broken[broken.argmin()]].tolist()
     return best
+
+
+def _where(kept: NDArray[np.bool_], cells: Places, rooms: Counts) -> tuple[Places, Counts]:
+    at = kept.nonzero()[0]
+    return cells[at], rooms[at]
 
 
 def in_cell(field: Field, at: int) -> Draft:
