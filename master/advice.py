@@ -1,9 +1,10 @@
 """Why a job is refused and what would let it in: found aside, once for all who ask the same."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from master.turns import Aside
 from topo.placement.capacity import Capacity
 from topo.placement.plan import NoFit
 from topo.placement.refuse import Suggestion, reasons, would_fit
@@ -39,23 +40,20 @@ class Adviser:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._known: dict[_Case, Advice] = {}
-        self._waiting = 0
-        self._turn = asyncio.Lock()
+        self._aside = Aside(AT_ONCE)
 
     async def advice(self, refused: NoFit) -> Advice:
         """Why the capacity has just refused the job, and the changes under which it would fit."""
         key = (self._capacity.version, refused.request)
-        if key in self._known or self._waiting >= AT_ONCE:
+        if key in self._known or self._aside.crowded:
             return self._known.get(key, Advice((refused.text,)))
         copy = self._capacity.copy()  # before anything else can happen
-        self._waiting += 1
-        try:
-            async with self._turn:
-                if key not in self._known:
-                    self._known[key] = await asyncio.to_thread(advice_on, copy, refused)
-        finally:
-            self._waiting -= 1
-        found = self._known[key]
+
+        def begin() -> Callable[[], Advice]:
+            known = self._known.get(key)
+            return partial(advice_on, copy, refused) if known is None else lambda: known
+
+        found = self._known[key] = await self._aside.do(begin)
         while len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
         return found

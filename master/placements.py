@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from master.advice import Advice, Adviser, advice_on
+from master.engine import Clock
 from master.ledger import Ledger
 from master.placement_metrics import PlacementMetrics
 from master.surveys import Survey, Surveyor
@@ -46,7 +47,6 @@ from topo.placement.plan import NoFit, Plan, Pods
 from topo.placement.policy import Policy
 from topo.placement.refuse import Suggestion
 from topo.placement.request import Request
-from topo.placement.reserve import range_of
 from topo.placement.room import Room, rooms
 
 TICK_S = 0.25
@@ -60,14 +60,6 @@ _LOGGED_DIFFERENCES = 20
 R = TypeVar("R")
 
 _log = structlog.get_logger(__name__)
-
-
-class Clock(Protocol):
-    """Seconds that only grow."""
-
-    def __call__(self) -> float:
-        """The time now."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +292,7 @@ class Placements:
         """Says once that a reserve names a group that is not there (any more)."""
         layout = self.capacity.layout()
         paths = [path for path, _ in self.capacity.policy.reserves]
-        absent = {"/".join(path) for path in paths if range_of(layout, path) is None}
+        absent = {"/".join(path) for path in paths if layout.range_of(path) is None}
         for path in sorted(absent - self._absent):
             _log.warning("a reserve names no group of the tree", path=path, fix="--reserve-groups")
         self._absent = absent

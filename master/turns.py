@@ -63,12 +63,17 @@ class Aside:
         self._waiting = 0
         self._turn = asyncio.Lock()
 
+    @property
+    def crowded(self) -> bool:
+        """Whether one more would be sent away."""
+        return self._waiting >= self._limit
+
     async def do(self, begin: Callable[[], Callable[[], R]]) -> R:
         """What the work returns; `begin` makes it on the loop when its turn has come.
 
         Raises `CrowdedError` when too many wait, and what the two raise.
         """
-        if self._waiting >= self._limit:
+        if self.crowded:
             raise CrowdedError
         self._waiting += 1
         try:

@@ -80,10 +80,7 @@ def _answer(forest: Forest, detail: NodeDetail | None, query: Query) -> web.Resp
     node = node_gpus(detail.facts)
     if isinstance(node, Refusal):
         return refusal(409, node)
-    try:
-        document = _document(detail.name, node, query)
-    except BadInputError as error:
-        return refusal(400, error.refusal)
+    document = _document(detail.name, node, query)
     return web.Response(body=document.model_dump_json() + "\n", content_type="application/json")
 
 

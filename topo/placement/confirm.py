@@ -11,7 +11,6 @@ from topo.placement.measure import measure
 from topo.placement.objective import Objective, values
 from topo.placement.plan import Plan, PlannedGroup, Pods
 from topo.placement.request import Mode, Request
-from topo.placement.reserve import range_of
 from topo.placement.shape import Shape, shape_of
 from topo.placement.structure import Counts
 from topo.placement.words import listed
@@ -122,7 +121,7 @@ def _whole_in(capacity: Capacity, shape: Shape, path: GroupPath, free: Counts) -
     layout = capacity.layout()
     of = layout.of[shape.canonical_tier]
     rooms: dict[int, int] = {}
-    for at in range(*(range_of(layout, path) or (0, 0))):
+    for at in range(*(layout.range_of(path) or (0, 0))):
         rooms[of[at]] = rooms.get(of[at], 0) + int(free[at])
     return sum(room // shape.canonical for room in rooms.values())
 

@@ -62,7 +62,7 @@ def _of_type(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFi
     if refused:
         return refused
     if request.within is None or impossible_span(capacity, request, field) is None:
-        found = _found(capacity, request, field)
+        found = searched(field, request, capacity.policy.reserves)
         if found is not None:
             return _plan(capacity, request, gpu_type, found)
     if request.mode is Mode.REQUIRED:
@@ -95,11 +95,11 @@ class Answer:
 Search = Callable[[Field, Request], Answer | None]
 
 
-def _found(capacity: Capacity, request: Request, field: Field) -> Answer | None:
+def searched(field: Field, request: Request, reserves: Reserves = ()) -> Answer | None:
     """The best way: groups whole, at need out of reserves; else split, if the job may be."""
     searches: tuple[Search, ...] = (_whole, _split)
     for search in searches if request.mode is Mode.PREFERRED else searches[:1]:
-        answer = _sparing(capacity.policy.reserves, field, request, search)
+        answer = _sparing(reserves, field, request, search)
         if answer is not None:
             return answer
     return None
@@ -119,14 +119,6 @@ def _sparing(reserves: Reserves, field: Field, request: Request, search: Search)
     if other is None:
         return replace(best, used_reserve=True)
     return replace(other, found=replace(other.found, proof=Proof.NONE), bounding=best.bounding)
-
-
-def searched(field: Field, request: Request) -> Answer | None:
-    """The best way on some slots, whatever is reserved; groups whole if at all possible."""
-    whole = _whole(field, request)
-    if whole is not None or request.mode is Mode.REQUIRED:
-        return whole
-    return _split(field, request)
 
 
 def _whole(field: Field, request: Request) -> Answer | None:

@@ -35,15 +35,14 @@ def _assumed_share(gpus: int, weight: float) -> JobShare:
     return JobShare(gpus // 8, 8, CANONICAL_GPUS, weight)
 
 
-DEFAULT_MIX = tuple(
-    _assumed_share(gpus, weight)
-    for gpus, weight in (
-        (1, 18), (2, 8), (4, 8), (8, 26), (16, 11), (32, 9), (64, 9), (96, 1), (128, 5), (160, 1),
-        (256, 3), (512, 1),
-    )
+ASSUMED_SIZES: tuple[tuple[int, float], ...] = (
+    (1, 18), (2, 8), (4, 8), (8, 26), (16, 11), (32, 9), (64, 9), (96, 1), (128, 5), (160, 1),
+    (256, 3), (512, 1),
 )  # fmt: skip
-"""The mix until jobs have been seen, by GPUs: many small ones, few large ones, one in fifty with a
-tail. An assumption that says so, no measurement."""
+"""GPUs of a job and their weight: many small, few large, one in fifty with a tail. An assumption
+that says so, no measurement; simulated jobs have the same sizes."""
+DEFAULT_MIX = tuple(_assumed_share(gpus, weight) for gpus, weight in ASSUMED_SIZES)
+"""The mix until jobs have been seen."""
 
 
 @dataclass(frozen=True, slots=True)

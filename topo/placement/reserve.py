@@ -64,8 +64,3 @@ def _keep(layout: Layout, shape: Shape, left: Counts, wanted: tuple[int, int, in
             some = min(slots, int(left[at]))
             left[at] -= some
             slots -= some
-
-
-def range_of(layout: Layout, path: GroupPath) -> tuple[int, int] | None:
-    """First and last cell (exclusive) of a group; None where there is no such group."""
-    return layout.range_of(path)

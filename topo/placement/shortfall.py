@@ -84,11 +84,7 @@ def _pieces(need: Need) -> str:
 
 def _closed(capacity: Capacity, need: Need) -> str:
     """What is shut away, by cause."""
-    closed = [
-        host
-        for host in capacity.hosts()
-        if not (host.ready and not host.cordoned) and eligible(host, need.wish)
-    ]
+    closed = [host for host in capacity.hosts() if not host.open and eligible(host, need.wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     return (

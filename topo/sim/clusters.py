@@ -13,6 +13,7 @@ from itertools import chain, count
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity import Capacity
 from topo.placement.host import Host
+from topo.placement.report import ASSUMED_SIZES
 from topo.placement.request import Request
 
 SHAPES: Mapping[str, tuple[int, ...]] = {"2": (2,), "8": (8,), "8+16": (8, 16), "48": (48,)}
@@ -32,12 +33,6 @@ _RELEASED = 0.25
 
 _BITS = 16
 """Partly used nodes that are looked at for a small pod."""
-
-MIX: tuple[tuple[int, float], ...] = (
-    (1, 18), (2, 8), (4, 8), (8, 26), (16, 11), (32, 9), (64, 9), (96, 1), (128, 5), (160, 1),
-    (256, 3), (512, 1),
-)  # fmt: skip
-"""GPUs of a job and their weight: many small, few large, one in fifty with a tail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ def hosts(nodes: int, shape: str, seed: int) -> tuple[Host, ...]:
     return tuple(host for domain in _domains(nodes, SHAPES[shape], choice) for host in domain)
 
 
-def requests(seed: int, mix: Sequence[tuple[int, float]] = MIX) -> Iterator[Request]:
+def requests(seed: int, mix: Sequence[tuple[int, float]] = ASSUMED_SIZES) -> Iterator[Request]:
     """Jobs without end, sizes drawn from `mix` in GPUs.
 
     Under a node's size one pod, else pods of 8 GPUs in groups of 64; a tenth of the jobs from 8

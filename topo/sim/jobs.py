@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
+from topo.placement.report import ASSUMED_SIZES
 from topo.placement.request import Request
-from topo.sim.clusters import GROUP_GPUS, MIX, NODE_GPUS
+from topo.sim.clusters import GROUP_GPUS, NODE_GPUS
 
 TAIL_GPUS = 96
 """A job of one whole group and half of one."""
@@ -21,7 +22,7 @@ Sizes = tuple[tuple[int, float], ...]
 """GPUs of a job and how often it comes."""
 
 LLM: Sizes = tuple(
-    (gpus, weight) for gpus, weight in MIX if gpus <= GROUP_GPUS or not gpus % GROUP_GPUS
+    (gpus, weight) for gpus, weight in ASSUMED_SIZES if gpus <= GROUP_GPUS or not gpus % GROUP_GPUS
 )
 """The mix that loads the seeded clusters, without its jobs that have a tail."""
 PHILLY_X8: Sizes = ((8, 80), (16, 6), (32, 7), (64, 6), (128, 1))
