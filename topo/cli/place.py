@@ -108,6 +108,14 @@ def place(  # noqa: PLR0913 - a parameter per option
     )
     find = connection.chosen if hold is None else connection.trusted
     to = find(master, token_file, ca_file)
+    _show(*_asked(to, request, output), request, output, explain=explain)
+
+
+def _asked(
+    to: "Connection", request: dict[str, Any], output: PlaceOutput
+) -> tuple[Any, "list[GroupDoc]"]:
+    """The answer, and for a picture the top groups around it."""
+    from topo.cli import connection, placements
 
     async def question(asked: "Master") -> tuple[Any, "list[GroupDoc]"]:
         raw = await placements.placed(asked, request)
@@ -116,7 +124,20 @@ def place(  # noqa: PLR0913 - a parameter per option
         groups = placements.as_placement(raw).get("groups", [])
         return raw, await placements.roots(asked, groups)
 
-    raw, roots = connection.ask(to, question)
+    return connection.ask(to, question)
+
+
+def _show(
+    raw: Any,
+    roots: "list[GroupDoc]",
+    request: dict[str, Any],
+    output: PlaceOutput,
+    *,
+    explain: bool,
+) -> None:
+    """The answer as it was asked for; ends with `NO_FIT` where there is no placement."""
+    from topo.cli import connection, placements
+
     document = placements.as_placement(raw)
     if output in (PlaceOutput.JSON, PlaceOutput.YAML):
         print(connection.dumped(raw, Output(str(output))), end="")
