@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from master.sources.sessions import shared
-from topo.discovery.assemble import assemble
-from topo.discovery.parse import parse
+from master.sources.workers.sessions import shared
+from topo.facts import parse
+from topo.facts.assemble import assemble
 from topo.model.ids import NodeName, ServerUuid
 from topo.model.machine import NodeFacts, ProbeHealth, ServerPeers
 from topo.model.wire import Report
-from topo.sim.presets import Hardware, SimNode, World, world
-from topo.sim.recording import bundle_of
+from topo.sim.bundles import bundle_of
+from topo.sim.worlds.presets import Hardware, SimNode, World, world
 
 STEM = "sample"
 """The hosts' names as `topo sim clustermanager` gives them to a world of a size."""

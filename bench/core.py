@@ -17,7 +17,7 @@ from topo.discovery.state import Discovery
 from topo.model.ids import natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, ManagerReported, NodeRemoved, WorkerReported
-from topo.sim.presets import managed_topology
+from topo.sim.worlds.presets import managed_topology
 
 _PYTHONS_OWN = (700, 10, 10)
 _GROWTH_BUILDS = 3

@@ -11,7 +11,7 @@ from bench.core import built_state
 from bench.figure import Figure, at_most, exact, median
 from bench.processes import in_child
 from bench.scale import Progress, Scale
-from master.published import GZIP_LEVEL
+from master.tree.rendering import GZIP_LEVEL
 from topo.publish.nodegroup import render
 from topo.publish.topology import document
 

@@ -15,7 +15,7 @@ from bench.placement_times import (
 )
 from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
-from topo.sim.clusters import SHAPES
+from topo.sim.worlds.clusters import SHAPES
 
 PODS = (1, 8, 20, 64, 100, 256, 512, 1_024)
 """20 and 100 have a tail of 4; a whole group is 8."""

@@ -22,7 +22,7 @@ from bench.processes import LOOPBACK, Master, in_child, master
 from bench.scale import SEED, CannotRunError, Progress, Scale
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
-from topo.placement.report import DEFAULT_MIX
+from topo.placement.report.fragmentation import DEFAULT_MIX
 
 NODES_PER_DRAGONFLY, DRAGONFLIES_PER_SWITCHBOX = 8, 12
 GPUS = 8

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topo.model.ids import NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.eligible import eligible
-from topo.placement.host import Host
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.host import Host
+from topo.placement.job.request import Request
 
 
 @dataclass(slots=True)

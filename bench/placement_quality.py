@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from topo.placement.engine import place
-from topo.placement.measure import measure
-from topo.placement.objective import Objective
-from topo.placement.plan import NoFit, Pods
+from topo.placement.job.objective import Objective
+from topo.placement.job.plan import NoFit, Pods
+from topo.placement.quality.measure import measure
 from topo.sim.baselines import BASELINES
-from topo.sim.clusters import Instance, aligned, mixed
+from topo.sim.worlds.clusters import Instance, aligned, mixed
 
 RIVALS = ("kueue-best-fit", "kueue-least-free", "volcano")
 KINDS: Mapping[str, Callable[[int], Instance]] = {"aligned": aligned, "mixed": mixed}

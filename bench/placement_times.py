@@ -12,14 +12,14 @@ from bench.core import Collector
 from bench.figure import percentile
 from bench.scale import SEED
 from topo.model.ids import NodeName, natural_key
-from topo.placement.capacity import Capacity
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.host import Host
-from topo.placement.plan import NoFit, Plan
-from topo.placement.request import Request
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.request import Request
 from topo.sim.baselines import volcano
 from topo.sim.baselines.scene import scene_of
-from topo.sim.clusters import GROUP_GPUS, NODE_GPUS, cluster, requests
+from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS, cluster, requests
 
 LOAD = 0.6
 _POD_SIZES = (1, 2, 4, 8)

@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 import orjson
 
 from bench.scale import CannotRunError
-from topo.kit.tether import die_with_parent, tethered
+from topo.kit.child_process import die_with_parent, tethered
 
 P = ParamSpec("P")
 R = TypeVar("R")

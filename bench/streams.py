@@ -11,12 +11,12 @@ from statistics import fmean, stdev
 from bench.figure import Budget, Figure, Measured, at_least, at_most, exact
 from bench.processes import in_child
 from bench.scale import Progress, Scale
-from topo.placement.capacity import Capacity
-from topo.sim import maps
+from topo.placement.capacity.capacity import Capacity
 from topo.sim.baselines import STRICT
-from topo.sim.jobs import MIXES, Flow, drawn
-from topo.sim.stream_figures import Figures, average
-from topo.sim.streams import OURS, POLICIES, PREFERRED, run
+from topo.sim.streams.figures import Figures, average
+from topo.sim.streams.jobs import MIXES, Flow, drawn
+from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, run
+from topo.sim.worlds import maps
 
 FIRST_SEED = 3_001
 """Streams count their seeds up from here."""

@@ -13,8 +13,8 @@ from bench.figure import Figure, at_most, worst
 from bench.machine import usage
 from bench.processes import LOOPBACK, Running, master, process
 from bench.scale import Progress, Scale
-from topo.sim.presets import SimNode
-from topo.sim.recording import write_bundle
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import SimNode
 
 MIB_LIMIT, CORE_PERCENT_LIMIT = 64, 1.0
 

@@ -9,16 +9,16 @@ from ssl import SSLContext
 import structlog
 from aiohttp import web
 
-from master import keeper
 from master.api.openapi import openapi_route
 from master.api.routes import ROUTES, add_routes, counted
-from master.engine import Clock
 from master.service import SERVICE, Service
 from master.settings import MasterSettings
-from master.sources.cluster_manager import ClusterManager
-from master.sources.cluster_manager_settings import ClusterManagerSettings
+from master.sources.cluster_manager.settings import ClusterManagerSettings
+from master.sources.cluster_manager.source import ClusterManager
 from master.sources.config_file import ConfigFile
+from master.state import state_file
 from master.tokens import token_reload
+from master.tree.engine import Clock
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.kit.files import fingerprint
@@ -56,7 +56,7 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
     settings = service.settings
     if settings.state_file is not None:
         path, mode = settings.state_file, settings.mode
-        kept = await asyncio.to_thread(keeper.load, path, mode, time.time())
+        kept = await asyncio.to_thread(state_file.load, path, mode, time.time())
         if kept is not None:
             if kept.memory is not None:
                 _take_up(service, kept.memory, kept.age_s)

@@ -6,18 +6,18 @@ from pathlib import Path
 import prometheus_client as prom
 from aiohttp import web
 
-from master import story
-from master.engine import Engine
-from master.keeper import Keeper
+from master.booking.metrics import CapacityCollector, PlacementMetrics
+from master.booking.placements import Placements
 from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
-from master.placement_metrics import CapacityCollector, PlacementMetrics
-from master.placements import Placements
-from master.published import Published
-from master.readiness import Settling
 from master.settings import MasterSettings
-from master.sources.sessions import Sessions
-from master.sources.worker_reports import Door
+from master.sources.workers.reports import Door
+from master.sources.workers.sessions import Sessions
+from master.state.state_file import Keeper
 from master.tokens import Tokens, read_tokens
+from master.tree import topology_document
+from master.tree.engine import Engine
+from master.tree.readiness import Settling
+from master.tree.rendering import Published
 from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
 from topo.publish.nodegroup import render
@@ -55,7 +55,7 @@ class Service:
     engine_metrics: EngineMetrics
     engine: Engine
     published: Published
-    story: Published
+    topology_document: Published
     settling: Settling
     tokens: Tokens
     writers: Tokens
@@ -95,7 +95,7 @@ def build_service(settings: MasterSettings) -> Service:
         engine_metrics=engine_metrics,
         engine=engine,
         published=Published(lambda: engine.snapshot, lambda snapshot: render(snapshot.forest)),
-        story=_story(settings, engine),
+        topology_document=_topology_document(settings, engine),
         settling=settling,
         tokens=tokens,
         writers=_tokens(settings.api_token_file, anonymous=False),
@@ -118,11 +118,15 @@ def _tokens(path: Path | None, *, anonymous: bool) -> Tokens:
     return Tokens(None if path is None else read_tokens(path), anonymous)
 
 
-def _story(settings: MasterSettings, engine: Engine) -> Published:
+def _topology_document(settings: MasterSettings, engine: Engine) -> Published:
     def whole(snapshot: Snapshot) -> bytes:
-        return story.body(snapshot, settings.mode.value, engine.clock(), engine.history.run)
+        return topology_document.body(
+            snapshot, settings.mode.value, engine.clock(), engine.history.run
+        )
 
-    return Published(lambda: engine.snapshot, whole, story.version, story.FRESH_S)
+    return Published(
+        lambda: engine.snapshot, whole, topology_document.version, topology_document.FRESH_S
+    )
 
 
 def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> Sessions:

@@ -12,8 +12,8 @@ from topo.kit.logs import LogSettings
 from topo.kit.settings import CommaList, Env, ServiceSettings, nearest
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath
-from topo.placement.holds import Limits
-from topo.placement.policy import CANONICAL_GPUS, Policy
+from topo.placement.booking.holds import Limits
+from topo.placement.job.policy import CANONICAL_GPUS, Policy
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

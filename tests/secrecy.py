@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from topo.discovery.manager_translation import Grant
+from topo.discovery.manager.translation import Grant
 from topo.kit import files
 from topo.kit import secrets as kit_secrets
 from topo.kit.tokens import WorkerTokens

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.secrecy import HEARD, leaks
-from topo.discovery.manager_translation import Grant
+from topo.discovery.manager.translation import Grant
 from topo.kit.secrets import read_secret
 from topo.kit.tokens import WorkerTokens
 

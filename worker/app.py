@@ -10,17 +10,17 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from topo.kit.tasks import Work, background
 from topo.model.machine import NodeIdentity
-from worker.desk import Desk
+from worker.host_facts import Picture
 from worker.metrics import Metrics
-from worker.picture import Picture
+from worker.pending_report import Desk
 from worker.probes.catalogue import probes as probes_of_host
 from worker.probes.identity import identify
+from worker.probing import Pace, Watching
 from worker.replay import Replay
 from worker.reporting import Reporting
 from worker.session import Session
 from worker.settings import WorkerSettings
 from worker.transport import Master
-from worker.watching import Pace, Watching
 
 _STALLED_S = 60.0
 """No probe has ended for so long: something is wrong, unless all of them pause for longer."""

@@ -17,9 +17,9 @@ from topo.kit.logs import hide_in_text
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeIdentity, ProbeState
-from topo.sim.recording import Bundle, Take, write
-from worker.hiding import fit_to_leave, reads_the_same
+from topo.recording.bundle import Bundle, Take, write
 from worker.probes.probe import Probe, read_in_time
+from worker.redaction import fit_to_leave, reads_the_same
 
 STAND_IN = "node-anonymous"
 WITHHELD = "withheld: with its secrets masked it would say something else"

@@ -15,9 +15,9 @@ from topo.kit.files import WatchedFile, fingerprint, read_bounded
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, NodeIdentity
-from topo.sim import timeline
-from topo.sim.recording import Bundle, Take, read
-from topo.sim.timeline import Fault, Timeline
+from topo.recording import timeline
+from topo.recording.bundle import Bundle, Take, read
+from topo.recording.timeline import Fault, Timeline
 from worker.probes.probe import Probe, Reading
 from worker.settings import WorkerSettings
 

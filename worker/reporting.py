@@ -7,8 +7,8 @@ from tenacity import AsyncRetrying, retry_if_exception_type
 
 from topo.kit.backoff import full_jitter, retry_after_or
 from topo.model.machine import NodeFacts
-from worker.desk import Desk
 from worker.metrics import Metrics
+from worker.pending_report import Desk
 from worker.session import Session
 from worker.transport import FIXES, Master, ReportLostError, Trouble
 

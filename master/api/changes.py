@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from master.api.query import Parameter, Point, Query
-from master.history import History, Step
+from master.api.requests.query import Parameter, Point, Query
 from master.service import SERVICE
-from topo.discovery.changes import net
+from master.tree.history import History, Step
+from topo.discovery.tree.changes import net
 from topo.kit.problem import problem
 from topo.publish.topology import change_document
 

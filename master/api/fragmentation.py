@@ -4,7 +4,7 @@ import orjson
 from aiohttp import web
 
 from master.api.node_group import not_ready
-from master.api.query import Query
+from master.api.requests.query import Query
 from master.service import SERVICE
 from topo.publish.placement import fragmentation_document
 

@@ -5,16 +5,16 @@ import asyncio
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from master.api.query import Parameter, Query
-from master.api.unknown import unknown_node
+from master.api.answers.not_found import unknown_node
+from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem, refusal
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
-from topo.placement.intranode import WORST_LOSS, Table
-from topo.placement.node_gpus import NodeGpus, node_gpus
+from topo.placement.gpus.gpu_sets import WORST_LOSS, Table
+from topo.placement.gpus.node_gpus import NodeGpus, node_gpus
 
 PARAMETERS = (
     Parameter("name", "string", "the node's name", place="path"),

@@ -6,9 +6,9 @@ import orjson
 import prometheus_client as prom
 from aiohttp import web
 
-from master.api.query import Query
-from master.engine import STUCK_S
+from master.api.requests.query import Query
 from master.service import SERVICE
+from master.tree.engine import STUCK_S
 from topo.kit.problem import problem
 
 

@@ -6,18 +6,18 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.asked import pods_of
-from master.api.body import read_body
-from master.api.crowd import bounded
+from master.api.answers.busy import bounded
 from master.api.node_group import not_ready
 from master.api.placement_documents import HoldBody
 from master.api.placements import declined, held
-from master.api.query import Parameter, Query
-from master.placements import LARGE_PODS
+from master.api.requests.body import read_body
+from master.api.requests.placement import pods_of
+from master.api.requests.query import Parameter, Query
+from master.booking.placements import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 from topo.model.ids import NodeName
-from topo.placement.holds import Ended, Hold, HoldId
+from topo.placement.booking.holds import Ended, Hold, HoldId
 from topo.publish.placement import hold_document, whole_hold
 
 ID = (Parameter("id", "string", "the hold's id", place="path"),)

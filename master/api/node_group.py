@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from master.api.query import Query
-from master.api.representation import coding, is_known, none_acceptable
+from master.api.answers.representation import coding, is_known, none_acceptable
+from master.api.requests.query import Query
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from master.api.documents import Problem
-from master.api.query import Parameter, Query
+from master.api.requests.query import Parameter, Query
 from master.api.routes import Route
 
 _PROBLEM_STATUS = {400: "the request does not fit; `field` and `fix` say where and how"}

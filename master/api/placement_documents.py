@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from topo.placement.holds import MAX_KEY_CHARS
-from topo.placement.request import MAX_GPUS_PER_POD, MAX_PODS
+from topo.placement.booking.holds import MAX_KEY_CHARS
+from topo.placement.job.request import MAX_GPUS_PER_POD, MAX_PODS
 
 MAX_SELECTOR = 64
 MAX_NODES = 20_000

@@ -7,19 +7,19 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from master.api.asked import assumptions_of, body_of, check_nodes, request_of, wish_of
-from master.api.body import read_body
-from master.api.crowd import RETRY_S, bounded, turn
-from master.api.guard import forbidden
+from master.api.answers.busy import RETRY_S, bounded, turn
 from master.api.node_group import not_ready
 from master.api.placement_documents import JobBody, PlacementBody
-from master.api.query import Query
-from master.placements import LARGE_PODS, Answer
+from master.api.requests.authorization import forbidden
+from master.api.requests.body import read_body
+from master.api.requests.placement import assumptions_of, body_of, check_nodes, request_of, wish_of
+from master.api.requests.query import Query
+from master.booking.placements import LARGE_PODS, Answer
 from master.service import SERVICE, Service
 from topo.kit.problem import refusal
-from topo.placement.assume import Assumptions
-from topo.placement.holds import Declined, Hold, Obstacle, Wish
-from topo.placement.plan import Plan, Pods
+from topo.placement.booking.holds import Declined, Hold, Obstacle, Wish
+from topo.placement.capacity.what_if import Assumptions
+from topo.placement.job.plan import Plan, Pods
 from topo.publish.placement import (
     Told,
     held_again,

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from aiohttp import web
 
 from master.api import (
-    asked,
     changes,
     documents,
     fragmentation,
@@ -19,8 +18,9 @@ from master.api import (
     placements,
     topology,
 )
-from master.api.guard import forbidden
-from master.api.query import Parameter, Query, read_query
+from master.api.requests import placement
+from master.api.requests.authorization import forbidden
+from master.api.requests.query import Parameter, Query, read_query
 from master.service import SERVICE
 
 Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
@@ -112,7 +112,7 @@ ROUTES = (
         handler=placements.get_placements,
         summary="Which nodes a job should get, in whole groups, with the proof; or why not",
         document=placement_documents.PlacementDocument,
-        parameters=asked.PARAMETERS,
+        parameters=placement.PARAMETERS,
         problems=_CROWDED,
     ),
     Route(

@@ -7,12 +7,12 @@ from typing import Any
 
 from aiohttp import web
 
-from master import story
-from master.api.query import Parameter, Query
-from master.api.representation import coding, is_known, none_acceptable
-from master.api.unknown import unknown_group, unknown_node
-from master.published import GZIP_LEVEL
+from master.api.answers.not_found import unknown_group, unknown_node
+from master.api.answers.representation import coding, is_known, none_acceptable
+from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
+from master.tree import topology_document
+from master.tree.rendering import GZIP_LEVEL
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem
 from topo.model.forest import Forest, Snapshot
@@ -46,7 +46,7 @@ class _View:
         )
         if self.detail is not None:
             answer["node"] = _node_document(self.detail, self.now_s)
-        return story.dumped(answer, self.run)
+        return topology_document.dumped(answer, self.run)
 
     def zipped(self) -> bytes:
         """The same as gzip."""
@@ -67,15 +67,15 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
 
 async def _whole(request: web.Request, service: Service, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
-    tag = story.tag(service.engine.snapshot)
+    tag = topology_document.tag(service.engine.snapshot)
     if is_known(request.headers.get("If-None-Match"), tag):
         return web.Response(status=304, headers={**_ALWAYS, "ETag": f'W/"{tag}"'})
-    made = await service.story.document()
-    headers = {**_ALWAYS, "ETag": f'W/"{story.tag(made.snapshot)}"'}
+    made = await service.topology_document.document()
+    headers = {**_ALWAYS, "ETag": f'W/"{topology_document.tag(made.snapshot)}"'}
     body = made.body
     if zipped:
         headers["Content-Encoding"] = "gzip"
-        body = await service.story.compressed(made)
+        body = await service.topology_document.compressed(made)
     return web.Response(body=body, headers=headers, content_type="application/json")
 
 
@@ -91,7 +91,7 @@ async def _part(
     headers = dict(_ALWAYS)
     node = query.strings.get("node")
     if node is None:  # what a worker said may change without a new generation
-        tag = story.tag(snapshot, request.query_string)
+        tag = topology_document.tag(snapshot, request.query_string)
         headers["ETag"] = f'W/"{tag}"'
         if is_known(request.headers.get("If-None-Match"), tag):
             return web.Response(status=304, headers=headers)

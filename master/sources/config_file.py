@@ -6,8 +6,8 @@ from pathlib import Path
 
 import structlog
 
-from master.engine import EventSink
-from topo.discovery.parse import MAX_BYTES, decode, parse
+from master.tree.engine import EventSink
+from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import WatchedFile
 from topo.model.errors import Refusal
 from topo.model.observation import (

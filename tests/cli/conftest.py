@@ -11,8 +11,8 @@ from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from tests.cli import samples
+from topo.cli.client.points import point, point_of
 from topo.cli.main import app
-from topo.cli.points import point, point_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

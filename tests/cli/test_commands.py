@@ -10,7 +10,7 @@ import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.client import connect, target
+from topo.cli.client.client import connect, target
 from topo.cli.exits import CliError, Exit
 
 
@@ -195,7 +195,7 @@ def test_an_unusable_answer_is_said_in_one_sentence(
 def test_an_answer_without_end_is_cut(
     topo: Topo, fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topo.cli.client.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("topo.cli.client.client.MAX_ANSWER_BYTES", 1000)
     fake_master.broken["/v1/topology"] = (200, "x" * 2000, {})
     shown = topo("tree")
     assert shown.exit_code == Exit.UNREACHABLE
@@ -256,7 +256,7 @@ def test_an_answer_that_breaks_off_is_said_in_words(answer: bytes) -> None:
 def test_an_event_without_end_is_not_collected_for_ever(
     fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topo.cli.client.MAX_DATA_CHARS", 1000)
+    monkeypatch.setattr("topo.cli.client.client.MAX_DATA_CHARS", 1000)
     fake_master.broken["/v1/topology/events"] = (200, "data: " + "x" * 5000, {})
 
     async def follow() -> None:

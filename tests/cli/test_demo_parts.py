@@ -19,8 +19,8 @@ from topo.cli.demo.ports import free
 from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.runtime import Demo, Home, directory, running_demo
 from topo.cli.exits import CliError, Exit
-from topo.sim.presets import demo_world, world
-from topo.sim.recording import write_bundle
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import demo_world, world
 
 NODES = tuple(f"node-sample{n}" for n in range(1, 9))
 

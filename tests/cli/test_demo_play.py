@@ -14,10 +14,10 @@ from rich.console import Console
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 from topo.cli import worlds
+from topo.cli.demo import lifecycle as playing
 from topo.cli.demo import plan, processes
-from topo.cli.demo import play as playing
-from topo.cli.demo.narrator import Narrator
-from topo.cli.demo.play import play
+from topo.cli.demo.lifecycle import play
+from topo.cli.demo.messages import Narrator
 from topo.cli.demo.ports import free
 from topo.cli.demo.runtime import directory, running_demo
 from topo.cli.exits import CliError, Exit

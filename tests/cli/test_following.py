@@ -9,11 +9,11 @@ from yarl import URL
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
-from topo.cli import client, sse
-from topo.cli.client import Master, Target, connect
-from topo.cli.following import Connected, Lost, follow
-from topo.cli.points import resumed
-from topo.cli.sse import EventParser, ServerEvent
+from topo.cli.client import client, sse
+from topo.cli.client.client import Master, Target, connect
+from topo.cli.client.following import Connected, Lost, follow
+from topo.cli.client.points import resumed
+from topo.cli.client.sse import EventParser, ServerEvent
 
 
 def events(text: str) -> list[ServerEvent]:

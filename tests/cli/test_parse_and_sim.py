@@ -13,9 +13,9 @@ import yaml
 from tests.cli.conftest import Topo
 from topo.cli import worlds
 from topo.cli.exits import CliError, Exit
-from topo.discovery.parse import FORMATS
-from topo.sim.metax_texts import smi_topo
-from topo.sim.presets import PRESET_NAMES, demo_world, nvlink_world
+from topo.facts import FORMATS
+from topo.sim.probe_outputs.metax_texts import smi_topo
+from topo.sim.worlds.presets import PRESET_NAMES, demo_world, nvlink_world
 
 
 def test_a_warning_shows_nothing_that_a_terminal_obeys(
@@ -77,7 +77,7 @@ def test_bytes_that_are_no_text_are_refused(topo: Topo) -> None:
 
 
 def test_an_endless_input_is_cut(topo: Topo, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topo.cli.parse.MAX_INPUT_BYTES", 1 << 20)
+    monkeypatch.setattr("topo.cli.commands.parse.MAX_INPUT_BYTES", 1 << 20)
     shown = topo("parse", "/dev/zero")
     assert shown.exit_code == Exit.USAGE
     assert "more than 1 MiB" in shown.stderr

@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.cli import samples
-from topo.cli import diagnosis
-from topo.cli.client import as_topology
-from topo.cli.placement_documents import FRAGMENTATION
-from topo.cli.placements import as_hold, as_placement
+from topo.cli.client.client import as_topology
+from topo.cli.client.placement_documents import FRAGMENTATION
+from topo.cli.client.placements import as_hold, as_placement
+from topo.cli.diagnosis import diagnosis
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
+from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
 from topo.cli.render.words import age
-from topo.cli.terminal import ASCII, UNICODE, Glyphs
 
 GOLDEN = Path(__file__).parent / "golden"
 

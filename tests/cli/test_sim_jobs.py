@@ -10,11 +10,11 @@ from tests.cli.conftest import Topo
 from topo.cli import sim_files
 from topo.cli.exits import Exit
 from topo.sim.baselines import BASELINES
-from topo.sim.jobs import MIXES, Flow, drawn
-from topo.sim.machines import MACHINES
-from topo.sim.maps import capacity_of, grid
-from topo.sim.stream_figures import Figures
-from topo.sim.streams import POLICIES, run
+from topo.sim.streams.figures import Figures
+from topo.sim.streams.jobs import MIXES, Flow, drawn
+from topo.sim.streams.stream import POLICIES, run
+from topo.sim.worlds.machines import MACHINES
+from topo.sim.worlds.maps import capacity_of, grid
 
 SMALL = ("--cluster", "2x3x8", "--jobs", "40")
 

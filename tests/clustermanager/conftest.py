@@ -11,8 +11,8 @@ import prometheus_client as prom
 import pytest
 import structlog
 
-from master.sources.cluster_manager import ClusterManager
-from master.sources.cluster_manager_settings import ClusterManagerSettings
+from master.sources.cluster_manager.settings import ClusterManagerSettings
+from master.sources.cluster_manager.source import ClusterManager
 from topo.kit.secrets import read_credential
 from topo.model.observation import (
     Event,
@@ -21,10 +21,10 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
 )
-from topo.sim.clustermanager import Simulator, SimulatorSettings, simulator
-from topo.sim.clustermanager_api import Sessions
-from topo.sim.clustermanager_control import command
-from topo.sim.presets import demo_world, managed_topology
+from topo.sim.clustermanager.api import Sessions
+from topo.sim.clustermanager.control import command
+from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
+from topo.sim.worlds.presets import demo_world, managed_topology
 
 E = TypeVar("E")
 

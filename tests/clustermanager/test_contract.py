@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from tests.clustermanager.schema import findings, resolve
-from topo.discovery.manager import ManagerAnswer, read_topology
-from topo.discovery.manager_events import EventPage, ManagerEvent, read_events
-from topo.discovery.manager_mapping import contract
+from topo.discovery.manager.contract import ManagerAnswer, read_topology
+from topo.discovery.manager.events import EventPage, ManagerEvent, read_events
+from topo.discovery.manager.mapping import contract
 from topo.kit.tls import client_context
-from topo.sim.clustermanager import Simulator
-from topo.sim.clustermanager_faults import FaultKind
+from topo.sim.clustermanager.faults import FaultKind
+from topo.sim.clustermanager.server import Simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]
 

@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from master.sources.cluster_manager_client import ManagerClient
+from master.sources.cluster_manager.client import ManagerClient
 from tests.clustermanager.conftest import Bench, Running
-from topo.discovery.manager import ManagerAnswer, checked
+from topo.discovery.manager.contract import ManagerAnswer, checked
 from topo.kit import backoff
 from topo.model.observation import (
     ManagedTopology,
@@ -21,8 +21,8 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
 )
-from topo.sim.clustermanager import Simulator, SimulatorSettings, simulator
-from topo.sim.clustermanager_faults import Fault, FaultKind
+from topo.sim.clustermanager.faults import Fault, FaultKind
+from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]
 

@@ -17,25 +17,25 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from master.sources.cluster_manager_mapping import load_mapping, parse_yaml
-from master.sources.cluster_manager_settings import ClusterManagerSettings
+from master.sources.cluster_manager.mapping import load_mapping, parse_yaml
+from master.sources.cluster_manager.settings import ClusterManagerSettings
 from tests.clustermanager.conftest import Bench
-from topo.discovery.manager import ManagerAnswer
-from topo.discovery.manager_expressions import Expression, Place
-from topo.discovery.manager_mapping import (
+from topo.discovery.manager.contract import ManagerAnswer
+from topo.discovery.manager.expressions import Expression, Place
+from topo.discovery.manager.mapping import (
     contract,
     read_mapping,
     understand_events,
     understand_topology,
 )
-from topo.discovery.manager_rules import LoginAuth, ManagerMapping
-from topo.discovery.manager_translation import Grant, map_health, map_login
+from topo.discovery.manager.rules import LoginAuth, ManagerMapping
+from topo.discovery.manager.translation import Grant, map_health, map_login
 from topo.kit.tls import server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology, ManagerReported, SourceFailed, SourceRecovered
-from topo.sim.clustermanager import Simulator
-from topo.sim.clustermanager_certificates import Authority
-from topo.sim.clustermanager_control import command
+from topo.sim.clustermanager.certificates import Authority
+from topo.sim.clustermanager.control import command
+from topo.sim.clustermanager.server import Simulator
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "cluster-manager.md").read_text()
 

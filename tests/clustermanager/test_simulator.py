@@ -17,18 +17,18 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
 from topo.model.observation import ManagedTopology
-from topo.sim.clustermanager import Simulator, SimulatorSettings, simulator
-from topo.sim.clustermanager_api import MAX_TOKENS, Account, Sessions
-from topo.sim.clustermanager_certificates import Authority
-from topo.sim.clustermanager_control import command
+from topo.sim.clustermanager.api import MAX_TOKENS, Account, Sessions
+from topo.sim.clustermanager.certificates import Authority
+from topo.sim.clustermanager.control import command
+from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]
 
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from topo.sim.clustermanager import SimulatorSettings, serve
-from topo.sim.presets import demo_world, managed_topology
+from topo.sim.clustermanager.server import SimulatorSettings, serve
+from topo.sim.worlds.presets import demo_world, managed_topology
 asyncio.run(serve(SimulatorSettings(
     directory=Path(sys.argv[1]), topology=managed_topology(demo_world()), port=int(sys.argv[2]))))
 """

@@ -10,10 +10,10 @@ from typing import Any
 import prometheus_client as prom
 import pytest
 
-from master.sources import cluster_manager
-from master.sources.cluster_manager import ClusterManager
+from master.sources.cluster_manager import source
+from master.sources.cluster_manager.source import ClusterManager
 from tests.clustermanager.conftest import Bench, Ear, Secrets, quick_settings
-from topo.discovery.manager import checked
+from topo.discovery.manager.contract import checked
 from topo.model.errors import BadInputError
 from topo.model.observation import (
     ManagedTopology,
@@ -21,7 +21,7 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
 )
-from topo.sim.clustermanager import Simulator, SimulatorSettings, simulator
+from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -112,7 +112,7 @@ async def test_an_event_that_contradicts_what_is_known_leads_to_a_full_poll(
 async def test_a_manager_with_endless_events_is_read_as_a_whole(
     manager: Simulator, bench: Bench, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_manager, "MAX_PAGES", 2)
+    monkeypatch.setattr(source, "MAX_PAGES", 2)
     running = bench.start(manager, poll_topology_s=60.0, poll_events_s=0.2, event_page=1)
     await running.ear.hear(ManagerReported)
     for number in range(1, 4):

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topo.discovery import manager
-from topo.discovery.manager import ManagerAnswer, checked, read_topology
-from topo.discovery.manager_events import EventPage, apply_events, read_events
+from topo.discovery.manager import contract
+from topo.discovery.manager.contract import ManagerAnswer, checked, read_topology
+from topo.discovery.manager.events import EventPage, apply_events, read_events
 from topo.model.errors import Refusal
 from topo.model.forest import Status
 from topo.model.ids import GroupName, Kind
 from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
-from topo.sim.clustermanager_inventory import Inventory, difference, topology_document
+from topo.sim.clustermanager.inventory import Inventory, difference, topology_document
 
 ANSWER: dict[str, Any] = {
     "cursor": "c-1",
@@ -129,7 +129,7 @@ def _of(groups: list[dict[str, str]]) -> dict[str, Any]:
 def test_a_tower_of_groups_is_refused() -> None:
     tower = [{"id": "0", "name": "0", "kind": "row"}] + [
         {"id": str(n), "name": str(n), "kind": "row", "parent_id": str(n - 1)}
-        for n in range(1, manager.MAX_DEPTH + 1)
+        for n in range(1, contract.MAX_DEPTH + 1)
     ]
     assert isinstance(read_topology(_of(tower[:-1])), ManagerAnswer)
     refusal = read_topology(_of(tower))
@@ -139,7 +139,7 @@ def test_a_tower_of_groups_is_refused() -> None:
 
 def test_more_machines_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events must not grow a topology beyond what an answer may hold."""
-    monkeypatch.setattr(manager, "MAX_MACHINES", 2)
+    monkeypatch.setattr(contract, "MAX_MACHINES", 2)
     machines = tuple(ManagedMachine(str(n), ()) for n in range(3))
     refusal = checked(ManagedTopology(machines=machines))
     assert isinstance(refusal, Refusal)

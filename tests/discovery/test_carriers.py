@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.discovery.carriers import CROWD, Carriers
+from topo.discovery.groups.carriers import CROWD, Carriers
 
 pairs = st.tuples(st.sampled_from("xyz"), st.integers(0, CROWD + 2))
 

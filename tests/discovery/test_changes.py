@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import declared, discovery, report
-from topo.discovery.changes import compare, net
 from topo.discovery.modes import Mode
+from topo.discovery.tree.changes import compare, net
 from topo.model.forest import Change, Conflict, Forest
 from topo.model.ids import Generation
 from topo.model.observation import ConfigLoaded

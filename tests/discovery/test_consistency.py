@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from pydantic import TypeAdapter
 
 from tests.builders import discovery, facts, server, shape
-from topo.discovery import conflicts
-from topo.discovery.forest import Tree
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
+from topo.discovery.tree import conflicts
+from topo.discovery.tree.forest import Tree
 from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid
 from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (

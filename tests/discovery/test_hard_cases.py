@@ -23,10 +23,10 @@ from tests.builders import (
     shape,
     together,
 )
-from topo.discovery.changes import net
-from topo.discovery.fabric import Wiring
-from topo.discovery.join import Machines
+from topo.discovery.groups.machine_join import Machines
+from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import Mode
+from topo.discovery.tree.changes import net
 from topo.model.forest import Status
 from topo.model.ids import GroupName, Kind, NodeName, ServerUuid
 from topo.model.machine import (

@@ -4,7 +4,7 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.discovery.fabric import Wiring
+from topo.discovery.groups.wiring import Wiring
 from topo.model.ids import NodeName, ServerUuid
 
 NAMES = [f"n{i}" for i in range(10)]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from topo.sim.presets import demo_world
+from topo.sim.worlds.presets import demo_world
 
 TOPO = str(Path(sysconfig.get_path("scripts")) / "topo")
 NODES = frozenset(str(node.name) for node in demo_world().nodes)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from topo.kit import tether
+from topo.kit import child_process
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -16,28 +16,28 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_tethered_program_is_the_program() -> None:
     """Its arguments, its output, its exit status."""
-    done = run(*tether.tethered("/bin/sh", "-c", 'echo "$0 $1"; exit 7', "a", "b c"))
+    done = run(*child_process.tethered("/bin/sh", "-c", 'echo "$0 $1"; exit 7', "a", "b c"))
     assert (done.returncode, done.stdout, done.stderr) == (7, "a b c\n", "")
 
 
 def test_a_program_that_cannot_be_started_says_why(tmp_path: Path) -> None:
     """As a shell would: exit status 126."""
     program = str(tmp_path / "none")
-    done = run(sys.executable, "-m", "topo.kit.tether", str(os.getpid()), program)
-    assert done.returncode == tether.CANNOT_START
+    done = run(sys.executable, "-m", "topo.kit.child_process", str(os.getpid()), program)
+    assert done.returncode == child_process.CANNOT_START
     assert done.stderr == "it cannot be started: No such file or directory\n"
 
 
 def test_a_process_whose_parent_is_gone_already_does_not_begin() -> None:
     """It was started by another process than it names."""
-    done = run(sys.executable, "-m", "topo.kit.tether", "1", "/bin/echo", "ran")
+    done = run(sys.executable, "-m", "topo.kit.child_process", "1", "/bin/echo", "ran")
     assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_a_tethered_process_dies_with_a_parent_that_was_killed() -> None:
     """It never hears of it: the kernel ends it."""
     script = (
-        "import subprocess, time; from topo.kit.tether import tethered\n"
+        "import subprocess, time; from topo.kit.child_process import tethered\n"
         "child = subprocess.Popen(tethered('/bin/sh', '-c', 'echo $$; exec sleep 600'))\n"
         "time.sleep(600)"
     )

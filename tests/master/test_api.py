@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from master import story
-from master.api import changes, topology, unknown
+from master.api import changes, topology
+from master.api.answers import not_found
 from master.api.documents import DiffDocument, Problem, TopologyDocument, VendorGroup, VendorNode
 from master.api.routes import ROUTES
+from master.tree import topology_document
 from tests.master.world import Answer, eventually, facts, running
 from topo.kit.problem import CONTENT_TYPE
 from topo.model.forest import Snapshot
@@ -214,7 +215,7 @@ async def test_many_readers_of_the_whole_story_cost_one_rendering(
         made.append(snapshot.generation)
         return render(snapshot, *rest)
 
-    monkeypatch.setattr(story, "document", counted)
+    monkeypatch.setattr(topology_document, "document", counted)
     async with running("--mode=dragonfly", token_flag) as master:
         first, _ = await master.pair("n1", "n2")
         await master.tree()
@@ -236,7 +237,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((topology, "path_to"), (unknown, "nearest"), (changes, "net")):
+    for module, name in ((topology, "path_to"), (not_found, "nearest"), (changes, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:
@@ -265,7 +266,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
 )
 def test_the_nearest_of_ten_thousand_names_is_found_among_a_few(slip: str, meant: str) -> None:
     names = [f"node-sample{number:05}" for number in range(10_000)]
-    few = unknown.alike(slip, names)
+    few = not_found.alike(slip, names)
     assert len(few) <= 50
     assert meant in few
 
@@ -365,8 +366,8 @@ async def test_a_generation_may_name_the_run_that_counted_it(token_flag: str) ->
     async with running("--mode=dragonfly", token_flag) as master:
         await master.pair("n1", "n2")
         now = await master.generation()
-        story = (await master.get("/v1/topology")).json
-        run = story["run"]
+        topology = (await master.get("/v1/topology")).json
+        run = topology["run"]
         assert (await master.get("/v1/topology?depth=0")).json["run"] == run
         assert (await master.get("/")).json["run"] == run
         own = await master.get(f"/v1/topology/diff?from=0.{run}&to={now}.{run}")
@@ -382,7 +383,7 @@ async def test_health_says_when_the_engine_stands_still(
 ) -> None:
     async with running(config_flag) as master:
         assert (await master.get("/health")).json == {"status": "ok"}
-        monkeypatch.setattr("master.engine.STUCK_S", 0.0)
+        monkeypatch.setattr("master.tree.engine.STUCK_S", 0.0)
         body = _problem(await master.get("/health"), 503)
         assert "has not advanced" in body["detail"]
 
@@ -431,7 +432,7 @@ async def test_switchbox_mode_says_that_it_waits_for_its_manager(token_flag: str
 
         await eventually(said)
         assert (await master.get("/node_group")).status == 503
-        story = TopologyDocument.model_validate((await master.get("/v1/topology")).json)
-        states = {source.source: source.state for source in story.sources}
+        topology = TopologyDocument.model_validate((await master.get("/v1/topology")).json)
+        states = {source.source: source.state for source in topology.sources}
         assert states == {"workers": "ok", "cluster-manager": "failing"}
-        assert story.groups[0].capacity.nodes == 2
+        assert topology.groups[0].capacity.nodes == 2

@@ -8,10 +8,10 @@ import prometheus_client as prom
 import pytest
 from structlog.testing import capture_logs
 
-from master import engine as engine_module
-from master.engine import Engine
 from master.metrics import EngineMetrics
-from master.published import Published
+from master.tree import engine as engine_module
+from master.tree.engine import Engine
+from master.tree.rendering import Published
 from tests.master.world import facts
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery

@@ -13,7 +13,7 @@ from aiohttp import ClientResponse, ClientTimeout
 
 from master.api import changes
 from master.api.documents import StepDocument
-from master.history import History, Step
+from master.tree.history import History, Step
 from tests.master.world import Master, facts, running
 from topo.model.forest import Change
 from topo.model.ids import Generation

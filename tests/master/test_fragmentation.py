@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from master.api.placement_documents import FragmentationDocument
-from master.surveys import JOBS_NEEDED
+from master.booking.fragmentation_report import JOBS_NEEDED
 from tests.master.placing import NODES, placing
 
 

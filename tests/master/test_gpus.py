@@ -20,7 +20,7 @@ from topo.model.machine import (
     ProbeHealth,
     ProbeState,
 )
-from topo.placement import intranode
+from topo.placement.gpus import gpu_sets
 
 MX, NODE = Link(LinkKind.METAXLINK, "MX"), Link(LinkKind.NUMA_NODE, "NODE")
 SELF = Link(LinkKind.SELF, "X")
@@ -169,9 +169,9 @@ async def test_counting_is_done_beside_the_loop(
 
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return intranode.table(*given)
+        return gpu_sets.table(*given)
 
-    monkeypatch.setattr("topo.placement.node_gpus.table", noted)
+    monkeypatch.setattr("topo.placement.gpus.node_gpus.table", noted)
     async with running("--mode=dragonfly", token_flag) as master:
         path = await known(master, two_islands("n1"))
         gpus_of(await master.get(path))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from master import keeper
+from master.state import state_file
 from tests.master.placing import placing
 from tests.master.world import Master, eventually, facts, running
 from topo.discovery.modes import Mode
@@ -92,7 +92,7 @@ async def test_it_is_written_while_running_and_only_for_its_owner(
 async def test_an_unchanged_state_is_written_again_so_that_its_age_is_true(
     state: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "REFRESH_S", 0.1)
+    monkeypatch.setattr(state_file, "REFRESH_S", 0.1)
     flags = ("--mode=dragonfly", f"--state-file={state}", token_flag, FAST)
     async with running(*flags) as master:
         await master.worker("n1").full(facts("n1"))
@@ -113,8 +113,10 @@ def _said(part: str) -> Iterator[None]:
     assert part in str(logs)
 
 
-def _load(path: Path, mode: Mode = Mode.DRAGONFLY, now_s: float = 2e9) -> keeper.Restored | None:
-    return keeper.load(path, mode, now_s)
+def _load(
+    path: Path, mode: Mode = Mode.DRAGONFLY, now_s: float = 2e9
+) -> state_file.Restored | None:
+    return state_file.load(path, mode, now_s)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"kind": "other"}', b"{}"])
@@ -256,7 +258,7 @@ async def test_a_hold_at_no_time_is_refused_and_not_kept_for_ever(
     kept["holds"]["holds"][0][field] = time_s
     state.write_text(json.dumps(kept))
     with _said(field):
-        assert keeper.load(state, Mode.CONFIG, time.time()) is None
+        assert state_file.load(state, Mode.CONFIG, time.time()) is None
     assert not state.exists()
 
 
@@ -317,6 +319,6 @@ def test_a_write_that_breaks_off_leaves_the_old_file(
 
     memory = Discovery(settings().discovery).memory()
     with pytest.raises(OSError, match="No space"):
-        keeper.save(path, keeper.StateFile("topo-master-state", 1.0, Mode.CONFIG, memory))
+        state_file.save(path, state_file.StateFile("topo-master-state", 1.0, Mode.CONFIG, memory))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

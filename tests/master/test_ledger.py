@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from master import ledger
-from master.ledger import Ledger
+from master.booking import ledger
+from master.booking.ledger import Ledger
 
 
 def kept_on_disk() -> Ledger:

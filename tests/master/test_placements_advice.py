@@ -2,14 +2,14 @@
 
 import asyncio
 
-from master import advice
-from master.advice import Adviser
+from master.booking import advice
+from master.booking.advice import Adviser
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.host import Host
-from topo.placement.plan import NoFit, Plan
-from topo.placement.request import Request
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.request import Request
 
 
 def cluster() -> Capacity:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from master.history import History, Step
-from master.readiness import Settling
+from master.tree.history import History, Step
+from master.tree.readiness import Settling
 from topo.discovery.modes import Mode
 from topo.model.forest import Change, Forest, Snapshot, SourceState, UnjoinedMachine
 from topo.model.ids import Generation, GroupPath

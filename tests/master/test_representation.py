@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.api.representation import coding, is_known
+from master.api.answers.representation import coding, is_known
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from master.sources.sessions import Declined, Sessions, Taken, same_machine, shared
+from master.sources.workers.sessions import Declined, Sessions, Taken, same_machine, shared
 from tests.master.world import facts
 from topo.model.ids import NodeName
 from topo.model.machine import Link, LinkKind, LinkMatrix, LinkPort, NodeFacts, PortState

@@ -9,7 +9,7 @@ from master.settings import MasterSettings
 from tests.master.world import settings
 from topo.discovery.modes import JOIN_KEYS, Mode
 from topo.kit.settings import Env, default_text, flag_of, read
-from topo.placement.policy import Policy
+from topo.placement.job.policy import Policy
 
 VENDOR = (
     "--log-file=/var/log/metax/topo-master.log",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from master.turns import Aside, CrowdedError, Turns
+from master.booking.executors import Aside, CrowdedError, Turns
 from tests.master.placing import placing
 
 

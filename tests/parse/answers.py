@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from topo.discovery.parse import parse
+from topo.facts import parse
 from topo.model.errors import Refusal
 from topo.model.machine import LinkMatrix
 from topo.model.observation import ParsedProbe

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.parse import texts
 from tests.parse.answers import codes_of, matrix_of, refused, understood
 from tests.parse.texts import Tray
-from topo.discovery.parse import FORMATS, MAX_BYTES, decode, parse, recognise
+from topo.facts import FORMATS, MAX_BYTES, decode, parse, recognise
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 

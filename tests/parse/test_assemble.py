@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.discovery.assemble import assemble
-from topo.discovery.parse import parse
+from topo.facts import parse
+from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf, BootId, GpuUuid, NodeName, ServerUuid
 from topo.model.machine import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.parse import texts
 from tests.parse.answers import codes_of, matrix_of, refused, understood
 from tests.parse.texts import Host
-from topo.discovery.parse import parse, recognise
+from topo.facts import parse, recognise
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Link, LinkKind, LinkMatrix
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parse.answers import items, refused, understood
-from topo.discovery.parse import documents, parse
-from topo.discovery.parse.text import MAX_BYTES
+from topo.facts import parse
+from topo.facts.declared import documents
+from topo.facts.reading.text import MAX_BYTES
 from topo.model.errors import Refusal
 from topo.model.forest import Status
 from topo.model.ids import GroupName, Kind, NodeName

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.parse import texts
 from tests.parse.answers import items, refused, understood
 from tests.parse.texts import Tray
-from topo.discovery.parse import parse
+from topo.facts import parse
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf, GpuUuid
 from topo.model.machine import Gpu, GpuFabric

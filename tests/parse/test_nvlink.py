@@ -3,8 +3,8 @@
 import pytest
 
 from tests.parse.answers import items, refused, understood
-from topo.discovery.parse import recognise
-from topo.discovery.parse.nvlink import far_link
+from topo.facts import recognise
+from topo.facts.nvidia.nvlink import far_link
 from topo.model.ids import GpuUuid
 from topo.model.machine import Gpu, LinkPort, PortState
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.parse import texts
 from tests.parse.answers import understood
 from tests.parse.texts import Tray
-from topo.discovery.assemble import assemble
-from topo.discovery.parse import parse
+from topo.facts import parse
+from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.ids import BootId, NodeName
 from topo.model.machine import NodeFacts, NodeIdentity

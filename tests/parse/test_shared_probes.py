@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 
 from tests.parse.answers import items, matrix_of, refused, understood
-from topo.discovery.parse import decode, parse, recognise
+from topo.facts import decode, parse, recognise
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric, LinkKind, LinkPort, NetworkPort, PortState
 from topo.model.observation import ParsedProbe

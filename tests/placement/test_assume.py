@@ -4,9 +4,9 @@ import pytest
 
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.assume import Assumptions, assumed, unbook
-from topo.placement.capacity import Capacity
-from topo.placement.host import Host, Taint
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.what_if import Assumptions, assumed, unbook
 
 
 def host(name: str, dragonfly: str = "d1") -> Host:

@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
-from topo.placement.curves import fewest_below
 from topo.placement.engine import field_of, place
-from topo.placement.flat import flat
-from topo.placement.knapsack import Knapsack
-from topo.placement.least import least_domains, least_inside
-from topo.placement.objective import values
-from topo.placement.plan import Plan
-from topo.placement.policy import Policy
-from topo.placement.request import Mode, Request
-from topo.placement.window import fewest, window
+from topo.placement.exact.fewest_children import fewest_below
+from topo.placement.exact.knapsack import Knapsack
+from topo.placement.job.objective import values
+from topo.placement.job.plan import Plan
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Mode, Request
+from topo.placement.quality.lower_bounds import least_domains, least_inside
+from topo.placement.search.fewest_domains import flat
+from topo.placement.search.window import fewest, window
 
 rooms = st.lists(st.integers(0, 12), min_size=1, max_size=8)
 

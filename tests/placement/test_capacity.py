@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster, host, take
 from topo.model.ids import Kind, NodeName
-from topo.placement.capacity import CLASSES, Capacity
-from topo.placement.host import Host, Taint
-from topo.placement.policy import Policy
-from topo.placement.request import Eligibility, Toleration
-from topo.placement.slots import Slots
+from topo.placement.capacity.capacity import CLASSES, Capacity
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.slots import Slots
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Toleration
 
 ANY = Eligibility()
 WISHES = (

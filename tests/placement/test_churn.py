@@ -9,14 +9,14 @@ import pytest
 from tests.placement.oracle import cpsat
 from tests.placement.oracle.model import Model, model_of, models, replace_type, violations
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.booking.holds import Declined, Grant, Hold, HoldId, Holds, Wish
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
 from topo.placement.engine import place
-from topo.placement.holds import Declined, Grant, Hold, HoldId, Holds, Wish
-from topo.placement.host import Host, Taint
-from topo.placement.plan import NoFit, Plan
-from topo.placement.policy import Policy
-from topo.placement.request import Eligibility, Mode, Request, Toleration
-from topo.sim.clusters import hosts, requests
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.sim.worlds.clusters import hosts, requests
 
 NODES = 220
 TAINT = Taint("reserved", "x")

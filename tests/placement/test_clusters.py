@@ -5,9 +5,9 @@ from itertools import islice
 
 import pytest
 
-from topo.placement.capacity import Capacity
-from topo.placement.request import flaw
-from topo.sim.clusters import (
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import flaw
+from topo.sim.worlds.clusters import (
     CLOSED,
     GROUP_GPUS,
     LARGE,

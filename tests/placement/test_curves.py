@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
-from topo.placement.capacity import Capacity
-from topo.placement.curves import fewest_below
+from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import field_of, place
-from topo.placement.plan import Plan
-from topo.placement.request import Request
-from topo.sim.clusters import cluster as large_cluster
+from topo.placement.exact.fewest_children import fewest_below
+from topo.placement.job.plan import Plan
+from topo.placement.job.request import Request
+from topo.sim.worlds.clusters import cluster as large_cluster
 
 
 def _fewest(frees: list[list[int]], k: int, need: tuple[int, int], tops: int) -> int | None:

@@ -12,15 +12,15 @@ from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.placement.worlds import KINDS, cluster, host, shares, take
 from topo.model.errors import BadInputError
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.alternatives import alternatives
-from topo.placement.capacity import Capacity
+from topo.placement.advice.alternatives import alternatives
+from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
-from topo.placement.measure import measure
-from topo.placement.plan import FitTest, NoFit, Plan
-from topo.placement.policy import Policy
-from topo.placement.request import Eligibility, Mode, Request
-from topo.sim.clusters import cluster as large_cluster
-from topo.sim.clusters import requests as stream
+from topo.placement.job.plan import FitTest, NoFit, Plan
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Mode, Request
+from topo.placement.quality.measure import measure
+from topo.sim.worlds.clusters import cluster as large_cluster
+from topo.sim.worlds.clusters import requests as stream
 
 
 def job(pods: int, **more: object) -> Request:
@@ -382,6 +382,6 @@ def test_no_plan_breaks_capacity_gang_eligibility_or_limits_and_each_measures_al
 
 
 def _numbers(plan: Plan) -> list[tuple[str, int]]:
-    from topo.placement.objective import values  # noqa: PLC0415
+    from topo.placement.job.objective import values  # noqa: PLC0415
 
     return [(n, v) for n, v in values(plan.objective).items() if isinstance(v, int)]

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.advice.explain import MOST_PODS, explain
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.explain import MOST_PODS, explain
-from topo.placement.host import Host
-from topo.placement.objective import names, values
-from topo.placement.plan import Plan, Rejected
-from topo.placement.request import Mode, Request
+from topo.placement.job.objective import names, values
+from topo.placement.job.plan import Plan, Rejected
+from topo.placement.job.request import Mode, Request
 
 NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 """A number that stands alone: those in names of nodes and groups prove nothing."""

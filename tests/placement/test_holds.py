@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.engine import place
-from topo.placement.holds import (
+from topo.placement.booking.holds import (
     Declined,
     Ended,
     Grant,
@@ -25,9 +23,11 @@ from topo.placement.holds import (
     Wish,
     lost,
 )
-from topo.placement.host import Host
-from topo.placement.plan import NoFit, Plan
-from topo.placement.request import Eligibility, Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.engine import place
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.request import Eligibility, Request
 
 KINDS = (Kind("switchbox"), Kind("dragonfly"))
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.confirm import confirmed
+from topo.placement.booking.confirm import confirmed
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.host import Host
-from topo.placement.plan import Plan, Pods
-from topo.placement.policy import Policy
-from topo.placement.request import Eligibility, Mode, Request
+from topo.placement.job.plan import Plan, Pods
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Mode, Request
 
 KINDS = (Kind("switchbox"), Kind("dragonfly"))
 JOB = Request(pods=6, gpus_per_pod=8, group_size=32)

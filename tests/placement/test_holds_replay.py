@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.booking.holds import Grant, Hold, HoldId, Holds, HoldsMemory, Wish
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.holds import Grant, Hold, HoldId, Holds, HoldsMemory, Wish
-from topo.placement.host import Host
-from topo.placement.plan import NoFit
-from topo.placement.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.plan import NoFit
+from topo.placement.job.request import Eligibility, Mode, Request, Toleration
 
 MEMORY = TypeAdapter(HoldsMemory)
 KINDS = (Kind("switchbox"), Kind("dragonfly"))

@@ -6,8 +6,8 @@ import pytest
 
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.hosts import Follower, hosts_of
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.follow import Follower, hosts_of
 
 
 def node(name: str, gpus: int = 8, *, ready: bool = True) -> Node:

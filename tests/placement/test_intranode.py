@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topo.placement.intranode import EXACT_GPUS, WORST_LOSS, Table, scaled, table
-from topo.placement.pair_weights import BEST, Weights
+from topo.placement.gpus.gpu_sets import EXACT_GPUS, WORST_LOSS, Table, scaled, table
+from topo.placement.gpus.pair_weights import BEST, Weights
 
 
 def islands(*sizes: int, inside: int = BEST, across: int = 2) -> Weights:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from topo.discovery.assemble import assemble
-from topo.discovery.parse import decode, parse
+from topo.facts import decode, parse
+from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.ids import BootId, NodeName
 from topo.model.machine import (
@@ -24,10 +24,10 @@ from topo.model.machine import (
     ProbeState,
 )
 from topo.model.observation import ParsedProbe
-from topo.placement.node_gpus import NodeGpus, node_gpus
-from topo.placement.pair_weights import BEST, pair_weights, weight
-from topo.sim.presets import PRESET_NAMES, preset
-from topo.sim.recording import bundle_of
+from topo.placement.gpus.node_gpus import NodeGpus, node_gpus
+from topo.placement.gpus.pair_weights import BEST, pair_weights, weight
+from topo.sim.bundles import bundle_of
+from topo.sim.worlds.presets import PRESET_NAMES, preset
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared/data/probes"
 FILES = sorted(FOLDER.glob("*topo*.txt"))

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster, host, take
 from topo.model.ids import NodeName
-from topo.placement.measure import leximax_key, measure
-from topo.placement.objective import Objective, Profile, first_difference
-from topo.placement.plan import Pods
-from topo.placement.policy import Policy
-from topo.placement.request import Request
+from topo.placement.job.objective import Objective, Profile, first_difference
+from topo.placement.job.plan import Pods
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Request
+from topo.placement.quality.measure import leximax_key, measure
 
 
 def pods(*names: str) -> Pods:

@@ -11,9 +11,9 @@ from tests.placement.oracle.judge import Tally, judged
 from tests.placement.oracle.model import Model, models, vector
 from tests.placement.oracle.solution import Solution
 from tests.placement.oracle.worlds import capacities, policies, requests
-from topo.placement.capacity import Capacity
-from topo.placement.request import Mode, Request
-from topo.sim.clusters import Instance, aligned, mixed
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import Mode, Request
+from topo.sim.worlds.clusters import Instance, aligned, mixed
 
 QUICK, FULL = 25, 400
 WAYS = 3_000

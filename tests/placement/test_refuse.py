@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
-from topo.placement.assume import Assumptions, assumed, opened
-from topo.placement.capacity import Capacity
+from topo.placement.advice.suggestions import MOST, Change, Suggestion, reasons, would_fit
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.what_if import Assumptions, assumed, opened
 from topo.placement.engine import place
-from topo.placement.host import Host, Taint
-from topo.placement.plan import FitTest, NoFit, Plan
-from topo.placement.refuse import MOST, Change, Suggestion, reasons, would_fit
-from topo.placement.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.plan import FitTest, NoFit, Plan
+from topo.placement.job.request import Eligibility, Mode, Request, Toleration
 
 NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 

@@ -7,13 +7,19 @@ from hypothesis import strategies as st
 from tests.placement.oracle.worlds import capacities, policies
 from topo.model.errors import BadInputError
 from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, GroupName, GroupPath, NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
 from topo.placement.engine import place
-from topo.placement.host import Host, Taint
-from topo.placement.plan import NoFit, Plan
-from topo.placement.report import DEFAULT_MIX, JobShare, TypeReport, fragmentation, mix_of
-from topo.placement.request import Eligibility, Request
-from topo.placement.shape import shape_of
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.request import Eligibility, Request
+from topo.placement.report.fragmentation import (
+    DEFAULT_MIX,
+    JobShare,
+    TypeReport,
+    fragmentation,
+    mix_of,
+)
+from topo.placement.search.job_shape import shape_of
 
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)
 

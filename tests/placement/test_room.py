@@ -1,12 +1,12 @@
 """The bars beside a plan: what is there, free and taken, group by group."""
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
-from topo.placement.host import Host
-from topo.placement.plan import Plan
-from topo.placement.request import Request
-from topo.placement.room import Room, rooms
+from topo.placement.job.plan import Plan
+from topo.placement.job.request import Request
+from topo.placement.report.usage import Room, rooms
 
 BOX, FLY = Kind("switchbox"), Kind("dragonfly")
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.host import Host
-from topo.placement.plan import Plan
-from topo.placement.policy import Policy
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.job.plan import Plan
+from topo.placement.job.policy import Policy
 
 KINDS = (Kind("pod"), SWITCHBOX, DRAGONFLY)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import codes, declared, discovery, managed, report, ring
 from topo.discovery.modes import Mode
-from topo.discovery.parse import parse
+from topo.facts import parse
 from topo.model.ids import NodeName
 from topo.model.observation import (
     ConfigLoaded,

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.host import Host
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 
 Domain = Sequence[int]
 """Free GPUs of each node."""

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from tests.sim.forests import ask, by_domain, counts, flat, tree
 from topo.model.errors import BadInputError
 from topo.model.ids import SWITCHBOX, Kind, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.host import Host
-from topo.placement.request import Eligibility, Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.job.request import Eligibility, Request
 from topo.sim.baselines import BASELINES, CHOICES, STRICT
 from topo.sim.baselines.scene import Scene, scene_of
-from topo.sim.clusters import aligned, mixed
+from topo.sim.worlds.clusters import aligned, mixed
 
 every_baseline = pytest.mark.parametrize("name", BASELINES)
 domains = st.lists(st.integers(0, 8), min_size=1, max_size=5)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.sim.presets import (
+from topo.sim.worlds.presets import (
     PRESET_NAMES,
     World,
     demo_world,

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topo.discovery.assemble import assemble
-from topo.discovery.parse import parse, recognise
+from topo.facts import parse, recognise
+from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.machine import PortState, ProbeState
-from topo.sim import metax_texts
-from topo.sim.presets import PRESET_NAMES, demo_world, nvlink_world, preset
-from topo.sim.recording import BUNDLE_FILE, Bundle, Take, bundle_of, read, write, write_bundle
+from topo.recording.bundle import BUNDLE_FILE, Bundle, Take, read, write
+from topo.sim.bundles import bundle_of, write_bundle
+from topo.sim.probe_outputs import metax_texts
+from topo.sim.worlds.presets import PRESET_NAMES, demo_world, nvlink_world, preset
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)

@@ -6,13 +6,13 @@ import pytest
 
 from tests.sim.forests import flat, tree
 from topo.model.errors import BadInputError
-from topo.placement.capacity import Capacity
-from topo.sim import streams
+from topo.placement.capacity.capacity import Capacity
 from topo.sim.baselines import CHOICES, STRICT
-from topo.sim.jobs import MIXES, Flow, Job, drawn, request
-from topo.sim.maps import capacity_of, grid
-from topo.sim.stream_figures import Figures, average
-from topo.sim.streams import OURS, POLICIES, PREFERRED, Cluster, Ours, Stream, Theirs, run
+from topo.sim.streams import stream
+from topo.sim.streams.figures import Figures, average
+from topo.sim.streams.jobs import MIXES, Flow, Job, drawn, request
+from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Cluster, Ours, Stream, Theirs, run
+from topo.sim.worlds.maps import capacity_of, grid
 
 
 def job(number: int, arrival_s: float, duration_s: float, gpus: int) -> Job:
@@ -92,7 +92,7 @@ def test_a_small_job_starts_before_a_large_one_that_does_not_fit():
 
 
 def test_only_the_first_forty_that_wait_are_tried(monkeypatch):
-    monkeypatch.setattr(streams, "DEPTH", 1)
+    monkeypatch.setattr(stream, "DEPTH", 1)
     jobs = [job(0, 0, 600, 8), job(1, 60, 600, 16), job(2, 120, 60, 8)]
     found = run(flat([8, 8], size=8), jobs, OURS)
     assert found.wait_min == pytest.approx((0 + 9 + 18) / 3)
@@ -106,7 +106,7 @@ def test_a_job_that_fits_nowhere_is_stuck_and_the_others_run():
 
 
 def test_jobs_that_fit_nowhere_do_not_stand_in_the_way(monkeypatch):
-    monkeypatch.setattr(streams, "DEPTH", 2)
+    monkeypatch.setattr(stream, "DEPTH", 2)
     jobs = [*(job(n, n, 60, 24) for n in range(5)), job(5, 10, 60, 8)]
     found = run(flat([8, 8], size=8), jobs, "first-fit")
     assert (found.stuck, found.wait_min) == (4, 0)

@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topo.model.errors import BadInputError
-from topo.sim.jobs import MEDIAN_S, MIXES, TAIL_GPUS, Flow, drawn, pod_list, replayed, request
-from topo.sim.maps import GRIDS, capacity_of, grid, read_map
+from topo.sim.streams.jobs import (
+    MEDIAN_S,
+    MIXES,
+    TAIL_GPUS,
+    Flow,
+    drawn,
+    pod_list,
+    replayed,
+    request,
+)
+from topo.sim.worlds.maps import GRIDS, capacity_of, grid, read_map
 
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
 FLOW = Flow(jobs=4000, load=0.9, capacity_gpus=10_240)

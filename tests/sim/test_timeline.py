@@ -16,7 +16,7 @@ from topo.model.machine import (
     PortState,
     ServerPeers,
 )
-from topo.sim.timeline import (
+from topo.recording.timeline import (
     MAX_LINES,
     Fault,
     FaultKind,

@@ -16,8 +16,9 @@ from tests.worker.masters import TestMaster, listening
 from topo.kit.settings import read
 from topo.model.machine import ProbeState
 from topo.model.wire import Report
-from topo.sim.presets import demo_world
-from topo.sim.recording import Bundle, Take, write, write_bundle
+from topo.recording.bundle import Bundle, Take, write
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import demo_world
 from worker.app import build_agent, build_app
 from worker.replay import open_replay
 from worker.settings import WorkerSettings

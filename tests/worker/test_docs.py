@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from topo.kit.settings import Env, default_text, flag_of, read
-from topo.sim.timeline import parse_faults
+from topo.recording.timeline import parse_faults
 from worker.metrics import Metrics
 from worker.probes.catalogue import probes
 from worker.settings import WorkerSettings

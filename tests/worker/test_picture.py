@@ -5,10 +5,10 @@ import json
 import pytest
 
 from topo.model.machine import NodeIdentity, ProbeState
-from topo.sim.presets import demo_world, nvlink_world
-from topo.sim.recording import bundle_of
-from worker import picture
-from worker.picture import HELD_FAILURES, Picture
+from topo.sim.bundles import bundle_of
+from topo.sim.worlds.presets import demo_world, nvlink_world
+from worker import host_facts
+from worker.host_facts import HELD_FAILURES, Picture
 from worker.probes.probe import Probe, Reading, absent, failed, ok, timed_out
 
 HOST = demo_world().nodes[0]
@@ -161,7 +161,7 @@ def test_a_parser_that_fails_does_not_stop_the_others(
     def broken(text: str, form: str) -> None:
         raise RuntimeError(text[:1] + form)
 
-    monkeypatch.setattr(picture, "parse", broken)
+    monkeypatch.setattr(host_facts, "parse", broken)
     health = host.take("mxsml", ok("x"))
     assert health.state is ProbeState.FAILED
     assert "RuntimeError('xmxsml')" in health.detail

@@ -15,9 +15,9 @@ import pytest
 from tests.worker.masters import TestMaster, listening
 from tests.worker.processes import gone
 from topo.kit.tls import server_context
-from topo.sim.clustermanager_certificates import Authority
-from topo.sim.presets import demo_world
-from topo.sim.recording import write_bundle
+from topo.sim.bundles import write_bundle
+from topo.sim.clustermanager.certificates import Authority
+from topo.sim.worlds.presets import demo_world
 
 pytestmark = pytest.mark.slow
 HOST = demo_world().nodes[2]

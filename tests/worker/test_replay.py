@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from topo.discovery.parse import parse
+from topo.facts import parse
 from topo.kit.settings import read
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, ProbeState
-from topo.sim.presets import demo_world
-from topo.sim.recording import Bundle, Take, bundle_of, write_bundle
-from topo.sim.recording import read as read_bundle
-from topo.sim.timeline import Timeline, parse_timeline
-from worker import picture, record
+from topo.recording.bundle import Bundle, Take
+from topo.recording.bundle import read as read_bundle
+from topo.recording.timeline import Timeline, parse_timeline
+from topo.sim.bundles import bundle_of, write_bundle
+from topo.sim.worlds.presets import demo_world
+from worker import host_facts, record
 from worker.probes.probe import Probe, Reading, failed, ok
 from worker.replay import Replay, open_replay
 from worker.settings import WorkerSettings
@@ -248,7 +249,7 @@ async def test_a_parser_that_fails_does_not_end_the_recording(
     def broken(text: str, form: str) -> None:
         raise RuntimeError(text[:1] + form)
 
-    monkeypatch.setattr(picture, "parse", broken)
+    monkeypatch.setattr(host_facts, "parse", broken)
     take = await recorded("mxsml", ok("new words token=SEKRET"))
     assert (take.state, take.text) == (ProbeState.OK, "new words token=***")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.worker.samples import CUT, EMPTY, FACTS, NODE, OTHER_BOOT, SLOW
 from topo.model.machine import NodeFacts
 from topo.model.wire import FactsChange, Report, ReportAnswer
-from worker.desk import CONFIRMATIONS, Desk
+from worker.pending_report import CONFIRMATIONS, Desk
 from worker.session import MAX_BEAT_S, MIN_BEAT_S, Session
 
 ALL = [FACTS, CUT, SLOW, EMPTY, OTHER_BOOT]

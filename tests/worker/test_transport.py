@@ -13,7 +13,7 @@ from tests.worker.masters import TestMaster, listening
 from tests.worker.samples import FACTS, NODE
 from topo.kit.tls import server_context
 from topo.model.wire import Report
-from topo.sim.clustermanager_certificates import Authority
+from topo.sim.clustermanager.certificates import Authority
 from worker import transport
 from worker.transport import FIXES, Master, ReportLostError, Trouble
 

@@ -8,13 +8,13 @@ from structlog.testing import capture_logs
 
 from tests.worker.samples import FACTS
 from topo.model.machine import NodeFacts
-from topo.sim.presets import demo_world
-from topo.sim.recording import bundle_of
-from worker.desk import Desk
+from topo.sim.bundles import bundle_of
+from topo.sim.worlds.presets import demo_world
+from worker.host_facts import Picture
 from worker.metrics import Metrics
-from worker.picture import Picture
+from worker.pending_report import Desk
 from worker.probes.probe import Probe, Reading, absent, failed, ok
-from worker.watching import Pace, Watching
+from worker.probing import Pace, Watching
 
 HOST = demo_world().nodes[0]
 TEXTS = {take.probe: take.text for take in bundle_of(HOST).takes}

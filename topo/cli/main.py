@@ -10,10 +10,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from topo.cli import diff, doctor, fragmentation, gpus, holds, node, parse, place, sim, tree
+from topo.cli.commands import (
+    diff,
+    doctor,
+    fragmentation,
+    gpus,
+    holds,
+    node,
+    parse,
+    place,
+    sim,
+    tree,
+)
 from topo.cli.demo import commands as demo
 from topo.cli.exits import CliError, Exit
-from topo.cli.safe import plain
+from topo.cli.render.safe import plain
 from topo.model.errors import BadInputError, Refusal
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from topo.cli.exits import usage
-from topo.sim.stream_figures import Figures, average
+from topo.sim.streams.figures import Figures, average
 
 COLUMNS: Mapping[str, str] = {
     "over_span_pct": "over-span %",

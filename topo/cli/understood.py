@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from topo.discovery.parse import decode, parse
+from topo.facts import decode, parse
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric, LinkMatrix, LinkPort, NetworkPort, ServerPeers
 from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact

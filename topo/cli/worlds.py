@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from topo.cli.exits import usage
-from topo.sim.presets import PRESET_NAMES, SimNode, World, preset, world
+from topo.sim.worlds.presets import PRESET_NAMES, SimNode, World, preset, world
 
 MAX_NODES = 10_000
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})(?:x(\d{1,3}))?", re.ASCII)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from topo.discovery.naming import NameRecord
+from topo.discovery.groups.naming import NameRecord
 from topo.model.forest import Reason
 from topo.model.ids import Generation, NodeName, ServerUuid
 from topo.model.machine import NodeIdentity

@@ -9,16 +9,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from topo.discovery import conflicts
-from topo.discovery.changes import compare
-from topo.discovery.forest import Tree
-from topo.discovery.health import Subject
-from topo.discovery.join import names_of
-from topo.discovery.links import LINK
+from topo.discovery.groups.ladders import Places
+from topo.discovery.groups.machine_join import names_of
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
-from topo.discovery.placing import Places
-from topo.discovery.record import NodeRecord
+from topo.discovery.node.health import Subject
+from topo.discovery.node.peer_claims import LINK
+from topo.discovery.node.record import NodeRecord
+from topo.discovery.tree import conflicts
+from topo.discovery.tree.changes import compare
+from topo.discovery.tree.forest import Tree
 from topo.model.forest import (
     Change,
     Conflict,

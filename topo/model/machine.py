@@ -182,7 +182,10 @@ class NetworkPort:
 
 @dataclass(frozen=True, slots=True)
 class NodeIdentity:
-    """The names under which others may know this node; see `topo.discovery.join.JOIN_KEYS`."""
+    """The names under which others may know this node.
+
+    `topo.discovery.groups.machine_join.JOIN_KEYS` says which join it with a manager's machine.
+    """
 
     name: Annotated[NodeName, MinLen(1), MaxLen(253)]
     boot_id: Annotated[BootId, MaxLen(64)]

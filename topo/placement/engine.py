@@ -6,15 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from topo.model.errors import BadInputError
-from topo.placement.bounds import bounds_of
-from topo.placement.capacity import Capacity
-from topo.placement.cells import in_cell
-from topo.placement.draft import Draft
-from topo.placement.field import Field
-from topo.placement.fill import penalty_of, planned
-from topo.placement.measure import Key, weighed
-from topo.placement.plan import FitTest, NoFit, Plan
-from topo.placement.refusal import (
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.allocation import Draft
+from topo.placement.job.plan import FitTest, NoFit, Plan
+from topo.placement.job.request import Mode, Request, flaw
+from topo.placement.quality.certificate import bounds_of
+from topo.placement.quality.measure import Key, weighed
+from topo.placement.search.assign_nodes import penalty_of, planned
+from topo.placement.search.fit_tests import (
     impossible_span,
     no_group_so_large,
     short_of_groups,
@@ -22,12 +21,13 @@ from topo.placement.refusal import (
     short_of_span,
     unknown_kind,
 )
-from topo.placement.request import Mode, Request, flaw
-from topo.placement.reserve import Reserves, kept_back, spared
-from topo.placement.search import LOOKED_INTO, Found, Proof, found_whole, judged
-from topo.placement.shape import shape_of
-from topo.placement.split import found_split
-from topo.placement.within import inside_any, limited
+from topo.placement.search.free_view import Field
+from topo.placement.search.job_shape import shape_of
+from topo.placement.search.one_domain import in_cell
+from topo.placement.search.reserve import Reserves, kept_back, spared
+from topo.placement.search.split_groups import found_split
+from topo.placement.search.whole_groups import LOOKED_INTO, Found, Proof, found_whole, judged
+from topo.placement.search.within import inside_any, limited
 
 _TESTS = tuple(FitTest)
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from topo.model.ids import NodeName, natural_key
-from topo.placement import objective
-from topo.placement.assume import Assumptions
-from topo.placement.holds import Hold
-from topo.placement.plan import NoFit, Plan, PlannedGroup
-from topo.placement.refuse import Suggestion
-from topo.placement.report import Fragmentation
-from topo.placement.request import Request
-from topo.placement.room import Room
+from topo.placement.advice.suggestions import Suggestion
+from topo.placement.booking.holds import Hold
+from topo.placement.capacity.what_if import Assumptions
+from topo.placement.job import objective
+from topo.placement.job.plan import NoFit, Plan, PlannedGroup
+from topo.placement.job.request import Request
+from topo.placement.report.fragmentation import Fragmentation
+from topo.placement.report.usage import Room
 
 Json = dict[str, Any]
 

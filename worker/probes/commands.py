@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from topo.kit.tether import tethered
+from topo.kit.child_process import tethered
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok, timed_out
 
 METAX_FOLDERS = ("/opt/mxdriver/bin", "/opt/maca/bin", "/usr/local/maca/bin")

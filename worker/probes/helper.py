@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import BinaryIO
 
-from topo.kit.tether import die_with_parent
+from topo.kit.child_process import die_with_parent
 from worker.probes import metax_library
 
 OK, ABSENT, FAILED = "ok", "absent", "failed"

@@ -1,6 +1,6 @@
 """NVML through nvidia-ml-py: devices, NVLink fabric, platform position and links, as JSON.
 
-Numbers are NVML's own; `topo.discovery.parse` translates them. Runs in the helper process.
+Numbers are NVML's own; `topo.facts` translates them. Runs in the helper process.
 Every call may be missing in an old driver or refused by a device: such failures are listed under
 `errors` and leave their field null, except where "not supported" is the plain answer.
 """

@@ -6,7 +6,7 @@ from math import comb
 
 from tests.placement.oracle.model import Domain, Model, Vector, vector
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
-from topo.placement.request import Mode
+from topo.placement.job.request import Mode
 
 
 def size(model: Model) -> int:

@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 
 from tests.placement.oracle.model import Domain, Model
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
-from topo.placement.request import Mode
+from topo.placement.job.request import Mode
 
 SECONDS = 60.0
 """A stage that takes longer is an error, not an answer."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from tests.placement.oracle import cpsat
 from tests.placement.oracle.model import Model, Vector, models, vector, violations
 from tests.placement.oracle.solution import Solution
-from topo.placement.capacity import Capacity
+from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
-from topo.placement.measure import measure
-from topo.placement.objective import first_difference, values
-from topo.placement.plan import NoFit, Plan
-from topo.placement.request import Request
+from topo.placement.job.objective import first_difference, values
+from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.request import Request
+from topo.placement.quality.measure import measure
 
 SPAN = ("top_groups", "tier1_groups")
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from topo.model.ids import Kind, NodeName, natural_key
-from topo.placement.capacity import Capacity
-from topo.placement.host import Host, Taint
-from topo.placement.plan import Pods
-from topo.placement.policy import Policy
-from topo.placement.request import Eligibility, Mode, Request, Toleration
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.job.plan import Pods
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Mode, Request, Toleration
 
 Domain = tuple[str, ...]
 """A group's path, or the path of a lone node with its name at the end."""

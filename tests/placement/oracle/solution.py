@@ -4,8 +4,8 @@ from collections import defaultdict
 
 from tests.placement.oracle.model import Domain, Model
 from topo.model.ids import NodeName
-from topo.placement.plan import Pods
-from topo.placement.request import Mode
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Mode
 
 Solution = tuple[Pods, ...]
 

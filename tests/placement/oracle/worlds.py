@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.host import Host, Taint
-from topo.placement.policy import Policy
-from topo.placement.request import Eligibility, Mode, Request, Toleration
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Mode, Request, Toleration
 
 POD = Kind("pod")
 LADDER = (POD, SWITCHBOX, DRAGONFLY)

@@ -32,10 +32,11 @@ def demo(
     import asyncio
     import os
 
-    from topo.cli import terminal, worlds
-    from topo.cli.demo.narrator import Narrator
-    from topo.cli.demo.play import play
+    from topo.cli import worlds
+    from topo.cli.demo.lifecycle import play
+    from topo.cli.demo.messages import Narrator
     from topo.cli.exits import usage
+    from topo.cli.render import terminal
 
     if not hasattr(os, "pidfd_open"):
         fix = "run it on Linux; `topo sim generate` and topo-worker --replay work anywhere"
@@ -84,15 +85,15 @@ def heal() -> None:
 @app.command()
 def status(*, output: OutputFormat = Output.TABLE) -> None:
     """Show the running demo: its address, its processes, what is broken."""
-    from topo.cli import connection
+    from topo.cli.client import connection
     from topo.cli.demo import faults
     from topo.cli.demo.runtime import the_demo
-    from topo.cli.render import stage
+    from topo.cli.render import demo_state
 
     running = the_demo()
     standing = faults.standing(running)
     if output is Output.TABLE:
-        connection.draw(lambda marks: stage.status(running, standing, marks))
+        connection.draw(lambda marks: demo_state.status(running, standing, marks))
     else:
         document = {"master": running.master, "processes": running.pids, "faults": standing}
         print(connection.dumped(document, output), end="")

@@ -6,8 +6,8 @@ from topo.cli import worlds
 from topo.cli.demo.runtime import Demo, the_demo
 from topo.cli.exits import CliError, Exit, usage
 from topo.model.errors import Refusal
-from topo.sim.presets import SimNode
-from topo.sim.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
+from topo.recording.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
+from topo.sim.worlds.presets import SimNode
 
 FAULTS_FILE = "faults.txt"
 
@@ -25,7 +25,10 @@ def cut(node: str, slot: int) -> tuple[str, ...]:
 
 
 def add(words: str) -> str:
-    """Lets a sentence of `topo.sim.timeline` hold, which may end another; raises `CliError`."""
+    """Lets a sentence of `topo.recording.timeline` hold, which may end another.
+
+    Raises `CliError`.
+    """
     demo = the_demo()
     heard = parse_timeline(f"at 0s: {words}")
     if isinstance(heard, Refusal):

@@ -8,8 +8,8 @@ from pathlib import Path
 from topo.cli.demo.ports import LOOPBACK
 from topo.cli.demo.processes import Program
 from topo.kit.files import write_private
-from topo.sim.presets import World
-from topo.sim.recording import write_bundle
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import World
 
 BEAT_S = 1.0
 _PROBE_S = 0.25
@@ -68,7 +68,7 @@ class Stage:
 
 def prepare(stage: Stage, world: World) -> None:
     """Writes recordings and fresh secrets; the directory above them is private already."""
-    from topo.sim.clustermanager_certificates import Authority  # noqa: PLC0415 - 0.1 s
+    from topo.sim.clustermanager.certificates import Authority  # noqa: PLC0415 - 0.1 s
 
     for folder in (stage.recordings, stage.manager / "secret", stage.home / "logs"):
         folder.mkdir(parents=True)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from topo.kit.tether import adopt_orphans, tethered
+from topo.kit.child_process import adopt_orphans, tethered
 
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _STEADY_S = 10.0
@@ -116,12 +116,12 @@ def _spawn(program: Program) -> int:
 
 
 async def _born(alike: Sequence[Program]) -> Mapping[str, int]:
-    """The processes that the nursery started, by name; see `topo.cli.demo.nursery`.
+    """The processes that the nursery started, by name; see `topo.cli.demo.fork_server`.
 
     Whoever it did not start is started alone, so a nursery that fails costs time and nothing else.
     """
     script = Path(alike[0].argv[0]).name
-    command = ("-P", "-m", "topo.cli.demo.nursery", script)
+    command = ("-P", "-m", "topo.cli.demo.fork_server", script)
     nursery = await asyncio.create_subprocess_exec(
         sys.executable,
         *command,

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from topo.cli.terminal import Glyphs
+from topo.cli.render.terminal import Glyphs
 
 WIDTH = 12
 

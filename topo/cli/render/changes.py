@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.documents import ChangeDoc
+from topo.cli.client.documents import ChangeDoc
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, style
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 _GOOD = {"node-added", "group-added", "conflict-removed"}
 _BAD = {"node-removed", "group-removed", "conflict-added"}

@@ -6,10 +6,10 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.diagnosis import Finding, Severity
+from topo.cli.diagnosis.diagnosis import Finding, Severity
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 
 def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) -> RenderableType:

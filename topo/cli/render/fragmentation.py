@@ -8,11 +8,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.placement_documents import FragmentationDoc, LargestJobDoc, TierDoc, TypeDoc
+from topo.cli.client.placement_documents import FragmentationDoc, LargestJobDoc, TierDoc, TypeDoc
 from topo.cli.render import bars
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 
 def report(document: FragmentationDoc, glyphs: Glyphs) -> RenderableType:

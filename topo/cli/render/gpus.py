@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.gpu_documents import ChoiceDoc, GpuDoc, GpusDoc
+from topo.cli.client.gpu_documents import ChoiceDoc, GpuDoc, GpusDoc
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 _CHOSEN = "bold cyan"
 

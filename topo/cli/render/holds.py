@@ -7,13 +7,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.documents import GroupDoc
-from topo.cli.placement_documents import HoldDoc, LostDoc
+from topo.cli.client.documents import GroupDoc
+from topo.cli.client.placement_documents import HoldDoc, LostDoc
 from topo.cli.render import placed
 from topo.cli.render.placement import job
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 
 def listed(holds: Sequence[HoldDoc], glyphs: Glyphs) -> RenderableType:

@@ -10,11 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.documents import GroupDoc, NodeDetailDoc, NodeDoc, TopologyDoc, is_node
+from topo.cli.client.documents import GroupDoc, NodeDetailDoc, NodeDoc, TopologyDoc, is_node
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import conflict
 from topo.cli.render.words import age, joined, mark, reason_lines, style
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 from topo.model.machine import (
     Gpu,
     GpuFabric,

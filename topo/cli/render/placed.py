@@ -9,12 +9,12 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from topo.cli.documents import GroupDoc, is_node
-from topo.cli.placement_documents import PlacementDoc, PodGroupDoc, RoomDoc
+from topo.cli.client.documents import GroupDoc, is_node
+from topo.cli.client.placement_documents import PlacementDoc, PodGroupDoc, RoomDoc
 from topo.cli.render import bars
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 MAX_LEAVES = 64
 """With more nodes than this, those of one group of pods in one group of the tree share a line."""

@@ -12,12 +12,12 @@ from rich.console import Group as Stack
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.documents import GroupDoc
-from topo.cli.placement_documents import HoldDoc, PlacementDoc
+from topo.cli.client.documents import GroupDoc
+from topo.cli.client.placement_documents import HoldDoc, PlacementDoc
 from topo.cli.render import bars, placed
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, plural
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 _NAMES = {
     "top_groups": "groups used, top tier",

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from topo.cli.documents import (
+from topo.cli.client.documents import (
     ConflictDoc,
     GroupDoc,
     SourceDoc,
@@ -16,9 +16,9 @@ from topo.cli.documents import (
     UnplacedDoc,
     is_node,
 )
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, joined, leaf, mark, plural, reason_lines, style
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
 
 _GUIDE = "bright_black"
 

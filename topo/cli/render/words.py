@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from topo.cli.documents import NodeDoc, ReasonDoc
-from topo.cli.safe import plain
-from topo.cli.terminal import Glyphs
+from topo.cli.client.documents import NodeDoc, ReasonDoc
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
 
 READY = "Ready"
 

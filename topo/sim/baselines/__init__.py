@@ -6,9 +6,9 @@ sources, and its tests are the worked examples that the scheduler's own document
 
 from collections.abc import Callable, Mapping
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines import (
     ascend,
     at_random,

@@ -8,9 +8,9 @@ the comment on the table in github.com/Ascend/mind-cluster, ascend-for-volcano, 
 only. Upstream walks maps in any order, here the name decides. A tail is one more, smaller block.
 """
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.blocks import spread
 from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
 

@@ -2,9 +2,9 @@
 
 import random
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.scene import View, in_ranks, scene_of
 
 SEED = 20_260_211

@@ -3,9 +3,9 @@
 What a scheduler without topology does with a gang; groups are cut from the ranks afterwards.
 """
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.scene import View, in_ranks, scene_of
 
 

@@ -9,8 +9,8 @@ divide a pod set evenly, so a tail is a second pod set, placed after the first o
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.scene import Draft, View, in_ranks
 
 

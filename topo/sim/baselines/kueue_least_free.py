@@ -4,9 +4,9 @@ The profile `TASProfileLeastFreeCapacity` (KEP-2724, "Selecting the algorithm"),
 order to every request; since Kueue 0.15 it is the default for unconstrained ones.
 """
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.kueue import Offer, chosen
 from topo.sim.baselines.scene import View, scene_of
 

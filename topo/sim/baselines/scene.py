@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 from topo.model.errors import BadInputError
 from topo.model.ids import GroupPath, NodeName
-from topo.placement.capacity import Capacity
-from topo.placement.eligible import eligible
-from topo.placement.plan import Pods
-from topo.placement.request import Request, flaw
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.eligible import eligible
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request, flaw
 from topo.sim.baselines.tree import Tree, tree_of
 
 _VIEWS = 64

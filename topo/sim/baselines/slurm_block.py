@@ -8,9 +8,9 @@ with the lowest sufficient count of nodes "to minimize fragmentation", of equals
 as one more segment of its own.
 """
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.blocks import spread
 from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
 

@@ -5,9 +5,9 @@ pods: nodes get ranks in their natural order, and groups are cut from the ranks.
 says that best fit may take more than the least number of switches.
 """
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.blocks import best_fit
 from topo.sim.baselines.scene import View, in_ranks, scene_of
 

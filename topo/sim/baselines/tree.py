@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from topo.model.ids import GroupName, GroupPath, NodeName
-from topo.placement.host import Host
+from topo.placement.capacity.host import Host
 
 Levels = tuple[tuple[tuple[int, ...], ...], ...]
 """By tier and domain: numbers of domains of another tier."""

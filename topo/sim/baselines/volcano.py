@@ -6,9 +6,9 @@ hypernodes at support.huaweicloud.com (CCE, cce_10_1129). The whole gang is trie
 hypernode of a tier, lowest tier first. Volcano breaks ties at random; here the name does.
 """
 
-from topo.placement.capacity import Capacity
-from topo.placement.plan import Pods
-from topo.placement.request import Request
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
 from topo.sim.baselines.scene import View, scene_of, sizes_of
 
 _Trial = tuple[tuple[int, int], ...]

@@ -1,0 +1,1 @@
+"""Answers that several calls share: conditional, not found, busy."""

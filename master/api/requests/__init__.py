@@ -1,0 +1,1 @@
+"""What a request brings: who sends it, its body, its parameters."""

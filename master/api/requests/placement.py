@@ -1,0 +1,162 @@
+"""From what people ask for to the words of placement."""
+
+from functools import partial
+
+from aiohttp import web
+
+from master.api.answers.busy import bounded
+from master.api.answers.not_found import alike
+from master.api.placement_documents import HoldBody, JobBody, PlacementBody
+from master.api.requests.body import checked
+from master.api.requests.query import Parameter, Query
+from master.booking.placements import Placements
+from topo.kit.settings import nearest
+from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import Kind, NodeName
+from topo.placement.booking.holds import Wish
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.what_if import Assumptions
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Eligibility, Labels, Mode, Request, Toleration, flaw
+
+KEY_HEADER = "Idempotency-Key"
+
+PARAMETERS = (
+    Parameter("pods", "integer", "the number of pods", required=True, minimum=1),
+    Parameter("gpus_per_pod", "integer", "GPUs of each pod", required=True, minimum=1),
+    Parameter("group_size", "integer", "GPUs of each group, a multiple of gpus_per_pod", minimum=1),
+    Parameter("mode", "string", "required or preferred"),
+    Parameter("within", "string", "the kind of group that all of the job must share one of"),
+    Parameter("gpu_type", "string", "the model of GPU"),
+    Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),
+    Parameter("exclude", "string", "nodes that are not to be used: n1,n2"),
+)
+
+
+def body_of(query: Query) -> PlacementBody:
+    """The query of a GET as the body that a POST would have; raises `BadInputError`."""
+    values: dict[str, object] = {**query.strings, **query.integers}
+    if "selector" in query.strings:
+        values["selector"] = _selector(query.strings["selector"])
+    if "exclude" in query.strings:
+        values["exclude"] = [n.strip() for n in query.strings["exclude"].split(",") if n.strip()]
+    return checked(PlacementBody, values)
+
+
+def _selector(text: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.strip().partition("=")
+        if not equals or not key or key in labels:
+            what = f"{part[:64]!r} is no label, or one given twice"
+            raise BadInputError(Refusal(what, "selector", "write a=b,c=d"))
+        labels[key] = value
+    return labels
+
+
+def request_of(body: JobBody) -> Request:
+    """The request; raises `BadInputError` for one that is flawed."""
+    _check_shown("within", body.within)
+    _check_shown("gpu_type", body.gpu_type)
+    request = Request(
+        pods=body.pods,
+        gpus_per_pod=body.gpus_per_pod,
+        group_size=body.group_size,
+        mode=Mode(body.mode),
+        within=None if body.within is None else Kind(body.within),
+        eligible=Eligibility(
+            gpu_type=body.gpu_type,
+            selector=_labels(body.selector),
+            tolerations=tuple(
+                Toleration(t.key, t.operator, t.value, t.effect) for t in body.tolerations
+            ),
+            exclude=frozenset(map(NodeName, body.exclude)),
+        ),
+    )
+    refusal = flaw(request)
+    if refusal is not None:
+        raise BadInputError(refusal)
+    return request
+
+
+def _check_shown(field: str, text: str | None) -> None:
+    """Refuses what no answer could tell: the text stands in refusals, plans and holds."""
+    if text is not None and not text.isprintable():  # no half of a code point either
+        what = f"{field} has characters that cannot be shown"
+        raise BadInputError(Refusal(what, field, "give letters, digits and punctuation"))
+
+
+def _labels(selector: dict[str, str]) -> Labels:
+    return tuple(sorted(selector.items()))
+
+
+async def check_nodes(request: Request, placements: Placements) -> None:
+    """Raises `BadInputError` for an excluded node that nobody knows, naming the nearest.
+
+    Nothing is awaited where all are known.
+    """
+    capacity = placements.capacity
+    unknown = [node for node in request.eligible.exclude if capacity.host(node) is None]
+    if unknown:
+        node = min(unknown)
+        with bounded():
+            fix = await placements.aside.do(lambda: partial(_nearest, node, capacity.copy()))
+        raise BadInputError(Refusal(f"there is no node {node!r}", "exclude", fix))
+
+
+def _nearest(node: NodeName, capacity: Capacity) -> str:
+    found = nearest(node, alike(node, (str(host.name) for host in capacity.hosts())))
+    return found or "GET /v1/topology lists the nodes there are"
+
+
+def assumptions_of(body: PlacementBody) -> Assumptions | None:
+    """The what-if; raises `BadInputError` where it is to be held, which cannot be."""
+    if body.assume is None:
+        return None
+    if body.hold_s is not None:
+        what = "what is only assumed cannot be held"
+        raise BadInputError(Refusal(what, "hold_s", "leave out assume or hold_s"))
+    nodes = body.assume
+    return Assumptions(
+        free=tuple(map(NodeName, nodes.free)),
+        down=tuple(map(NodeName, nodes.down)),
+        drain=tuple(map(NodeName, nodes.drain)),
+    )
+
+
+def wish_of(asked: web.Request, body: JobBody, request: Request) -> Wish | None:
+    """What is to be held; None where nothing is. Raises `BadInputError` for two different keys.
+
+    The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
+    """
+    key = _key(asked, body.key)
+    if body.hold_s is None:
+        if key is not None:
+            what = "a key without a hold has no effect"
+            raise BadInputError(Refusal(what, "key", "give hold_s too, or leave out the key"))
+        return None
+    return Wish(request, body.hold_s, key)
+
+
+def _key(asked: web.Request, in_body: str | None) -> str | None:
+    header = asked.headers.get(KEY_HEADER, "").strip().strip('"') or None
+    if header is not None and in_body is not None and header != in_body:
+        what = f"the header {KEY_HEADER} and the body's key differ"
+        raise BadInputError(Refusal(what, "key", "give one of them"))
+    return in_body or header
+
+
+def pods_of(body: HoldBody) -> tuple[Pods, ...] | None:
+    """The groups of an earlier answer; None where there are none.
+
+    They are held against what is there now, so the generation that they are from decides nothing;
+    alone it would have no effect, which raises `BadInputError`.
+    """
+    if body.groups is None:
+        if body.generation is not None:
+            what = "a generation without groups has no effect"
+            raise BadInputError(Refusal(what, "generation", "give the groups of that answer too"))
+        return None
+    return tuple(
+        tuple((NodeName(node.name), node.pods) for node in group.nodes) for group in body.groups
+    )

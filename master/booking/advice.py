@@ -1,0 +1,59 @@
+"""Why a job is refused and what would let it in: found aside, once for all who ask the same."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from master.booking.executors import Aside
+from topo.placement.advice.suggestions import Suggestion, reasons, would_fit
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.plan import NoFit
+from topo.placement.job.request import Request
+
+AT_ONCE = 16
+"""Refused jobs that may wait for advice, each with a copy of the capacity (a megabyte)."""
+KEPT = 64
+_Case = tuple[int, Request]
+"""A version of the capacity, and what was asked of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Why a job does not fit, a fact a sentence, and the changes under which it would."""
+
+    reasons: Sequence[str]
+    would_fit: Sequence[Suggestion] = ()
+
+
+def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
+    """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
+    return Advice(reasons(capacity, refused), would_fit(capacity, refused))
+
+
+class Adviser:
+    """Looks for changes in a thread, one job at a time, and remembers what it found.
+
+    Advice is good for as long as the capacity is what it was: those who wait for room ask for the
+    same again and again. When too many ask at once, the later ones learn only what failed.
+    """
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._known: dict[_Case, Advice] = {}
+        self._aside = Aside(AT_ONCE)
+
+    async def advice(self, refused: NoFit) -> Advice:
+        """Why the capacity has just refused the job, and the changes under which it would fit."""
+        key = (self._capacity.version, refused.request)
+        if key in self._known or self._aside.crowded:
+            return self._known.get(key, Advice((refused.text,)))
+        copy = self._capacity.copy()  # before anything else can happen
+
+        def begin() -> Callable[[], Advice]:
+            known = self._known.get(key)
+            return partial(advice_on, copy, refused) if known is None else lambda: known
+
+        found = self._known[key] = await self._aside.do(begin)
+        while len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+        return found

@@ -1,0 +1,63 @@
+"""The report on how broken up the free capacity is: made aside, once per version."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, replace
+
+from master.booking.metrics import PlacementMetrics
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import Request
+from topo.placement.report.fragmentation import DEFAULT_MIX, Fragmentation, fragmentation, mix_of
+
+JOBS_SEEN = 1000
+JOBS_NEEDED = 20
+"""How many held jobs make the observed mix, and how few are too few for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A report with the version of the capacity that it is about.
+
+    `observed`: its mix is that of jobs that were held, not the assumed one.
+    """
+
+    version: int
+    generation: int
+    observed: bool
+    report: Fragmentation
+
+
+class Surveyor:
+    """Makes reports in a thread on a copy, and remembers the last one and the jobs that came."""
+
+    def __init__(self, capacity: Capacity, metrics: PlacementMetrics) -> None:
+        self._capacity = capacity
+        self._metrics = metrics
+        self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
+        self._last: Survey | None = None
+        self._turn = asyncio.Lock()
+        self._begun = 0
+
+    def saw(self, job: Request) -> None:
+        """A job was given a hold."""
+        self._jobs.append(job)
+
+    async def survey(self, generation: int) -> Survey:
+        """The report on the capacity now; `generation` is that of the forest it follows."""
+        begun = self._begun
+        async with self._turn:
+            last = self._last
+            if last is not None and self._begun > begun:
+                return last  # begun after this was asked, so it is as new as was asked for
+            if last is not None and last.version == self._capacity.version:
+                if last.generation != generation:
+                    last = self._last = replace(last, generation=generation)
+                return last
+            self._begun += 1
+            observed = len(self._jobs) >= JOBS_NEEDED
+            mix = mix_of(self._jobs) if observed else DEFAULT_MIX
+            copy = self._capacity.copy()
+            report = await asyncio.to_thread(fragmentation, copy, mix=mix)
+            self._last = Survey(copy.version, generation, observed, report)
+            self._metrics.surveyed(report)
+            return self._last

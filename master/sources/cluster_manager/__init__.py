@@ -1,0 +1,1 @@
+"""The source that asks a cluster manager."""

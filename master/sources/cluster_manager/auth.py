@@ -1,0 +1,229 @@
+"""Who we are to the cluster manager: basic, a fixed token, or a login and its token.
+
+Credentials are read from their files each time they are used, so a rotated Secret works without a
+restart. A token's life is counted on our monotonic clock from its arrival; the manager's clock is
+never looked at.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+import aiohttp
+import orjson
+import structlog
+
+from master.sources.cluster_manager.failures import TroubleError, TroubleKind
+from master.sources.cluster_manager.http import Question, Reply, Transport
+from master.sources.cluster_manager.metrics import ClusterManagerMetrics
+from master.sources.cluster_manager.settings import ClusterManagerSettings
+from topo.discovery.manager.rules import BasicAuth, LoginAuth, TokenAuth
+from topo.discovery.manager.translation import Grant, map_login
+from topo.kit.backoff import patience_s
+from topo.kit.secrets import as_token, read_credential
+from topo.model.errors import BadInputError, Refusal
+
+RENEW_AT = 0.9
+"""A token is renewed when this share of its life is over, so that none ends on the way."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Authentication(Protocol):
+    """What a request carries so that the manager knows us."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """The headers for one request; may log in first. Raises `TroubleError`."""
+        ...
+
+    def refused(self) -> bool:
+        """Told that the manager answered 401 to them; whether fresh headers could help."""
+        ...
+
+    def accepted(self) -> None:
+        """Told that the manager took them."""
+        ...
+
+
+class FixedAuthentication:
+    """Basic or a fixed token: nothing to renew; the files are read for every request."""
+
+    def __init__(self, rule: BasicAuth | TokenAuth, settings: ClusterManagerSettings) -> None:
+        self._rule = rule
+        self._settings = settings
+
+    async def headers(self) -> Mapping[str, str]:
+        """The header made of what the files say now."""
+        rule = self._rule
+        if isinstance(rule, BasicAuth):
+            username, password = _basic_username(self._settings), _password(self._settings)
+            return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
+        return {rule.header: rule.prefix + _token(self._settings, rule.file)}
+
+    def refused(self) -> bool:
+        """Nothing better can be had now."""
+        return False
+
+    def accepted(self) -> None:
+        """Nothing to note."""
+
+
+class LoginAuthentication:
+    """A token from a login, renewed before it ends and when it is refused, however often we ask.
+
+    Only a refusal of a token that was good brings a login at once, and only if the login before it
+    was not made for that reason: a manager that refuses every token at one path and takes it at
+    another gets one login per `refused_login_wait_s`, as does one that refuses the login itself.
+    """
+
+    def __init__(
+        self,
+        rule: LoginAuth,
+        settings: ClusterManagerSettings,
+        transport: Transport,
+        metrics: ClusterManagerMetrics,
+    ) -> None:
+        self._rule = rule
+        self._settings = settings
+        self._transport = transport
+        self._metrics = metrics
+        self._grant: Grant | None = None
+        self._renew_at_s = 0.0
+        self._after_refusal = False
+        self._not_before_s = 0.0
+        self._failure: TroubleError | None = None
+
+    async def headers(self) -> Mapping[str, str]:
+        """The token's header, after a login where there is no token or it is about to end."""
+        if self._grant is not None and time.monotonic() >= self._renew_at_s:
+            self._grant, self._after_refusal = None, False
+        if self._grant is None:
+            self._grant = await self._login()
+        return {self._rule.header: self._rule.prefix + self._grant.token}
+
+    def refused(self) -> bool:
+        """Forgets the token where another login may be made for it, and keeps it otherwise."""
+        if time.monotonic() < self._not_before_s:
+            return False
+        self._grant, self._after_refusal = None, True
+        return True
+
+    def accepted(self) -> None:
+        """The token is good; unless it came of a refusal, the next refusal brings a login."""
+        if not self._after_refusal:
+            self._not_before_s = 0.0
+
+    async def _login(self) -> Grant:
+        left_s = self._not_before_s - time.monotonic()
+        if self._failure is not None and left_s > 0:
+            raise TroubleError(self._failure.kind, self._failure.refusal, left_s)
+        try:
+            grant = await self._ask()
+        except TroubleError as error:
+            self._failure = error
+            self._not_before_s = time.monotonic() + patience_s(error)
+            raise
+        now_s, life_s = time.monotonic(), grant.expires_in_s
+        self._failure = None
+        self._not_before_s = now_s + self._settings.refused_login_wait_s
+        self._renew_at_s = now_s + (float("inf") if life_s is None else RENEW_AT * life_s)
+        _log.info("logged in to the cluster manager", expires_in_s=life_s)
+        return grant
+
+    async def _ask(self) -> Grant:
+        rule = self._rule
+        body = {
+            rule.username_field: _username(self._settings),
+            rule.password_field: _password(self._settings),
+        }
+        try:
+            question = Question(path=rule.path, method="POST", body=body)
+            grant = self._granted(await self._transport.ask(question))
+        except TroubleError as error:
+            self._metrics.logged_in(error.kind)
+            raise
+        self._metrics.logged_in("ok")
+        return grant
+
+    def _granted(self, reply: Reply) -> Grant:
+        where = f"POST {self._rule.path}"
+        if reply.status in (401, 403):
+            raise TroubleError(
+                TroubleKind.CREDENTIALS,
+                Refusal(
+                    f"the manager refuses our user name or password ({reply.status})",
+                    where,
+                    f"correct the files in {self._settings.credentials_dir}; they are read again",
+                ),
+                self._settings.refused_login_wait_s,
+            )
+        if reply.status != 200:
+            raise status_trouble(reply, where)
+        document = decoded(reply.body, where)
+        grant = map_login(self._rule, document)
+        if isinstance(grant, Refusal):
+            raise TroubleError(TroubleKind.CONTENT, grant)
+        return grant
+
+
+def status_trouble(reply: Reply, where: str) -> TroubleError:
+    """The trouble of a status that is not 200."""
+    if reply.status in (429, 503):
+        refusal = Refusal(f"the manager is busy ({reply.status})", where, "we come back later")
+        return TroubleError(TroubleKind.BUSY, refusal, reply.retry_after_s)
+    fix = (
+        "is the address right, and is a --cluster-manager-mapping-file needed?"
+        if reply.status == 404
+        else "look at the manager's log"
+    )
+    refusal = Refusal(f"the manager answers {reply.status}", where, fix)
+    return TroubleError(TroubleKind.STATUS, refusal, reply.retry_after_s)
+
+
+def decoded(body: bytes, where: str) -> object:
+    """The JSON of a body; raises `TroubleError` that shows none of it."""
+    try:
+        document: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise TroubleError(
+            TroubleKind.MALFORMED,
+            Refusal(
+                f"the answer is not JSON: {error.msg} at byte {error.pos}",
+                where,
+                "is the address right, and is a --cluster-manager-mapping-file needed?",
+            ),
+        ) from None
+    return document
+
+
+def _username(settings: ClusterManagerSettings) -> str:
+    return _credential(settings, "username")
+
+
+def _basic_username(settings: ClusterManagerSettings) -> str:
+    """A user name that basic authentication can carry: its first colon starts the password."""
+    username = _username(settings)
+    if ":" not in username:
+        return username
+    what = "the user name has a colon, which basic authentication cannot carry (RFC 7617)"
+    fix = "write a user name without a colon into it"
+    path = settings.credentials_dir / "username"
+    raise TroubleError(TroubleKind.CREDENTIALS, Refusal(what, str(path), fix))
+
+
+def _password(settings: ClusterManagerSettings) -> str:
+    return _credential(settings, "password")
+
+
+def _token(settings: ClusterManagerSettings, name: str) -> str:
+    try:
+        return as_token(_credential(settings, name), settings.credentials_dir / name)
+    except BadInputError as error:
+        raise TroubleError(TroubleKind.CREDENTIALS, error.refusal) from None
+
+
+def _credential(settings: ClusterManagerSettings, name: str) -> str:
+    try:
+        return read_credential(settings.credentials_dir / name)
+    except BadInputError as error:
+        raise TroubleError(TroubleKind.CREDENTIALS, error.refusal) from None

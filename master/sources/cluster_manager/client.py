@@ -1,0 +1,154 @@
+"""What the manager is asked: its topology, its events, its health, each as a value."""
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from master.sources.cluster_manager.auth import (
+    Authentication,
+    FixedAuthentication,
+    LoginAuthentication,
+    decoded,
+    status_trouble,
+)
+from master.sources.cluster_manager.failures import TroubleError, TroubleKind
+from master.sources.cluster_manager.http import Question, Reply, Transport
+from master.sources.cluster_manager.metrics import ClusterManagerMetrics
+from master.sources.cluster_manager.settings import ClusterManagerSettings
+from topo.discovery.manager.contract import ManagerAnswer
+from topo.discovery.manager.events import EventPage
+from topo.discovery.manager.mapping import understand_events, understand_topology
+from topo.discovery.manager.rules import EventsRule, LoginAuth, ManagerMapping
+from topo.discovery.manager.translation import map_health
+from topo.model.errors import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The events do not follow on what we know: the whole topology must be read again."""
+
+    refusal: Refusal
+
+
+class ManagerClient:
+    """One manager, asked in the words of its mapping. Every call raises `TroubleError`."""
+
+    def __init__(
+        self,
+        mapping: ManagerMapping,
+        settings: ClusterManagerSettings,
+        transport: Transport,
+        metrics: ClusterManagerMetrics,
+    ) -> None:
+        self._mapping = mapping
+        self._settings = settings
+        self._transport = transport
+        self._authentication: Authentication = (
+            LoginAuthentication(mapping.auth, settings, transport, metrics)
+            if isinstance(mapping.auth, LoginAuth)
+            else FixedAuthentication(mapping.auth, settings)
+        )
+        self._last: tuple[bytes, ManagerAnswer] | None = None
+
+    async def topology(self) -> ManagerAnswer:
+        """The whole topology. An answer equal to the last one costs no reading."""
+        path = self._mapping.topology.path
+        reply = await self._get(Question(path=path))
+        if reply.status != 200:
+            raise status_trouble(reply, f"GET {path}")
+        digest = hashlib.blake2b(reply.body, digest_size=16).digest()
+        if self._last is not None and self._last[0] == digest:
+            return self._last[1]
+        # 60 MB of JSON take a second: other work goes on meanwhile.
+        answer = await asyncio.to_thread(self._understood, reply.body)
+        self._last = digest, answer
+        return answer
+
+    async def events(self, cursor: str) -> EventPage | Gap:
+        """The events after the cursor, or why they cannot be used."""
+        rule = self._mapping.events
+        if rule is None:
+            return Gap(Refusal("this manager has no events", "events", "read the whole again"))
+        query = {rule.cursor_parameter: cursor}
+        if rule.limit_parameter is not None:
+            query[rule.limit_parameter] = str(self._settings.event_page)
+        reply = await self._get(Question(path=rule.path, query=query))
+        if reply.status == 410:
+            return Gap(Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again"))
+        if reply.status != 200:
+            raise status_trouble(reply, f"GET {rule.path}")
+        return await asyncio.to_thread(_page, rule, reply.body, cursor)
+
+    def is_last_page(self, page: EventPage) -> bool:
+        """Whether nothing more can be waiting behind this page."""
+        rule = self._mapping.events
+        if rule is None or rule.limit_parameter is None:
+            return True
+        return len(page.events) < self._settings.event_page
+
+    async def health(self) -> str:
+        """What the manager says of itself when it is not well; "" when it says nothing of use.
+
+        Asked without credentials, and only to explain another failure: its own are not reported.
+        """
+        rule = self._mapping.health
+        if rule is None:
+            return ""
+        try:
+            reply = await self._transport.ask(Question(path=rule.path))
+            document = decoded(reply.body, rule.path) if reply.status == 200 else None
+        except TroubleError:
+            return ""
+        health = map_health(rule, document)
+        if isinstance(health, Refusal) or health.ok:
+            return ""
+        return " ".join(health.detail.split())[:200] or "not well"
+
+    def _understood(self, body: bytes) -> ManagerAnswer:
+        rule = self._mapping.topology
+        where = f"GET {rule.path}"
+        with _readable(where):
+            answer = understand_topology(rule, decoded(body, where))
+        if isinstance(answer, Refusal):
+            raise TroubleError(TroubleKind.CONTENT, answer)
+        return answer if self._mapping.events else replace(answer, cursor=None)
+
+    async def _get(self, question: Question) -> Reply:
+        """One authenticated exchange; a token that was good and is refused is renewed once."""
+        authentication = self._authentication
+        while True:
+            headers = await authentication.headers()
+            reply = await self._transport.ask(
+                Question(path=question.path, query=question.query, headers=headers)
+            )
+            if reply.status != 401:
+                authentication.accepted()
+                return reply
+            if not authentication.refused():
+                break
+        fix = f"correct the files in {self._settings.credentials_dir}, or the rights of the user"
+        raise TroubleError(
+            TroubleKind.UNAUTHORIZED,
+            Refusal("the manager refuses us (401)", f"GET {question.path}", fix),
+            self._settings.refused_login_wait_s,
+        )
+
+
+@contextmanager
+def _readable(where: str) -> Iterator[None]:
+    """An answer that breaks its reader is the manager's trouble, not the end of the source."""
+    try:
+        yield
+    except (RecursionError, ValueError) as error:
+        what = f"the answer cannot be read: {type(error).__name__}"
+        refusal = Refusal(what, where, "look at what the manager answers there")
+        raise TroubleError(TroubleKind.CONTENT, refusal) from error
+
+
+def _page(rule: EventsRule, body: bytes, cursor: str) -> EventPage | Gap:
+    where = f"GET {rule.path}"
+    with _readable(where):
+        page = understand_events(rule, decoded(body, where), cursor)
+    return Gap(page) if isinstance(page, Refusal) else page

@@ -1,0 +1,179 @@
+"""One HTTP exchange with the cluster manager, bounded in time, size and where it may lead."""
+
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from master.sources.cluster_manager.failures import TroubleError, TroubleKind
+from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
+from topo.kit.backoff import parse_retry_after
+from topo.kit.tls import client_context
+from topo.model.errors import BadInputError, Refusal
+
+MAX_REDIRECTS = 3
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_KEEP_METHOD = frozenset({307, 308})
+"""Redirects that repeat a POST as it is (RFC 9110 15.4); the others would turn it into a GET."""
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to ask: a path under the manager's address, never a URL."""
+
+    path: str
+    method: str = "GET"
+    query: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    body: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. The body of anything but a 200 is not read and so shown nowhere."""
+
+    status: int
+    body: bytes
+    retry_after_s: float | None
+
+
+class Transport:
+    """Exchanges with one manager over `http`, a session that belongs to the caller.
+
+    Raises `BadInputError` for an unusable address or CA file.
+    """
+
+    def __init__(self, settings: ClusterManagerSettings, http: aiohttp.ClientSession) -> None:
+        self._settings = settings
+        self._http = http
+        self._base = base_url(settings)
+        self._tls: ssl.SSLContext | None = tls_context(settings)
+
+    async def ask(self, question: Question) -> Reply:
+        """The reply, whatever its status. Raises `TroubleError` where there is none."""
+        try:
+            return await self._follow(question)
+        except (aiohttp.ClientSSLError, ssl.SSLError) as error:
+            # The CA file may have been rotated since it was read.
+            self._tls = None
+            raise _trouble(TroubleKind.TLS, _tls_reason(error), question, _TLS_FIX) from error
+        except TimeoutError as error:
+            what = "no answer in time"
+            raise _trouble(TroubleKind.TIMEOUT, what, question, "is it overloaded?") from error
+        except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
+            what = "the answer broke off"
+            raise _trouble(TroubleKind.CUT, what, question, "look at the manager's log") from error
+        except (aiohttp.ClientError, OSError) as error:
+            what = f"no connection: {_os_reason(error)}"
+            fix = "is the address right, and is the manager running?"
+            raise _trouble(TroubleKind.CONNECT, what, question, fix) from error
+
+    async def _follow(self, question: Question) -> Reply:
+        url = self._base.join(URL(self._base.path.rstrip("/") + question.path))
+        if question.query:
+            url = url.with_query(question.query)
+        for _ in range(MAX_REDIRECTS + 1):
+            async with self._http.request(
+                question.method,
+                url,
+                headers=question.headers,
+                json=question.body,
+                allow_redirects=False,
+                ssl=self._context(),
+            ) as response:
+                if response.status not in _REDIRECTS:
+                    return await self._read(response, question)
+                url = self._redirected(url, response, question)
+        what = f"more than {MAX_REDIRECTS} redirects"
+        raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            try:
+                self._tls = tls_context(self._settings)
+            except BadInputError as error:
+                raise TroubleError(TroubleKind.TLS, error.refusal) from error
+        return self._tls
+
+    async def _read(self, response: aiohttp.ClientResponse, question: Question) -> Reply:
+        retry_after_s = _patience(response.headers)
+        if response.status != 200:
+            return Reply(response.status, b"", retry_after_s)
+        body = bytearray()
+        # The chunks are decompressed, so a bomb is stopped at the limit too.
+        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
+            body += chunk
+            if len(body) > self._settings.max_answer_bytes:
+                what = f"the answer is larger than {self._settings.max_answer_bytes} bytes"
+                fix = "is this the right path?"
+                raise _trouble(TroubleKind.TOO_LARGE, what, question, fix)
+        return Reply(200, bytes(body), retry_after_s)
+
+    def _redirected(self, url: URL, response: aiohttp.ClientResponse, question: Question) -> URL:
+        """Where a redirect leads, if it stays with the same scheme, host and port."""
+        try:
+            target = url.join(URL(response.headers.get("Location", "")))
+            elsewhere = target.origin() != self._base.origin()
+        except ValueError:
+            raise _trouble(
+                TroubleKind.REDIRECT, "a redirect to nowhere", question, _REDIRECT_FIX
+            ) from None
+        if elsewhere:
+            what = f"a redirect to {target.origin()}, where credentials must not go"
+            raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+        if question.method != "GET" and response.status not in _KEEP_METHOD:
+            what = f"a redirect ({response.status}) that would drop the body of the request"
+            raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+        return target
+
+
+def open_session(settings: ClusterManagerSettings) -> aiohttp.ClientSession:
+    """A session of its own for one manager: no cookies, no proxies of the environment."""
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(
+            total=settings.request_timeout_s,
+            sock_connect=settings.connect_timeout_s,
+            sock_read=settings.read_timeout_s,
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept": "application/json", "User-Agent": "topo-master"},
+        trust_env=False,
+    )
+
+
+def tls_context(settings: ClusterManagerSettings) -> ssl.SSLContext:
+    """The context that verifies the manager; raises `BadInputError` for an unusable CA file."""
+    return client_context(settings.ca_file, verify=not settings.insecure)
+
+
+_TLS_FIX = "give the authority of its certificate as --cluster-manager-ca-file"
+_REDIRECT_FIX = "give the manager's final address as --cluster-manager-address"
+
+
+def _trouble(kind: TroubleKind, what: str, question: Question, fix: str) -> TroubleError:
+    return TroubleError(kind, Refusal(what, f"{question.method} {question.path}", fix))
+
+
+def _patience(headers: Mapping[str, str]) -> float | None:
+    """Seconds of `Retry-After`.
+
+    A date is read against the same answer's `Date`, so that neither clock has to be right.
+    """
+    server_now_s = parse_retry_after(headers.get("Date"), 0.0)
+    return parse_retry_after(headers.get("Retry-After"), server_now_s or time.time())
+
+
+def _tls_reason(error: Exception) -> str:
+    cause: Any = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    reason = getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or str(cause)
+    return f"its certificate is not trusted: {reason}"
+
+
+def _os_reason(error: Exception) -> str:
+    cause = getattr(error, "os_error", error)
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

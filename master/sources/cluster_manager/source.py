@@ -1,0 +1,249 @@
+"""The source that asks a cluster manager: polls, follows events, keeps what was last good.
+
+Full answers come every `poll_topology_s`, events in between every `poll_events_s`. Whatever is
+wrong with an answer, nothing of it is used: the core hears that the source fails, what it heard
+before stays, and the next try comes after a full-jitter wait. The core is told of changes, and
+after every full answer without one that what it holds is still so.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+import prometheus_client as prom
+import structlog
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, stop_never
+from tenacity.stop import stop_base
+
+from master.sources.cluster_manager.client import Gap, ManagerClient
+from master.sources.cluster_manager.failures import TroubleError, TroubleKind
+from master.sources.cluster_manager.http import Transport, open_session, tls_context
+from master.sources.cluster_manager.mapping import load_mapping
+from master.sources.cluster_manager.metrics import ClusterManagerMetrics
+from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
+from master.tree.engine import EventSink
+from topo.discovery.manager.events import apply_events
+from topo.kit.backoff import full_jitter, patience_s, retry_after_or
+from topo.kit.logs import hide_in_text
+from topo.model.errors import Refusal
+from topo.model.observation import (
+    CLUSTER_MANAGER,
+    ManagedTopology,
+    ManagerReported,
+    SourceFailed,
+    SourceRecovered,
+)
+
+MAX_PAGES = 100
+"""Pages of events in a row; a manager that has more to say is read as a whole."""
+
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+
+class _Asked(StrEnum):
+    TOPOLOGY = "topology"
+    EVENTS = "events"
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the core was last told, so that it hears changes only."""
+
+    topology: ManagedTopology | None = None
+    failing: TroubleKind | None = None
+
+
+class ClusterManager:
+    """Polls one cluster manager and submits what it says; `run` runs until it is cancelled.
+
+    Raises `BadInputError` when it is made with an unusable address, CA file or mapping file; the
+    credentials may come later.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterManagerSettings,
+        sink: EventSink,
+        registry: prom.CollectorRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._sink = sink
+        self._clock = clock
+        self._metrics = ClusterManagerMetrics(registry, clock)
+        self._mapping = load_mapping(settings.mapping_file)
+        base_url(settings)
+        tls_context(settings)
+        self._topology: ManagedTopology | None = None
+        self._cursor: str | None = None
+        self._events_at_s = 0.0
+        self._troubles: dict[_Asked, TroubleError] = {}
+        self._told = _Told()
+        self._last_gap: str | None = None
+        self._wait = retry_after_or(
+            full_jitter(settings.backoff_base_s, settings.backoff_ceiling_s)
+        )
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        self._warn()
+        async with open_session(self._settings) as http:
+            transport = Transport(self._settings, http)
+            client = ManagerClient(self._mapping, self._settings, transport, self._metrics)
+            while True:
+                await self._until_good(client, _Asked.TOPOLOGY, self._read_topology, stop_never)
+                await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
+
+    async def _follow_events(self, client: ManagerClient, until_s: float) -> None:
+        """Polls events until the time for a full answer, or until one is needed sooner.
+
+        Events that fail, whatever patience the manager asks for, delay no full answer.
+        """
+        while (left_s := until_s - self._clock()) > 0:
+            await asyncio.sleep(min(left_s, self._settings.poll_events_s))
+            self._tell()
+            now_s = self._clock()
+            if self._cursor is None or now_s < self._events_at_s or now_s >= until_s:
+                continue
+            try:
+                unbroken = await self._until_good(
+                    client, _Asked.EVENTS, self._read_events, stop_before_delay(until_s - now_s)
+                )
+            except TroubleError as error:
+                self._events_at_s = self._clock() + patience_s(error)
+                await asyncio.sleep(max(0.0, until_s - self._clock()))
+                return
+            if not unbroken:
+                return
+
+    async def _until_good(
+        self,
+        client: ManagerClient,
+        asked: _Asked,
+        read: Callable[[ManagerClient], Awaitable[T]],
+        stop: stop_base,
+    ) -> T:
+        """What `read` gives once it succeeds; raises its last `TroubleError` when stopped."""
+
+        async def attempt() -> T:
+            try:
+                result = await read(client)
+            except TroubleError as error:
+                await self._failed(client, asked, error)
+                raise
+            self._succeeded(asked)
+            return result
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(TroubleError), wait=self._wait, stop=stop, reraise=True
+        )
+        return await retrying(attempt)
+
+    async def _read_topology(self, client: ManagerClient) -> None:
+        answer = await client.topology()
+        changed = answer.topology != self._topology
+        self._topology, self._cursor = answer.topology, answer.cursor
+        if answer.cursor is None:
+            # A manager without events has no trouble with them.
+            self._troubles.pop(_Asked.EVENTS, None)
+        self._metrics.polled(_Asked.TOPOLOGY, "changed" if changed else "unchanged")
+        self._metrics.good(answer.topology)
+
+    async def _read_events(self, client: ManagerClient) -> bool:
+        """Applies the events since the last answer; False when the whole must be read again."""
+        for _ in range(MAX_PAGES):
+            if self._cursor is None or self._topology is None:
+                break
+            page = await client.events(self._cursor)
+            if isinstance(page, Gap):
+                return self._note_gap(page.refusal)
+            topology = apply_events(self._topology, page.events)
+            if isinstance(topology, Refusal):
+                return self._note_gap(topology)
+            self._topology, self._cursor = topology, page.cursor
+            self._metrics.polled(_Asked.EVENTS, "changed" if page.events else "unchanged")
+            self._metrics.good(topology)
+            if client.is_last_page(page):
+                self._last_gap = None
+                return True
+        return False
+
+    def _note_gap(self, refusal: Refusal) -> bool:
+        self._metrics.polled(_Asked.EVENTS, "gap")
+        self._cursor = None
+        if refusal.what != self._last_gap:
+            self._last_gap = refusal.what
+            _log.info("cluster manager's events do not follow; reading all", why=refusal.what)
+        return False
+
+    def _succeeded(self, asked: _Asked) -> None:
+        self._troubles.pop(asked, None)
+        told = self._tell()
+        if asked is _Asked.TOPOLOGY and not told and not self._troubles:
+            # Nothing new; but the core's age of what it holds starts again.
+            self._sink.submit(SourceRecovered(CLUSTER_MANAGER))
+
+    async def _failed(self, client: ManagerClient, asked: _Asked, error: TroubleError) -> None:
+        self._metrics.polled(asked, error.kind)
+        if error.kind is TroubleKind.STATUS and self._told.failing is not error.kind:
+            own_words = await client.health()
+            if own_words:
+                what = f"{error.refusal.what}, and says of itself: {hide_in_text(own_words)}"
+                refusal = Refusal(what, error.refusal.where, error.refusal.fix)
+                error = TroubleError(error.kind, refusal, error.retry_after_s)
+        self._troubles[asked] = error
+        self._tell()
+
+    def _tell(self) -> bool:
+        """Brings the core up to what is known here; whether anything was left to tell.
+
+        What a full queue refuses is told at the next poll.
+        """
+        topology = self._topology
+        news = topology is not None and topology != self._told.topology
+        if topology is not None and news:
+            self._tell_topology(topology)
+        trouble = next(iter(self._troubles.values()), None)
+        if trouble is not None and trouble.kind is not self._told.failing:
+            self._tell_trouble(trouble)
+        elif trouble is None and self._told.failing is not None:
+            self._tell_recovery()
+        else:
+            return news
+        return True
+
+    def _tell_topology(self, topology: ManagedTopology) -> None:
+        if self._sink.submit(ManagerReported(topology)):
+            self._told = _Told(topology)
+            _log.info(
+                "cluster manager's topology changed",
+                machines=len(topology.machines),
+                groups=len(topology.groups),
+            )
+
+    def _tell_trouble(self, trouble: TroubleError) -> None:
+        refusal = trouble.refusal
+        if self._sink.submit(SourceFailed(CLUSTER_MANAGER, str(refusal))):
+            self._told.failing = trouble.kind
+            _log.warning(
+                "cluster manager fails; what it said before stays",
+                kind=trouble.kind.value,
+                what=refusal.what,
+                where=refusal.where,
+                fix=refusal.fix,
+            )
+
+    def _tell_recovery(self) -> None:
+        if self._sink.submit(SourceRecovered(CLUSTER_MANAGER)):
+            self._told.failing = None
+            _log.info("cluster manager answers again")
+
+    def _warn(self) -> None:
+        if self._settings.insecure:
+            _log.warning("the cluster manager's certificate is not verified: anybody can be it")
+        if base_url(self._settings).scheme == "http":
+            _log.warning("credentials travel to the cluster manager in clear text")

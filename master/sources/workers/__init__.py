@@ -1,0 +1,1 @@
+"""The source that listens to the workers."""

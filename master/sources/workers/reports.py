@@ -1,0 +1,106 @@
+"""The workers' door (port 10001): who is it, is it sound, then into the sessions.
+
+The way of a beat is the hot path: 10,000 workers make a thousand a second. It is one look-up of a
+token's digest, one small JSON document, one append to the engine's queue and prepared bytes back.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import prometheus_client as prom
+from aiohttp import web
+from pydantic import ValidationError
+
+from master.sources.workers.sessions import Answer, Declined, Sessions
+from master.tokens import Tokens
+from topo.kit.body import body_bytes
+from topo.kit.problem import problem, problems
+from topo.kit.tokens import Identity
+from topo.model.errors import BadInputError
+from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
+
+_NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+"""Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """What the handler needs: the tokens, the sessions, a clock and a counter."""
+
+    tokens: Tokens
+    sessions: Sessions
+    clock: Callable[[], float]
+    reports: prom.Counter
+
+    def app(self) -> web.Application:
+        """The application of the workers' port."""
+        app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
+        app.router.add_post(REPORTS_PATH, self._handler())
+        return app
+
+    def _handler(self) -> Callable[[web.Request], Awaitable[web.Response]]:
+        taken = {kind: self.reports.labels(kind, "taken") for kind in ("full", "change", "beat")}
+        beat_s = self.sessions.beat_s
+
+        async def post_report(request: web.Request) -> web.Response:
+            identity = self.tokens.identify(request)
+            if identity is None:
+                self.reports.labels("unknown", "unauthorized").inc()
+                return self._unauthorized()
+            try:
+                report = Report.model_validate_json(await body_bytes(request))
+            except BadInputError:
+                self.reports.labels("unknown", "malformed").inc()
+                raise
+            except ValidationError as error:
+                self.reports.labels("unknown", "malformed").inc()
+                return _malformed(error)
+            answer = self._received(report, identity)
+            if isinstance(answer, Declined):
+                self.reports.labels(report.kind, answer.code).inc()
+                return _declined(answer)
+            taken[report.kind].inc()
+            text = f'{{"seq":{report.seq},"want":"{answer.want}","beat_s":{beat_s}}}'
+            return web.Response(text=text, content_type="application/json")
+
+        return post_report
+
+    def _received(self, report: Report, identity: Identity) -> Answer:
+        now_s = self.clock()
+        if _NODE_NAME.fullmatch(report.node) is None:
+            text = "a node name has letters, digits, dots, dashes, and begins and ends with no sign"
+            return Declined(400, "bad-node-name", text, "use the node's Kubernetes or host name")
+        holder = identity.node
+        if holder is not None and not identity.may_report(report.node):
+            return self.sessions.foreign(report, holder, now_s)
+        return self.sessions.receive(report, now_s)
+
+    def _unauthorized(self) -> web.Response:
+        fix = "send the worker's token (--token-file)"
+        if self.tokens.tokens is None:
+            fix = "start the master with --worker-token-file, or for trials with "
+            fix += "--allow-anonymous-workers"
+        return problem(
+            401,
+            "the report carries no token that is known here",
+            field="Authorization",
+            fix=fix,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _malformed(error: ValidationError) -> web.Response:
+    finding = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in finding["loc"]) or "body"
+    fix = "see docs/api.md for the worker's messages; are worker and master of one version?"
+    return problem(400, finding["msg"], field=where, fix=fix)
+
+
+def _declined(declined: Declined) -> web.Response:
+    headers = {}
+    if declined.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, round(declined.retry_after_s)))
+    return problem(
+        declined.status, declined.text, fix=declined.fix, headers=headers, code=declined.code
+    )

@@ -1,0 +1,170 @@
+"""The one loop that owns what is known: events are gathered, applied at once, published."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Protocol
+
+import structlog
+
+from master.metrics import EngineMetrics
+from master.tree.history import History, Step
+from topo.discovery.memory import Memory
+from topo.discovery.state import Discovery, NodeDetail
+from topo.model.forest import Change, Snapshot
+from topo.model.ids import Generation, NodeName
+from topo.model.observation import Event, Ticked
+
+GATHER_S = 0.02
+"""Events that come within this are applied together; a change is visible after it at the latest
+plus the time of two batches. The wait is fixed, not prolonged by further events, so constant churn
+never starves the tree."""
+GATHER_CEILING_S = 0.1
+BATCH_LIMIT = 4096
+"""Events applied in one go: bounds how long the loop answers nobody else."""
+STUCK_S = 15.0
+"""An engine that has not advanced for this long is not alive; it ticks every second."""
+LOGGED_CHANGES = 20
+"""More changes than this in one step are logged as one line with their numbers."""
+
+_log = structlog.get_logger(__name__)
+
+Clock = Callable[[], float]
+
+
+class EventSink(Protocol):
+    """Where sources put what they observed."""
+
+    def submit(self, event: Event) -> bool:
+        """False when the queue is full: the event was not taken."""
+        ...
+
+
+class Engine:
+    """Owns the discovery state. Readers get frozen snapshots; nothing else may touch it."""
+
+    def __init__(
+        self,
+        discovery: Discovery,
+        metrics: EngineMetrics,
+        *,
+        queue_limit: int = 50_000,
+        history_limit: int = 50_000,
+        tick_s: float = 1.0,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._discovery = discovery
+        self._metrics = metrics
+        self._queue: deque[Event] = deque()
+        self._queue_limit = queue_limit
+        self._history_limit = history_limit
+        self._tick_s = tick_s
+        self._woken = asyncio.Event()
+        self._batch_s = 0.0
+        self.clock = clock
+        self.follower: Callable[[Snapshot], None] | None = None
+        """Told what is published, at once and on the loop: who must never lag behind."""
+        self.advanced_at_s = clock()
+        self.history = History(history_limit, discovery.snapshot.generation)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is published now."""
+        return self._discovery.snapshot
+
+    @property
+    def waiting(self) -> int:
+        """Events in the queue."""
+        return len(self._queue)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the loop has advanced lately."""
+        return self.clock() - self.advanced_at_s < STUCK_S
+
+    def detail(self, node: NodeName) -> NodeDetail | None:
+        """What is known of one node beside its place."""
+        return self._discovery.detail(node)
+
+    def knows(self, node: NodeName) -> bool:
+        """Whether a worker's facts of this node are applied and not forgotten. O(1)."""
+        return self._discovery.facts(node) is not None
+
+    def memory(self) -> Memory:
+        """What a state file keeps."""
+        return self._discovery.memory()
+
+    def restore(self, memory: Memory, age_s: float) -> None:
+        """Takes up the state of an earlier process; before `run`, before any event.
+
+        Restarts the history: what an earlier process changed is not known here.
+        """
+        self._discovery.restore(memory, age_s, self.clock())
+        self.history = History(self._history_limit, self.snapshot.generation)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.follower is not None:
+            self.follower(self.snapshot)
+
+    def submit(self, event: Event) -> bool:
+        """Queues an event; False when the queue is full."""
+        if len(self._queue) >= self._queue_limit:
+            self._metrics.dropped.inc()
+            return False
+        self._queue.append(event)
+        self._woken.set()
+        return True
+
+    async def run(self) -> None:
+        """Applies events until cancelled; whatever `advance` raises ends the process."""
+        while True:
+            if not self._queue:
+                await self._next_event()
+            await asyncio.sleep(min(max(GATHER_S, 2 * self._batch_s), GATHER_CEILING_S))
+            self._advance()
+
+    async def _next_event(self) -> None:
+        self._woken.clear()
+        try:
+            async with asyncio.timeout(self._tick_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    def _advance(self) -> None:
+        batch = list(islice(self._queue, BATCH_LIMIT)) or [Ticked()]
+        for _ in range(min(BATCH_LIMIT, len(self._queue))):
+            self._queue.popleft()
+        began_s = self.clock()
+        before = self.snapshot.generation
+        changes = self._discovery.advance(began_s, *batch)
+        self.advanced_at_s = self.clock()
+        self._batch_s = self.advanced_at_s - began_s
+        self._metrics.count(batch, self._batch_s)
+        generation = self.snapshot.generation
+        if generation != before:
+            self._tell()
+            self.history.add(Step(generation, changes))
+            _log_changes(generation, changes)
+
+
+def _log_changes(generation: Generation, changes: tuple[Change, ...]) -> None:
+    if len(changes) > LOGGED_CHANGES:
+        numbers: dict[str, int] = {}
+        for change in changes:
+            name = change.what.replace("-", "_")
+            numbers[name] = numbers.get(name, 0) + 1
+        _log.info("tree changed", generation=generation, **numbers)
+        return
+    for change in changes:
+        _log.info(
+            change.what,
+            generation=generation,
+            subject=change.subject,
+            before=change.before,
+            after=change.after,
+            why=change.why,
+        )

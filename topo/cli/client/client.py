@@ -1,0 +1,280 @@
+"""The HTTP client of the master: documents in, expected failures out as `CliError`."""
+
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiohttp
+import orjson
+from pydantic import TypeAdapter
+from yarl import URL
+
+from topo.cli.client.documents import (
+    CHANGES,
+    PROBLEM,
+    TOPOLOGY,
+    ChangesDoc,
+    TopologyDoc,
+    checked,
+)
+from topo.cli.client.points import is_point
+from topo.cli.client.sse import MAX_DATA_CHARS, EventParser, ServerEvent
+from topo.cli.exits import CliError, Exit, usage
+from topo.kit.secrets import read_token
+from topo.kit.tls import client_context
+from topo.model.errors import Refusal
+
+TOPOLOGY_PATH = "/v1/topology"
+DIFF_PATH = "/v1/topology/diff"
+MAX_ANSWER_BYTES = 256 << 20
+"""100,000 nodes with reasons are about 30 MB; anything near this is not a topology."""
+_ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
+_SILENCE_S = 60.0
+"""An event stream sends comments when nothing happens; a minute of silence is a dead connection."""
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which master to ask, and how: `token` is sent as a bearer token."""
+
+    url: URL
+    token: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A raw answer: the doctor looks at status words, everybody else at documents."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One event of the stream: the changes, and the point to resume after."""
+
+    point: str
+    changes: ChangesDoc
+
+
+def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
+    """The checked target of a command; raises `CliError` or `BadInputError` for unusable input."""
+    if "@" in url:
+        fix = "write http://HOST:9001, and give the token with --token-file"
+        raise usage("credentials do not belong into an address", "--master", fix)
+    try:
+        parsed = URL(url if "://" in url else f"http://{url}")
+        host = parsed.host
+    except ValueError as error:
+        raise usage(f"not a URL: {error}", "--master", "write http://HOST:9001") from None
+    if parsed.scheme not in {"http", "https"} or not host:
+        raise usage("not an http or https URL", f"--master {url}", "write http://HOST:9001")
+    token = read_token(token_file) if token_file is not None else None
+    if token is not None and parsed.scheme == "http" and host not in _LOOPBACK:
+        fix = "use https://, or leave --token-file away: reading needs no token by default"
+        raise usage("a token would travel unencrypted", f"--master {url}", fix)
+    return Target(parsed, token, ca_file)
+
+
+@asynccontextmanager
+async def connect(to: Target) -> AsyncIterator["Master"]:
+    """A client with one connection pool; nothing is sent yet."""
+    headers = {"User-Agent": "topo", "Accept": "application/json"}
+    if to.token is not None:
+        headers["Authorization"] = f"Bearer {to.token}"
+    context = client_context(to.ca_file) if to.url.scheme == "https" else True
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=context),
+        headers=headers,
+        timeout=_ANSWER_TIMEOUT,
+        raise_for_status=False,
+    ) as session:
+        yield Master(to, session)
+
+
+class Master:
+    """The calls that `topo` makes; every method raises `CliError` for an expected failure."""
+
+    def __init__(self, to: Target, session: aiohttp.ClientSession) -> None:
+        self.url = to.url
+        self._session = session
+
+    async def topology(self, **query: str | int) -> TopologyDoc:
+        """`GET /v1/topology`; `group`, `node` and `depth` narrow it."""
+        return as_topology(await self.document(TOPOLOGY_PATH, **query))
+
+    async def document(self, path: str, **query: str | int) -> Any:
+        """The JSON document at a path as it is."""
+        answer = await self.get(path, **query)
+        if answer.status >= 300:
+            raise _refused(answer, f"GET {path}")
+        return self._parsed(answer, f"GET {path}")
+
+    def _parsed(self, answer: Answer, call: str) -> Any:
+        try:
+            return orjson.loads(answer.body)
+        except orjson.JSONDecodeError:
+            raise self._not_a_master(f"{call} did not answer JSON") from None
+
+    async def told(self, method: str, path: str, body: Any = None) -> Any:
+        """The JSON document that a `POST` or `DELETE` answers, None where it answers nothing.
+
+        A body that the master finds malformed (400) is what the person at the terminal wrote.
+        """
+        url = self.url.joinpath(path.lstrip("/"))
+        answer = await self._called(method, url, body)
+        if answer.status >= 300:
+            raise _refused(answer, f"{method} {path}", malformed=Exit.USAGE)
+        return self._parsed(answer, f"{method} {path}") if answer.body else None
+
+    async def get(self, path: str, **query: str | int) -> Answer:
+        """The raw answer at a path, whatever its status. Redirects are not followed."""
+        return await self._called("GET", self.url.joinpath(path.lstrip("/")).with_query(query))
+
+    async def _called(self, method: str, url: URL, body: Any = None) -> Answer:
+        data = None if body is None else orjson.dumps(body)
+        headers = None if body is None else {"Content-Type": "application/json"}
+        try:
+            async with self._session.request(
+                method, url, data=data, headers=headers, allow_redirects=False
+            ) as response:
+                content = await _body(response)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from error
+        if content is None:
+            raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        return Answer(response.status, content, response.headers)
+
+    async def changes(self, since: str) -> AsyncGenerator[Moved | None, None]:
+        """Follows `/v1/topology/events` after a point: changes, or None where history is gone.
+
+        Ends when the master closes the stream; raises `CliError` when the connection breaks.
+        """
+        url = self.url.joinpath("v1/topology/events").with_query(since=since)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE_S)
+        headers = {"Accept": "text/event-stream"}
+        try:
+            async with self._session.get(
+                url, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                if response.status != 200:
+                    body = await _body(response) or b""
+                    raise _refused(Answer(response.status, body, response.headers), "GET events")
+                async for event in _events(response):
+                    yield None if event.event == "reset" else self._moved(event)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise self._unreachable(error) from error
+
+    def _moved(self, event: ServerEvent) -> Moved:
+        try:
+            changes = typed(CHANGES, orjson.loads(event.data))
+        except orjson.JSONDecodeError:
+            raise self._not_a_master("an event is not JSON") from None
+        if not is_point(event.id):
+            raise self._not_a_master("an event has no id to resume after")
+        return Moved(event.id, changes)
+
+    def _unreachable(self, error: Exception) -> CliError:
+        reason, fix = _reason(error)
+        return CliError(Exit.UNREACHABLE, Refusal(reason, str(self.url), fix))
+
+    def _not_a_master(self, what: str) -> CliError:
+        fix = "is this the address of a topo-master? give it with --master or TOPO_MASTER"
+        return CliError(Exit.UNREACHABLE, Refusal(what, str(self.url), fix))
+
+
+def as_topology(document: Any) -> TopologyDoc:
+    """A document of `/v1/topology` with its types checked; raises `CliError` otherwise."""
+    return typed(TOPOLOGY, document)
+
+
+async def _body(response: aiohttp.ClientResponse) -> bytes | None:
+    """The whole body, None where it is larger than `MAX_ANSWER_BYTES`."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            return None
+    return bytes(body)
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent]:
+    parser = EventParser()
+    pending = bytearray()
+    async for chunk in response.content.iter_any():
+        pending += chunk
+        if len(pending) > MAX_DATA_CHARS:
+            raise ValueError(f"an event of more than {MAX_DATA_CHARS} characters")
+        if b"\n" not in chunk:
+            continue
+        *lines, pending = pending.split(b"\n")
+        for line in lines:
+            event = parser.feed(line.rstrip(b"\r").decode("utf-8", "replace"))
+            if event is not None:
+                yield event
+
+
+def typed(adapter: TypeAdapter[_T], data: Any) -> _T:
+    """`data` as the document of `adapter`; raises `CliError` where it is not one."""
+    document = checked(adapter, data)
+    if isinstance(document, Refusal):
+        what = f"the answer is not the document expected: {document.what}"
+        raise CliError(Exit.UNREACHABLE, Refusal(what, document.where, document.fix))
+    return document
+
+
+def _reason(error: Exception) -> tuple[str, str]:
+    """What happened and the next step, by kind of failure."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        reason = f"the certificate is not trusted: {error.certificate_error}"
+        return reason, "give the authority's certificate with --ca-file"
+    if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
+        return f"TLS failed: {error}", "is the port served with TLS? compare http:// and https://"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the host name does not resolve", "correct --master or TOPO_MASTER"
+    if isinstance(error, TimeoutError):
+        return "the master did not answer in time", "look at its log and at GET /health"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        fix = "start one with `topo demo`, or name yours with --master or TOPO_MASTER"
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return f"no master answers: {reason}", fix
+    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
+        broke = "before the answer was whole"  # the library's words speak of a status 400
+    else:
+        broke = f"({str(error) or type(error).__name__})"
+    return f"the connection broke {broke}", "try again"
+
+
+def _refused(answer: Answer, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:
+    """The master's own problem document as an error, or the bare status; 400 is `malformed`."""
+    try:
+        problem = checked(PROBLEM, orjson.loads(answer.body))
+    except orjson.JSONDecodeError:
+        problem = {}
+    if isinstance(problem, Refusal):
+        problem = {}
+    what = problem.get("detail") or problem.get("title") or f"HTTP status {answer.status}"
+    said = None if answer.status in _OURS_TO_SAY else problem.get("fix")
+    fix = said or _FIXES.get(answer.status, "look at the master's log")
+    code = Exit.UNREACHABLE if answer.status >= 500 or answer.status < 400 else Exit.REFUSED
+    code = malformed if answer.status == 400 else code
+    return CliError(code, Refusal(what, problem.get("field") or call, fix))
+
+
+_OURS_TO_SAY = (401, 403)
+"""The master speaks of a header, its caller gave a file."""
+_FIXES = {
+    401: "give a valid token with --token-file",
+    403: "this token may not do that; use another one with --token-file",
+    404: "`topo tree` lists the names there are; is this a topo-master?",
+    409: "ask again: something else came first",
+    410: "the master keeps a limited history; `topo tree` shows what is now",
+}

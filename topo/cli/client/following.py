@@ -1,0 +1,112 @@
+"""Follows a master through its changes, its restarts and the loss of the connection."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from topo.cli.client.client import TOPOLOGY_PATH, Master, Target, connect
+from topo.cli.client.documents import ChangesDoc
+from topo.cli.client.points import point_of, resumed
+from topo.cli.exits import CliError
+from topo.model.errors import Refusal
+
+_RETRY_S = 1.0
+_REFRESH_S = 5.0
+"""How often the document is fetched although nothing changed: the ages of the sources move."""
+_COALESCE_S = 0.1
+"""A burst of changes is drawn once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The event stream stands (again); what is known may be older than `generation`."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The master does not answer; another attempt follows."""
+
+    refusal: Refusal
+
+
+async def follow(
+    master: Master, *, retry_s: float = _RETRY_S
+) -> AsyncIterator[Connected | ChangesDoc | Lost]:
+    """Every change of the forest from now on, without end.
+
+    After a break the stream resumes at the last point seen. A master that forgot it, or another
+    run that counts anew, answers with its present: `Connected` says so.
+    """
+    last: str | None = None
+    while True:
+        try:
+            document = await master.topology(depth=0)
+            last = resumed(last, point_of(document))
+            yield Connected(document["generation"])
+            async with aclosing(master.changes(last)) as stream:
+                async for moved in stream:
+                    if moved is None:
+                        last = None
+                        break
+                    last = moved.point
+                    yield moved.changes
+        except CliError as error:
+            yield Lost(error.refusal)
+        await asyncio.sleep(retry_s)
+
+
+class Screen(Protocol):
+    """Where a watched document is shown."""
+
+    def show(self, document: Any, trouble: Refusal | None) -> None:
+        """Shows the newest document known and what keeps us from a newer one."""
+
+
+async def watch(to: Target, query: Mapping[str, str | int], screen: Screen) -> None:
+    """Shows `/v1/topology` and keeps it true until cancelled.
+
+    Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
+    """
+    async with connect(to) as master:
+        document = await master.document(TOPOLOGY_PATH, **query)
+        screen.show(document, None)
+        moved = asyncio.Event()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_note_changes(master, moved))
+                while True:
+                    await _moved_or_time(moved)
+                    document = await _shown(master, query, screen, document)
+        except ExceptionGroup as failures:
+            # The first to fail cancels the other; a closed pipe must reach the shell as itself.
+            raise failures.exceptions[0] from None
+
+
+async def _shown(master: Master, query: Mapping[str, str | int], screen: Screen, known: Any) -> Any:
+    """Shows the present document, or the one known and why there is no newer one; which it was."""
+    trouble: Refusal | None = None
+    try:
+        known = await master.document(TOPOLOGY_PATH, **query)
+    except CliError as error:
+        trouble = error.refusal
+    screen.show(known, trouble)
+    return known
+
+
+async def _note_changes(master: Master, moved: asyncio.Event) -> None:
+    async for _ in follow(master):
+        moved.set()
+
+
+async def _moved_or_time(moved: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(_REFRESH_S):
+            await moved.wait()
+    except TimeoutError:
+        return
+    await asyncio.sleep(_COALESCE_S)
+    moved.clear()

@@ -1,0 +1,134 @@
+"""From the options of `topo place` to the master's request, and from its answer to the tree."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from topo.cli.client.client import Master, typed
+from topo.cli.client.documents import GroupDoc
+from topo.cli.client.placement_documents import (
+    HOLD,
+    HOLDS,
+    PLACEMENT,
+    HoldDoc,
+    PlacementDoc,
+    PodGroupDoc,
+)
+from topo.cli.exits import CliError, usage
+from topo.kit.durations import parse_duration
+from topo.model.errors import Refusal
+
+PLACEMENTS_PATH = "/v1/placements"
+HOLDS_PATH = "/v1/holds"
+_OPTIONS = {
+    "gpus_per_pod": "--gpus",
+    "hold_s": "--hold",
+    "pods": "--pods",
+    "group_size": "--group-size",
+    "within": "--within",
+    "gpu_type": "--gpu-type",
+    "selector": "--selector",
+    "exclude": "--exclude",
+    "tolerations": "--toleration",
+    "key": "--key",
+    "mode": "--mode",
+    "assume.free": "--assume-free",
+    "assume.down": "--assume-down",
+    "assume.drain": "--assume-drain",
+}
+"""The master's fields as the person at the terminal knows them."""
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    """The request with the fields that were given, in the order given."""
+    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+
+
+def selector(pairs: Iterable[str]) -> dict[str, str]:
+    """Labels from `KEY=VALUE`; raises `CliError`."""
+    labels: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise usage(f"{pair!r} is no label", "--selector", "write KEY=VALUE")
+        if labels.setdefault(key, value) != value:
+            raise usage(f"{key} is given twice, with two values", "--selector", "give it once")
+    return labels
+
+
+def tolerations(words: Iterable[str]) -> list[dict[str, str]]:
+    """Tolerations from `KEY[=VALUE][:EFFECT]`, as kubectl writes taints."""
+    return [_toleration(word) for word in words]
+
+
+def _toleration(word: str) -> dict[str, str]:
+    rest, _, effect = word.partition(":")
+    key, equals, value = rest.partition("=")
+    given = {"key": key, "operator": "Equal" if equals else "Exists"}
+    return given | ({"value": value} if equals else {}) | ({"effect": effect} if effect else {})
+
+
+def hold_s(text: str | None) -> float | None:
+    """Seconds of a time limit such as `10m`; raises `CliError`."""
+    if text is None:
+        return None
+    seconds = parse_duration(text)
+    if isinstance(seconds, Refusal):
+        raise usage(seconds.what, "--hold", seconds.fix)
+    return seconds
+
+
+async def placed(master: Master, request: dict[str, Any]) -> Any:
+    """The master's raw answer; raises `CliError`, for a malformed request with the option."""
+    try:
+        return await master.told("POST", PLACEMENTS_PATH, request)
+    except CliError as error:
+        refusal = error.refusal
+        where = _OPTIONS.get(refusal.where, refusal.where)
+        known = Refusal(_as_options(refusal.what), where, _as_options(refusal.fix))
+        raise CliError(error.exit_code, known) from None
+
+
+def _as_options(sentence: str) -> str:
+    """The sentence with `group_size` as `--group-size`; plain words such as `pods` stay."""
+    return re.sub(r"\w+_\w+", lambda word: _OPTIONS.get(word[0], word[0]), sentence)
+
+
+def as_placement(document: Any) -> PlacementDoc:
+    """The answer of `/v1/placements` with its types checked; raises `CliError` otherwise."""
+    return typed(PLACEMENT, document)
+
+
+def as_hold(document: Any) -> HoldDoc:
+    """A hold with its types checked; raises `CliError` otherwise."""
+    return typed(HOLD, document)
+
+
+def as_holds(document: Any) -> list[HoldDoc]:
+    """The answer of `GET /v1/holds` with its types checked; raises `CliError` otherwise."""
+    return typed(HOLDS, document)["holds"]
+
+
+async def roots(master: Master, groups: Sequence[PodGroupDoc]) -> list[GroupDoc]:
+    """The roots of the tree that the groups lie in; one that is gone by now is left out."""
+    names = [
+        domain["path"][0]
+        for group in groups
+        for domain in group["domains"]
+        if domain["path"] and not (domain["kind"] == "node" and len(domain["path"]) == 1)
+    ]
+    found: list[GroupDoc] = []
+    for name in dict.fromkeys(names):
+        try:
+            candidates = (await master.topology(group=name))["groups"]
+        except CliError:
+            continue
+        found += [group for group in candidates if group.get("path", [name]) == [name]]
+    return found
+
+
+def hostfile(groups: Iterable[PodGroupDoc]) -> list[str]:
+    """A node name per pod, in rank order."""
+    return [
+        node["name"] for group in groups for node in group["nodes"] for _ in range(node["pods"])
+    ]

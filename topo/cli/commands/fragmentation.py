@@ -1,0 +1,26 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo fragmentation`: how whole the free capacity is, and the largest job that fits now."""
+
+from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
+
+
+def fragmentation(
+    *,
+    output: OutputFormat = Output.TABLE,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Show how broken up the free GPUs are, and the largest job that fits now."""
+    from topo.cli.client import connection
+    from topo.cli.client.client import typed
+    from topo.cli.client.placement_documents import FRAGMENTATION
+    from topo.cli.render import fragmentation as picture
+
+    to = connection.chosen(master, token_file, ca_file)
+    raw = connection.ask(to, lambda asked: asked.document("/v1/fragmentation"))
+    if output is Output.TABLE:
+        document = typed(FRAGMENTATION, raw)
+        connection.draw(lambda glyphs: picture.report(document, glyphs))
+    else:
+        print(connection.dumped(raw, output), end="")

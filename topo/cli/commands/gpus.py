@@ -1,0 +1,57 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo gpus`: which GPUs of one node to take."""
+
+from typing import Annotated
+
+import typer
+
+from topo.cli.completing import node_names
+from topo.cli.exits import Exit, usage
+from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
+
+
+def gpus(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names),
+    ],
+    *,
+    count: Annotated[
+        int | None, typer.Option("-n", "--gpus", min=1, help="How many GPUs to choose.")
+    ] = None,
+    free: Annotated[
+        str | None,
+        typer.Option(metavar="0,1,2", help="GPUs not in use. Default: all that are healthy."),
+    ] = None,
+    output: OutputFormat = Output.TABLE,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Show the links between a node's GPUs, what n of them are worth, and which to take."""
+    from topo.cli.client import connection
+    from topo.cli.client.client import typed
+    from topo.cli.client.gpu_documents import GPUS
+    from topo.cli.render import gpus as picture
+
+    query = {"n": count, "free": free}
+    asked_for = {key: value for key, value in query.items() if value is not None}
+    to, path = connection.chosen(master, token_file, ca_file), _path(name)
+    raw = connection.ask(to, lambda asked: asked.document(path, **asked_for))
+    document = typed(GPUS, raw)
+    if output is Output.TABLE:
+        connection.draw(lambda glyphs: picture.page(document, glyphs))
+    else:
+        print(connection.dumped(raw, output), end="")
+    choice = document.get("choice")
+    if choice is not None and not choice["fits"]:
+        raise typer.Exit(Exit.NO_FIT)
+
+
+def _path(name: str) -> str:
+    """The path of a node's GPUs; a name with a slash would be another call."""
+    from topo.cli.render.safe import plain
+
+    if not name.strip(".") or not name.isprintable() or set(name) & set("/?#%\\ "):
+        raise usage("that is no name of a node", plain(name), "`topo tree` lists them")
+    return f"/v1/nodes/{name}/gpus"

@@ -1,0 +1,116 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo holds`: placements that are reserved, and what becomes of them."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
+
+if TYPE_CHECKING:
+    from topo.cli.client.client import Master
+    from topo.cli.client.documents import GroupDoc
+
+app = typer.Typer(
+    invoke_without_command=True,
+    help="Reserved placements: list them, look at one, commit it, release it.",
+)
+HoldId = Annotated[str, typer.Argument(metavar="ID", help="The hold, as `topo holds` lists it.")]
+
+
+@app.callback()
+def holds(
+    context: typer.Context,
+    *,
+    output: OutputFormat = Output.TABLE,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """List the placements that are reserved."""
+    if context.invoked_subcommand is not None:
+        return
+    from topo.cli.client import connection, placements
+    from topo.cli.render import holds as picture
+
+    to = connection.chosen(master, token_file, ca_file)
+    raw = connection.ask(to, lambda asked: asked.document(placements.HOLDS_PATH))
+    if output is Output.TABLE:
+        entries = placements.as_holds(raw)
+        connection.draw(lambda glyphs: picture.listed(entries, glyphs))
+    else:
+        print(connection.dumped(raw, output), end="")
+
+
+@app.command()
+def show(
+    hold: HoldId,
+    *,
+    output: OutputFormat = Output.TABLE,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Show one hold with its nodes inside the tree."""
+    from topo.cli.client import connection, placements
+    from topo.cli.render import holds as picture
+
+    async def question(asked: "Master") -> tuple[Any, "list[GroupDoc]"]:
+        raw = await asked.document(_path(hold))
+        if output is not Output.TABLE:
+            return raw, []
+        return raw, await placements.roots(asked, placements.as_hold(raw).get("groups", []))
+
+    raw, roots = connection.ask(connection.chosen(master, token_file, ca_file), question)
+    if output is Output.TABLE:
+        connection.draw(lambda glyphs: picture.page(placements.as_hold(raw), roots, glyphs))
+    else:
+        print(connection.dumped(raw, output), end="")
+
+
+@app.command()
+def commit(
+    hold: HoldId,
+    *,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Keep a hold without a time limit: its job has started."""
+    from topo.cli.client import connection
+
+    to = connection.trusted(master, token_file, ca_file)
+    connection.ask(to, lambda asked: asked.told("POST", f"{_path(hold)}/commit"))
+    print(f"{_shown(hold)} is committed; `topo holds release` gives its nodes back")
+
+
+@app.command()
+def release(
+    hold: HoldId,
+    *,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Give the nodes of a hold back."""
+    from topo.cli.client import connection
+
+    to = connection.trusted(master, token_file, ca_file)
+    connection.ask(to, lambda asked: asked.told("DELETE", _path(hold)))
+    print(f"{_shown(hold)} is released")
+
+
+def _path(hold: str) -> str:
+    """The path of one hold; a name with a slash would be another call."""
+    from topo.cli.client.placements import HOLDS_PATH
+    from topo.cli.exits import usage
+
+    if not hold.strip(".") or not hold.isprintable() or set(hold) & set("/?#%\\ "):
+        raise usage("that is no hold", _shown(hold), "`topo holds` lists them")
+    return f"{HOLDS_PATH}/{hold}"
+
+
+def _shown(hold: str) -> str:
+    from topo.cli.render.safe import plain
+
+    return plain(hold)

@@ -1,0 +1,176 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo place`: which whole groups a job should get, and why."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from topo.cli.exits import Exit
+from topo.cli.options import CaFile, MasterUrl, Output, TokenFile
+
+if TYPE_CHECKING:
+    from topo.cli.client.client import Master, Target
+    from topo.cli.client.documents import GroupDoc
+    from topo.cli.client.placement_documents import PlacementDoc
+
+
+class PlaceMode(StrEnum):
+    """Whether a group of pods may be split when it does not fit in one group of the tree."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+
+
+class PlaceOutput(StrEnum):
+    """The picture, the document, or the names alone."""
+
+    TREE = "tree"
+    JSON = "json"
+    YAML = "yaml"
+    NODES = "nodes"
+
+
+def place(  # noqa: PLR0913 - a parameter per option
+    *,
+    pods: Annotated[int, typer.Option(metavar="N", help="Pods of the job.")],
+    gpus: Annotated[int, typer.Option(metavar="G", help="GPUs of each pod.")],
+    group_size: Annotated[
+        int | None,
+        typer.Option(metavar="GPUS", help="GPUs of one group. Default: the job is one group."),
+    ] = None,
+    mode: Annotated[
+        PlaceMode, typer.Option(help="required: no group is split; preferred: as few as possible.")
+    ] = PlaceMode.REQUIRED,
+    within: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="All of the job in one group of this kind."),
+    ] = None,
+    gpu_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Only nodes with GPUs of this type.")
+    ] = None,
+    selector: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Only nodes with this label; repeatable."),
+    ] = None,
+    toleration: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY[=VALUE][:EFFECT]", help="A taint to put up with; repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="Not this node; repeatable.")
+    ] = None,
+    hold: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Reserve the nodes for so long, such as 10m.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="With --hold: asked again with this key, the same hold."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say for every objective what was refused and why.")
+    ] = False,
+    assume_free: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="What if this node were open and empty; repeatable."),
+    ] = None,
+    assume_down: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="What if it were down; repeatable.")
+    ] = None,
+    assume_drain: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="What if it were cordoned; repeatable.")
+    ] = None,
+    output: Annotated[
+        PlaceOutput,
+        typer.Option("--output", "-o", help="nodes: a name per pod in rank order, a hostfile."),
+    ] = PlaceOutput.TREE,
+    master: MasterUrl = None,
+    token_file: TokenFile = None,
+    ca_file: CaFile = None,
+) -> None:
+    """Find the whole groups that a job should get; exit code 5 when it does not fit now."""
+    from topo.cli.client import connection, placements
+
+    assume = placements.body(free=assume_free, down=assume_down, drain=assume_drain)
+    request = placements.body(
+        pods=pods,
+        gpus_per_pod=gpus,
+        group_size=group_size,
+        mode=str(mode),
+        within=within,
+        gpu_type=gpu_type,
+        selector=placements.selector(selector or []),
+        tolerations=placements.tolerations(toleration or []),
+        exclude=exclude,
+        hold_s=placements.hold_s(hold),
+        key=key,
+        assume=assume,
+    )
+    find = connection.chosen if hold is None else connection.trusted
+    to = find(master, token_file, ca_file)
+    _show(*_asked(to, request, output), request, output, explain=explain)
+
+
+def _asked(
+    to: "Target", request: dict[str, Any], output: PlaceOutput
+) -> tuple[Any, "list[GroupDoc]"]:
+    """The answer, and for a picture the top groups around it."""
+    from topo.cli.client import connection, placements
+
+    async def question(asked: "Master") -> tuple[Any, "list[GroupDoc]"]:
+        raw = await placements.placed(asked, request)
+        if output is not PlaceOutput.TREE:
+            return raw, []
+        groups = placements.as_placement(raw).get("groups", [])
+        return raw, await placements.roots(asked, groups)
+
+    return connection.ask(to, question)
+
+
+def _show(
+    raw: Any,
+    roots: "list[GroupDoc]",
+    request: dict[str, Any],
+    output: PlaceOutput,
+    *,
+    explain: bool,
+) -> None:
+    """The answer as it was asked for; ends with `NO_FIT` where there is no placement."""
+    from topo.cli.client import connection, placements
+
+    document = placements.as_placement(raw)
+    if output in (PlaceOutput.JSON, PlaceOutput.YAML):
+        print(connection.dumped(raw, Output(str(output))), end="")
+    elif output is PlaceOutput.NODES:
+        _names(document, request)
+    else:
+        _picture(document, request, roots, explain=explain)
+    if not document["feasible"]:
+        raise typer.Exit(Exit.NO_FIT)
+
+
+def _names(document: "PlacementDoc", request: dict[str, Any]) -> None:
+    """Names to standard output and nothing else; a refusal or a hold goes to standard error."""
+    from topo.cli.client import placements
+    from topo.cli.render import placement, terminal
+    from topo.cli.render.safe import plain
+
+    for name in placements.hostfile(document.get("groups", [])):
+        print(plain(name))
+    console = terminal.err()
+    glyphs = terminal.glyphs(console)
+    if not document["feasible"]:
+        console.print(placement.answer(document, request, [], glyphs, explain=False))
+    elif hold := document.get("hold"):
+        console.print(placement.held(hold, glyphs))
+
+
+def _picture(
+    document: "PlacementDoc", request: dict[str, Any], roots: "list[GroupDoc]", *, explain: bool
+) -> None:
+    from topo.cli.client import connection
+    from topo.cli.render import placement
+
+    connection.draw(
+        lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain)
+    )

@@ -1,0 +1,95 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo sim`: simulated clusters, on disk, as a cluster manager, and under jobs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from topo.cli.commands import sim_placement, sim_stream
+
+app = typer.Typer(no_args_is_help=True, help="Simulated clusters, a manager and jobs for them.")
+app.command()(sim_placement.place)
+app.command()(sim_stream.stream)
+
+WorldName = Annotated[
+    str,
+    typer.Argument(
+        metavar="WORLD",
+        help="A preset (demo, metax-8x8, nvl72-18x4, …) or a size: "
+        "SWITCHBOXESxDRAGONFLIESxNODES[xGPUS], such as 2x2x2.",
+    ),
+]
+
+
+@app.command()
+def generate(
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Made where absent.")],
+    world: WorldName = "demo",
+) -> None:
+    """Write recordings for `topo-worker --replay` and a nodegroup.yaml into a directory."""
+    import yaml
+
+    from topo.cli import worlds
+    from topo.cli.exits import usage
+    from topo.sim.bundles import write_bundle
+
+    simulated = worlds.chosen(world)
+    recordings, config = directory / "recordings", directory / "nodegroup.yaml"
+    try:
+        for node in simulated.nodes:
+            write_bundle(recordings / node.name, node)
+        text = yaml.safe_dump(worlds.nodegroup(simulated), sort_keys=False)
+        config.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fix = "name a directory that you may write to"
+        raise usage(error.strerror or str(error), str(directory), fix) from None
+    count = len(simulated.nodes)
+    replay = f"topo-worker --node-name=NODE --replay={recordings}/NODE"
+    print(f"{recordings}/NODE  {count} recordings: {replay}")
+    print(f"{config}  the same as a file: topo-master --mode=config --config-file={config}")
+
+
+@app.command()
+def clustermanager(
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIRECTORY",
+            help="Holds its authority (ca.pem), credentials (secret/) and address (ready.json).",
+        ),
+    ],
+    world: WorldName = "demo",
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="HTTPS port; 0: a free one.")] = 0,
+    control_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port for faults on demand; 0: a free one.")
+    ] = 0,
+    token_ttl: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="How long a login lasts.")
+    ] = 3600.0,
+) -> None:
+    """Run a simulated cluster manager: HTTPS, accounts, events, faults on demand."""
+    import asyncio
+
+    from topo.cli import worlds
+    from topo.cli.exits import CliError, Exit
+    from topo.model.errors import Refusal
+    from topo.sim.clustermanager.server import SimulatorSettings, serve
+    from topo.sim.worlds.presets import managed_topology
+
+    settings = SimulatorSettings(
+        directory=directory,
+        topology=managed_topology(worlds.chosen(world)),
+        port=port,
+        control_port=control_port,
+        token_ttl_s=token_ttl,
+    )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        asyncio.run(serve(settings))
+    except OSError as error:
+        refusal = Refusal(
+            str(error.strerror or error), f"{directory}, port {port}", "choose others"
+        )
+        raise CliError(Exit.FINDING, refusal) from None

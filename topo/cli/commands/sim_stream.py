@@ -1,0 +1,165 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo sim stream`: the same stream of jobs under every policy, as a table, CSV and a picture."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.table import Table
+
+    from topo.placement.capacity.capacity import Capacity
+    from topo.sim.streams.figures import Figures
+    from topo.sim.streams.jobs import Job
+
+MAX_NODES = 20_000
+_SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", re.ASCII)
+
+
+class Mix(StrEnum):
+    """Where the sizes of the jobs come from."""
+
+    LLM = "llm"
+    LLM_TAILS = "llm-tails"
+    PHILLY_X8 = "philly-x8"
+
+
+def stream(  # noqa: PLR0913 - a parameter per option
+    *,
+    size: Annotated[
+        str,
+        typer.Option(
+            "--cluster",
+            metavar="TOPSxDOMAINSxNODES|MACHINE",
+            help="An even cluster, or one of real machines, such as cm384-48x8.",
+        ),
+    ] = "10x16x8",
+    map_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            help="Instead a real one: CSV, a node a line, then its groups from the top down.",
+        ),
+    ] = None,
+    mix: Annotated[
+        Mix, typer.Option(help="Sizes of the jobs; llm-tails: a job in fifty has a tail.")
+    ] = Mix.LLM,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead the sizes of an openb pod list (CSV)."),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=100_000, help="Jobs of a stream.")] = 1000,
+    load: Annotated[
+        float, typer.Option(min=0.05, max=2.0, help="GPUs that jobs ask for over GPUs there are.")
+    ] = 1.0,
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Streams; figures are means.")] = 1,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this policy; repeatable. Default: all."),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figures of every stream.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw the means as a picture.")
+    ] = None,
+) -> None:
+    """Run the same streams of jobs under every policy and compare."""
+    from topo.cli import sim_files
+    from topo.cli.render import terminal
+    from topo.cli.render.safe import plain
+    from topo.sim.streams.stream import POLICIES
+
+    capacity, where = _cluster(size, map_file)
+    streams = _streams(capacity, (mix, trace), (jobs, load, seeds))
+    found = _run(capacity, streams, tuple(dict.fromkeys(policy or POLICIES)))
+    what = plain(trace.name) if trace else str(mix)
+    title = f"{plain(where)}, {seeds} x {jobs:,} jobs of {what}, load {load:g}"
+    console = terminal.out()
+    console.print(title)
+    console.print(_table(found))
+    if csv is not None:
+        sim_files.write(csv, sim_files.as_csv(found))
+    if plot is not None:
+        sim_files.write(plot, sim_files.as_svg(found, title))
+
+
+def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":
+    from topo.cli.exits import usage
+    from topo.sim.worlds.machines import MACHINES
+    from topo.sim.worlds.maps import capacity_of, grid, read_map
+
+    if map_file is not None:
+        hosts = read_map(map_file)
+        return capacity_of(hosts), f"{map_file.name}, {len(hosts):,} nodes"
+    if size in MACHINES:
+        hosts = MACHINES[size].hosts()
+        return capacity_of(hosts), f"{size}, {len(hosts):,} nodes"
+    found = _SIZE.fullmatch(size)
+    tops, domains, nodes = (int(n) for n in found.groups()) if found else (0, 0, 0)
+    if not 1 <= tops * domains * nodes <= MAX_NODES:
+        fix = f"up to {MAX_NODES:,} nodes, such as 10x16x8; or one of {', '.join(MACHINES)}"
+        raise usage(f"{size!r} is no size of a cluster", "--cluster", fix)
+    return capacity_of(grid(tops, domains, nodes)), f"{size} nodes"
+
+
+def _streams(
+    capacity: "Capacity", source: tuple[Mix, Path | None], size: tuple[int, float, int]
+) -> "list[tuple[Job, ...]]":
+    from topo.sim.streams.jobs import MIXES, Flow, drawn, pod_list, replayed
+
+    mix, trace = source
+    jobs, load, seeds = size
+    gpus = max(1, sum(host.gpus for host in capacity.hosts()))
+    flow = Flow(jobs=jobs, load=load, capacity_gpus=gpus)
+    if trace is None:
+        return [drawn(MIXES[str(mix)], flow, seed) for seed in range(1, seeds + 1)]
+    sizes = pod_list(trace)
+    return [replayed(sizes, flow, seed) for seed in range(1, seeds + 1)]
+
+
+def _run(
+    capacity: "Capacity", streams: "list[tuple[Job, ...]]", policies: tuple[str, ...]
+) -> "Mapping[str, Sequence[Figures]]":
+    """The figures by policy, one for each stream; progress goes to standard error."""
+    from rich.progress import Progress
+
+    from topo.cli.render import terminal
+    from topo.sim.streams.stream import run
+
+    console = terminal.err()
+    found: dict[str, list[Figures]] = {policy: [] for policy in policies}
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        for policy in policies:
+            task = progress.add_task(policy, total=sum(len(jobs) for jobs in streams))
+            for number, jobs in enumerate(streams, start=1):
+                tick = lambda started, task=task: progress.advance(task, started)  # noqa: E731
+                found[policy].append(run(capacity, jobs, policy, tick))
+                progress.update(task, completed=number * len(jobs))
+    return found
+
+
+def _table(found: "Mapping[str, Sequence[Figures]]") -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    from topo.cli.sim_files import COLUMNS
+    from topo.sim.streams.figures import average
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("policy")
+    for column in COLUMNS.values():
+        table.add_column(column, justify="right")
+    table.add_column("never placed", justify="right")
+    for policy, figures in found.items():
+        mean = average(figures)
+        cells = [f"{getattr(mean, name):,.1f}" for name in COLUMNS]
+        style = "bold" if policy.startswith("topo") else None
+        table.add_row(policy, *cells, str(mean.stuck), style=style)
+    return table

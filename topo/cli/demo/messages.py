@@ -1,0 +1,149 @@
+"""What the demo says on the terminal while it starts, runs and ends."""
+
+import shutil
+import sysconfig
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from topo.cli.client.documents import ChangeDoc, TopologyDoc
+from topo.cli.demo.plan import Ports
+from topo.cli.demo.processes import Died
+from topo.cli.demo.runtime import Demo
+from topo.cli.render import changes, terminal, tree
+from topo.cli.render.safe import plain
+from topo.model.errors import Refusal
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the start has come: processes, then nodes in the master's tree."""
+
+    running: int
+    answers: bool = False
+    known: int = 0
+    ready: int = 0
+    nodes: int = 0
+
+    def __str__(self) -> str:
+        """A few words for a progress line."""
+        if not self.answers:
+            return f"{self.running} processes run, the master is not there yet"
+        return f"the master answers, {self.known} of {self.nodes} nodes known, {self.ready} Ready"
+
+
+class Narrator:
+    """Prints to one console; a terminal also gets a progress line while the demo starts."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._marks = terminal.glyphs(console)
+        self._status: Status | None = None
+
+    def starts(self, ports: Ports, usual: Sequence[int], nodes: int) -> None:
+        """The first words; says so where a usual port was taken."""
+        self._say(f"starting a cluster manager, {nodes} workers and a master on this machine")
+        chosen = (ports.api, ports.reports, ports.manager)
+        for wanted, port in zip(usual, chosen, strict=True):
+            if wanted != port:
+                self._say(f"port {wanted} is taken, using {port} instead", "yellow")
+        if self._console.is_terminal:
+            self._status = self._console.status("starting the processes")
+            self._status.start()
+
+    def progress(self, progress: Progress) -> None:
+        """The progress line, where there is one."""
+        if self._status is not None:
+            self._status.update(str(progress))
+
+    def stands(self, document: TopologyDoc, seconds: float) -> None:
+        """The tree is complete and Ready."""
+        self._quiet()
+        self._say(f"the tree stands after {seconds:.1f} s", "green")
+        self._console.print()
+        self.shows(document)
+
+    def shows(self, document: TopologyDoc) -> None:
+        """A tree, whatever its state."""
+        self._quiet()
+        self._console.print(tree.topology(document, self._marks))
+
+    def invites(self, demo: Demo) -> None:
+        """The URL and what to try."""
+        topo = _command()
+        node = "node-sample3" if "node-sample3" in demo.nodes else demo.nodes[0]
+        victim = demo.pids.get(f"topo-worker {node}", "PID")
+        tries = (
+            (f"{topo} demo cut {node}", "pull a cable: seen within a second"),
+            (f"{topo} demo heal", "plug everything in again"),
+            (f"curl {demo.master}/node_group", "what schedulers read"),
+            (f"{topo} tree --watch", "the tree, live"),
+            (f"{topo} place --pods 2 --gpus 8 --explain", "which nodes a job should get, and why"),
+            (f"kill -9 {victim}", "a worker: it is started again"),
+        )
+        width = max(len(command) for command, _ in tries)
+        self._console.print(f"\nThe API is at {demo.master}/node_group. Try in another terminal:")
+        for command, what in tries:
+            self._console.print(Text(f"  {command:{width}}  ").append(what, style="dim"))
+        self._console.print("\nChanges appear below; Ctrl-C ends everything.\n", style="bold")
+
+    def changed(self, moved: Iterable[ChangeDoc]) -> None:
+        """One line per change."""
+        for change in moved:
+            self._stamped(changes.line(change, self._marks))
+
+    def lost(self, refusal: Refusal) -> None:
+        """The master went away."""
+        self._stamped(Text(f"{self._marks.attention} {plain(refusal.what)}", style="yellow"))
+
+    def found(self, generation: int) -> None:
+        """The master came back."""
+        text = f"{self._marks.ready} the master answers again, generation {generation}"
+        self._stamped(Text(text, style="green"))
+
+    def died(self, death: Died) -> None:
+        """Who ended, how, the end of its log, and that it is started again."""
+        words = (
+            f"{self._marks.attention} {death.program.name} (pid {death.pid}) {death.how}; "
+            f"starting it again in {death.restart_in_s:g} s"
+        )
+        self._stamped(Text(words, style="yellow"))
+        for line in death.last_lines:
+            shown = Text(f"    {plain(line)}", style="dim", no_wrap=True, overflow="ellipsis")
+            self._console.print(shown)
+
+    def ends(self) -> None:
+        """The last words."""
+        self._quiet()
+        self._say("everything is stopped and removed")
+
+    def _quiet(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _stamped(self, text: Text) -> None:
+        self._console.print(Text(f"{time.strftime('%H:%M:%S')}  ", style="dim").append_text(text))
+
+    def _say(self, words: str, style: str = "dim") -> None:
+        self._console.print(words, style=style)
+
+
+def _command() -> str:
+    """How to call `topo` from the directory this was started in: a path where PATH has none."""
+    script = Path(sysconfig.get_path("scripts")) / "topo"
+    found = shutil.which("topo")
+    if found is not None and Path(found).samefile(script):
+        return "topo"
+    try:
+        return str(script.relative_to(Path.cwd()))
+    except ValueError:
+        return str(script)

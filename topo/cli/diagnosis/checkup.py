@@ -1,0 +1,88 @@
+"""The questions that the doctor asks a master, and what the answers come to."""
+
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+
+from topo.cli.client.client import Master
+from topo.cli.client.documents import TopologyDoc
+from topo.cli.diagnosis import diagnosis
+from topo.cli.diagnosis.diagnosis import Finding, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """What is wrong, and one line for each thing that was found well."""
+
+    findings: tuple[Finding, ...]
+    healthy: tuple[str, ...]
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether any finding is more than a note."""
+        return any(finding.severity is Severity.WRONG for finding in self.findings)
+
+
+async def examine(master: Master) -> Checkup:
+    """Asks health, readiness, version and topology; raises `CliError` where none answers."""
+    findings: list[Finding] = []
+    healthy: list[str] = []
+    for path in ("/health", "/ready"):
+        answer = await master.get(path)
+        findings += diagnosis.service(path, answer.status, _detail(answer.body))
+        if answer.status == 200:
+            healthy.append(f"GET {master.url.joinpath(path[1:])} answers {answer.status}")
+    described = await master.get("/openapi.json")
+    theirs, ours = _version(described.body), version("supernode-topology")
+    if theirs not in {None, ours}:
+        what = f"the master is version {theirs}, this topo is {ours}"
+        step = "use the topo of the master's release"
+        findings.append(Finding(Severity.NOTE, "version", "master", what, step))
+    elif theirs is not None:
+        healthy.append(f"version {theirs}, the same as this topo")
+    document = await master.topology()
+    found = diagnosis.examine(document)
+    return Checkup((*findings, *found), (*healthy, *_well(document)))
+
+
+def as_document(checkup: Checkup) -> dict[str, Any]:
+    """The check-up as data for programs."""
+    return {
+        "wrong": checkup.is_wrong,
+        "findings": [asdict(finding) for finding in checkup.findings],
+        "healthy": list(checkup.healthy),
+    }
+
+
+def _detail(body: bytes) -> str:
+    """The sentence of a problem document; nothing where the body is something else."""
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ""
+    return str(told.get("detail", "")) if isinstance(told, dict) else ""
+
+
+def _version(body: bytes) -> str | None:
+    """The version that an OpenAPI document states, None where it does not."""
+    try:
+        stated = orjson.loads(body)["info"]["version"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    return str(stated)
+
+
+def _well(document: TopologyDoc) -> list[str]:
+    lines = [
+        f"source {source['source']} is well"
+        for source in document.get("sources", [])
+        if source["state"] == "ok"
+    ]
+    totals = [group["capacity"] for group in document["groups"] if group.get("capacity")]
+    ready = sum(capacity["ready"] for capacity in totals if capacity)
+    nodes = sum(capacity["nodes"] for capacity in totals if capacity)
+    if nodes and ready == nodes:
+        lines.append(f"all {nodes} nodes in groups are Ready")
+    return lines

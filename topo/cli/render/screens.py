@@ -1,0 +1,89 @@
+"""Where a watched tree goes: a terminal that is redrawn, or a stream of documents."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from topo.cli.client.client import as_topology
+from topo.cli.client.connection import dumped, dumped_line
+from topo.cli.client.following import Screen
+from topo.cli.client.points import point_of
+from topo.cli.options import Output
+from topo.cli.render import terminal, tree
+from topo.cli.render.safe import plain
+from topo.model.errors import Refusal
+
+
+@contextmanager
+def screen(output: Output) -> Iterator[Screen]:
+    """The screen for an output format; a terminal is left with the last tree on it."""
+    console = terminal.out()
+    if output is not Output.TABLE:
+        yield _OnlyNews(lambda document, _: _write(document, output), _point)
+    elif console.is_terminal:
+        with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
+            yield _Redrawn(live)
+    else:
+        yield _OnlyNews(partial(_print, console), _point_and_trouble)
+
+
+class _Redrawn:
+    """A terminal: one tree that changes in place."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def show(self, document: Any, trouble: Refusal | None) -> None:
+        self._live.update(_picture(document, trouble, self._live.console), refresh=True)
+
+
+class _OnlyNews:
+    """Passes on what `gist` finds different: ages that move are no news to a file or a program."""
+
+    def __init__(
+        self,
+        tell: Callable[[Any, Refusal | None], None],
+        gist: Callable[[Any, Refusal | None], object],
+    ) -> None:
+        self._tell, self._gist = tell, gist
+        self._last: object = None
+
+    def show(self, document: Any, trouble: Refusal | None) -> None:
+        now = self._gist(document, trouble)
+        if now != self._last:
+            self._last = now
+            self._tell(document, trouble)
+
+
+def _point(document: Any, _: Refusal | None) -> object:
+    return point_of(document)
+
+
+def _point_and_trouble(document: Any, trouble: Refusal | None) -> object:
+    return point_of(document), trouble
+
+
+def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:
+    picture = tree.topology(as_topology(document), terminal.glyphs(console))
+    if trouble is None:
+        return picture
+    return Group(picture, Text(f"not current: {plain(str(trouble))}", style="bold red"))
+
+
+def _print(console: Console, document: Any, trouble: Refusal | None) -> None:
+    """One tree after the other, for a pipe that a person reads."""
+    console.print(_picture(document, trouble, console), end="\n\n")
+    console.file.flush()
+
+
+def _write(document: Any, output: Output) -> None:
+    """One JSON document per line, or YAML documents divided by `---`."""
+    if output is Output.JSON:
+        print(dumped_line(document), end="", flush=True)
+    else:
+        print(f"---\n{dumped(document, output)}", end="", flush=True)

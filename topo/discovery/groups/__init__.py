@@ -1,0 +1,1 @@
+"""Which nodes belong together, and what their groups are called."""

@@ -1,0 +1,286 @@
+"""Which machine of the cluster manager is which node, by names that both of them state.
+
+The keys are tried in order; a key decides when exactly one node carries the machine's value. A
+value carried by several nodes decides nothing, two machines that lead to one node are both set
+aside, and a machine that no key joins is reported: nothing is guessed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from topo.discovery.groups.carriers import CROWD, Carriers
+from topo.model.forest import UnjoinedMachine
+from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
+from topo.model.machine import NodeIdentity
+from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
+
+Named = str
+"""A name as it is compared: `hostname=node-1`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a machine belongs to no node, for the list of conflicts and for that of the unjoined."""
+
+    code: str
+    machine: UnjoinedMachine
+    nodes: tuple[NodeName, ...] = ()
+
+
+Joined = NodeName | frozenset[NodeName]
+"""What the keys found for a machine: its node, or the several (or no) nodes that they left."""
+_NOBODY: frozenset[NodeName] = frozenset()
+
+
+def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, ...]:
+    """All names a node answers to, in no particular order."""
+    stated = (
+        ("node_name", identity.name),
+        ("hostname", identity.hostname),
+        ("internal_ip", identity.internal_ip),
+        ("provider_id", identity.provider_id),
+        ("system_uuid", identity.system_uuid),
+        ("server_uuid", server),
+    )
+    return _named(stated)
+
+
+def _named(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
+    """Names compare without case: firmware and operating systems disagree about UUID case."""
+    return tuple(
+        [f"{key}={told}" for key, value in stated if value and (told := value.strip().lower())]
+    )
+
+
+class Machines:
+    """The manager's last answer, joined to nodes. Mutable; owned by the discovery state.
+
+    A machine that a later answer leaves out stays, marked missing, until `expire`. What nodes and
+    the manager state is taken at once; who is who follows in `settle`, once for many statements.
+    """
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self._keys = keys
+        self._groups: dict[str, ManagedGroup] = {}
+        self._machines: dict[str, ManagedMachine] = {}
+        self._missing_since_s: dict[str, float] = {}
+        self._by_name: Carriers[Named, str] = Carriers()
+        self._keyed: dict[str, tuple[Named, ...]] = {}
+        self._names: dict[NodeName, tuple[Named, ...]] = {}
+        self._nodes: Carriers[Named, NodeName] = Carriers()
+        self._restated: list[tuple[Named, ...]] = []
+        self._is_new = False
+        self._joined: dict[str, Joined] = {}
+        self._of_node: Carriers[NodeName, str] = Carriers()
+        self._adrift: dict[str, frozenset[NodeName]] = {}
+        self._explained: dict[str, Failure] = {}
+        self._held: set[str] = set()
+        self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
+
+    @property
+    def topology(self) -> ManagedTopology:
+        """What is held now, missing machines included, for the state file."""
+        return ManagedTopology(tuple(self._groups.values()), tuple(self._machines.values()))
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The ids of groups that the manager no longer states and a missing machine keeps."""
+        return frozenset(self._held)
+
+    @property
+    def missing(self) -> tuple[ManagedMachine, ...]:
+        """Machines held although the manager no longer lists them, in natural order."""
+        return tuple(self._machines[i] for i in sorted(self._missing_since_s, key=natural_key))
+
+    def replace(self, topology: ManagedTopology, now_s: float) -> None:
+        """Take a full answer; O(machines)."""
+        stated = {m.id: m for m in topology.machines}
+        for back in self._missing_since_s.keys() & stated.keys():
+            del self._missing_since_s[back]
+        for gone in self._machines.keys() - stated.keys():
+            self._missing_since_s.setdefault(gone, now_s)
+            stated[gone] = self._machines[gone]
+        known = self._groups | {g.id: g for g in topology.groups}
+        self._machines = stated
+        self._keep_groups(known, {g.id for g in topology.groups})
+        self._index()
+
+    def _keep_groups(self, known: dict[str, ManagedGroup], stated: set[str]) -> None:
+        """The groups stated last, and those that only missing machines hold in place."""
+        self._groups, self._chains = known, {}
+        above = {g.id for m in self._machines.values() for g in self.ancestors(m.group_id)}
+        self._held = above - stated
+        self._groups = {i: g for i, g in known.items() if i in stated or i in above}
+        self._chains = {}
+
+    def expire(self, before_s: float) -> bool:
+        """Drop machines missing since before that time; True if there were any."""
+        late = [i for i, since_s in self._missing_since_s.items() if since_s <= before_s]
+        for machine in late:
+            del self._missing_since_s[machine], self._machines[machine]
+        if late:
+            self._keep_groups(self._groups, self._groups.keys() - self._held)
+            self._index()
+        return bool(late)
+
+    def know(self, node: NodeName, names: tuple[Named, ...]) -> None:
+        """Learn (or with no names, forget) a node's names. O(names)."""
+        before = self._names.get(node, ())
+        if before == names:
+            return
+        if before:
+            self._nodes.discard(before, node)
+            self._restated.append(before)
+            del self._names[node]
+        if names:
+            self._names[node] = names
+            self._nodes.add(names, node)
+            self._restated.append(names)
+
+    def settle(self) -> set[NodeName]:
+        """Join anew what was stated since the last time; the nodes whose machine differs now.
+
+        O(names stated), or O(machines) after an answer of the manager.
+        """
+        if self._is_new:
+            machines: Iterable[str] = self._keyed
+        else:
+            machines = {m for names in self._restated for m in self._by_name.of(names)}
+        self._is_new, self._restated = False, []
+        return self._rejoin(machines)
+
+    def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
+        """The manager's groups around a node, outermost first; empty without a sure machine."""
+        machine = self.machine(node)
+        return self.ancestors(machine.group_id) if machine is not None else ()
+
+    def machine(self, node: NodeName) -> ManagedMachine | None:
+        """The one machine that is this node, or None."""
+        machine = self._of_node.sole.get(node)
+        return None if machine is None else self._machines[machine]
+
+    def are_in_one_group(self, nodes: Iterable[NodeName]) -> bool:
+        """Whether the manager lists each of these nodes, all in the same innermost group."""
+        machines = [self.machine(node) for node in nodes]
+        groups = {machine.group_id if machine is not None else None for machine in machines}
+        return len(groups) == 1 and None not in groups
+
+    def ancestors(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
+        """The chain of groups down to this one, outermost first; worked out once per answer."""
+        if group_id is None:
+            return ()
+        if group_id not in self._chains:
+            self._chains[group_id] = self._climb(group_id)
+        return self._chains[group_id]
+
+    def _climb(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
+        chain: list[ManagedGroup] = []
+        seen: set[str] = set()
+        while group_id is not None and group_id in self._groups and group_id not in seen:
+            seen.add(group_id)
+            chain.append(self._groups[group_id])
+            group_id = chain[-1].parent_id
+        return tuple(reversed(chain))
+
+    def census(self) -> Mapping[str, int]:
+        """Machines listed in each group or below it, by group id."""
+        counts: dict[str, int] = {}
+        for machine in self._machines.values():
+            for group in self.ancestors(machine.group_id):
+                counts[group.id] = counts.get(group.id, 0) + 1
+        return counts
+
+    def failures(self) -> tuple[Failure, ...]:
+        """Every machine that is no node, in natural order of the machines."""
+        order = sorted(self._adrift, key=natural_key)
+        self._adrift = {machine: self._adrift[machine] for machine in order}
+        found = [self._failure(machine, left) for machine, left in self._adrift.items()]
+        if not self._of_node.several:
+            return tuple(found)
+        return tuple(sorted([*found, *self._twins()], key=lambda f: natural_key(f.machine.id)))
+
+    def _twins(self) -> Iterator[Failure]:
+        for node, ids in self._of_node.several.items():
+            for machine in ids:
+                others = ", ".join(sorted(set(ids) - {machine}, key=natural_key))
+                text = f"machines {machine} and {others} both answer to node {node}"
+                yield Failure("machine-joined-twice", self._unjoined(machine, text), (node,))
+
+    def _index(self) -> None:
+        """Learn the machines' names anew; a placeholder that a crowd of them carries is none."""
+        keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
+        by_name = _indexed(keyed)
+        crowds = {name for name, carriers in by_name.several.items() if len(carriers) > CROWD}
+        if crowds:
+            keyed = {m: tuple(n for n in names if n not in crowds) for m, names in keyed.items()}
+            by_name = _indexed(keyed)
+        self._keyed, self._by_name = keyed, by_name
+        self._joined, self._of_node = {}, Carriers()
+        self._adrift, self._explained = {}, {}
+        self._is_new = True
+
+    def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
+        """The names that a machine can be joined by, in the order in which they are tried."""
+        stated = dict(machine.names)
+        return _named([(key, stated.get(key)) for key in self._keys])
+
+    def _rejoin(self, machines: Iterable[str]) -> set[NodeName]:
+        affected: set[NodeName] = set()
+        for machine in machines:
+            found, before = self._join(machine), self._joined.get(machine)
+            if found == before:
+                continue
+            if before is not None:
+                affected |= self._part(machine, before)
+            self._joined[machine] = found
+            if isinstance(found, frozenset):
+                self._adrift[machine] = found
+                affected |= found
+            else:
+                self._of_node.add((found,), machine)
+                affected.add(found)
+        return affected
+
+    def _part(self, machine: str, before: Joined) -> frozenset[NodeName]:
+        """Undo a join; the nodes that it concerned."""
+        if isinstance(before, frozenset):
+            del self._adrift[machine]
+            self._explained.pop(machine, None)
+            return before
+        self._of_node.discard((before,), machine)
+        return frozenset((before,))
+
+    def _join(self, machine: str) -> Joined:
+        ambiguous = _NOBODY
+        for name in self._keyed[machine]:
+            found = self._nodes.sole.get(name)
+            if found is not None:
+                return found
+            ambiguous = ambiguous.union(self._nodes.few(name))
+        return ambiguous
+
+    def _failure(self, machine: str, left: frozenset[NodeName]) -> Failure:
+        if machine not in self._explained:
+            self._explained[machine] = self._explain(machine, left)
+        return self._explained[machine]
+
+    def _explain(self, machine: str, left: frozenset[NodeName]) -> Failure:
+        if left:
+            nodes = tuple(sorted(left, key=natural_key))
+            text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"
+            return Failure("machine-ambiguous", self._unjoined(machine, text), nodes)
+        tried = ", ".join(self._keyed[machine])
+        text = f"no node answers to {tried}" if tried else "the manager states no name to join by"
+        return Failure("machine-unjoined", self._unjoined(machine, text))
+
+    def _unjoined(self, machine: str, text: str) -> UnjoinedMachine:
+        stated = self._machines[machine]
+        where = GroupPath(tuple(group.name for group in self.ancestors(stated.group_id)))
+        return UnjoinedMachine(machine, stated.names, where, text)
+
+
+def _indexed(keyed: Mapping[str, tuple[Named, ...]]) -> Carriers[Named, str]:
+    by_name: Carriers[Named, str] = Carriers()
+    for machine, names in keyed.items():
+        by_name.add(names, machine)
+    return by_name

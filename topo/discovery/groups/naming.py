@@ -1,0 +1,99 @@
+"""Names for groups that nobody named: generated, short, and kept while most members stay.
+
+The default name is the kind and eight hex digits of a SHA-256 over a seed (the sorted member
+names, or the key all members state), so the same facts give the same name on every master. Only a
+*settled* group (complete, or known by a key) leaves a record; what is half seen or wired wrongly
+never does, which makes the names independent of the order in which the facts came.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from topo.discovery.groups.carriers import Carriers
+from topo.model.ids import GroupName, Kind, NodeName, natural_key
+
+Members = frozenset[NodeName]
+
+_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NameRecord:
+    """A name and the members that it belongs to."""
+
+    kind: Kind
+    name: GroupName
+    members: Members
+
+
+class NameBook:
+    """The names of all generated groups of one kind. Mutable; owned by the discovery state."""
+
+    def __init__(self, kind: Kind, records: Iterable[NameRecord] = ()) -> None:
+        self._kind = kind
+        self._records: dict[GroupName, Members] = {r.name: r.members for r in records}
+        self._of_node: Carriers[NodeName, GroupName] = Carriers()
+        for name, members in self._records.items():
+            self._of_node.add(members, name)
+
+    @property
+    def records(self) -> tuple[NameRecord, ...]:
+        """All records in natural order, for the state file."""
+        order = sorted(self._records, key=natural_key)
+        return tuple(NameRecord(self._kind, n, self._records[n]) for n in order)
+
+    def name(self, seed: str, members: Members) -> GroupName:
+        """The recorded name that more than half of its members brought here, else the default.
+
+        O(members).
+        """
+        kept = self._kept(members)
+        return kept if kept is not None else self.default(seed, members)
+
+    def default(self, seed: str, members: Members) -> GroupName:
+        """The name made from the seed; more digits where another group has it on record."""
+        digest = sha256(f"{self._kind}\n{seed}".encode()).hexdigest()
+        for digits in range(_DIGITS, len(digest), 4):
+            name = GroupName(f"{self._kind}-{digest[:digits]}")
+            holders = self._records.get(name)
+            if holders is None or holders & members:
+                return name
+        return GroupName(f"{self._kind}-{digest}")
+
+    def record(self, name: GroupName, members: Members) -> None:
+        """Bind a name to a settled group; records that can no longer win a majority go."""
+        for other in self._near(members):
+            base = self._records[other]
+            if other != name and 2 * len(base & members) >= len(base):
+                self._drop(other)
+        if name in self._records:
+            self._drop(name)
+        self._records[name] = members
+        self._of_node.add(members, name)
+
+    def forget(self, node: NodeName) -> None:
+        """Drop the records of which this node was the last member still known."""
+        for name in tuple(self._of_node.all(node)):
+            self._of_node.discard((node,), name)
+            if not any(name in self._of_node.all(n) for n in self._records[name]):
+                del self._records[name]
+
+    def base(self, name: GroupName) -> Members:
+        """The members on record under a name; empty without a record."""
+        return self._records.get(name, frozenset())
+
+    def _kept(self, members: Members) -> GroupName | None:
+        votes = [
+            (-len(self._records[name] & members), natural_key(name), name)
+            for name in self._near(members)
+            if 2 * len(self._records[name] & members) > len(self._records[name])
+        ]
+        return min(votes)[2] if votes else None
+
+    def _near(self, members: Members) -> set[GroupName]:
+        return self._of_node.of(members)
+
+    def _drop(self, name: GroupName) -> None:
+        members = self._records.pop(name)
+        self._of_node.discard([n for n in members if name in self._of_node.all(n)], name)

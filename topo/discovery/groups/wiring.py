@@ -1,0 +1,229 @@
+"""The validated graph of inter-node links: who is wired to whom, as both ends say.
+
+A node states its own server UUID and the UUIDs it sees. An edge is *confirmed* when each end claims
+the other's UUID. A claim that nobody returns is a suspect and joins nothing. Two nodes that state
+the same UUID (a cloned board) make every claim on it ambiguous: then only a link that was
+confirmed long before the newcomer came stays, and otherwise none, because a wrong neighbour is
+worse than a missing one.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from topo.discovery.groups.carriers import CROWD, Carriers
+from topo.model.ids import NodeName, ServerUuid, natural_key
+
+Members = frozenset[NodeName]
+Edge = tuple[NodeName, NodeName]
+_NO_LINKS: Mapping[NodeName, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A claim that joins nothing: `owners` state the UUID but do not (unambiguously) claim back."""
+
+    node: NodeName
+    uuid: ServerUuid
+    owners: tuple[NodeName, ...]
+
+
+class Wiring:
+    """The graph of confirmed links, kept incrementally. Mutable; owned by the discovery state.
+
+    What nodes state is taken at once; links and components follow in `settle`, once for many
+    statements.
+    """
+
+    def __init__(self, incumbent_s: float) -> None:
+        self._incumbent_s = incumbent_s
+        self._links: dict[NodeName, dict[NodeName, float]] = {}
+        self._local: dict[NodeName, ServerUuid] = {}
+        self._claims: dict[NodeName, tuple[ServerUuid, ...]] = {}
+        self._owners: Carriers[ServerUuid, NodeName] = Carriers()
+        self._claimants: Carriers[ServerUuid, NodeName] = Carriers()
+        self.shared_changed = False
+        self._component: dict[NodeName, Members] = {}
+        self._unsettled: set[NodeName] = set()
+        self._established_s: dict[frozenset[NodeName], float] = {}
+
+    def state(self, node: NodeName, local: ServerUuid | None, claims: Iterable[ServerUuid]) -> None:
+        """Take what a node states of itself, each claim once; without a UUID, it states nothing.
+
+        O(claims of the node and of those that share a UUID with it).
+        """
+        stated = tuple(claims) if local is not None else ()
+        if self._local.get(node) == local and self._claims.get(node, ()) == stated:
+            return
+        if node in self._local:
+            self._unsettle(node)
+            self._retract(node)
+        if local is not None:
+            self._assert(node, local, stated)
+        self._unsettle(node)
+
+    def settle(self, now_s: float) -> set[NodeName]:
+        """Bring links and components up to date with all statements since the last time.
+
+        The nodes whose links, suspects or component may differ now. Links that are confirmed for
+        the first time count from `now_s`. A ring of n nodes costs O(n).
+        """
+        moved, self._unsettled = self._unsettled, set()
+        touched = self._rewire(sorted(moved), now_s)
+        region = touched.union(*(self._component.get(node, ()) for node in touched))
+        moved |= region
+        while region:
+            members = self._reachable(region.pop())
+            region -= members
+            moved |= members
+            self._join(members)
+        return moved
+
+    @contextmanager
+    def established(self, edges: Iterable[Edge], since_s: float) -> Iterator[None]:
+        """While the nodes of an earlier process are settled again, its links count as old ones."""
+        self._established_s = dict.fromkeys(map(frozenset, edges), since_s)
+        yield
+        self._established_s = {}
+
+    def component(self, node: NodeName) -> Members:
+        """All nodes wired together with this one, itself included."""
+        return self._component.get(node) or frozenset((node,))
+
+    def neighbours(self, node: NodeName) -> tuple[NodeName, ...]:
+        """The nodes at the other ends of this node's confirmed links, in natural order."""
+        return tuple(sorted(self._links.get(node, ()), key=natural_key))
+
+    def neighbour_behind(self, node: NodeName, uuid: ServerUuid) -> NodeName | None:
+        """The node at the other end of this claim, if the link is confirmed."""
+        around = self._links.get(node, _NO_LINKS)
+        return next((other for other in around if self._local[other] == uuid), None)
+
+    def is_sound(self, node: NodeName) -> bool:
+        """Whether every claim of this node is a link. O(1)."""
+        return len(self._links.get(node, ())) == len(self._claims.get(node, ()))
+
+    def suspects(self, node: NodeName) -> tuple[Suspect, ...]:
+        """The claims of this node that join nothing, by UUID."""
+        around = self._links.get(node, _NO_LINKS)
+        loose = set(self._claims.get(node, ())) - {self._local[other] for other in around}
+        return tuple(Suspect(node, uuid, self._first_owners(uuid)) for uuid in sorted(loose))
+
+    def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
+        """Every server UUID that several nodes state: how many, and the first of them."""
+        self.shared_changed = False
+        for uuid in sorted(self._owners.several):
+            yield uuid, len(self._owners.several[uuid]), self._first_owners(uuid)
+
+    def _first_owners(self, uuid: ServerUuid) -> tuple[NodeName, ...]:
+        return tuple(nsmallest(CROWD, self._owners.all(uuid), key=natural_key))
+
+    def edges(self) -> Iterator[Edge]:
+        """Every confirmed link, once."""
+        for node, around in self._links.items():
+            yield from ((node, other) for other in around if node < other)
+
+    def _unsettle(self, node: NodeName) -> None:
+        """Note the node and those whose claims its statement may decide."""
+        self._unsettled.add(node)
+        local = self._local.get(node)
+        if local is None:
+            return
+        owners = self._owners.few(local)
+        if owners:
+            self._unsettled.update(owners, self._claimants.all(local))
+        for uuid in self._claims[node]:
+            self._unsettled.update(self._owners.few(uuid))
+
+    def _retract(self, node: NodeName) -> None:
+        local = self._local.pop(node)
+        self.shared_changed |= local in self._owners.several
+        self._owners.discard((local,), node)
+        self._claimants.discard(self._claims.pop(node), node)
+
+    def _assert(self, node: NodeName, local: ServerUuid, claims: tuple[ServerUuid, ...]) -> None:
+        self._local[node] = local
+        self._owners.add((local,), node)
+        self.shared_changed |= local in self._owners.several
+        self._claims[node] = claims
+        self._claimants.add(claims, node)
+
+    def _rewire(self, nodes: Collection[NodeName], now_s: float) -> set[NodeName]:
+        """Bring the links of `nodes` up to date; every node that got or lost one."""
+        wanted = {node: self._partners(node, now_s) for node in nodes}
+        touched: set[NodeName] = set()
+        for node, partners in wanted.items():
+            present = self._links.get(node, _NO_LINKS)
+            if len(present) == len(partners) and all(other in present for other in partners):
+                continue
+            for other in [other for other in present if other not in partners]:
+                self._unlink(node, other)
+                touched.update((node, other))
+            for other in [other for other in partners if other not in present]:
+                since_s = self._established_s.get(frozenset((node, other)), now_s)
+                self._links.setdefault(node, {})[other] = since_s
+                self._links.setdefault(other, {})[node] = since_s
+                touched.update((node, other))
+        return touched
+
+    def _unlink(self, node: NodeName, other: NodeName) -> None:
+        for one, two in ((node, other), (other, node)):
+            del self._links[one][two]
+            if not self._links[one]:
+                del self._links[one]
+
+    def _partners(self, node: NodeName, now_s: float) -> list[NodeName]:
+        """The nodes that this one is linked to, as both ends' claims say now."""
+        partners = []
+        for uuid in self._claims.get(node, ()):
+            other = self._partner(node, uuid, now_s)
+            if other is not None and self._partner(other, self._local[node], now_s) == node:
+                partners.append(other)
+        return partners
+
+    def _partner(self, node: NodeName, uuid: ServerUuid, now_s: float) -> NodeName | None:
+        """The one node that this claim can mean: it states the UUID and claims this node back."""
+        local = self._local[node]
+        sole = self._owners.sole.get(uuid)
+        if sole is not None:
+            return sole if sole != node and local in self._claims[sole] else None
+        owners = set(self._owners.several.get(uuid, ()))
+        crowded = len(owners) > CROWD
+        if crowded:
+            owners &= self._known_around(node)
+        returned = [o for o in owners if o != node and local in self._claims[o]]
+        if len(returned) == 1 and not crowded:
+            return returned[0]
+        elders = [other for other in returned if self._is_incumbent(node, other, now_s)]
+        return elders[0] if len(elders) == 1 else None
+
+    def _known_around(self, node: NodeName) -> set[NodeName]:
+        """The nodes that this one is, or before a restart was, linked to."""
+        around = set(self._links.get(node, ()))
+        return around.union(*(edge for edge in self._established_s if node in edge))
+
+    def _is_incumbent(self, node: NodeName, other: NodeName, now_s: float) -> bool:
+        since_s = self._links.get(node, _NO_LINKS).get(other)
+        if since_s is None:
+            since_s = self._established_s.get(frozenset((node, other)), now_s)
+        return now_s - since_s >= self._incumbent_s
+
+    def _join(self, members: set[NodeName]) -> None:
+        """Note a component; a node that is wired to nobody takes no memory."""
+        if len(members) == 1:
+            self._component.pop(next(iter(members)), None)
+            return
+        component = frozenset(members)
+        for member in members:
+            self._component[member] = component
+
+    def _reachable(self, node: NodeName) -> set[NodeName]:
+        """The nodes connected to this one, itself included."""
+        found, front = {node}, [node]
+        while front:
+            for other in self._links.get(front.pop(), ()):
+                if other not in found:
+                    found.add(other)
+                    front.append(other)
+        return found

@@ -1,0 +1,148 @@
+"""The mapping file: how a cluster manager of another shape is read as one of ours.
+
+A mapping names the paths to ask, the kind of authentication, and JMESPath expressions that find our
+fields in the manager's answers. It is proven before it is used: it carries a sample of every answer
+it reads, and its expressions must yield sound facts from that. Our own contract is a mapping too,
+the one that translates nothing.
+"""
+
+from pydantic import ValidationError
+
+from topo.discovery.manager.contract import ManagerAnswer, read_topology, refusal_of
+from topo.discovery.manager.events import EventPage, read_events
+from topo.discovery.manager.rules import (
+    EventsRule,
+    LoginAuth,
+    ManagerMapping,
+    TopologyRule,
+    expressions,
+)
+from topo.discovery.manager.translation import map_events, map_health, map_login, map_topology
+from topo.model.errors import BrokenInvariantError, Refusal
+
+MANUAL = "docs/cluster-manager.md"
+
+
+def read_mapping(document: object) -> ManagerMapping | Refusal:
+    """The mapping, compiled and proven on its own sample; else what is wrong with it, and where."""
+    try:
+        mapping = ManagerMapping.model_validate(document)
+    except ValidationError as error:
+        return refusal_of(error, MANUAL)
+    for section, prove in _PROOFS.items():
+        refusal = prove(mapping)
+        if refusal is not None:
+            what = f"tried on sample.{section}: {refusal.what}"
+            return Refusal(what, refusal.where, refusal.fix)
+    return mapping
+
+
+def contract() -> ManagerMapping:
+    """The mapping of docs/cluster-manager.openapi.yaml."""
+    mapping = read_mapping(_CONTRACT)
+    if isinstance(mapping, Refusal):
+        raise BrokenInvariantError(str(mapping))
+    return mapping
+
+
+def understand_topology(rule: TopologyRule, document: object) -> ManagerAnswer | Refusal:
+    """A full answer of the manager, sound and in canonical order, or what is wrong with it."""
+    mapped = map_topology(rule, document)
+    return mapped if isinstance(mapped, Refusal) else read_topology(mapped)
+
+
+def understand_events(rule: EventsRule, document: object, asked: str) -> EventPage | Refusal:
+    """A page of the manager's events, or the gap or mistake in it."""
+    mapped = map_events(rule, document)
+    return mapped if isinstance(mapped, Refusal) else read_events(mapped, asked)
+
+
+def _prove_topology(mapping: ManagerMapping) -> Refusal | None:
+    tried: set[str] = set()
+    mapped = map_topology(mapping.topology, mapping.sample.topology, tried)
+    answer = mapped if isinstance(mapped, Refusal) else read_topology(mapped)
+    if isinstance(answer, Refusal):
+        return answer
+    for where, expression in expressions(mapping.topology, "topology"):
+        if where not in tried and not mapping.topology.is_ours:
+            return Refusal(
+                f"`{expression.text}` finds nothing anywhere",
+                where,
+                "correct the expression, or paste a sample that has what it looks for",
+            )
+    if mapping.events is None or answer.cursor is not None:
+        return None
+    return Refusal(
+        "events are read from the cursor of a topology answer, and this one has none",
+        "topology.cursor",
+        "give the expression that finds the cursor, or leave the section events out",
+    )
+
+
+def _prove_events(mapping: ManagerMapping) -> Refusal | None:
+    if mapping.events is None:
+        return None
+    if mapping.sample.events is None:
+        return _NO_SAMPLE
+    page = understand_events(mapping.events, mapping.sample.events, mapping.sample.events_asked)
+    return page if isinstance(page, Refusal) else None
+
+
+def _prove_login(mapping: ManagerMapping) -> Refusal | None:
+    if not isinstance(mapping.auth, LoginAuth):
+        return None
+    if mapping.sample.login is None:
+        return _NO_SAMPLE
+    grant = map_login(mapping.auth, mapping.sample.login)
+    return grant if isinstance(grant, Refusal) else None
+
+
+def _prove_health(mapping: ManagerMapping) -> Refusal | None:
+    if mapping.health is None:
+        return None
+    if mapping.sample.health is None:
+        return _NO_SAMPLE
+    health = map_health(mapping.health, mapping.sample.health)
+    return health if isinstance(health, Refusal) else None
+
+
+_NO_SAMPLE = Refusal(
+    "there is no such answer to try the expressions on",
+    "sample",
+    "paste one real answer of the manager there, its secrets replaced",
+)
+_PROOFS = {
+    "topology": _prove_topology,
+    "events": _prove_events,
+    "login": _prove_login,
+    "health": _prove_health,
+}
+_CONTRACT = {
+    "version": 1,
+    "auth": {
+        "kind": "login",
+        "path": "/v1/login",
+        "token": "token",
+        "expires_in_s": "expires_in_s",
+    },
+    "topology": {"path": "/v1/topology"},
+    "events": {
+        "path": "/v1/events",
+        "limit_parameter": "limit",
+        "cursor": "cursor",
+        "each": "events",
+    },
+    "health": {"path": "/v1/health", "ok": "status == 'ok'", "detail": "detail"},
+    "sample": {
+        "login": {"token": "t", "expires_in_s": 3600},
+        "topology": {"cursor": "c-0", "groups": [], "machines": [{"id": "m"}]},
+        "events_asked": "c-0",
+        "events": {
+            "cursor": "c-1",
+            "events": [
+                {"cursor": "c-1", "after": "c-0", "type": "machine-removed", "machine_id": "m"}
+            ],
+        },
+        "health": {"status": "ok", "detail": ""},
+    },
+}

@@ -1,0 +1,1 @@
+"""One node: what is known of it, and whether it is healthy."""

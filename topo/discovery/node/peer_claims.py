@@ -1,0 +1,103 @@
+"""What one node claims of its inter-node links, remembered while a cable is out.
+
+A claim is "my slot 1 leads to server U". The wiring of a cluster does not change because a link is
+down, so a claim that vanishes from the readings stays, as a bad reading, until its slot leads
+somewhere else or the link has been dead for long. That keeps a group together, marked NotReady,
+while somebody looks for the cable.
+"""
+
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from typing import NamedTuple
+
+from topo.discovery.node.health import Subject
+from topo.model.forest import Reason
+from topo.model.ids import ServerUuid
+from topo.model.machine import Peer, ServerPeers
+
+
+class Claim(NamedTuple):
+    """A remote server that a node sees, or saw, behind one slot."""
+
+    uuid: ServerUuid
+    slot: int
+    seen: bool = True
+    connected: bool = True
+
+
+Claims = dict[ServerUuid, Claim]
+
+
+LINK = "link"
+_SLOT = attrgetter("slot")
+
+
+def link_subject(uuid: ServerUuid) -> Subject:
+    """The subject under which the health of this claim is counted."""
+    return LINK, uuid
+
+
+def merge(
+    claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid], room: int
+) -> Claims:
+    """The claims after a reading that showed `peers`; `dead` are claims already judged down.
+
+    `room` is the most remotes that this node has shown at once: it has so many cables. A new server
+    takes the place of a missing claim only once that claim is judged dead, first of the claim in
+    its own slot, then of any (drivers compact the list when a cable goes, so slots move). Were both
+    kept for a moment, three nodes would seem wired together. A server behind two slots counts once,
+    under the lower slot.
+    """
+    shown = _by_uuid(peers)
+    if shown.keys() == claims.keys() or not claims:
+        return {uuid: _shown(peer) for uuid, peer in shown.items()}
+    missing = {c.slot: c for uuid, c in sorted(claims.items()) if uuid not in shown}
+    merged = {uuid: _shown(peer) for uuid, peer in shown.items() if uuid in claims}
+    gone = set(dead)
+    for peer in (p for u, p in shown.items() if u not in claims):
+        place = _place(peer, missing, gone, full=len(merged) + len(missing) >= room)
+        if place is None:
+            continue
+        missing.pop(place, None)
+        merged[peer.uuid] = _shown(peer)
+    for claim in missing.values():
+        merged[claim.uuid] = Claim(claim.uuid, claim.slot, seen=False, connected=False)
+    return merged
+
+
+def _place(
+    peer: Peer, missing: Mapping[int, Claim], gone: set[ServerUuid], *, full: bool
+) -> int | None:
+    """The slot whose missing claim a new server displaces (or a free one); None while it waits."""
+    own = missing.get(peer.slot)
+    if own is not None:
+        return peer.slot if own.uuid in gone else None
+    if not full:
+        return peer.slot
+    return next((slot for slot, claim in sorted(missing.items()) if claim.uuid in gone), None)
+
+
+def _shown(peer: Peer) -> Claim:
+    return Claim(peer.uuid, peer.slot, connected=peer.connected is not False)
+
+
+def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:
+    if peers is None:
+        return {}
+    shown: dict[ServerUuid, Peer] = {}
+    for peer in sorted(peers.remotes, key=_SLOT):
+        if peer.uuid != peers.local:
+            shown.setdefault(peer.uuid, peer)
+    return shown
+
+
+def judge_links(claims: Claims) -> dict[Subject, Reason]:
+    """The bad subjects among the claims of one reading."""
+    bad: dict[Subject, Reason] = {}
+    for claim in claims.values():
+        if claim.seen and claim.connected:
+            continue
+        how = "is named but not connected" if claim.seen else "is no longer seen"
+        text = f"remote {claim.slot} (server {claim.uuid}) {how}"
+        bad[link_subject(claim.uuid)] = Reason("link-down", text)
+    return bad

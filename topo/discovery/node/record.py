@@ -1,0 +1,197 @@
+"""What the discovery state keeps of one node, and how one reading changes it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from topo.discovery.memory import NodeMemory
+from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node.health import Subject, Verdict, judge
+from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
+from topo.model.forest import Reason
+from topo.model.ids import NodeName, ServerUuid
+from topo.model.machine import NodeFacts, NodeIdentity
+
+Domain = tuple[str, int]
+"""(clusterUuid, cliqueId) that a node's GPUs state."""
+
+
+DOMAIN: Subject = ("domain", "")
+"""The subject of a node that no longer states the NVLink domain it counts into."""
+
+
+@dataclass(slots=True)
+class NodeRecord:
+    """One node that a worker has spoken for. Mutable; owned by the discovery state.
+
+    `facts` is None after a restart until the worker sends them. `seen_at_s` is the time of the last
+    word, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
+    into, `stated` what its GPUs said last: several entries if they disagree. `room` is the most
+    remotes shown at once.
+    """
+
+    identity: NodeIdentity
+    verdict: Verdict
+    seen_at_s: float
+    facts: NodeFacts | None = None
+    gpus: int = 0
+    gpu_type: str = ""
+    most_gpus: int = 0
+    local: ServerUuid | None = None
+    claims: Claims = field(default_factory=dict)
+    room: int = 0
+    domain: Domain | None = None
+    stated: tuple[Domain, ...] = ()
+    stale: bool = False
+    _reading: dict[Subject, Reason] = field(default_factory=dict)
+
+    @property
+    def name(self) -> NodeName:
+        """The node's name."""
+        return self.identity.name
+
+    def take(self, facts: NodeFacts, expected_gpus: int) -> bool:
+        """Take one reading; True if the reasons changed.
+
+        Another boot may have other hardware, so it resets what counts as all GPUs once it shows
+        some. The server UUID stays when a reading lacks it: a probe that fails does not take a
+        board out.
+        """
+        if facts.identity.boot_id != self.identity.boot_id and facts.gpus:
+            self.most_gpus = 0
+        self.identity, self.facts = facts.identity, facts
+        self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
+        self.most_gpus = max(self.most_gpus, self.gpus)
+        if facts.peers is not None:
+            self.local = facts.peers.local
+            self.room = max(self.room, len({p.uuid for p in facts.peers.remotes}))
+        self.stated = _domains(facts)
+        self._see_wiring()
+        self._reading = judge(facts, expected_gpus or self.most_gpus)
+        self._reading |= judge_links(self.claims)
+        self._reading |= self._judge_domain()
+        return self._read()
+
+    def beat(self) -> bool:
+        """Take a reading equal to the last one; True if the reasons or claims changed."""
+        return self._read()
+
+    def _read(self) -> bool:
+        if not self._reading and self.verdict.settled:
+            return self.verdict.read(self._reading)
+        dead = self.is_wiring_dead
+        changed = self.verdict.read(self._reading)
+        if self.facts is not None and (dead or self.is_wiring_dead):
+            self._see_wiring()
+        return changed
+
+    def _see_wiring(self) -> None:
+        self._see_links()
+        if self.domain is None or self.verdict.is_down(DOMAIN):
+            self._adopt_domain()
+
+    def _adopt_domain(self) -> None:
+        """Count into the one domain stated; a lost one is kept until another is stated."""
+        if len(self.stated) == 1 and self.stated[0] != self.domain:
+            self.domain = self.stated[0]
+            self._forget(DOMAIN)
+
+    def _judge_domain(self) -> dict[Subject, Reason]:
+        if self.domain is None or self.stated == (self.domain,):
+            return {}
+        cluster, clique = self.domain
+        now = " and ".join(f"{c}.{q}" for c, q in self.stated) or "none"
+        text = f"its GPUs belonged to NVLink domain {cluster}.{clique} and now state {now}"
+        return {DOMAIN: Reason("domain-lost", text)}
+
+    def _see_links(self) -> None:
+        """Merge what the last reading shows of the links; dropped claims lose their verdict."""
+        before = self.claims
+        peers = self.facts.peers if self.facts is not None else None
+        self.claims = merge(before, peers, self.dead_claims(), self.room)
+        for uuid in [uuid for uuid in before if uuid not in self.claims]:
+            self._forget(link_subject(uuid))
+
+    def _forget(self, subject: Subject) -> None:
+        self.verdict.forget(subject)
+        self._reading = {s: r for s, r in self._reading.items() if s != subject}
+
+    def dead_claims(self) -> tuple[ServerUuid, ...]:
+        """The claims whose link is judged down."""
+        if self.verdict.settled:
+            return ()
+        return tuple(u for u in self.claims if self.verdict.is_down(link_subject(u)))
+
+    @property
+    def is_wiring_dead(self) -> bool:
+        """Whether a link or the NVLink domain is judged down."""
+        if self.verdict.settled:
+            return False
+        return bool(self.dead_claims()) or self.verdict.is_down(DOMAIN)
+
+    def drop_dead_wiring(self) -> None:
+        """Forget links and a domain that have been dead for too long and are not shown again."""
+        for uuid in self.dead_claims():
+            if not self.claims[uuid].seen:
+                del self.claims[uuid]
+                self._forget(link_subject(uuid))
+        if self.verdict.is_down(DOMAIN) and not self.stated:
+            self.domain = None
+            self._forget(DOMAIN)
+
+    @property
+    def troubles(self) -> Mapping[Subject, Reason]:
+        """What of the node's own hardware is down, by subject; empty when it is well."""
+        return {} if self.verdict.settled else self.verdict.down
+
+    def memory(self) -> NodeMemory:
+        """What a state file keeps of this node."""
+        return NodeMemory(
+            identity=self.identity,
+            gpus=self.gpus,
+            gpu_type=self.gpu_type,
+            local=self.local,
+            claims=tuple((c.uuid, c.slot) for c in self.claims.values()),
+            room=self.room,
+            domain=self.domain,
+            stated=self.stated,
+            reasons=tuple((*s, r) for s, r in sorted(self.verdict.down.items())),
+        )
+
+    @classmethod
+    def first(cls, facts: NodeFacts, settings: DiscoverySettings, now_s: float) -> "NodeRecord":
+        """A record for a node never heard of; the caller then takes the reading."""
+        verdict = Verdict(settings.bad_readings, settings.good_readings)
+        return cls(identity=facts.identity, verdict=verdict, seen_at_s=now_s)
+
+    @classmethod
+    def remembered(
+        cls, memory: NodeMemory, settings: DiscoverySettings, now_s: float
+    ) -> "NodeRecord":
+        """The record as it was before a restart; its silence counts from now."""
+        reading = {(kind, which): reason for kind, which, reason in memory.reasons}
+        return cls(
+            identity=memory.identity,
+            verdict=Verdict.held(settings.bad_readings, settings.good_readings, reading),
+            seen_at_s=now_s,
+            gpus=memory.gpus,
+            gpu_type=memory.gpu_type,
+            most_gpus=memory.gpus,
+            local=memory.local,
+            claims={uuid: Claim(uuid, slot) for uuid, slot in memory.claims},
+            room=memory.room,
+            domain=memory.domain,
+            stated=memory.stated,
+            _reading=reading,
+        )
+
+
+def _gpu_type(facts: NodeFacts) -> str:
+    """The model of the node's GPUs; several are named together, since no job asks for a mixture."""
+    models = {gpu.model for gpu in facts.gpus if gpu.model}
+    return models.pop() if len(models) == 1 else "+".join(sorted(models))
+
+
+def _domains(facts: NodeFacts) -> tuple[Domain, ...]:
+    if not facts.fabrics:
+        return ()
+    return tuple(sorted({d for f in facts.fabrics if (d := f.member_of) is not None}))

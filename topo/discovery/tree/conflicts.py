@@ -1,0 +1,189 @@
+"""Statements that cannot all hold: each found where it arises, listed once, with the way out.
+
+Every finding has one *owner*, the least by name among the nodes it concerns, so that
+looking at the nodes that changed is enough to keep the list true.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from topo.discovery.groups.ladders import Places
+from topo.discovery.groups.machine_join import Failure
+from topo.discovery.groups.wiring import Members, Wiring
+from topo.discovery.modes import DiscoverySettings, Mode
+from topo.discovery.node.record import NodeRecord
+from topo.model.forest import Conflict, UnjoinedMachine
+from topo.model.ids import DRAGONFLY, NodeName, natural_key
+from topo.model.observation import ManagedGroup
+
+UNJOINED = "machine-unjoined"
+"""The failure that is no conflict: a machine without a worker yet."""
+
+
+def of_node(
+    places: Places, record: NodeRecord, settings: DiscoverySettings
+) -> tuple[Conflict, ...]:
+    """The conflicts that this node owns. O(its component and its claims)."""
+    node = record.name
+    component = places.wiring.component(node)
+    found: list[Conflict] = []
+    if not places.wiring.is_sound(node):
+        found += _suspects(places, node)
+    if len(record.stated) > 1:
+        found += _disagreement(record)
+    if len(component) > 1 and node == places.least(component):
+        found += _of_component(places, component, settings)
+    return tuple(found)
+
+
+def _of_component(
+    places: Places, component: Members, settings: DiscoverySettings
+) -> Iterator[Conflict]:
+    fits = len(component) <= settings.node_number
+    if fits and settings.mode is Mode.SWITCHBOX and places.machines.are_in_one_group(component):
+        return
+    members = tuple(sorted(component, key=natural_key))
+    if settings.mode is Mode.CONFIG:
+        yield from _against_config(places, members)
+    if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
+        yield from _oversize(members, settings.node_number)
+    if settings.mode is Mode.SWITCHBOX:
+        yield from _against_manager(places, component, members)
+
+
+def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
+    """The server UUIDs that several nodes state."""
+    for uuid, number, first in wiring.shared():
+        more = f" and {number - len(first)} more" if number > len(first) else ""
+        named = ", ".join(first) + more
+        yield Conflict(
+            "cloned-server-uuid",
+            first,
+            f"server UUID {uuid} is stated by {named}; "
+            "only a link that was confirmed long before the second came is used",
+            "give each board its own server UUID, then restart the workers there",
+        )
+
+
+def _suspects(places: Places, node: NodeName) -> Iterator[Conflict]:
+    for suspect in places.wiring.suspects(node):
+        if suspect.owners:
+            yield Conflict(
+                "one-sided-link",
+                (node, *suspect.owners),
+                f"{node} sees {', '.join(suspect.owners)} (server {suspect.uuid}), which does not "
+                "confirm the link; it joins nothing",
+                "check the cable at both ends, then `topo node` on both",
+            )
+        else:
+            yield Conflict(
+                "unknown-peer",
+                (node,),
+                f"{node} sees server {suspect.uuid}, which no worker has reported",
+                "start a worker on that server, or check where the cable leads",
+            )
+
+
+def _disagreement(record: NodeRecord) -> Iterator[Conflict]:
+    if len(record.stated) > 1:
+        stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.stated)
+        yield Conflict(
+            "gpus-disagree",
+            (record.name,),
+            f"the GPUs of {record.name} state different NVLink domains: {stated}",
+            "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
+        )
+
+
+def _oversize(members: tuple[NodeName, ...], node_number: int) -> Iterator[Conflict]:
+    if len(members) > node_number:
+        yield Conflict(
+            "oversize-group",
+            members,
+            f"{len(members)} nodes are wired together where {node_number} make a dragonfly",
+            "find the cable that leads outside, or set --node-number",
+        )
+
+
+def _against_config(places: Places, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
+    written = {places.declared[n][0] for n in members if n in places.declared}
+    if len(written) > 1:
+        yield Conflict(
+            "wiring-differs-from-config",
+            members,
+            "workers see these nodes wired together; the config file puts them in different "
+            "groups and is followed",
+            "correct the config file, or check the cables",
+        )
+
+
+def _against_manager(
+    places: Places, component: Members, members: tuple[NodeName, ...]
+) -> Iterator[Conflict]:
+    own = {places.machines.chain(n) for n in members}
+    chains = places.chains(component)
+    if len(chains) > 1:
+        named = sorted(("/".join(g.name for g in c) for c in chains), key=natural_key)
+        yield Conflict(
+            "wiring-differs-from-manager",
+            members,
+            "workers see these nodes wired together; the cluster manager puts them in "
+            f"{' and '.join(named)} and is followed: the dragonfly is shown in parts",
+            "correct the cluster manager's inventory, or check the cables",
+        )
+    stated = {g for chain in own for g in chain if g.kind == DRAGONFLY}
+    if len(stated) > 1:
+        yield _differing_dragonflies(members, stated)
+    unlisted = [n for n in members if places.machines.machine(n) is None]
+    if chains and unlisted:
+        yield Conflict(
+            "not-in-manager",
+            tuple(unlisted),
+            f"the cluster manager does not list {', '.join(unlisted)}; placed with the dragonfly",
+            "add the machine to the cluster manager, or check --join-keys",
+        )
+
+
+def _differing_dragonflies(members: tuple[NodeName, ...], stated: set[ManagedGroup]) -> Conflict:
+    names = ", ".join(sorted((g.name for g in stated), key=natural_key))
+    return Conflict(
+        "wiring-differs-from-manager",
+        members,
+        f"workers see these nodes in one dragonfly, the cluster manager in {names}; "
+        "the workers are followed",
+        "correct the cluster manager's inventory, or check the cables",
+    )
+
+
+def of_machines(places: Places) -> Iterator[Conflict]:
+    """The conflicts among the manager's machines."""
+    for failure in places.machines.failures():
+        if failure.code != UNJOINED:
+            yield _failure(failure)
+    missing = places.machines.missing
+    if missing:
+        yield Conflict(
+            "machine-vanished",
+            tuple(m.id for m in missing),
+            f"the cluster manager no longer lists {len(missing)} machines that it listed before; "
+            "their last place is kept for a while",
+            "if they were taken out on purpose, nothing; else look at the cluster manager",
+        )
+
+
+def _failure(failure: Failure) -> Conflict:
+    return Conflict(
+        failure.code,
+        (failure.machine.id, *failure.nodes),
+        failure.machine.text,
+        "make the names unique, or choose other --join-keys",
+    )
+
+
+def unjoined(places: Places) -> tuple[UnjoinedMachine, ...]:
+    """Every machine that is no node, with its place in the manager's tree."""
+    return tuple(failure.machine for failure in places.machines.failures())
+
+
+def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:
+    """By code, then by subjects in natural order."""
+    return tuple(sorted(conflicts, key=lambda c: (c.code, [natural_key(s) for s in c.subjects])))

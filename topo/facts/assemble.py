@@ -1,0 +1,229 @@
+"""Parsed probes of one host to `NodeFacts`: who is believed, field by field.
+
+Precedence: library, then command, then exporter, then sysfs; within a rank the earlier probe. A
+lower source fills what the higher ones left unsaid and never overrides them. All that a source says
+of its GPU 3 follows that GPU to its place in the result (see `gpu_join`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from topo.facts.gpu_join import GpuTable
+from topo.facts.nvidia.nvlink import REMOTE, far_link
+from topo.model.errors import Refusal
+from topo.model.ids import natural_key
+from topo.model.machine import (
+    MAX_GPUS,
+    MAX_NICS,
+    MAX_PORTS,
+    Gpu,
+    GpuFabric,
+    LinkKind,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    NodeFacts,
+    NodeIdentity,
+    PortState,
+    ProbeHealth,
+    ServerPeers,
+)
+from topo.model.observation import ParsedProbe
+
+_LIBRARY, _COMMAND, _EXPORTER, _SYSFS = range(4)
+_RANKS: Mapping[str, int] = MappingProxyType(
+    {
+        "mxsml": _LIBRARY,
+        "nvml": _LIBRARY,
+        "mx-exporter": _EXPORTER,
+        "sysfs-pci": _SYSFS,
+        "sysfs-infiniband": _SYSFS,
+    }
+)
+_NUMBERED = re.compile(r"GPU([0-9]{1,4})", re.ASCII)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One parsed probe; `indexes` leads from its GPU indexes to those of the result."""
+
+    probe: ParsedProbe
+    indexes: Mapping[int, int]
+
+    def index(self, own: int) -> int:
+        """A GPU that the source mentions and does not list keeps its number."""
+        return self.indexes.get(own, own)
+
+    def each(self, kind: type[T]) -> Iterator[T]:
+        """The items of one kind, whether they stand alone or in a tuple."""
+        for fact in self.probe.facts:
+            for item in fact if isinstance(fact, tuple) else (fact,):
+                if isinstance(item, kind):
+                    yield item
+
+
+def assemble(
+    identity: NodeIdentity,
+    parsed: Sequence[tuple[str, ParsedProbe | Refusal | None]],
+    health: Sequence[ProbeHealth],
+) -> NodeFacts:
+    """The facts of one reading; refusals and None add nothing (their probe's health says why).
+
+    sysfs alone never adds GPUs to those that a driver lists: cards on the bus may be given to
+    virtual machines. O(GPUs² + ports).
+    """
+    probes = [found for _, found in parsed if isinstance(found, ParsedProbe)]
+    table = GpuTable()
+    sources: list[_Source] = []
+    for probe in sorted(probes, key=lambda p: _RANKS.get(p.format, _COMMAND)):
+        adding = _RANKS.get(probe.format, _COMMAND) < _SYSFS or not table.gpus
+        listed = _Source(probe, {}).each(Gpu)
+        sources.append(_Source(probe, table.take(listed, adding=adding)))
+    matrix = _matrix(sources)
+    gpus = tuple(sorted((_with_numa(g, matrix) for g in table.gpus), key=lambda g: g.index))
+    return NodeFacts(
+        identity=identity,
+        gpus=gpus[:MAX_GPUS],
+        matrix=matrix,
+        ports=_ports(sources, gpus)[:MAX_PORTS],
+        peers=_peers(sources),
+        fabrics=_fabrics(sources)[:MAX_GPUS],
+        nics=_nics(sources)[:MAX_NICS],
+        probes=tuple(health),
+    )
+
+
+def _matrix(sources: Sequence[_Source]) -> LinkMatrix | None:
+    """The first matrix, with what later matrices over the same GPUs know beside it."""
+    best: LinkMatrix | None = None
+    for source in sources:
+        for matrix in source.each(LinkMatrix):
+            renamed = _renamed(matrix, source)
+            best = renamed if best is None else _matrix_filled(best, renamed)
+    return best
+
+
+def _renamed(matrix: LinkMatrix, source: _Source) -> LinkMatrix:
+    """The matrix with its GPUs under the numbers of the result.
+
+    A GPU that the source lists and the result has not keeps a name that joins with nothing.
+    """
+    listed = {gpu.index for gpu in source.each(Gpu)}
+    names: list[str] = []
+    for name in matrix.gpus:
+        own = _NUMBERED.fullmatch(name)
+        index = int(own.group(1)) if own else None
+        if index is None or (index in listed and index not in source.indexes):
+            names.append(name if index is None else f"unlisted {name}")
+        else:
+            names.append(f"GPU{source.index(index)}")
+    return replace(matrix, gpus=tuple(names))
+
+
+def _matrix_filled(known: LinkMatrix, more: LinkMatrix) -> LinkMatrix:
+    """`known` with NUMA nodes, CPU lists and NICs of `more`, where it has none of its own."""
+    if set(known.gpus) != set(more.gpus):
+        return known
+    order = [more.gpus.index(name) for name in known.gpus]
+    size = len(order)
+    numa, cpus = known.numa or (None,) * size, known.cpus or ("",) * size
+    filled = replace(
+        known,
+        numa=tuple(
+            a if a is not None or not more.numa else more.numa[i]
+            for a, i in zip(numa, order, strict=True)
+        ),
+        cpus=tuple(
+            a or (more.cpus[i] if more.cpus else "") for a, i in zip(cpus, order, strict=True)
+        ),
+    )
+    if known.nics or not more.nics:
+        return filled
+    gpu_rows = (known.links[at] + more.links[i][size:] for at, i in enumerate(order))
+    nic_rows = (tuple(row[i] for i in order) + row[size:] for row in more.links[size:])
+    rows = (*gpu_rows, *nic_rows)
+    unknown = sum(link.kind is LinkKind.UNKNOWN for row in rows for link in row)
+    return replace(filled, nics=more.nics, links=rows, unknown_codes=unknown)
+
+
+def _with_numa(gpu: Gpu, matrix: LinkMatrix | None) -> Gpu:
+    name = f"GPU{gpu.index}"
+    if gpu.numa is not None or matrix is None or not matrix.numa or name not in matrix.gpus:
+        return gpu
+    return replace(gpu, numa=matrix.numa[matrix.gpus.index(name)])
+
+
+def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, ...]:
+    """The ports by GPU and number; the first source decides a port's state."""
+    ports: dict[tuple[int, int], LinkPort] = {}
+    for source in sources:
+        found = (replace(port, gpu=source.index(port.gpu)) for port in source.each(LinkPort))
+        for port in _true_numbers(found, gpus) if source.probe.format == REMOTE else found:
+            known = ports.get((port.gpu, port.port))
+            ports[port.gpu, port.port] = port if known is None else _port_filled(known, port)
+    return tuple(ports[key] for key in sorted(ports))
+
+
+def _true_numbers(found: Iterator[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPort]:
+    """The ports at the far ends: only their numbers are the true ones (see `nvlink`)."""
+    by_bdf = {gpu.bdf: gpu for gpu in gpus if gpu.bdf}
+    by_index = {gpu.index: gpu for gpu in gpus}
+    for port in found:
+        end = far_link(port.remote or "")
+        near = by_index.get(port.gpu)
+        if end is not None and near is not None and end[0] in by_bdf:
+            yield LinkPort(by_bdf[end[0]].index, end[1], PortState.UP, remote=near.bdf)
+
+
+def _port_filled(known: LinkPort, more: LinkPort) -> LinkPort:
+    return replace(
+        known,
+        speed_gts=known.speed_gts if known.speed_gts is not None else more.speed_gts,
+        width=known.width if known.width is not None else more.width,
+        remote=known.remote or more.remote,
+    )
+
+
+def _peers(sources: Sequence[_Source]) -> ServerPeers | None:
+    """The first source's peers; later ones about the same server say which are connected."""
+    best: ServerPeers | None = None
+    for source in sources:
+        for peers in source.each(ServerPeers):
+            if best is None:
+                best = peers
+            elif peers.local == best.local:
+                told = {peer.uuid: peer.connected for peer in peers.remotes}
+                remotes = (
+                    peer
+                    if peer.connected is not None
+                    else replace(peer, connected=told.get(peer.uuid))
+                    for peer in best.remotes
+                )
+                best = replace(best, remotes=tuple(remotes))
+    return best
+
+
+def _fabrics(sources: Sequence[_Source]) -> tuple[GpuFabric, ...]:
+    fabrics: dict[int, GpuFabric] = {}
+    for source in sources:
+        for fabric in source.each(GpuFabric):
+            index = source.index(fabric.gpu)
+            known = fabrics.setdefault(index, replace(fabric, gpu=index))
+            if known.healthy is None:
+                known = replace(known, healthy=fabric.healthy, trouble=fabric.trouble)
+            rack, tray = known.rack or fabric.rack, known.tray or fabric.tray
+            fabrics[index] = replace(known, rack=rack, tray=tray)
+    return tuple(fabrics[index] for index in sorted(fabrics))
+
+
+def _nics(sources: Sequence[_Source]) -> tuple[NetworkPort, ...]:
+    nics: dict[tuple[str, int], NetworkPort] = {}
+    for source in sources:
+        for nic in source.each(NetworkPort):
+            nics.setdefault((nic.hca, nic.port), nic)
+    return tuple(nics[key] for key in sorted(nics, key=lambda key: (natural_key(key[0]), key[1])))

@@ -1,0 +1,1 @@
+"""Groups that people write down: YAML and JSON documents, `nodegroup.yaml`."""

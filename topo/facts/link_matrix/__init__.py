@@ -1,0 +1,1 @@
+"""The device matrix that three vendors print alike."""

@@ -1,0 +1,238 @@
+"""The device matrix that three vendors print alike, read into a `LinkMatrix`.
+
+`mx-smi topo -m|-n`, `nvidia-smi topo -m` and `npu-smi info -t topo` share one grammar: a header of
+device names and affinity headings, one row per device, a legend, a legend of NICs.
+
+Text that is cut short is read as far as it is certain. One GPU row that is missing or cut is
+completed from its column, because the tools print symmetric matrices. Two of them leave cells that
+nobody printed: refused, naming the rows (a node with seven of its eight GPUs would be a false
+statement). NIC rows that are missing or cut are left out with a warning; the GPU rows still say how
+GPUs reach NICs.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from topo.facts.link_matrix import codes, lines
+from topo.facts.link_matrix.lines import Header, Row
+from topo.facts.reading.text import bounded, numbered, shorten
+from topo.model.errors import Refusal
+from topo.model.machine import MAX_GPUS, MAX_NICS, Link, LinkKind, LinkMatrix
+from topo.model.observation import ParsedProbe
+
+_PARED_ESCAPE = re.compile(r"\[(?:[0-9]{1,3}(?:;[0-9]{1,3}){0,4})?m(?=\s|[A-Z]|$)", re.ASCII)
+"""What a web page leaves of an ANSI colour: the escape character is gone, `[4m` stays."""
+_NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,3})\s*:\s*(\S{1,64})\s*", re.ASCII)
+_ASCEND = re.compile(r"^[ \t]*(?:NPU[0-9]|Phy-ID[0-9])", re.MULTILINE)
+_METAX = re.compile(r"[Mm][Xx]-[Ss][Mm][Ii]|MetaX|Device link type matrix|Node Affinity|\bMX\b")
+_FIRST_ID = re.compile(r"([0-9]{1,5})(?:[,-].*)?", re.ASCII)
+_CPU_LIST = re.compile(r"[0-9,\s-]{1,512}", re.ASCII)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been understood of the text so far."""
+
+    fix: str
+    head: Header | None = None
+    rows: dict[str, Row] = field(default_factory=dict)
+    nic_names: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    trouble: Refusal | None = None
+
+
+def looks_like_matrix(text: str) -> bool:
+    """Whether `text` has a row of a device matrix, or at least its header. O(len(text))."""
+    if "GPU" not in text and "NPU" not in text and "Phy-ID" not in text:
+        return False
+    if lines.first_row(text) is not None:
+        return True
+    return "Affinity" in text and any(
+        lines.header(number, line) for number, line in numbered(text) if "Affinity" in line
+    )
+
+
+def of_ascend(text: str) -> bool:
+    """Whether a matrix names its devices as npu-smi does."""
+    return _ASCEND.search(text) is not None
+
+
+def of_metax(text: str) -> bool:
+    """Whether a matrix bears one of mx-smi's marks."""
+    return _METAX.search(text) is not None
+
+
+def of_nvidia(text: str) -> bool:
+    """Whether a matrix is neither of the others: nvidia-smi leaves no mark of its own."""
+    return not of_metax(text) and not of_ascend(text)
+
+
+def read(text: str, format_name: str, command: str) -> ParsedProbe | Refusal:
+    """The first matrix in `text` as one `LinkMatrix`; `command` is what printed it. O(len(text)).
+
+    Refused: no header, two GPU rows missing or short, one shifted or doubled, more devices than
+    `MAX_GPUS` and `MAX_NICS`.
+    """
+    reading = _Reading(f"run `{command}` again and give its whole output")
+    for number, line in numbered(text):
+        plain = _PARED_ESCAPE.sub("", line) if "[" in line else line
+        if not _take(reading, number, plain):
+            break
+    if reading.head is None:
+        return _headless(text, reading.fix)
+    if not text.endswith("\n"):
+        _doubt_last_cell(reading, text.count("\n") + 1)
+    refusal = (
+        reading.trouble
+        or _unusable(reading.head, reading)
+        or _complete_one_row(reading.head, reading)
+    )
+    if refusal is not None:
+        return refusal
+    matrix = _matrix(reading.head, reading)
+    return ParsedProbe(format_name, (matrix,), bounded(reading.warnings))
+
+
+def _take(reading: _Reading, number: int, line: str) -> bool:
+    """Takes in one line; False when the matrix is over and the rest need not be read."""
+    head = lines.header(number, line)
+    if head is not None:
+        if reading.rows:
+            reading.warnings.append(f"line {number}: a second matrix follows and was not read")
+            return False
+        reading.head = head
+    elif reading.head is not None:
+        nic = _NIC_LEGEND.fullmatch(line)
+        if nic is not None:
+            reading.nic_names.setdefault(nic.group(1), nic.group(2))
+        else:
+            _take_row(reading, lines.row(reading.head, number, line))
+    return True
+
+
+def _take_row(reading: _Reading, named: tuple[str, Row] | None) -> None:
+    if named is None:
+        return
+    name, row = named
+    known = reading.rows.setdefault(name, row)
+    if known.codes != row.codes and reading.trouble is None:
+        reading.trouble = Refusal(
+            f"row {name} appears twice and differs",
+            f"lines {known.line} and {row.line}",
+            "give the output of one run of the command",
+        )
+
+
+def _doubt_last_cell(reading: _Reading, last_line: int) -> None:
+    """Drops a cell that the end of the text may have cut: `NV1` may have been `NV18`."""
+    for name, row in reading.rows.items():
+        if row.line == last_line and row.open and codes.may_grow(row.codes[-1]):
+            reading.rows[name] = replace(row, codes=row.codes[:-1])
+
+
+def _headless(text: str, fix: str) -> Refusal:
+    first = lines.first_row(text)
+    if first is None:
+        return Refusal("no device matrix in the text", "the whole text", fix)
+    line, name = first
+    what = f"the header row that names the columns is missing above row {name}"
+    return Refusal(what, f"line {line}", fix)
+
+
+def _unusable(head: Header, reading: _Reading) -> Refusal | None:
+    """What forbids to use a header or a row at all, the first finding in reading order."""
+    where = f"line {head.line}"
+    if len(head.gpus) > MAX_GPUS or len(head.nics) > MAX_NICS:
+        found = f"{len(head.gpus)} GPUs and {len(head.nics)} NICs"
+        return Refusal(f"{found} are more than {MAX_GPUS} and {MAX_NICS}", where, reading.fix)
+    if head.twice:
+        return Refusal(f"column {head.twice} appears twice", where, reading.fix)
+    for name in head.gpus:
+        row = reading.rows.get(name)
+        wrong = _lie(head, name, row) if row else ""
+        if row and wrong:
+            return Refusal(f"row {name} {wrong}", f"line {row.line}", reading.fix)
+    return None
+
+
+def _lie(head: Header, name: str, row: Row) -> str:
+    """Why the cells of a row cannot belong to its columns, or nothing."""
+    if row.surplus:
+        return f"has more link cells than the header has columns ({shorten(row.surplus, 16)})"
+    at = head.columns[name]
+    if "X" in row.codes and (at >= len(row.codes) or row.codes[at] != "X"):
+        column = tuple(head.columns)[row.codes.index("X")]
+        return f"has its X in column {column}: cells are shifted"
+    return ""
+
+
+def _whole(head: Header, reading: _Reading, name: str) -> bool:
+    row = reading.rows.get(name)
+    return row is not None and len(row.codes) == len(head.columns) and not _lie(head, name, row)
+
+
+def _complete_one_row(head: Header, reading: _Reading) -> Refusal | None:
+    """Fills in the one GPU row that is missing or cut from its column; refuses for two."""
+    cut = [name for name in head.gpus if not _whole(head, reading, name)]
+    if not cut:
+        return None
+    name, total = cut[0], len(head.columns)
+    short = reading.rows.get(name)
+    state = f"has {len(short.codes)} of {total} link cells" if short else "is missing"
+    others = [other for other in head.columns if other != name]
+    if len(cut) > 1 or not all(_whole(head, reading, other) for other in others) or not others:
+        whole = len(head.gpus) - len(cut)
+        line = short.line if short else max((r.line for r in reading.rows.values()), default=1)
+        what = f"row {name} {state}: {whole} of {len(head.gpus)} GPU rows are whole"
+        return Refusal(what, f"line {line}" if short else f"after line {line}", reading.fix)
+    at = head.columns[name]
+    cells = ("X" if c == name else reading.rows[c].codes[at] for c in head.columns)
+    reading.rows[name] = replace(short or Row(0, ()), codes=tuple(cells), affinity={})
+    reading.warnings.append(f"row {name} {state}: completed from column {name}")
+    return None
+
+
+def _matrix(head: Header, reading: _Reading) -> LinkMatrix:
+    """The matrix with GPUs first, and NIC rows only when all of them are whole."""
+    cut = [name for name in head.nics if not _whole(head, reading, name)]
+    if cut:
+        reading.warnings.append(
+            f"rows of {len(cut)} of {len(head.nics)} NICs are missing or cut ({cut[0]} is the "
+            "first): NIC rows are left out"
+        )
+    order = [head.columns[name] for name in head.gpus + head.nics]
+    shown = head.gpus + (() if cut else head.nics)
+    links = tuple(tuple(codes.link(reading.rows[n].codes[i]) for i in order) for n in shown)
+    unknown = [cell.code for row in links for cell in row if cell.kind is LinkKind.UNKNOWN]
+    if unknown:
+        named = ", ".join(sorted(set(unknown))[:8])
+        reading.warnings.append(f"link codes in no legend known to this version: {named}")
+    reading.warnings.extend(_asymmetries(head.gpus, links))
+    affinity = [reading.rows[name].affinity for name in head.gpus]
+    return LinkMatrix(
+        gpus=head.gpus,
+        nics=tuple(reading.nic_names.get(name, name) for name in head.nics),
+        links=links,
+        numa=tuple(_first_id(cells.get("numa", "")) for cells in affinity),
+        cpus=tuple(_cpu_list(cells.get("cpus", "")) for cells in affinity),
+        unknown_codes=len(unknown),
+    )
+
+
+def _asymmetries(gpus: tuple[str, ...], links: tuple[tuple[Link, ...], ...]) -> Iterator[str]:
+    for i, one in enumerate(gpus):
+        for j in range(i):
+            there, back = links[i][j].code, links[j][i].code
+            if there != back:
+                yield f"{one} calls its link to {gpus[j]} {there}, {gpus[j]} calls it {back}"
+
+
+def _first_id(cell: str) -> int | None:
+    """The first id of a list such as `0,3-9,11-17`: the CPU node, before the nodes of HBM."""
+    match = _FIRST_ID.fullmatch(cell)
+    return int(match.group(1)) if match else None
+
+
+def _cpu_list(cell: str) -> str:
+    return cell if _CPU_LIST.fullmatch(cell) else ""

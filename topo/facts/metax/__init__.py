@@ -1,0 +1,1 @@
+"""The outputs of MetaX's tools and library."""

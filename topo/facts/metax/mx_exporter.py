@@ -1,0 +1,205 @@
+"""The topology metrics of mx-exporter (port 8000, Prometheus text format 0.0.4).
+
+Source: metric names, labels and values of mx-exporter 0.13.2 (MetaX-MACA/mxExporter,
+default-counters.csv). `mxlkId` counts from 1; the value of a remote `mx_server_info` is its slot;
+`mx_server_conn_status` carries the local server's UUID and judges all of its links at once.
+Lines that are no samples (`...`, proxies' messages) are passed over.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from topo.facts.metax import ports
+from topo.facts.metax.ports import SeenPort
+from topo.facts.reading.identity import gpu_uuid, normal_bdf, said, server_uuid
+from topo.facts.reading.text import bounded, numbered, shorten
+from topo.model.errors import Refusal
+from topo.model.ids import ServerUuid
+from topo.model.machine import MAX_GPUS, Gpu, LinkPort, Peer, ServerPeers
+from topo.model.observation import ParsedProbe
+
+FORMAT = "mx-exporter"
+_RECOGNISED = re.compile(r"^(?:# (?:HELP|TYPE) )?mx_[a-z_]{1,60}[ {]", re.MULTILINE | re.ASCII)
+_SAMPLE = re.compile(r"(mx_[a-z_]{1,60})(?:\{(.{0,4000})\})?\s+(\S{1,40})(?:\s+-?[0-9]{1,20})?\s*")
+_LABEL = re.compile(r'([A-Za-z_]\w{0,60})\s*=\s*"((?:[^"\\]|\\.){0,1000})"')
+_ESCAPED = re.compile(r"\\(.)")
+_KIB = 1024
+_FAMILIES = frozenset(
+    {
+        "mx_device_type",
+        "mx_gpu_state",
+        "mx_topo_info",
+        "mx_memory_total",
+        "mx_mxlk_speed",
+        "mx_mxlk_width",
+        "mx_server_info",
+        "mx_server_conn_status",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    family: str
+    labels: Mapping[str, str]
+    number: float
+
+    def whole(self, label: str) -> int | None:
+        """A label's number from 0, or None where it is missing or no number."""
+        text = self.labels.get(label, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else None
+
+
+@dataclass(slots=True)
+class _Device:
+    """What the samples of one deviceId say; dies of one device share it."""
+
+    uuid: str = ""
+    bdf: str = ""
+    model: str = ""
+    memory_kib: float = 0.0
+    states: list[float] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    speeds: dict[int, float] = field(default_factory=dict)
+    widths: dict[int, float] = field(default_factory=dict)
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` has a metric of mx-exporter. O(len(text))."""
+    return "mx_" in text and _RECOGNISED.search(text) is not None
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """GPUs, ports and the server's peers, as far as the scrape has them. O(len(text)).
+
+    Refused: a scrape without one of the metrics that this version reads.
+    """
+    devices: dict[int, _Device] = {}
+    servers: list[_Sample] = []
+    for sample in _samples(text):
+        if sample.family.startswith("mx_server_"):
+            servers.append(sample)
+            continue
+        index = sample.whole("deviceId")
+        if index is not None and index < MAX_GPUS:
+            _note(devices.setdefault(index, _Device()), sample)
+    warnings: list[str] = []
+    facts = (
+        tuple(_gpu(index, device) for index, device in sorted(devices.items())),
+        tuple(_ports(devices, warnings)),
+        _peers(servers, warnings),
+    )
+    if not any(facts):
+        return Refusal(
+            "no device and no server among the metrics",
+            "the whole text",
+            "enable mx_device_type, mx_mxlk_speed, mx_mxlk_width and mx_server_info in the "
+            "exporter's counters file, or let the worker use libmxsml",
+        )
+    return ParsedProbe(FORMAT, tuple(fact for fact in facts if fact), bounded(warnings))
+
+
+def _samples(text: str) -> Iterator[_Sample]:
+    """The samples of the families that matter, with a finite value."""
+    for _, line in numbered(text):
+        match = _SAMPLE.fullmatch(line) if line.startswith("mx_") else None
+        if match is None or match.group(1) not in _FAMILIES:
+            continue
+        number = _number(match.group(3))
+        if number is not None:
+            labels = {key: _plain(word) for key, word in _LABEL.findall(match.group(2) or "")}
+            yield _Sample(match.group(1), labels, number)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None
+
+
+def _plain(word: str) -> str:
+    return _ESCAPED.sub(lambda m: "\n" if m.group(1) == "n" else m.group(1), word)
+
+
+def _note(device: _Device, sample: _Sample) -> None:
+    labels = sample.labels
+    device.uuid = device.uuid or labels.get("uuid", "")
+    device.bdf = device.bdf or labels.get("bdfId", labels.get("bdf", ""))
+    device.model = device.model or labels.get("deviceType", labels.get("modelName", ""))
+    if sample.family == "mx_gpu_state":
+        device.states.append(sample.number)
+        if sample.number != 1 and labels.get("unavailable_reason"):
+            device.reasons.append(labels["unavailable_reason"])
+    elif sample.family == "mx_memory_total" and labels.get("type") == "vram":
+        device.memory_kib += max(sample.number, 0.0)
+    elif sample.family in {"mx_mxlk_speed", "mx_mxlk_width"}:
+        port = sample.whole("mxlkId")
+        if port:
+            speeds = sample.family == "mx_mxlk_speed"
+            (device.speeds if speeds else device.widths)[port - 1] = sample.number
+
+
+def _gpu(index: int, device: _Device) -> Gpu:
+    """A device; healthy if and only if every die is available, unsaid without a state."""
+    healthy = all(state == 1 for state in device.states) if device.states else None
+    reasons = "; ".join(dict.fromkeys(device.reasons)) or "no reason given"
+    return Gpu(
+        index=index,
+        uuid=gpu_uuid(device.uuid),
+        bdf=normal_bdf(device.bdf),
+        model=said(shorten(device.model)),
+        memory_bytes=int(min(device.memory_kib, 2**50)) * _KIB or None,
+        healthy=healthy,
+        trouble=shorten(f"unavailable: {reasons}") if healthy is False else "",
+    )
+
+
+def _ports(devices: Mapping[int, _Device], warnings: list[str]) -> Iterator[LinkPort]:
+    for index, device in sorted(devices.items()):
+        both = device.speeds.keys() & device.widths.keys()
+        for port in sorted(both):
+            width = int(min(max(device.widths[port], 0), 1024))
+            yield ports.judged(SeenPort(index, port, device.speeds[port], width))
+        half = device.speeds.keys() ^ device.widths.keys()
+        if half:
+            warnings.append(f"GPU {index}: {len(half)} ports have a speed or a width, not both")
+
+
+def _peers(samples: list[_Sample], warnings: list[str]) -> ServerPeers | None:
+    own, slots, status = _servers(samples)
+    if len(own) != 1:
+        if own or slots:
+            warnings.append(f"{len(own)} local server UUIDs instead of one: peers are left out")
+        return None
+    local = own.pop()
+    if status.get(local) is False:
+        warnings.append("the exporter judges some link of this server as unhealthy")
+    everything = True if status.get(local) else None
+    remotes = sorted((slot, uuid) for uuid, slot in slots.items())
+    return ServerPeers(
+        local, tuple(Peer(slot, uuid, status.get(uuid, everything)) for slot, uuid in remotes)
+    )
+
+
+def _servers(
+    samples: list[_Sample],
+) -> tuple[set[ServerUuid], dict[ServerUuid, int], dict[ServerUuid, bool]]:
+    """The local UUIDs (there should be one), the slot of each remote, and the statuses."""
+    own: set[ServerUuid] = set()
+    slots: dict[ServerUuid, int] = {}
+    status: dict[ServerUuid, bool] = {}
+    for sample in samples:
+        uuid = server_uuid(sample.labels.get("server_uuid"))
+        if uuid is None:
+            continue
+        if sample.family == "mx_server_conn_status":
+            status[uuid] = sample.number == 1
+        elif sample.labels.get("kind") == "local":
+            own.add(uuid)
+        elif sample.labels.get("kind") == "remote" and 1 <= sample.number <= 64:
+            slots[uuid] = int(sample.number)
+    return own, slots, status

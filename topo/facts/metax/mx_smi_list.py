@@ -1,0 +1,69 @@
+"""`mx-smi -L`: one line per card with model, PCI address, availability and UUID.
+
+Source: mx-smi 2.2.9 output; the line of a broken card (`bus Not Available(reason)`, no address, no
+UUID) from the same tool's test data.
+"""
+
+import re
+
+from topo.facts.reading import gpu_list
+from topo.facts.reading.identity import gpu_uuid, normal_bdf
+from topo.facts.reading.text import bounded, numbered, shorten
+from topo.model.errors import Refusal
+from topo.model.ids import Bdf
+from topo.model.machine import Gpu
+from topo.model.observation import ParsedProbe
+
+FORMAT = "mx-smi-list"
+_FIX = "run `mx-smi -L` again and give its whole output"
+_CARD = re.compile(
+    r"GPU#([0-9]{1,4}) (?:(.{1,200}?) )??((?:Not ?|Un)?Available) ?(?:\((.{0,300})\)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_UUID = re.compile(r"UUID:\s*([^\s)]+)", re.IGNORECASE)
+_RECOGNISED = re.compile(
+    r"^[ \t]*GPU#[0-9]{1,4}[ \t].{0,200}(?:\b|Not|Un)Available\b", re.MULTILINE | re.IGNORECASE
+)
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` has a card's line. O(len(text))."""
+    return "GPU#" in text and _RECOGNISED.search(text) is not None
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """The cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
+    found: list[tuple[int, Gpu]] = []
+    for number, line in numbered(text):
+        match = _CARD.fullmatch(" ".join(line.split())) if "GPU#" in line else None
+        if match is not None:
+            found.append((number, _gpu(match)))
+    refusal = gpu_list.unsound(found, _FIX)
+    if refusal is not None:
+        return refusal
+    warnings = gpu_list.gaps(found, gpu_list.attached(text))
+    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
+
+
+def _gpu(match: re.Match[str]) -> Gpu:
+    index, device, state, remark = match.groups(default="")
+    model, address = _split(device)
+    uuid = _UUID.search(remark)
+    available = state.lower() == "available"
+    return Gpu(
+        index=int(index),
+        uuid=gpu_uuid(uuid.group(1)) if uuid else None,
+        bdf=address,
+        model=shorten(model) or None,
+        healthy=available,
+        trouble="" if available else shorten(f"Not Available: {remark.rstrip(')')}".rstrip(": ")),
+    )
+
+
+def _split(device: str) -> tuple[str, Bdf | None]:
+    """Model and address; of a broken card the address is the word `bus`, or nothing."""
+    words = device.split()
+    address = normal_bdf(words[-1]) if words else None
+    if address is not None or (words and words[-1].lower() in {"bus", "n/a", "na"}):
+        words.pop()
+    return " ".join(words), address

@@ -1,0 +1,138 @@
+"""The table that plain `mx-smi` prints: per card a box of two lines under two header lines.
+
+The layout moved over versions, so cells are found by their headings: 2.1.6 has `GPU NAME`, 2.1.12
+`Pwr:Usage/Cap`, 2.2.4 adds `GPU-State`, 2.2.9 splits `Board Name` from `GPU Persist-M`.
+Source: outputs of those four versions.
+"""
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from topo.facts.reading import gpu_list
+from topo.facts.reading.identity import normal_bdf, said
+from topo.facts.reading.text import bounded, numbered, shorten
+from topo.model.errors import Refusal
+from topo.model.machine import Gpu
+from topo.model.observation import ParsedProbe
+
+FORMAT = "mx-smi-table"
+_FIX = "run `mx-smi` again and give its whole output"
+_TITLE = re.compile(r"\|\s*MX-SMI\s+[0-9]")
+_RULED = frozenset("|+-= ")
+_INDEXED = re.compile(r"([0-9]{1,4})(?:\s+(.*))?", re.ASCII)
+_MEMORY = re.compile(r"[0-9]{1,9}\s*/\s*([0-9]{1,9})\s*(MiB|GiB)", re.ASCII)
+_BRAND = re.compile(r"^MetaX\s+")
+"""The table says `MetaX C500` where the library, `mx-smi -L` and node labels say `MXC500`."""
+_UNIT_BYTES = {"MiB": 2**20, "GiB": 2**30}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Which cell of a box holds what; `state` is None before 2.2.4."""
+
+    index: int
+    name: int
+    bus: int
+    state: int | None
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` has the table's title and its bus column. O(len(text))."""
+    return "MX-SMI" in text and "Bus-id" in text and _TITLE.search(text) is not None
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """The cards as GPUs, healthy where the table has a state. Refused: no card, no header."""
+    layout: _Layout | None = None
+    header: list[list[str]] = []
+    found: list[tuple[int, Gpu]] = []
+    warnings: list[str] = []
+    for number, box in _boxes(text):
+        if layout is None:
+            header = [*header, *box] if header or _has_bus(box) else []
+            layout = _layout(header)
+            continue
+        gpu = _gpu(layout, box, board=found[-1][1].model if found else None)
+        if gpu is not None:
+            found.append((number, gpu))
+        elif len(box) < 2:
+            warnings.append(f"line {number}: a box is cut and was left out")
+    if layout is None:
+        return Refusal("the table has no Bus-id column", "the whole text", _FIX)
+    refusal = gpu_list.unsound(found, _FIX)
+    if refusal is not None:
+        return refusal
+    warnings += gpu_list.gaps(found, gpu_list.attached(text))
+    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
+
+
+def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
+    """Runs of `|` lines between rules, as cells, with the number of the first line.
+
+    Ends where the table of processes begins.
+    """
+    box: list[list[str]] = []
+    first = 0
+    for number, line in numbered(text):
+        bare = line.strip()
+        if bare.startswith("|") and not _is_rule(bare):
+            if bare.startswith("| Process"):
+                break
+            first = first if box else number
+            box.append([cell.strip() for cell in bare.strip("|").split("|")])
+        elif box:
+            yield first, box
+            box = []
+    if box:
+        yield first, box
+
+
+def _is_rule(line: str) -> bool:
+    """Whether this is a rule, also a broken one (`|      +-----+`) between two GPUs of a board."""
+    return ("--" in line or "==" in line) and _RULED.issuperset(line)
+
+
+def _has_bus(box: list[list[str]]) -> bool:
+    return any(cell == "Bus-id" for line in box for cell in line)
+
+
+def _layout(header: list[list[str]]) -> _Layout | None:
+    """Where things stand below this header, or None when it is none."""
+    for above, below in itertools.pairwise(header):
+        if "Bus-id" not in above:
+            continue
+        names = [i for i, cell in enumerate(above) if cell.lower().endswith("name")]
+        indexes = [i for i, cell in enumerate(above) if cell.split()[:1] == ["GPU"]]
+        if names and indexes:
+            state = below.index("GPU-State") if "GPU-State" in below else None
+            return _Layout(indexes[0], names[0], above.index("Bus-id"), state)
+    return None
+
+
+def _gpu(layout: _Layout, box: list[list[str]], board: str | None) -> Gpu | None:
+    """The card in a box, or None for a box of something else or one that is cut.
+
+    `board` is the model of the box above, for the second GPU of one board has no name of its own.
+    """
+    if len(box) < 2 or len(box[0]) <= max(layout.index, layout.name, layout.bus):
+        return None
+    above, below = box[0], box[1]
+    index = _INDEXED.fullmatch(above[layout.index])
+    named = _INDEXED.fullmatch(above[layout.name])
+    if index is None or (named is None and above[layout.name]):
+        return None
+    memory = _MEMORY.search(" ".join(below))
+    state = None
+    if layout.state is not None and layout.state < len(below):
+        state = said(below[layout.state])
+    healthy = None if state is None else state.lower() == "available"
+    return Gpu(
+        index=int(index.group(1)),
+        bdf=normal_bdf(above[layout.bus]),
+        model=said(shorten(_BRAND.sub("MX", named.group(2) or ""))) if named else board,
+        memory_bytes=int(memory.group(1)) * _UNIT_BYTES[memory.group(2)] if memory else None,
+        healthy=healthy,
+        trouble=shorten(state or "") if healthy is False else "",
+    )

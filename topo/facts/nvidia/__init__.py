@@ -1,0 +1,1 @@
+"""The outputs of NVIDIA's tools and library."""

@@ -1,0 +1,156 @@
+"""NVLink fabric facts in NVIDIA's words and numbers, made one `GpuFabric`.
+
+Sources: `nvidia-smi -q` and `-q -x` of drivers 550 to 595 for the words; nvml.h of nvidia-ml-py
+13.615 for the numbers (GpuFabricInfo v2 and v3, healthMask layout).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from topo.facts.reading.identity import fabric_uuid, said
+from topo.facts.reading.text import sane, shorten
+from topo.model.machine import MAX_CLIQUE, GpuFabric
+
+NOT_SUPPORTED = "N/A"
+STATES = {0: NOT_SUPPORTED, 1: "Not Started", 2: "In Progress", 3: "Completed"}
+"""NVML_GPU_FABRIC_STATE_*, in nvidia-smi's words."""
+STATUSES = {
+    0: "Success",
+    1: "Uninitialized",
+    2: "Invalid Argument",
+    3: "Not Supported",
+    4: "Insufficient Permissions",
+    6: "Not Found",
+    7: "Insufficient Size",
+    9: "Driver Not Loaded",
+    10: "Timeout",
+    15: "GPU is lost",
+    16: "Reset Required",
+    18: "Driver/library version mismatch",
+    19: "In Use",
+    20: "Insufficient Memory",
+    23: "Insufficient Resources",
+    999: "Unknown Error",
+}
+"""nvmlReturn_t values that `GpuFabricInfo.status` has been seen to or may carry."""
+_SUMMARIES = {1: "Healthy", 2: "Unhealthy", 3: "Limited Capacity"}
+_TRUE = 1
+_FLAGS = (  # shift in the mask, finding when TRUE
+    (0, "degraded bandwidth"),
+    (2, "route recovery in progress"),
+    (4, "route unhealthy"),
+    (6, "access timeout recovery"),
+)
+_MISCONFIGURED = {
+    2: "incorrect system GUID",
+    3: "incorrect chassis serial number",
+    4: "no partition",
+    5: "insufficient NVLinks",
+    6: "incompatible GPU firmware",
+    7: "invalid location",
+    8: "invalid GPU state",
+}
+_GOOD_WORDS = {
+    "bandwidth": "full",
+    "routerecoveryinprogress": "false",
+    "routeunhealthy": "false",
+    "accesstimeoutrecovery": "false",
+    "incorrectconfiguration": "none",
+}
+"""Health keys without case, spaces and underscores, and the word that means all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`healthy=None`: the source has no health to tell (older drivers, single hosts)."""
+
+    healthy: bool | None
+    trouble: str = ""
+
+
+def status_word(code: int) -> str:
+    """NVML's return code in words, `code N` for one that is not listed."""
+    return STATUSES.get(code, f"code {code}")
+
+
+def from_words(words: Mapping[str, str]) -> Health:
+    """Health from key and word pairs; the summary decides where there is one.
+
+    Without a summary (drivers before 570) any word but the good one is trouble.
+    """
+    found = {key: said(words.get(key)) for key in (*_GOOD_WORDS, "summary")}
+    bad = [
+        f"{_spelt(key)}: {word}"
+        for key, good in _GOOD_WORDS.items()
+        if (word := found[key]) is not None and word.lower() != good
+    ]
+    summary = found["summary"]
+    if summary is not None:
+        healthy = summary.lower() == "healthy"
+        bad = [finding for finding in bad if not finding.endswith(summary)]
+        return Health(healthy, "" if healthy else shorten("; ".join([summary, *bad])))
+    if bad:
+        return Health(healthy=False, trouble=shorten("; ".join(bad)))
+    return Health(healthy=True if any(found.values()) else None)
+
+
+def from_mask(mask: int, summary: int) -> Health:
+    """Health from NVML's healthMask and healthSummary (0 where the struct has none).
+
+    Each flag is two bits: 0 not applicable, 1 TRUE, 2 FALSE; so 0xaa is a healthy GPU and not one
+    with half its paths down (NVIDIA/nccl issue 2186 read it so).
+    """
+    bad = [finding for shift, finding in _FLAGS if mask >> shift & 3 == _TRUE]
+    misconfigured = _MISCONFIGURED.get(mask >> 8 & 15)
+    if misconfigured:
+        bad.append(misconfigured)
+    if summary in _SUMMARIES:
+        healthy = summary == 1
+        return Health(healthy, "" if healthy else shorten("; ".join([_SUMMARIES[summary], *bad])))
+    if bad:
+        return Health(healthy=False, trouble=shorten("; ".join(bad)))
+    return Health(healthy=True if mask & 0xFFF else None)
+
+
+def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -> GpuFabric | None:
+    """The fabric of one GPU from nvidia-smi's words, or None where no state is told.
+
+    Keys have no case, spaces or underscores: `state`, `status`, `cliqueid`, `clusteruuid`, the
+    health keys, and in `platform` `chassisserialnumber` and `trayindex`.
+    """
+    state = words.get("state", "").strip()
+    if not state:
+        return None
+    clique = (said(words.get("cliqueid")) or "").strip()
+    health = from_words(words)
+    return GpuFabric(
+        gpu=gpu,
+        state=shorten(state),
+        status=shorten(words.get("status", "")),
+        cluster_uuid=fabric_uuid(words.get("clusteruuid")),
+        clique=_number(clique),
+        healthy=health.healthy,
+        trouble=health.trouble,
+        rack=_optional(platform.get("chassisserialnumber")),
+        tray=_optional(platform.get("trayindex")),
+    )
+
+
+def _number(clique: str) -> int | None:
+    if not (clique.isascii() and clique.isdigit() and len(clique) < 11):
+        return None
+    return sane(int(clique), MAX_CLIQUE)
+
+
+def _optional(text: str | None) -> str | None:
+    word = said(text)
+    return shorten(word) if word else None
+
+
+def _spelt(key: str) -> str:
+    return {
+        "routerecoveryinprogress": "route recovery in progress",
+        "routeunhealthy": "route unhealthy",
+        "accesstimeoutrecovery": "access timeout recovery",
+        "incorrectconfiguration": "incorrect configuration",
+    }.get(key, key)

@@ -1,0 +1,145 @@
+"""`nvidia-smi -q` as text, whole or just its Fabric sections (`nvidia-smi -q | grep -A9 Fabric`).
+
+Indentation gives the sections; a `GPU 00000000:29:00.0` line at the margin starts a GPU.
+Source: outputs of drivers 525 to 595; the two fabric failures from kubernetes-sigs
+dra-driver-nvidia-gpu issue 626 and Azure/azhpc-images pull request 506.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from topo.facts.nvidia import fabric_health, words
+from topo.facts.reading import gpu_list
+from topo.facts.reading.text import bounded, numbered
+from topo.model.errors import Refusal
+from topo.model.machine import MAX_GPUS
+from topo.model.observation import ParsedProbe
+
+FORMAT = "nvidia-smi-fabric"
+_FIX = "run `nvidia-smi -q` again and give its whole output, or `nvidia-smi -q -x`"
+_GPU = re.compile(r"\s*GPU\s+([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*", re.IGNORECASE)
+_PAIR = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*:[ \t](.{0,400})")
+_TITLE = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*")
+_HEAD = re.compile(r"^=+[ \t]*NVSMI LOG[ \t]*=+", re.MULTILINE)
+_FABRIC = re.compile(r"^[ \t]*Fabric[ \t]*$", re.MULTILINE)
+_CLIQUE = re.compile(r"^[ \t]*(?:CliqueId|ClusterUUID)[ \t]*:", re.MULTILINE)
+_WANTED = {
+    ("productname",): "model",
+    ("gpuuuid",): "uuid",
+    ("gpurecoveryaction",): "recovery",
+    ("FB Memory Usage", "total"): "memory",
+}
+_MARGIN = "--"
+"""What grep prints between two matches."""
+
+
+@dataclass(slots=True)
+class _Section:
+    """What is said of one GPU; `address` is empty where no GPU line precedes."""
+
+    line: int
+    address: str = ""
+    words: dict[str, str] = field(default_factory=dict)
+    fabric: dict[str, str] = field(default_factory=dict)
+    platform: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Where the reading stands: the GPU, and the open titles with their indents."""
+
+    sections: list[_Section] = field(default_factory=list)
+    titles: list[tuple[int, str]] = field(default_factory=list)
+
+    def close_to(self, indent: int) -> None:
+        while self.titles and self.titles[-1][0] >= indent:
+            self.titles.pop()
+
+    def here(self, line: int) -> _Section:
+        if not self.sections:
+            self.sections.append(_Section(line))
+        return self.sections[-1]
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` is a query's log, or holds Fabric sections of one. O(len(text))."""
+    if "NVSMI LOG" in text and _HEAD.search(text):
+        return True
+    if "Fabric" in text and "State" in text and _FABRIC.search(text):
+        return True
+    return ("CliqueId" in text or "ClusterUUID" in text) and _CLIQUE.search(text) is not None
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """GPUs where the text names them, and the fabric of each. O(len(text)).
+
+    Without GPU lines the sections are numbered as they come, with a warning. Refused: a text
+    without any fabric state and without any GPU.
+    """
+    walk = _Walk()
+    for number, line in numbered(text):
+        _take(walk, number, line)
+    sections = [s for s in walk.sections if s.address or s.fabric]
+    named = [s for s in sections if s.address]
+    if len(sections) > MAX_GPUS:
+        return Refusal(f"{len(sections)} GPUs are more than {MAX_GPUS}", "the whole text", _FIX)
+    fabrics = tuple(
+        fabric
+        for index, s in enumerate(sections)
+        if (fabric := fabric_health.from_text(index, s.fabric, s.platform)) is not None
+    )
+    found = [
+        (s.line, words.gpu(index, s.address, s.words))
+        for index, s in enumerate(sections)
+        if s.address
+    ]
+    if not found and not fabrics:
+        where = f"line {sections[0].line}" if sections else "the whole text"
+        return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
+    warnings = gpu_list.gaps(found, gpu_list.attached(text)) if named else []
+    if len(named) < len(sections):
+        warnings.append("fabric sections without a GPU line are numbered in the order printed")
+    gpus = gpu_list.ordered(found)
+    return ParsedProbe(FORMAT, tuple(f for f in (gpus, fabrics) if f), bounded(warnings))
+
+
+def _take(walk: _Walk, number: int, line: str) -> None:
+    gpu = _GPU.fullmatch(line)
+    if gpu is not None:
+        walk.sections.append(_Section(number, gpu.group(1)))
+        walk.titles.clear()
+        return
+    if line.strip() == _MARGIN:
+        walk.titles.clear()
+        return
+    pair = _PAIR.fullmatch(line)
+    if pair is not None:
+        indent, key, word = len(pair.group(1).expandtabs()), pair.group(2), pair.group(3).strip()
+        walk.close_to(indent)
+        _note(walk, number, key, word)
+        return
+    title = _TITLE.fullmatch(line)
+    if title is not None:
+        indent, name = len(title.group(1).expandtabs()), title.group(2)
+        walk.close_to(indent)
+        walk.titles.append((indent, name))
+        if name == "Fabric":
+            _open_fabric(walk, number)
+
+
+def _open_fabric(walk: _Walk, number: int) -> None:
+    """A second Fabric section without a GPU line between belongs to the next GPU."""
+    section = walk.here(number)
+    if section.fabric:
+        walk.sections.append(_Section(number))
+
+
+def _note(walk: _Walk, number: int, key: str, word: str) -> None:
+    titles = [name for _, name in walk.titles]
+    plain = key.replace(" ", "").replace("_", "").lower()
+    if "Fabric" in titles:
+        walk.here(number).fabric.setdefault(plain, word)
+    elif "Platform Info" in titles:
+        walk.here(number).platform.setdefault(plain, word)
+    elif walk.sections and (*titles, plain) in _WANTED:
+        walk.here(number).words.setdefault(_WANTED[*titles, plain], word)

@@ -1,0 +1,147 @@
+"""`nvidia-smi -q -x`: per GPU identity, memory, recovery action, fabric and rack position.
+
+The file carries a DOCTYPE, so it is read with a parser that loads nothing from outside and refuses
+every entity declaration: that is what XML bombs are made of.
+Source: captures of A100, T4, L40S, H100, B200, GB200 and GB300 hosts (DTD versions 12 and 13).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from topo.facts.nvidia import fabric_health, words
+from topo.facts.reading import gpu_list
+from topo.facts.reading.text import bounded, shorten
+from topo.model.errors import Refusal
+from topo.model.machine import GpuFabric
+from topo.model.observation import ParsedProbe
+
+FORMAT = "nvidia-smi-xml"
+_FIX = "run `nvidia-smi -q -x` again and give its whole output"
+_ROOT = "nvidia_smi_log"
+_START = re.compile(r"<\?xml\b|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
+_END = f"</{_ROOT}>"
+_MAX_DEPTH = 32
+_MAX_WORD = 512
+_WANTED = {
+    ("product_name",): "model",
+    ("uuid",): "uuid",
+    ("gpu_recovery_action",): "recovery",
+    ("fb_memory_usage", "total"): "memory",
+}
+_SECTIONS = frozenset({"fabric", "platformInfo"})
+
+
+@dataclass(slots=True)
+class _GpuElement:
+    """The texts of one `<gpu>` element that matter; fabric and platform keys in plain form."""
+
+    line: int
+    address: str
+    words: dict[str, str] = field(default_factory=dict)
+    fabric: dict[str, str] = field(default_factory=dict)
+    platform: dict[str, str] = field(default_factory=dict)
+
+
+class _Refused(Exception):  # noqa: N818 - a signal out of the parser's callback, not an error
+    """The document does what no nvidia-smi does."""
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` holds nvidia-smi's XML. O(len(text))."""
+    return f"<{_ROOT}" in text or (_ROOT in text and "<!DOCTYPE" in text)
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """The GPUs in NVML's order, and the fabric of those that tell one. O(len(text)).
+
+    Refused: XML that is cut or not well-formed (with its line), entity declarations, no GPU.
+    A recovery action other than None makes a GPU unhealthy; N/A says nothing.
+    """
+    start = _START.search(text)
+    document = text[start.start() :] if start else text
+    line = text.count("\n", 0, start.start()) if start else 0
+    end = document.find(_END)
+    scanner = _Scanner(line)
+    try:
+        scanner.run(document[: end + len(_END)] if end >= 0 else document)
+    except _Refused as refused:
+        return Refusal(str(refused), f"line {scanner.line}", "give nvidia-smi's output unedited")
+    except expat.ExpatError as error:
+        inside = f" inside GPU {scanner.gpus[-1].address}" if scanner.gpus else ""
+        what = f"the XML is cut or broken{inside}: {expat.ErrorString(error.code)}"
+        return Refusal(what, f"line {line + error.lineno}", _FIX)
+    return _understood(scanner)
+
+
+def _understood(scanner: "_Scanner") -> ParsedProbe | Refusal:
+    found = [(e.line, words.gpu(index, e.address, e.words)) for index, e in enumerate(scanner.gpus)]
+    refusal = gpu_list.unsound(found, _FIX)
+    if refusal is not None:
+        return refusal
+    warnings = gpu_list.gaps(found, scanner.attached)
+    fabrics = tuple(_fabrics(scanner.gpus))
+    gpus = gpu_list.ordered(found)
+    return ParsedProbe(FORMAT, (gpus, fabrics) if fabrics else (gpus,), bounded(warnings))
+
+
+def _fabrics(elements: list[_GpuElement]) -> Iterator[GpuFabric]:
+    for index, element in enumerate(elements):
+        fabric = fabric_health.from_text(index, element.fabric, element.platform)
+        if fabric is not None:
+            yield fabric
+
+
+class _Scanner:
+    """Collects `_GpuElement`s from one pass of expat; nothing else of the document is kept."""
+
+    def __init__(self, lines_before: int) -> None:
+        self.gpus: list[_GpuElement] = []
+        self.attached: int | None = None
+        self._path: list[str] = []
+        self._text = ""
+        self._before = lines_before
+        self._expat = expat.ParserCreate("utf-8")
+        self._expat.StartElementHandler = self._start
+        self._expat.EndElementHandler = self._end
+        self._expat.CharacterDataHandler = self._characters
+        self._expat.EntityDeclHandler = self._entity
+
+    @property
+    def line(self) -> int:
+        """The line of the whole text that the scan has reached."""
+        return self._before + self._expat.CurrentLineNumber
+
+    def run(self, document: str) -> None:
+        self._expat.Parse(document.encode(), True)
+
+    def _entity(self, name: str, *_rest: object) -> None:
+        raise _Refused(f"the XML declares an entity ({shorten(name, 40)}), nvidia-smi never does")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._path.append(tag)
+        self._text = ""
+        if len(self._path) > _MAX_DEPTH:
+            raise _Refused(f"elements are nested deeper than {_MAX_DEPTH}")
+        if self._path == [_ROOT, "gpu"]:
+            self.gpus.append(_GpuElement(self.line, shorten(attributes.get("id", ""), 40)))
+
+    def _characters(self, text: str) -> None:
+        if len(self._text) < _MAX_WORD:
+            self._text += text
+
+    def _end(self, _tag: str) -> None:
+        path, word = tuple(self._path), self._text[:_MAX_WORD].strip()
+        self._path.pop()
+        self._text = ""
+        if path == (_ROOT, "attached_gpus") and word.isascii() and word.isdigit():
+            self.attached = int(word[:4])
+        if path[:2] != (_ROOT, "gpu") or not self.gpus:
+            return
+        gpu, inner = self.gpus[-1], path[2:]
+        if inner in _WANTED:
+            gpu.words[_WANTED[inner]] = word
+        elif len(inner) > 1 and inner[0] in _SECTIONS:
+            section = gpu.fabric if inner[0] == "fabric" else gpu.platform
+            section[inner[-1].replace("_", "").lower()] = word

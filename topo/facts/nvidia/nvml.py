@@ -1,0 +1,246 @@
+"""The JSON of our NVML probe: raw numbers of the library, translated here.
+
+Source: nvml.h as nvidia-ml-py 13.615 carries it.
+"""
+
+import re
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Le, MaxLen
+
+from topo.facts.nvidia import fabric_health, nvlink_ports
+from topo.facts.nvidia.nvlink_ports import SeenLinks
+from topo.facts.reading.identity import fabric_uuid, gpu_uuid, normal_bdf, said
+from topo.facts.reading.library_json import FailedCall, LibraryText, Square, failures, load
+from topo.facts.reading.text import bounded, sane, shorten
+from topo.model.errors import Refusal
+from topo.model.ids import Bdf
+from topo.model.machine import (
+    MAX_CLIQUE,
+    MAX_GPUS,
+    MAX_MEMORY_BYTES,
+    Gpu,
+    GpuFabric,
+    Link,
+    LinkKind,
+    LinkMatrix,
+)
+from topo.model.observation import ParsedProbe
+
+FORMAT = "nvml"
+_NAMED = re.compile(r'"format"\s{0,64}:\s{0,64}"nvml"')
+_LEVELS = {
+    0: Link(LinkKind.PIX, "INTERNAL"),  # two chips of one board (K80); a device with itself is X
+    10: Link(LinkKind.PIX, "PIX"),
+    20: Link(LinkKind.PXB, "PXB"),
+    30: Link(LinkKind.PHB, "PHB"),
+    40: Link(LinkKind.NUMA_NODE, "NODE"),
+    50: Link(LinkKind.SYSTEM, "SYS"),
+}
+"""nvmlGpuTopologyLevel_t; spaced by ten where MetaX counts by one."""
+_UNDEFINED = Link(LinkKind.NONE, "NA")
+_SELF = Link(LinkKind.SELF, "X")
+_LINK_STATES_ALIVE = frozenset({1, 2, 3})
+"""Active, asleep, active with traffic disabled; 0 is inactive."""
+_REMOTE_GPU = 0
+_P2P_OK = 0
+_NO_HANDLE = "nvmlDeviceGetHandleByIndex"
+
+
+class _PortText(LibraryText):
+    link: Annotated[int, Ge(0), Le(1024)]
+    state: int | None = None
+    remote_bdf: str | None = None
+    remote_type: int | None = None
+
+
+class _FabricText(LibraryText):
+    version: int = 1
+    state: int
+    status: int = 0
+    cluster_uuid: str | None = None
+    clique: Annotated[int, Ge(0), Le(MAX_CLIQUE)] | None = None
+    health_mask: Annotated[int, Ge(0)] | None = None
+    summary: int | None = None
+
+
+class _PlatformText(LibraryText):
+    chassis_serial: str | None = None
+    tray: int | str | None = None
+
+
+class _DeviceText(LibraryText):
+    index: Annotated[int, Ge(0), Le(MAX_GPUS - 1)]
+    uuid: str | None = None
+    bdf: str | None = None
+    name: str | None = None
+    memory_bytes: int | None = None
+    fabric: _FabricText | None = None
+    platform: _PlatformText | None = None
+    links: Annotated[tuple[_PortText, ...], MaxLen(1024)] = ()
+
+
+class _Text(LibraryText):
+    format: Literal["nvml"]
+    driver: str | None = None
+    devices: Annotated[tuple[_DeviceText, ...], MaxLen(MAX_GPUS)]
+    topology: Square = ()
+    p2p: Square | None = None
+    errors: Annotated[tuple[FailedCall, ...], MaxLen(10_000)] = ()
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` says that it is this format. O(len(text))."""
+    return _NAMED.search(text) is not None
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """GPUs, NVLink ports, the link matrix and the fabric of each GPU.
+
+    A device whose handle the library does not give is a GPU all the same, an unhealthy one.
+    Refused: another shape, no device, one index twice.
+    """
+    library = load(_Text, text, FORMAT)
+    if isinstance(library, Refusal):
+        return library
+    devices = {device.index: device for device in library.devices}
+    gpus = [_gpu(device) for device in library.devices] + _lost(library, devices)
+    if len(devices) < len(library.devices) or not gpus:
+        what = "a device is listed twice" if gpus else "the library lists no device"
+        return Refusal(what, "devices", "check `nvidia-smi -L` on the host")
+    warnings = failures(library.errors)
+    facts = (
+        tuple(sorted(gpus, key=lambda gpu: gpu.index)),
+        nvlink_ports.judged(_seen(device) for device in library.devices),
+        _matrix(library, devices, warnings),
+        tuple(f for _, device in sorted(devices.items()) if (f := _fabric(device)) is not None),
+    )
+    return ParsedProbe(FORMAT, tuple(fact for fact in facts if fact), bounded(warnings))
+
+
+def _gpu(device: _DeviceText) -> Gpu:
+    """A device. Its `numa` is the node of its own memory (GB200: 2, 10, …), not of its CPUs."""
+    return Gpu(
+        index=device.index,
+        uuid=gpu_uuid(device.uuid),
+        bdf=normal_bdf(device.bdf or ""),
+        model=said(shorten(device.name or "")),
+        memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES),
+    )
+
+
+def _lost(library: _Text, devices: dict[int, _DeviceText]) -> list[Gpu]:
+    codes = {
+        call.device: call.code
+        for call in library.errors
+        if call.call == _NO_HANDLE and call.device is not None
+    }
+    return [
+        Gpu(index, healthy=False, trouble=f"no handle: {fabric_health.status_word(code)}")
+        for index, code in codes.items()
+        if 0 <= index < MAX_GPUS and index not in devices
+    ]
+
+
+def _seen(device: _DeviceText) -> SeenLinks:
+    remotes = {
+        port.link: str(remote)
+        for port in device.links
+        if (remote := normal_bdf(port.remote_bdf or "")) is not None
+    }
+    active = {port.link: port.state in _LINK_STATES_ALIVE for port in device.links}
+    return SeenLinks(device.index, device.name or "", active, remotes=remotes)
+
+
+def _fabric(device: _DeviceText) -> GpuFabric | None:
+    said_of = device.fabric
+    if said_of is None:
+        return None
+    health = fabric_health.from_mask(said_of.health_mask or 0, said_of.summary or 0)
+    place = device.platform or _PlatformText()
+    tray = None if place.tray is None else said(shorten(str(place.tray)))
+    return GpuFabric(
+        gpu=device.index,
+        state=fabric_health.STATES.get(said_of.state, f"state {said_of.state}"),
+        status=fabric_health.status_word(said_of.status),
+        cluster_uuid=fabric_uuid(said_of.cluster_uuid),
+        clique=said_of.clique,
+        healthy=health.healthy,
+        trouble=health.trouble,
+        rack=said(shorten(place.chassis_serial or "")),
+        tray=tray,
+    )
+
+
+def _matrix(
+    library: _Text, devices: dict[int, _DeviceText], warnings: list[str]
+) -> LinkMatrix | None:
+    """The matrix in nvidia-smi's terms: NVLink where links are active, else the PCI ancestor."""
+    rows = library.topology
+    if not rows:
+        return None
+    if any(len(row) != len(rows) for row in rows) or max(devices, default=0) >= len(rows):
+        warnings.append("the topology is not square over all devices and was left out")
+        return None
+    reach = _Reach(library, devices)
+    size = range(len(rows))
+    links = tuple(
+        tuple(_SELF if a == b else reach.nvlink(a, b) or _level(rows[a][b]) for b in size)
+        for a in size
+    )
+    return LinkMatrix(
+        gpus=tuple(f"GPU{index}" for index in size),
+        nics=(),
+        links=links,
+        numa=(None,) * len(rows),
+        cpus=("",) * len(rows),
+        unknown_codes=sum(link.kind is LinkKind.UNKNOWN for row in links for link in row),
+    )
+
+
+def _level(level: int | None) -> Link:
+    if level is None or level < 0:
+        return _UNDEFINED
+    return _LEVELS.get(level) or Link(LinkKind.UNKNOWN, shorten(str(level), 16))
+
+
+class _Reach:
+    """Which GPUs of this host reach each other over NVLink, and with how many links.
+
+    A link whose far end is a GPU of this host counts for that pair. All others end in NVSwitches
+    (in containers the switch cannot be identified), through which every GPU reaches every other,
+    with as many links as the lesser of the two has.
+    """
+
+    def __init__(self, library: _Text, devices: dict[int, _DeviceText]) -> None:
+        at: dict[Bdf, int] = {}
+        for index, device in devices.items():
+            address = normal_bdf(device.bdf or "")
+            if address is not None:
+                at[address] = index
+        self._direct: dict[tuple[int, int], int] = {}
+        self._switched: dict[int, int] = {}
+        self._p2p = library.p2p
+        for index, device in devices.items():
+            for port in device.links:
+                if port.state not in _LINK_STATES_ALIVE:
+                    continue
+                other = at.get(normal_bdf(port.remote_bdf or "") or Bdf(""))
+                if other is not None:
+                    pair = (index, other)
+                    self._direct[pair] = self._direct.get(pair, 0) + 1
+                elif port.remote_type != _REMOTE_GPU:
+                    self._switched[index] = self._switched.get(index, 0) + 1
+
+    def nvlink(self, a: int, b: int) -> Link | None:
+        """The NVLink between two GPUs, or None where there is none."""
+        count = self._direct.get((a, b), 0)
+        if not count and self._peer_to_peer(a, b):
+            count = min(self._switched.get(a, 0), self._switched.get(b, 0))
+        return Link(LinkKind.NVLINK, f"NV{count}", count) if count else None
+
+    def _peer_to_peer(self, a: int, b: int) -> bool:
+        """False only where the source asked for NVLink peer-to-peer and got a no."""
+        if self._p2p is None or len(self._p2p) <= max(a, b) or len(self._p2p[a]) <= b:
+            return True
+        return self._p2p[a][b] in {_P2P_OK, None}

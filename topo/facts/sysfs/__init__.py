@@ -1,0 +1,1 @@
+"""What the Linux kernel says of devices."""

@@ -1,0 +1,98 @@
+"""`/sys/class/infiniband` flattened to lines `path: content`.
+
+Keys: `<hca>/node_guid`, `<hca>/device/{numa_node,realpath,uevent}`, `<hca>/ports/<n>/{state,
+phys_state,rate,link_layer}`; others are passed over (counters saturate at 255, so nothing is read
+from them). Source: kernel documentation ABI/stable/sysfs-class-infiniband and an H100 host.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from topo.facts.reading.identity import last_bdf, said
+from topo.facts.reading.text import bounded, numbered, shorten
+from topo.model.errors import Refusal
+from topo.model.machine import MAX_NICS, NetworkPort
+from topo.model.observation import ParsedProbe
+
+FORMAT = "sysfs-infiniband"
+_TREE = "infiniband/"
+_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_PORT = re.compile(r"ports/([0-9]{1,3})/(\w{1,40})", re.ASCII)
+_RECOGNISED = re.compile(r"class/infiniband/[\w.-]{1,64}/[\w./-]{1,120}:", re.ASCII)
+_RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*Gb/sec", re.ASCII)
+_STATE = re.compile(r"(?:[0-9]{1,2}:\s*)?(.{0,100})")
+_ADDRESSED = frozenset({"device", "device/realpath", "device/uevent", "realpath", ""})
+_UP = ("ACTIVE", "LINKUP")
+_MAX_PORT = 256
+
+
+@dataclass(slots=True)
+class _Hca:
+    words: dict[str, str] = field(default_factory=dict)
+    ports: dict[int, dict[str, str]] = field(default_factory=dict)
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` has a line of the tree. O(len(text))."""
+    return "class/infiniband/" in text and _RECOGNISED.search(text) is not None
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """The host's InfiniBand and RoCE ports; up means state ACTIVE and physical state LinkUp.
+
+    A port without a state is left out with a warning. Refused: no port, more than `MAX_NICS`.
+    """
+    hcas: dict[str, _Hca] = {}
+    for _, line in numbered(text):
+        path, colon, word = line[line.find(_TREE) + len(_TREE) :].partition(":")
+        name, _, key = path.partition("/")
+        if _TREE in line and colon and _NAME.fullmatch(name):
+            _note(hcas.setdefault(name, _Hca()), key, word.strip())
+    warnings: list[str] = []
+    ports: list[NetworkPort] = []
+    for name, hca in hcas.items():
+        for number, words in sorted(hca.ports.items()):
+            if "state" in words:
+                ports.append(_port(name, number, hca))
+            else:
+                warnings.append(f"{name} port {number} has no state and was left out")
+    if not ports or len(ports) > MAX_NICS:
+        what = f"{len(ports)} InfiniBand ports are more than {MAX_NICS}" if ports else "no port"
+        fix = "give the lines `path: content` of /sys/class/infiniband, as `--record` writes them"
+        return Refusal(what, "the whole text", fix)
+    return ParsedProbe(FORMAT, (tuple(ports),), bounded(warnings))
+
+
+def _note(hca: _Hca, key: str, word: str) -> None:
+    port = _PORT.fullmatch(key)
+    if port is None:
+        hca.words.setdefault(key, word)
+    elif int(port.group(1)) <= _MAX_PORT:
+        hca.ports.setdefault(int(port.group(1)), {}).setdefault(port.group(2), word)
+
+
+def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
+    words = hca.ports[number]
+    state, physical = _name(words["state"]), _name(words.get("phys_state", ""))
+    rate = _RATE.match(words.get("rate", ""))
+    numa = hca.words.get("device/numa_node", "")
+    paths = [hca.words[key] for key in _ADDRESSED if key in hca.words]
+    guid = said(shorten(hca.words.get("node_guid", "")))
+    return NetworkPort(
+        hca=name,
+        port=number,
+        up=(state.upper(), physical.upper() or _UP[1]) == _UP,
+        state=state,
+        phys_state=physical,
+        rate_gbps=float(rate.group(1)) if rate else None,
+        link_layer=shorten(words.get("link_layer", "")),
+        node_guid=guid.lower() if guid else None,
+        bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
+        numa=int(numa) if numa.isascii() and numa.isdigit() and len(numa) < 6 else None,
+    )
+
+
+def _name(word: str) -> str:
+    """`ACTIVE` of `4: ACTIVE`."""
+    match = _STATE.fullmatch(word)
+    return shorten(match.group(1)) if match else ""

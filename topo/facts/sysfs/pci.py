@@ -1,0 +1,123 @@
+"""GPUs under `/sys/bus/pci/devices`, flattened to lines `path: content`, and their PCI distance.
+
+Keys: `<address>/{vendor,class,numa_node,local_cpulist,realpath}`. The distance follows NVML's
+levels: the real path is the chain of bridges, so a common prefix tells what two devices share.
+Source: kernel documentation ABI/testing/sysfs-bus-pci; nvml.h for the levels.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from topo.facts.reading.identity import normal_bdf
+from topo.facts.reading.text import numbered
+from topo.model.errors import Refusal
+from topo.model.ids import Bdf
+from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
+from topo.model.observation import ParsedProbe
+
+FORMAT = "sysfs-pci"
+_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_LINE = re.compile(
+    rf"(?:realpath )?\S{{0,40}}/bus/pci/devices/({_ADDRESS})(?:/(\w{{1,40}}))?: ?(.{{0,1000}})",
+    re.IGNORECASE | re.ASCII,
+)
+_ROOT = re.compile(r"/(pci[0-9a-f]{4,8}:[0-9a-f]{2})(/.*)?$", re.IGNORECASE)
+_CPU_LIST = re.compile(r"[0-9,-]{1,512}", re.ASCII)
+_VENDORS = frozenset({"0x10de", "0x9999"})
+"""NVIDIA and MetaX; others' display controllers (server management chips) are no GPUs here."""
+_CLASSES = ("0x0300", "0x0302", "0x0380", "0x0b40", "0x1200")
+"""VGA, 3D and other display controllers, co-processors, processing accelerators."""
+_SAME_SWITCH = 2
+"""Components left below the common prefix: a downstream port and the device."""
+
+
+@dataclass(slots=True)
+class _Device:
+    bdf: Bdf
+    words: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def numa(self) -> int | None:
+        """None for -1, which the kernel writes where the firmware names no node."""
+        text = self.words.get("numa_node", "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """Host bridge, bridges and the device itself, from the outside in; empty if unknown."""
+        match = _ROOT.search(self.words.get("realpath", ""))
+        if match is None:
+            return ()
+        return (match.group(1), *(p for p in (match.group(2) or "").split("/") if p))
+
+    @property
+    def is_gpu(self) -> bool:
+        vendor, kind = self.words.get("vendor", ""), self.words.get("class", "")
+        return vendor.lower() in _VENDORS and kind.lower().startswith(_CLASSES)
+
+
+def recognises(text: str) -> bool:
+    """Whether `text` has a line of the tree. O(len(text))."""
+    return "/bus/pci/devices/" in text and any(
+        _LINE.fullmatch(line) for _, line in numbered(text) if "/bus/pci/devices/" in line
+    )
+
+
+def read(text: str) -> ParsedProbe | Refusal:
+    """GPUs in the order of their addresses, and their matrix where all have a real path.
+
+    Refused: no GPU of a known vendor, more than `MAX_GPUS`.
+    """
+    devices: dict[Bdf, _Device] = {}
+    for _, line in numbered(text):
+        match = _LINE.fullmatch(line) if "/bus/pci/devices/" in line else None
+        bdf = normal_bdf(match.group(1)) if match else None
+        if match is not None and bdf is not None:
+            device = devices.setdefault(bdf, _Device(bdf))
+            device.words.setdefault(match.group(2) or "realpath", match.group(3).strip())
+    gpus = sorted((d for d in devices.values() if d.is_gpu), key=lambda d: _order(d.bdf))
+    if not gpus or len(gpus) > MAX_GPUS:
+        what = f"{len(gpus)} GPUs are more than {MAX_GPUS}" if gpus else "no GPU on the PCI bus"
+        return Refusal(what, "the whole text", "check `lspci -d 9999:` and `lspci -d 10de:`")
+    listed = tuple(Gpu(index, bdf=d.bdf, numa=d.numa) for index, d in enumerate(gpus))
+    if not all(device.chain for device in gpus):
+        return ParsedProbe(FORMAT, (listed,), ("no real paths: PCI distances are left out",))
+    return ParsedProbe(FORMAT, (listed, _matrix(gpus)))
+
+
+def _order(bdf: Bdf) -> tuple[int, str]:
+    domain, rest = bdf.split(":", 1)
+    return int(domain, 16), rest
+
+
+def _matrix(gpus: list[_Device]) -> LinkMatrix:
+    cpus = (device.words.get("local_cpulist", "") for device in gpus)
+    return LinkMatrix(
+        gpus=tuple(f"GPU{index}" for index in range(len(gpus))),
+        nics=(),
+        links=tuple(tuple(_distance(one, other) for other in gpus) for one in gpus),
+        numa=tuple(device.numa for device in gpus),
+        cpus=tuple(text if _CPU_LIST.fullmatch(text) else "" for text in cpus),
+    )
+
+
+def _distance(one: _Device, other: _Device) -> Link:
+    """NVML's level between two devices.
+
+    Below different host bridges, nodes decide; two unknown nodes are one (single-socket hosts and
+    virtual machines name none).
+    """
+    if one is other:
+        return Link(LinkKind.SELF, "X")
+    a, b = one.chain, other.chain
+    shared = 0
+    while shared < min(len(a), len(b)) and a[shared] == b[shared]:
+        shared += 1
+    if shared == 0:
+        same = one.numa == other.numa
+        return Link(LinkKind.NUMA_NODE, "NODE") if same else Link(LinkKind.SYSTEM, "SYS")
+    if shared == 1:
+        return Link(LinkKind.PHB, "PHB")
+    if max(len(a), len(b)) - shared <= _SAME_SWITCH:
+        return Link(LinkKind.PIX, "PIX")
+    return Link(LinkKind.PXB, "PXB")

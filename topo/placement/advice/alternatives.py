@@ -1,0 +1,72 @@
+"""The best placements that a plan was preferred to, and the objective at which each of them lost.
+
+An alternative is the best placement without the domains that the plan uses, tier by tier. They are
+looked for when somebody asks why, not with every request.
+"""
+
+from collections.abc import Iterator
+
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.engine import field_of, searched
+from topo.placement.job.objective import Objective, first_difference, names
+from topo.placement.job.plan import DomainRef, Plan, Rejected
+from topo.placement.quality.measure import weighed
+from topo.placement.search.assign_nodes import planned
+from topo.placement.search.free_view import Field
+
+
+def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:
+    """The best alternative that lost at each objective where one did, in their order.
+
+    `capacity` is the one that the plan was made on, before it is booked. As long as two requests
+    for each tier.
+    """
+    field = field_of(capacity, plan.request, plan.gpu_type)
+    best: dict[str, Rejected] = {}
+    for domains, value in _others(capacity, field, plan):
+        parted = first_difference(plan.objective, value)
+        if parted is None or parted[1] > 0:
+            continue
+        known = best.get(parted[0])
+        if known is None or _wins(value, known.value):
+            paths = tuple(dict.fromkeys(ref.path for ref in domains))
+            best[parted[0]] = Rejected(parted[0], paths, value)
+    order = names(field.layout.tiers)
+    return tuple(best[name] for name in order if name in best)
+
+
+def _wins(one: Objective, other: Objective) -> bool:
+    parted = first_difference(one, other)
+    return parted is not None and parted[1] < 0
+
+
+def _others(
+    capacity: Capacity, field: Field, plan: Plan
+) -> Iterator[tuple[list[DomainRef], Objective]]:
+    cells = sorted({capacity.position(node)[0] for group in plan.groups for node, _ in group.pods})
+    for tier in range(field.layout.tiers, 0, -1):
+        used = sorted({field.layout.of[tier][at] for at in cells})
+        for avoided in (used, used[-1:]):
+            found = _without(capacity, field, plan, (tier, avoided))
+            if found is not None:
+                yield found
+                break
+
+
+def _without(
+    capacity: Capacity, field: Field, plan: Plan, avoided: tuple[int, list[int]]
+) -> tuple[list[DomainRef], Objective] | None:
+    """The best placement without some domains of a tier."""
+    tier, domains = avoided
+    firsts = field.layout.firsts[tier]
+    free = field.free.copy()
+    for domain in domains:
+        free[firsts[domain] : firsts[domain + 1]] = 0
+    if int(free.sum()) < field.shape.pods:
+        return None
+    answer = searched(field.only(free), plan.request)
+    if answer is None:
+        return None
+    groups = planned(capacity, answer.field, answer.found.draft)
+    objective = weighed(capacity, field, [group.pods for group in groups])
+    return [ref for group in groups for ref in group.domains], objective

@@ -1,0 +1,277 @@
+"""Why this placement: one sentence for each objective, in the words of the field.
+
+Every sentence has the value reached and the number that rules out a better one: what the fullest
+groups have room for, a bound, or what the best alternative would have cost.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from topo.placement.advice.alternatives import alternatives
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.job.objective import Objective, Profile, names, values
+from topo.placement.job.plan import DomainRef, Plan, Rejected
+from topo.placement.job.words import counted, listed, plural
+from topo.placement.search.job_shape import Shape, shape_of
+
+MOST_PODS = 64
+"""Pods of a plan up to which alternatives are looked for; above, where two more searches take
+milliseconds, bounds alone explain it."""
+_DOMAIN = "domain"
+"""What groups of different kinds at one tier are called together."""
+_SHOWN = 2
+_LEAST = "{} is the least there is"
+_PROVEN = "; that is proven the best, given the numbers before"
+_UNPROVEN = "the best that was found, without proof"
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A plan with what its sentences need to know about the cluster."""
+
+    plan: Plan
+    layout: Layout
+    shape: Shape
+    free: Counts
+    cells: tuple[int, ...]
+    refused: Mapping[str, Rejected]
+
+    def refs(self, tier: int) -> tuple[DomainRef, ...]:
+        """Domains of a tier that the plan uses: those at both ends of each of its groups."""
+        domains = dict.fromkeys(self.layout.of[tier][cell] for cell in self.cells)
+        return tuple(self.layout.ref(tier, domain) for domain in domains)
+
+    def noun(self, tier: int) -> str:
+        """What the domains of a tier are called."""
+        kinds = {ref.kind for ref in self.refs(tier)}
+        return kinds.pop() if len(kinds) == 1 else _DOMAIN
+
+
+def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
+    """One sentence for each of `objective.names`, in that order, each with its number.
+
+    `capacity` is the one that the plan was made on, before the plan is booked. Up to `MOST_PODS`
+    pods two more placements for each tier, then array passes over the domains and O(groups of the
+    plan).
+    """
+    case = _case(capacity, plan)
+    tiers = len(plan.objective.span)
+    span = [_span(case, name, tier) for name, tier in _spans(tiers)]
+    return (
+        _split(case),
+        *span,
+        _left(case),
+        _profile(case, "free_profile_top", _top_profile(case)),
+        _profile(case, "free_profile_tier1", _low_profile(case)),
+        _broken(case),
+        _penalty(case),
+    )
+
+
+def _case(capacity: Capacity, plan: Plan) -> _Case:
+    ends = dict.fromkeys(node for g in plan.groups for node in (g.pods[0][0], g.pods[-1][0]))
+    request = plan.request
+    few = request.pods <= MOST_PODS
+    others = plan.rejected or (alternatives(capacity, plan) if few else ())
+    return _Case(
+        plan=plan,
+        layout=capacity.layout(),
+        shape=shape_of(capacity, request, plan.gpu_type),
+        free=capacity.slots(request.eligible, plan.gpu_type, request.gpus_per_pod).free,
+        cells=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
+        refused={rejected.objective: rejected for rejected in reversed(others)},
+    )
+
+
+def _spans(tiers: int) -> list[tuple[str, int]]:
+    """The names of the spans with their tiers; a single tier stands under both names."""
+    if tiers == 1:
+        return [("top_groups", 1), ("tier1_groups", 1)]
+    return list(zip(names(tiers)[1 : tiers + 1], range(tiers, 0, -1), strict=True))
+
+
+def _split(case: _Case) -> str:
+    split, of = case.plan.objective.split_groups, counted(len(case.plan.groups), "group")
+    where = plural(case.noun(case.shape.whole_in))
+    if not split:
+        are = _is(len(case.plan.groups))
+        return f"0 of {of} {are} split over several {where}; {_LEAST.format(0)}."
+    said = f"{split} of {of} {_is(split)} split over several {where}"
+    room = _groups(case, case.shape.whole_in)
+    if case.shape.tier and int(room.sum()) < case.shape.m:
+        return (
+            f"{said}: there is room for {counted(int(room.sum()), 'whole group')} of the "
+            f"{case.shape.m} needed{_alternative(case, 'split_groups', 'splits')}."
+        )
+    return f"{said}{_verdict(case, 'split_groups', 'splits')}."
+
+
+def _span(case: _Case, name: str, tier: int) -> str:
+    used = case.plan.objective.span[len(case.plan.objective.span) - tier]
+    noun = case.noun(tier)
+    said = counted(used, noun)
+    if used == 1:
+        at = case.refs(tier)[0]
+        other = _alternative(case, name, "takes")
+        return f"{said}, {_path(at.path)}; {_LEAST.format(1)}{other}."
+    lack = _lack(case, tier, used - 1)
+    if lack:
+        return f"{said}: {lack}{_alternative(case, name, 'takes')}."
+    return f"{said}{_verdict(case, name, 'takes')}."
+
+
+def _lack(case: _Case, tier: int, fewer: int) -> str:
+    """What the fullest domains of a tier cannot hold together, or nothing."""
+    plan, shape = case.plan, case.shape
+    noun = case.noun(tier)
+    who = "the fullest one has" if fewer == 1 else f"the fullest {counted(fewer, noun)} have"
+    if shape.whole_in <= tier and not plan.objective.split_groups:
+        groups = _most(_groups(case, tier), fewer)
+        if groups < shape.m:
+            return f"{who} room for {groups} of {counted(shape.m, 'group')}, so {fewer} cannot do"
+    pods = _most(case.layout.rolled(case.free, tier), fewer)
+    if pods < shape.pods:
+        return f"{who} room for {pods} of {counted(shape.pods, 'pod')}, so {fewer} cannot do"
+    return ""
+
+
+def _groups(case: _Case, tier: int) -> Counts:
+    """Whole groups of the job that fit, by domain of a tier not below the groups' own."""
+    layout, own = case.layout, case.shape.whole_in
+    groups: Counts = layout.rolled(case.free, own) // case.shape.k
+    if tier == own or not groups.size:
+        return groups
+    sums: Counts = np.add.reduceat(groups, layout.below(tier, own)[:-1])
+    return sums
+
+
+def _most(counts: Counts, several: int) -> int:
+    """What the largest ones have together."""
+    if several >= len(counts):
+        return int(counts.sum())
+    return int(np.partition(counts, len(counts) - several)[-several:].sum())
+
+
+def _left(case: _Case) -> str:
+    left, gpus = case.plan.objective.whole_groups_left, case.shape.canonical * case.shape.gpus
+    said = f"{counted(left, 'whole group')} of {counted(gpus, 'GPU')} {_stay(left)} free"
+    return f"{said}{_verdict(case, 'whole_groups_left', 'leaves')}."
+
+
+def _stay(number: int) -> str:
+    return "stays" if number == 1 else "stay"
+
+
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """A profile with the words for its domains and for what is counted in them."""
+
+    noun: str
+    unit: str
+    own: Profile
+    of: Callable[[Objective], Profile]
+
+
+def _top_profile(case: _Case) -> _Free:
+    def of(objective: Objective) -> Profile:
+        return objective.profile_top
+
+    return _Free(case.noun(case.layout.tiers), "free group", of(case.plan.objective), of)
+
+
+def _low_profile(case: _Case) -> _Free:
+    def of(objective: Objective) -> Profile:
+        return objective.profile_tier1
+
+    return _Free(case.noun(case.shape.canonical_tier), "free slot", of(case.plan.objective), of)
+
+
+def _profile(case: _Case, name: str, free: _Free) -> str:
+    said = _moves(free)
+    other = case.refused.get(name)
+    if other is not None:
+        capacity, fewer = _parting(free.own, free.of(other.value))
+        domains = f"{counted(fewer, free.noun)} fewer with {counted(capacity, free.unit)}"
+        sure = _PROVEN if case.plan.certified.get(name) else ""
+        return f"{said}{sure}; {_who(other)} would leave {domains}."
+    if case.plan.certified.get(name):
+        return f"{said}{_PROVEN}."
+    return f"{said}; {_UNPROVEN}."
+
+
+def _moves(free: _Free) -> str:
+    """How the sorted list of free capacities changes."""
+    before = [(capacity, -by) for capacity, by in free.own if by < 0]
+    after = [(capacity, by) for capacity, by in free.own if by > 0]
+    number = sum(times for _, times in before)
+    if not number:
+        return f"0 {plural(free.noun)} change in their {plural(free.unit)}"
+    goes = "goes" if number == 1 else "go"
+    unit = free.unit if before == [(1, 1)] else plural(free.unit)
+    return f"{counted(number, free.noun)} {goes} from {_times(before)} {unit} to {_times(after)}"
+
+
+def _times(counts: list[tuple[int, int]]) -> str:
+    """`12`, or `3 x 17 and 1 x 16`."""
+    if len(counts) == 1:
+        return str(counts[0][0])
+    return listed([f"{times} x {capacity}" for capacity, times in counts])
+
+
+def _parting(own: Profile, other: Profile) -> tuple[int, int]:
+    """The largest capacity at which two profiles differ, and how many fewer the other leaves."""
+    mine, theirs = dict(own), dict(other)
+    for capacity in sorted(mine.keys() | theirs.keys(), reverse=True):
+        if mine.get(capacity, 0) != theirs.get(capacity, 0):
+            return capacity, mine.get(capacity, 0) - theirs.get(capacity, 0)
+    return 0, 0
+
+
+def _broken(case: _Case) -> str:
+    broken = case.plan.objective.newly_broken
+    said = f"{counted(broken, f'untouched {case.noun(1)}')} {_is(broken)} broken into"
+    return f"{said}{_verdict(case, 'newly_broken', 'breaks into')}."
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _penalty(case: _Case) -> str:
+    said = f"The penalty of its nodes is {case.plan.objective.penalty}"
+    return f"{said}{_verdict(case, 'penalty', 'has')}."
+
+
+def _verdict(case: _Case, name: str, verb: str) -> str:
+    """Why no better value: the alternative that lost here, the bound, or that nothing proves it."""
+    plan = case.plan
+    value, bound = values(plan.objective)[name], plan.bounds.get(name)
+    if name != "whole_groups_left" and not value:
+        bound = 0
+    other = _alternative(case, name, verb)
+    if value == bound:
+        most = name == "whole_groups_left"
+        return f"; {f'{bound} is the most that can be' if most else _LEAST.format(bound)}{other}"
+    if plan.certified.get(name):
+        return f"{_PROVEN}{other}"
+    if other:
+        return other
+    return f"; {_UNPROVEN}" if bound is None else f"; {_UNPROVEN}: the bound is {bound}"
+
+
+def _alternative(case: _Case, name: str, verb: str) -> str:
+    other = case.refused.get(name)
+    if other is None:
+        return ""
+    return f"; the best alternative, {_who(other)}, {verb} {values(other.value)[name]}"
+
+
+def _who(other: Rejected) -> str:
+    return listed([_path(path) for path in other.domains], shown=_SHOWN)
+
+
+def _path(path: tuple[str, ...]) -> str:
+    return "/".join(path)

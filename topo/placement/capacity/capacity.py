@@ -1,0 +1,461 @@
+"""How much is free where, kept true by one small step per event.
+
+One writer. A host, its bookings and its place are known by name; the free slots of every class of
+request that was asked for lately are kept by tier-1 domain, so that a request costs a few passes
+over an array and an event costs O(classes).
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from weakref import WeakSet
+
+import numpy as np
+
+from topo.model.ids import Kind, NodeName, natural_key
+from topo.placement.capacity.host import Host
+from topo.placement.capacity.layout import Layout, Structure
+from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
+from topo.placement.job.plan import Pods
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Labels
+
+CLASSES = 64
+"""Classes of requests kept up to date; the one asked for longest ago makes room for a new one."""
+ClassKey = tuple[str, object, object, object, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A node whose free GPUs (or its tier-1 group's free slots) were kept wrongly."""
+
+    node: NodeName
+    counted: int
+    kept: int
+
+
+class Capacity:
+    """Hosts, bookings, and the slots that they leave. Only its owner calls what changes it.
+
+    Booking more GPUs than a host has is a fact, not an error: `free` is then 0.
+    """
+
+    def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008  # frozen, safe to share
+        self.policy = policy
+        self.version = 0
+        self._hosts: dict[NodeName, Host] = {}
+        self._used: dict[NodeName, int] = {}
+        self._bookings: dict[str, Mapping[NodeName, int]] = {}
+        self._rooms: list[int] = []
+        self._types: Counter[str] = Counter()
+        self._kinds: dict[tuple[tuple[Kind, ...], tuple[int, ...]], int] = {}
+        self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
+        self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
+        self._ordered: tuple[str, ...] | None = None
+        self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._structure = Structure()
+        self._by_label: dict[tuple[str, str], set[int]] | None = None
+        self._users: WeakSet[Capacity] = WeakSet([self])
+        self._shared = False
+
+    # What there is
+
+    @property
+    def tiers(self) -> int:
+        """T: the number of tiers, at least 1."""
+        return self._structure.tiers
+
+    def host(self, name: NodeName) -> Host | None:
+        """A host by name."""
+        return self._hosts.get(name)
+
+    def hosts(self) -> Iterator[Host]:
+        """All hosts in natural order of the tree."""
+        self._settle()
+        names = self._structure.names
+        return (self._hosts[names[host_id]] for host_id in self._structure.walk())
+
+    def used(self, name: NodeName) -> int:
+        """GPUs booked on a node, known or not."""
+        return self._used.get(name, 0)
+
+    def free(self, name: NodeName) -> int:
+        """GPUs of a host that nobody booked; 0 for an unknown one. Closed hosts have free GPUs."""
+        host = self._hosts.get(name)
+        return max(0, host.gpus - self._used.get(name, 0)) if host else 0
+
+    def bookings(self) -> Mapping[str, Mapping[NodeName, int]]:
+        """GPUs by node for each owner."""
+        return MappingProxyType(self._bookings)
+
+    def gpu_types(self) -> tuple[str, ...]:
+        """The types that hosts with GPUs have, the policy's first."""
+        if self._ordered is not None:
+            return self._ordered
+        first = [name for name in self.policy.gpu_types if name in self._types]
+        rest = sorted(self._types.keys() - set(first), key=natural_key)
+        self._ordered = (*dict.fromkeys(first), *rest)
+        return self._ordered
+
+    def kinds(self) -> Mapping[str, int]:
+        """The kinds of groups that hosts are in, with the highest tier of each."""
+        found: dict[str, int] = {}
+        for kinds, tiers in self._kinds:
+            for kind, tier in zip(kinds, tiers, strict=True):
+                found[kind] = max(tier, found.get(kind, 0))
+        return found
+
+    # What happens
+
+    def upsert(self, host: Host) -> None:
+        """A host came, moved or changed; O(classes), and a new layout if a group came or went."""
+        before = self._hosts.get(host.name)
+        if before is not None and _same_kind(before, host):
+            if (before.ready, before.cordoned) == (host.ready, host.cordoned):
+                return
+            self._hosts[host.name] = host
+            self._refresh(self._structure.ids[host.name], host, was_open=before.open)
+        elif before is not None and _place(before) == _place(host):
+            self._replace(before, host)
+        else:
+            if before is not None:
+                self._take_out(before)
+            self._put_in(host)
+        self.version += 1
+
+    def remove(self, name: NodeName) -> None:
+        """A host went; what is booked on it stays booked. Unknown names are no error."""
+        host = self._hosts.get(name)
+        if host is not None:
+            self._take_out(host)
+            self.version += 1
+
+    def book(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
+        """What an owner takes from now on, instead of what it had before; O(nodes x classes)."""
+        had = self._bookings.get(owner, {})
+        if had == gpus:
+            return
+        self._bookings[owner] = MappingProxyType(dict(gpus))
+        for name, count in had.items():
+            if name not in gpus:
+                self._shift(name, -count)
+        for name, count in gpus.items():
+            self._shift(name, count - had.get(name, 0))
+        self.version += 1
+
+    def release(self, owner: str) -> None:
+        """Free all that an owner took; an unknown owner is no error."""
+        had = self._bookings.pop(owner, None)
+        if had is not None:
+            for name, count in had.items():
+                self._shift(name, -count)
+            self.version += 1
+
+    # Copies and checks
+
+    def copy(self) -> "Capacity":
+        """The same state, apart from then on; O(hosts) of plain copying.
+
+        Places are shared until one of the two gets or loses a host.
+        """
+        self._settle()
+        twin = Capacity(self.policy)
+        twin.version = self.version
+        twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
+        twin._bookings, twin._rooms = self._bookings.copy(), self._rooms[:]
+        twin._types, twin._kinds = self._types.copy(), self._kinds.copy()
+        twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
+        twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
+        twin._peaks, twin._by_label = self._peaks.copy(), self._by_label
+        twin._structure, twin._users = self._structure, self._users
+        self._users.add(twin)
+        self._shared = twin._shared = True
+        return twin
+
+    def recount(self) -> tuple[Difference, ...]:
+        """What the increments got wrong, by node; the recount wins. O(hosts x classes)."""
+        self._settle()
+        used: Counter[NodeName] = Counter()
+        for booking in self._bookings.values():
+            used.update(booking)
+        found = [*self._recount_rooms(used), *self._recount_slots()]
+        self._peaks.clear()
+        if found:
+            self.version += 1
+        return tuple(found)
+
+    # For the engine
+
+    def layout(self) -> Layout:
+        """The tree as ranges over the tier-1 domains."""
+        self._settle()
+        return self._structure.layout()
+
+    def slots(self, wish: Eligibility, gpu_type: str, gpus: int) -> Slots:
+        """The free slots of a class, along the cells of `layout`; O(1) if asked for lately."""
+        if not self._structure.settled:
+            self._settle()
+        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, gpus)
+        found = self._slots.get(key)
+        if found is not None:
+            self._slots.move_to_end(key)
+            return found
+        typed = Eligibility(gpu_type, wish.selector, wish.tolerations, wish.exclude)
+        if wish.selector or wish.exclude:
+            found = self._narrowed(typed, gpus)
+        else:
+            found = Slots(typed, gpus)
+            found.fill(self._rows(), len(self._structure.names), len(self._structure.order))
+        self._slots[key] = found
+        if len(self._slots) > CLASSES:
+            self._slots.popitem(last=False)
+        return found
+
+    def peaks(self, gpu_type: str, gpus: int) -> tuple[int, ...]:
+        """Slots of the largest domain of each tier if all were empty and open, tier 1 first."""
+        key = gpu_type, gpus
+        found = self._peaks.get(key)
+        if found is None:
+            self._settle()
+            if key not in self._sizes:
+                sizes = self._sizes[key] = Sizes(gpu_type, gpus)
+                sizes.fill(self._rows(), len(self._structure.order))
+                if len(self._sizes) > CLASSES:
+                    self._sizes.popitem(last=False)
+            found = self._peaks[key] = peaks(self._sizes[key].whole, self.layout())
+        return found
+
+    def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
+        """Pods by cell; adds the places of the hosts in the natural order of all hosts."""
+        structure = self._structure
+        ids, cell_of, names = structure.ids, structure.cell_of, structure.names
+        offsets = structure.layout().offsets
+        cells: dict[int, int] = {}
+        last: object = None
+        at = offset = 0
+        ranks: Mapping[int, int] = {}
+        for name, count in pods:
+            host_id = ids[name]
+            cell = cell_of[host_id]
+            if cell is not last:
+                last, at = cell, cell.at
+                offset, ranks = offsets[at], cell.ranks(names)
+                cells.setdefault(at, 0)
+            cells[at] += count
+            places.append(offset + ranks[host_id])
+        return cells
+
+    def position(self, name: NodeName) -> tuple[int, int]:
+        """(cell, place in the natural order of all hosts) of a known host."""
+        structure = self._structure
+        host_id = structure.ids[name]
+        cell = structure.cell_of[host_id]
+        return cell.at, structure.layout().offsets[cell.at] + cell.ranks(structure.names)[host_id]
+
+    def members(self, at: int) -> list[tuple[int, Host, int]]:
+        """(id, host, free GPUs if open else 0) of the hosts of a cell in natural order."""
+        names, hosts, rooms = self._structure.names, self._hosts, self._rooms
+        return [
+            (host_id, hosts[names[host_id]], rooms[host_id])
+            for host_id in self._structure.order[at].ids(names)
+        ]
+
+    def roomy(self, at: int, slots: Slots) -> list[tuple[NodeName, int, int]]:
+        """(name, slots, free GPUs) of the hosts of a cell that have slots, in natural order."""
+        names, rooms = self._structure.names, self._rooms
+        mask, gpus = slots.mask, slots.gpus
+        return [
+            (names[host_id], rooms[host_id] // gpus, rooms[host_id])
+            for host_id in self._structure.order[at].ids(names)
+            if rooms[host_id] >= gpus and mask[host_id] == ELIGIBLE
+        ]
+
+    # How it is kept
+
+    def _narrowed(self, wish: Eligibility, gpus: int) -> Slots:
+        """A new class from the one without its selector and exclusions; O(nodes told apart).
+
+        It names nodes by exclusion or label, and there is no end to such classes.
+        """
+        assert wish.gpu_type is not None, "classes have a type"  # noqa: S101
+        wide = Eligibility(wish.gpu_type, (), wish.tolerations)
+        found = self.slots(wide, wish.gpu_type, gpus)
+        if wish.selector:
+            found = found.among(wish, (self._row(i) for i in self._labelled(wish.selector)))
+        ids = self._structure.ids
+        out = sorted(ids[name] for name in wish.exclude if name in ids)
+        return found.without(wish, (self._row(host_id) for host_id in out))
+
+    def _labelled(self, selector: Labels) -> Collection[int]:
+        """The hosts that have all of some labels."""
+        if self._by_label is None:
+            by_label: dict[tuple[str, str], set[int]] = {}
+            ids = self._structure.ids
+            for name, host in self._hosts.items():
+                for pair in host.labels:
+                    by_label.setdefault(pair, set()).add(ids[name])
+            self._by_label = by_label
+        sets = sorted([self._by_label.get(pair, set()) for pair in selector], key=len)
+        return sets[0].intersection(*sets[1:]) if len(sets) > 1 else sets[0]
+
+    def _row(self, host_id: int) -> tuple[int, int, Host, int]:
+        structure = self._structure
+        host = self._hosts[structure.names[host_id]]
+        return host_id, structure.cell_of[host_id].at, host, self._rooms[host_id]
+
+    def _settle(self) -> None:
+        if not self._structure.settled:
+            self._own()
+            before = np.array(self._structure.settle(), np.intp)
+            for counts in self._counts():
+                counts.arrange(before)
+
+    def _counts(self) -> Iterator[Slots | Sizes]:
+        yield from self._slots.values()
+        yield from self._sizes.values()
+
+    def _own(self) -> None:
+        """Make sure that nobody shares the places that are about to change."""
+        if self._shared:
+            self._shared = False
+            if len(self._users) > 1:
+                # The others must see a user of the shared places until the clone is made.
+                own = self._structure.clone()
+                self._users.discard(self)
+                self._structure, self._users = own, WeakSet([self])
+
+    def _room(self, host: Host) -> int:
+        return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
+
+    def _replace(self, before: Host, host: Host) -> None:
+        host_id = self._structure.ids[host.name]
+        at = self._structure.cell_of[host_id].at
+        old, new = self._rooms[host_id], self._room(host)
+        self._rooms[host_id] = new
+        self._hosts[host.name] = host
+        if before.labels != host.labels:
+            self._by_label = None
+        for slots in self._slots.values():
+            slots.leave(host_id, at, before, old)
+            slots.enter(host_id, at, host, new)
+        if (before.gpus, before.gpu_type) != (host.gpus, host.gpu_type):
+            self._count_type(-1, before, at)
+            self._count_type(1, host, at)
+
+    def _take_out(self, host: Host) -> None:
+        self._own()
+        self._by_label = None
+        host_id = self._structure.ids[host.name]
+        at = self._structure.cell_of[host_id].at
+        for slots in self._slots.values():
+            slots.leave(host_id, at, host, self._rooms[host_id])
+        self._count_type(-1, host, at)
+        self._structure.drop(host)
+        del self._hosts[host.name]
+        self._count_kinds(-1, host)
+
+    def _put_in(self, host: Host) -> None:
+        self._own()
+        self._by_label = None
+        host_id, made = self._structure.add(host)
+        at = self._structure.cell_of[host_id].at
+        if made:
+            for counts in self._counts():
+                counts.append()
+        room = self._room(host)
+        if host_id == len(self._rooms):
+            self._rooms.append(room)
+        self._rooms[host_id] = room
+        self._hosts[host.name] = host
+        for slots in self._slots.values():
+            slots.enter(host_id, at, host, room)
+        self._count_type(1, host, at)
+        self._count_kinds(1, host)
+
+    def _count_type(self, sign: int, host: Host, at: int) -> None:
+        self._peaks.clear()
+        for sizes in self._sizes.values():
+            sizes.count(sign, at, host)
+        if host.gpus:
+            self._ordered = None
+            self._types[host.gpu_type] += sign
+            if not self._types[host.gpu_type]:
+                del self._types[host.gpu_type]
+
+    def _count_kinds(self, sign: int, host: Host) -> None:
+        key = host.kinds, host.tiers
+        count = self._kinds.get(key, 0) + sign
+        if count:
+            self._kinds[key] = count
+        else:
+            del self._kinds[key]
+
+    def _shift(self, name: NodeName, change: int) -> None:
+        used = self._used.get(name, 0) + change
+        if used:
+            self._used[name] = used
+        else:
+            self._used.pop(name, None)
+        host = self._hosts.get(name)
+        if host is None or not host.open:
+            return
+        self._refresh(self._structure.ids[name], host, was_open=True)
+
+    def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
+        """Count the room of a host anew after a booking or a change of state."""
+        before, gpus = self._rooms[host_id], host.gpus
+        after = max(0, gpus - self._used.get(host.name, 0)) if host.open else 0
+        busier = (host.open and after < gpus) - (was_open and before < gpus)
+        if after == before and not busier:
+            return
+        self._rooms[host_id] = after
+        at = self._structure.cell_of[host_id].at
+        for slots in self._slots.values():
+            slots.shift(host_id, at, busier, (before, after))
+
+    def _rows(self) -> Iterator[tuple[int, int, Host, int]]:
+        names, hosts, rooms = self._structure.names, self._hosts, self._rooms
+        for cell in self._structure.order:
+            for host_id in cell.members:
+                host = hosts[names[host_id]]
+                yield host_id, cell.at, host, rooms[host_id]
+
+    def _recount_rooms(self, used: Counter[NodeName]) -> Iterator[Difference]:
+        for name in {**used, **self._used}:
+            if used[name] != self._used.get(name, 0) and name not in self._hosts:
+                yield Difference(name, used[name], self._used.get(name, 0))
+        self._used = {name: count for name, count in used.items() if count}
+        for name, host_id in self._structure.ids.items():
+            counted, kept = self._room(self._hosts[name]), self._rooms[host_id]
+            if counted != kept:
+                yield Difference(name, counted, kept)
+                self._rooms[host_id] = counted
+
+    def _recount_slots(self) -> Iterator[Difference]:
+        rows = list(self._rows())
+        cells = self._structure.order
+        for slots in self._slots.values():
+            kept = slots.copy()
+            slots.fill(rows, len(self._structure.names), len(cells))
+            for at in np.flatnonzero((slots.free != kept.free) | (slots.busy != kept.busy)):
+                node = self._structure.names[cells[at].ids(self._structure.names)[0]]
+                yield Difference(node, int(slots.free[at]), int(kept.free[at]))
+        for sizes in self._sizes.values():
+            sizes.fill(rows, len(cells))
+
+
+def _same_kind(one: Host, other: Host) -> bool:
+    """Whether two states of a host differ in nothing but whether it is ready and cordoned."""
+    return (
+        one.gpus == other.gpus
+        and one.gpu_type == other.gpu_type
+        and one.penalty == other.penalty
+        and one.labels == other.labels
+        and one.taints == other.taints
+        and _place(one) == _place(other)
+    )
+
+
+def _place(host: Host) -> tuple[object, ...]:
+    return host.path, host.kinds, host.tiers

@@ -1,0 +1,37 @@
+"""Which nodes a job may use: type, selector, taints, exclusions.
+
+Taints and tolerations as Kubernetes defines them:
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+"""
+
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.job.request import Eligibility, Toleration
+
+_HARD = frozenset({"NoSchedule", "NoExecute"})
+
+
+def eligible(host: Host, wish: Eligibility) -> bool:
+    """Whether the job may run on the host at all, full or not; O(labels + taints x tolerations)."""
+    if wish.gpu_type is not None and host.gpu_type != wish.gpu_type:
+        return False
+    if host.taints and not _bears(host.taints, wish.tolerations):
+        return False
+    if wish.selector and not all(pair in host.labels for pair in wish.selector):
+        return False
+    return host.name not in wish.exclude
+
+
+def _bears(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    return all(
+        taint.effect not in _HARD
+        or any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return not toleration.key or toleration.key == taint.key
+    return toleration.key == taint.key and toleration.value == taint.value

@@ -1,0 +1,209 @@
+"""Free slots by tier-1 domain, for one class of eligible nodes and one size of pod."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.host import Host
+from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.job.request import Eligibility
+
+ELIGIBLE = 2
+"""The mask of a host that the job may use."""
+_NONE = bytes.maketrans(bytes([ELIGIBLE]), b"\1")
+"""Masks of the type, none of them eligible."""
+
+
+class Slots:
+    """Room for pods of `gpus` GPUs on eligible hosts.
+
+    `free`, also kept as a list, and `busy` run along the cells.
+    `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
+    a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
+    `room_gpus` their free GPUs, `marked` those with a penalty.
+    """
+
+    __slots__ = (
+        "busy",
+        "free",
+        "free_list",
+        "gpus",
+        "marked",
+        "mask",
+        "nodes",
+        "room_gpus",
+        "total",
+        "wish",
+    )
+
+    def __init__(self, wish: Eligibility, gpus: int) -> None:
+        self.wish, self.gpus = wish, gpus
+        self.mask = bytearray()
+        self.free: Counts = np.zeros(0, np.int64)
+        self.free_list: list[int] = []
+        self.busy: Counts = np.zeros(0, np.int64)
+        self.nodes = self.room_gpus = self.marked = self.total = 0
+
+    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], ids: int, cells: int) -> None:
+        """Count everything anew from (id, cell, host, room); O(hosts)."""
+        wish, gpus, mask, gpu_type = self.wish, self.gpus, bytearray(ids), self.wish.gpu_type
+        free, busy = [0] * cells, [0] * cells
+        nodes = room_gpus = marked = 0
+        anyone = not wish.selector and not wish.exclude
+        for host_id, at, host, room in hosts:
+            if host.gpu_type != gpu_type:
+                continue
+            if room < host.gpus and host.open:
+                busy[at] += 1
+            mask[host_id] = 1
+            if (anyone and not host.taints) or eligible(host, wish):
+                mask[host_id] = 2
+                free[at] += room // gpus
+                nodes += 1
+                room_gpus += room
+                marked += host.penalty > 0
+        self.mask, self.nodes, self.room_gpus, self.marked = mask, nodes, room_gpus, marked
+        self.free, self.busy = np.array(free, np.int64), np.array(busy, np.int64)
+        self.free_list = free
+        self.total = sum(free)
+
+    def copy(self) -> "Slots":
+        """The same counts, apart from then on."""
+        twin = Slots(self.wish, self.gpus)
+        twin.mask, twin.free, twin.busy = self.mask[:], self.free.copy(), self.busy.copy()
+        twin.free_list = self.free_list[:]
+        twin.nodes, twin.room_gpus, twin.marked = self.nodes, self.room_gpus, self.marked
+        twin.total = self.total
+        return twin
+
+    def without(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
+        """The same but for some hosts, (id, cell, host, room), which the job may not use."""
+        twin = self.copy()
+        twin.wish = wish
+        for host_id, at, host, room in hosts:
+            if twin.mask[host_id] == ELIGIBLE:
+                twin.mask[host_id] = 1
+                twin.admit(-1, at, host, room)
+        return twin
+
+    def among(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
+        """Those of the eligible hosts that are among some, (id, cell, host, room)."""
+        twin = Slots(wish, self.gpus)
+        twin.busy, twin.mask = self.busy.copy(), self.mask.translate(_NONE)
+        twin.free_list = [0] * len(self.free_list)
+        for host_id, at, host, room in hosts:
+            if self.mask[host_id] == ELIGIBLE:
+                twin.mask[host_id] = ELIGIBLE
+                twin.nodes += 1
+                twin.room_gpus += room
+                twin.marked += host.penalty > 0
+                twin.free_list[at] += room // self.gpus
+        twin.free, twin.total = np.array(twin.free_list, np.int64), sum(twin.free_list)
+        return twin
+
+    def shift(self, host_id: int, at: int, busier: int, rooms: tuple[int, int]) -> None:
+        """The room of one host changed, from and to; `busier`: 1 if it is busy now, -1 no more.
+
+        O(1).
+        """
+        kind = self.mask[host_id]
+        if not kind:
+            return
+        if busier:
+            self.busy[at] += busier
+        if kind == ELIGIBLE:
+            before, after = rooms
+            self.room_gpus += after - before
+            change = after // self.gpus - before // self.gpus
+            if change:
+                self._add(at, change)
+
+    def leave(self, host_id: int, at: int, host: Host, room: int) -> None:
+        """Take a host out."""
+        if self.mask[host_id]:
+            self._count(-1, at, host, room, eligible=self.mask[host_id] == ELIGIBLE)
+            self.mask[host_id] = 0
+
+    def enter(self, host_id: int, at: int, host: Host, room: int) -> None:
+        """Put a host in as far as it is of the type and eligible."""
+        if host_id >= len(self.mask):
+            self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
+        if host.gpu_type == self.wish.gpu_type:
+            fits = eligible(host, self.wish)
+            self.mask[host_id] = ELIGIBLE if fits else 1
+            self._count(1, at, host, room, eligible=fits)
+
+    def append(self) -> None:
+        """One more cell, empty, at the end."""
+        self.free, self.busy = np.append(self.free, 0), np.append(self.busy, 0)
+        self.free_list.append(0)
+
+    def arrange(self, before: Counts) -> None:
+        """Follow the cells to their new places."""
+        self.free, self.busy = self.free[before], self.busy[before]
+        self.free_list = self.free.tolist()
+
+    def _count(self, sign: int, at: int, host: Host, room: int, *, eligible: bool) -> None:
+        if room < host.gpus and host.open:
+            self.busy[at] += sign
+        if eligible:
+            self.admit(sign, at, host, room)
+
+    def admit(self, sign: int, at: int, host: Host, room: int) -> None:
+        """Count an eligible host in (1) or out (-1)."""
+        slots = room // self.gpus
+        self.nodes += sign
+        self.marked += sign * (host.penalty > 0)
+        self.room_gpus += sign * room
+        if slots:
+            self._add(at, sign * slots)
+
+    def _add(self, at: int, slots: int) -> None:
+        self.free_list[at] += slots
+        self.free[at] = self.free_list[at]
+        self.total += slots
+
+
+class Sizes:
+    """Slots by cell if every host of a type were empty and open: what the hardware can hold."""
+
+    __slots__ = ("gpu_type", "gpus", "whole")
+
+    def __init__(self, gpu_type: str, gpus: int) -> None:
+        self.gpu_type, self.gpus = gpu_type, gpus
+        self.whole: Counts = np.zeros(0, np.int64)
+
+    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], cells: int) -> None:
+        """Count everything anew; O(hosts)."""
+        whole = [0] * cells
+        for _, at, host, _ in hosts:
+            if host.gpu_type == self.gpu_type:
+                whole[at] += host.gpus // self.gpus
+        self.whole = np.array(whole, np.int64)
+
+    def copy(self) -> "Sizes":
+        """The same counts, apart from then on."""
+        twin = Sizes(self.gpu_type, self.gpus)
+        twin.whole = self.whole.copy()
+        return twin
+
+    def count(self, sign: int, at: int, host: Host) -> None:
+        """Put a host in (1) or take it out (-1)."""
+        if host.gpu_type == self.gpu_type:
+            self.whole[at] += sign * (host.gpus // self.gpus)
+
+    def append(self) -> None:
+        """One more cell, empty, at the end."""
+        self.whole = np.append(self.whole, 0)
+
+    def arrange(self, before: Counts) -> None:
+        """Follow the cells to their new places."""
+        self.whole = self.whole[before]
+
+
+def peaks(whole: Counts, layout: Layout) -> tuple[int, ...]:
+    """The largest number of slots in one domain of each tier, tier 1 first."""
+    if not whole.size:
+        return (0,) * layout.tiers
+    return tuple(int(layout.rolled(whole, tier).max()) for tier in range(1, layout.tiers + 1))

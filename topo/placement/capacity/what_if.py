@@ -1,0 +1,141 @@
+"""What-if: the same cluster under assumptions, on a copy."""
+
+import difflib
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName, natural_key
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host, Taint
+from topo.placement.job.words import listed
+
+LIFECYCLE_TAINTS = frozenset(
+    f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable")
+)
+"""Taints that Kubernetes itself sets on a node which is not ready or cordoned, and takes away when
+that ends (kubernetes.io, "Taints and Tolerations": taint based evictions, taints by condition)."""
+_LONGEST_ECHO = 64
+_NEIGHBOURS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """Nodes to see otherwise than they are; each node stands in one of the three at most.
+
+    `free`: what runs there is gone and the node is open. `down`: it is not ready. `drain`: it is
+    cordoned, and what runs there stays.
+    """
+
+    free: tuple[NodeName, ...] = ()
+    down: tuple[NodeName, ...] = ()
+    drain: tuple[NodeName, ...] = ()
+
+
+def assumed(capacity: Capacity, assumptions: Assumptions) -> Capacity | Refusal:
+    """A copy on which the assumptions hold, or which of them cannot; `capacity` stays as it is.
+
+    Refused: a node that nobody knows, and one that is assumed to be two things. O(nodes) for the
+    copy, O(bookings) where nodes are freed.
+    """
+    refusal = _unknown(capacity, assumptions) or _contradiction(assumptions)
+    if refusal is not None:
+        return refusal
+    copy = capacity.copy()
+    unbook(copy, assumptions.free)
+    for node in assumptions.free:
+        copy.upsert(opened(_host(copy, node)))
+    for node in assumptions.down:
+        copy.upsert(replace(_host(copy, node), ready=False))
+    for node in assumptions.drain:
+        copy.upsert(replace(_host(copy, node), cordoned=True))
+    return copy
+
+
+def opened(host: Host) -> Host:
+    """The host as it is once repaired and uncordoned."""
+    taints = tuple(taint for taint in host.taints if not _lifecycle(taint))
+    return replace(host, ready=True, cordoned=False, taints=taints)
+
+
+def unbook(capacity: Capacity, nodes: Iterable[NodeName]) -> None:
+    """Takes away what is booked on the nodes; owners keep what they have elsewhere."""
+    emptied = frozenset(nodes)
+    if not emptied:
+        return
+    for owner, booked in list(capacity.bookings().items()):
+        if emptied.isdisjoint(booked):
+            continue
+        rest = {node: gpus for node, gpus in booked.items() if node not in emptied}
+        capacity.release(owner)
+        if rest:
+            capacity.book(owner, rest)
+
+
+def _lifecycle(taint: Taint) -> bool:
+    return taint.key in LIFECYCLE_TAINTS
+
+
+def _host(capacity: Capacity, node: NodeName) -> Host:
+    host = capacity.host(node)
+    assert host is not None, "names were looked up before"  # noqa: S101 - for the type checker
+    return host
+
+
+def _unknown(capacity: Capacity, assumptions: Assumptions) -> Refusal | None:
+    for field, nodes in _fields(assumptions):
+        for node in nodes:
+            if capacity.host(node) is None:
+                return Refusal(
+                    f"no node is called {node[:_LONGEST_ECHO]!r}",
+                    f"assume.{field}",
+                    _nearest(node, [host.name for host in capacity.hosts()]),
+                )
+    return None
+
+
+def _nearest(node: str, known: list[NodeName]) -> str:
+    """The next step: the name that was probably meant, or some that exist."""
+    if not known:
+        return "no node is known yet: start a worker, or give a configuration file"
+    asked = node[:_LONGEST_ECHO]
+    neighbours = [*_around(asked, sorted(known)), *_mirrored(asked, known)]
+    near = difflib.get_close_matches(asked, neighbours, n=1)
+    return f"did you mean {near[0]}?" if near else f"nodes are called {listed(known)}"
+
+
+def _mirrored(word: str, names: Sequence[str]) -> list[str]:
+    backwards = sorted(name[::-1] for name in names)
+    return [name[::-1] for name in _around(word[::-1], backwards)]
+
+
+def _around(word: str, ordered: Sequence[str]) -> Sequence[str]:
+    """The names next to where `word` would stand: whoever mistypes keeps a beginning or an end.
+
+    Comparing with all of 10,000 names that differ in a digit takes half a second.
+    """
+    at = bisect_left(ordered, word)
+    return ordered[max(0, at - _NEIGHBOURS) : at + _NEIGHBOURS]
+
+
+def _contradiction(assumptions: Assumptions) -> Refusal | None:
+    seen: dict[NodeName, str] = {}
+    for field, nodes in _fields(assumptions):
+        for node in sorted(set(nodes), key=natural_key):
+            if node in seen:
+                return Refusal(
+                    f"node {node} is assumed to be both {seen[node]} and {field}",
+                    f"assume.{field}",
+                    "name it in one of the two",
+                )
+            seen[node] = field
+    return None
+
+
+def _fields(assumptions: Assumptions) -> tuple[tuple[str, tuple[NodeName, ...]], ...]:
+    return (
+        ("free", assumptions.free),
+        ("down", assumptions.down),
+        ("drain", assumptions.drain),
+    )

@@ -1,0 +1,227 @@
+"""Which domains of the top tier to take so that the fewest below them are used.
+
+Each domain has a curve: the fewest children that hold x groups, with and without the tail. A
+dynamic programme over the curves finds the fewest children for the whole job among all choices of
+as few top domains as can be; what is left over may stay in any of them. A bound comes first: the
+same over curves that are at each x the best of all.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from topo.placement.capacity.layout import Counts, Places
+from topo.placement.search.descend import Need, Wanted
+from topo.placement.search.free_view import Field
+
+MOST_DOMAINS = 40
+"""Domains whose curves are combined; of more the most promising."""
+MOST_STATES = 1 << 15
+"""States times points of a curve: with more nothing is looked for."""
+MOST_POINTS = 1 << 17
+"""Children, and points of curves, that are looked at."""
+_FAR = 10_000
+"""More children than any job in so few states has; twice as many fit in a `Costs`."""
+Costs = NDArray[np.int16]
+"""Children by tail (no, yes), domain, and groups from the least that any domain must hold."""
+
+
+class _Limits(NamedTuple):
+    """The job's groups, the domains and children not to exceed, and the range of the curves."""
+
+    groups: int
+    most: int
+    used: int
+    low: int
+    high: int
+
+
+def fewest_below(field: Field, tier: int, known: tuple[int, int]) -> tuple[Wanted, bool]:
+    """What to ask of which domains of a tier, and whether no other choice needs fewer children.
+
+    `known`: the fewest domains that can hold the job, and the children of the best choice so far.
+    Nothing is wanted where there is none with fewer children.
+    """
+    most, used = known
+    shape = field.shape
+    groups = field.groups(tier)
+    high = min(shape.m, int(groups.max()))
+    ranked = np.sort(groups)[::-1]
+    low = max(0, shape.m - int(ranked[: most - 1].sum()))
+    limits = _Limits(shape.m, most, used, low, high)
+    states = (1 + (shape.r > 0)) * (most + 1) * (shape.m + 1 + high)
+    if states * (high - low + 1) > MOST_STATES or used >= _FAR:
+        return [], False
+    able = np.flatnonzero(groups >= max(low, 0 if shape.r else 1))
+    able = able[np.argsort(groups[able], kind="stable")]
+    if len(able) * (high - low + 1) > MOST_POINTS:
+        return [], False
+    costs = _curves(field, tier, able, limits)
+    rest = _least(costs, limits)
+    if rest[-1, -1, high + shape.m] >= used:
+        return [], True
+    chosen, exact = _promising(costs, rest, limits)
+    picked = _combined(costs[:, chosen], limits)
+    if picked is None:
+        return [], exact
+    ways = [(int(able[chosen[item]]), (x, tail)) for item, x, tail in picked]
+    return _levelled(ways, shape.m), exact
+
+
+def _curves(field: Field, tier: int, able: Places, limits: _Limits) -> Costs:
+    """The fewest children of each domain for each number of groups; `_FAR`: it cannot."""
+    shape, layout = field.shape, field.layout
+    starts = layout.inner_starts(tier, tier - 1)
+    points = np.arange(limits.low, limits.high + 1)
+    if tier == shape.tier:
+        caps, lost = layout.rolled(field.free, tier - 1), None
+        needs = [points * shape.k] + ([points * shape.k + shape.r] if shape.r else [])
+    else:
+        caps, lost = field.groups(tier - 1), field.losses(tier - 1) if shape.r else None
+        needs = [points] * (2 if shape.r else 1)
+    ends = np.append(starts[1:], len(caps))[able]
+    first, width = starts[able], int((ends - starts[able]).max())
+    across = np.arange(width)
+    at = first[:, None] + across
+    real = at < ends[:, None]
+    at = np.minimum(at, len(caps) - 1)
+    rows = np.where(real, caps[at], 0)
+    if lost is None:
+        held = np.sort(rows, axis=1)[:, ::-1].cumsum(axis=1)
+        every = [held] * len(needs)
+    else:
+        every = _with_and_without(rows, np.where(real, lost[at], _FAR))
+    costs = np.stack([_reached(held, need) for held, need in zip(every, needs, strict=True)])
+    if not limits.low:
+        costs[0, :, 0] = _FAR
+    return costs
+
+
+def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
+    """The groups that the q best children of each domain hold, and beside the tail."""
+    order = np.argsort(-rows, axis=1, kind="stable")
+    rows, lost = np.take_along_axis(rows, order, 1), np.take_along_axis(lost, order, 1)
+    held = rows.cumsum(axis=1)
+    spared = np.minimum.accumulate(lost, axis=1)
+    alone = np.maximum.accumulate((rows - lost)[:, ::-1], axis=1)[:, ::-1]
+    beside = np.maximum(held - spared, held - rows + alone)
+    return [held, np.maximum.accumulate(beside, axis=1)]
+
+
+def _reached(held: Counts, needs: Counts) -> Costs:
+    """The first place of each row at which each need is met, from 1 on."""
+    width = held.shape[1]
+    found = np.empty((len(held), len(needs)), np.int16)
+    for at, need in enumerate(needs.tolist()):
+        found[:, at] = (held < need).sum(axis=1) + 1
+    found[found > width] = _FAR
+    return found
+
+
+def _least(costs: Costs, limits: _Limits) -> Costs:
+    """The fewest children for each number of groups with each number of domains, at least.
+
+    By tail and domains; the groups start after as many places as the longest curve has.
+    """
+    groups, most, _, _, high = limits
+    best = costs.min(axis=1)[:, None]
+    tails = len(costs)
+    table = np.full((tails, most + 1, high + groups + 1), _FAR, np.int16)
+    table[0, 0, high] = 0
+    for used in range(most):
+        before, after = table[:, used], table[:, used + 1]
+        after[:, high:] = before[:, high:]
+        _use(before[:, None], after[:, None], best, limits)
+    return table
+
+
+def _use(before: Costs, after: Costs, curves: Costs, limits: _Limits) -> None:
+    """One more domain with each number of domains before."""
+    groups, _, _, low, high = limits
+    tails, steps, _ = before.shape
+    apart = before.strides
+    count = high - low + 1
+    windows = as_strided(before, (count, tails, steps, groups + 1), (apart[-1], *apart))
+    plain = curves[0, 0, ::-1].reshape(count, 1, 1, 1)
+    target = after[..., high:]
+    np.minimum(target, (windows + plain).min(axis=0), out=target)
+    if tails > 1:
+        beside = curves[1, 0, ::-1].reshape(count, 1, 1)
+        np.minimum(target[1], (windows[:, 0] + beside).min(axis=0), out=target[1])
+
+
+def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[Places, bool]:
+    """The domains that may be part of something better, and whether these are all of them.
+
+    Of domains for a number of groups only as many of the cheapest as are used: any other could
+    change places with one of them.
+    """
+    groups, most, used, low, high = limits
+    others = rest[:, most - 1, high + groups - high : high + groups - low + 1][:, ::-1]
+    total = costs[0] + others[-1]
+    if len(costs) > 1:
+        total = np.minimum(total, costs[1] + others[0])
+        costs[1][costs[1] + others[0] >= used] = _FAR
+    costs[0][costs[0] + others[-1] >= used] = _FAR
+    cheap = np.zeros(costs.shape[1], np.bool_)
+    for curve in costs:
+        order = np.argsort(curve, axis=0, kind="stable")[:most]
+        near = np.take_along_axis(curve, order, 0) < _FAR
+        cheap[order[near]] = True
+    chosen = np.flatnonzero(cheap)
+    if len(chosen) <= MOST_DOMAINS:
+        return chosen, True
+    least = total[chosen].min(axis=1)
+    return np.sort(chosen[np.argsort(least, kind="stable")[:MOST_DOMAINS]]), False
+
+
+def _combined(costs: Costs, limits: _Limits) -> list[tuple[int, int, bool]] | None:
+    """(item, groups, tail) of items that hold all with the fewest children; None: not fewer."""
+    groups, most, used, _, high = limits
+    tails, items = costs.shape[:2]
+    tables = np.full((items + 1, tails, most + 1, high + groups + 1), _FAR, np.int16)
+    tables[0, 0, 0, high] = 0
+    for item in range(items):
+        after = tables[item + 1]
+        after[:, :, high:] = tables[item][:, :, high:]
+        _use(tables[item][:, :-1], after[:, 1:], costs[:, item, None], limits)
+    last = tables[-1, -1, :, high + groups]
+    count = int(last.argmin())
+    if int(last[count]) >= used:
+        return None
+    return _walked_back(tables, costs, limits, count)
+
+
+def _walked_back(
+    tables: Costs, costs: Costs, limits: _Limits, count: int
+) -> list[tuple[int, int, bool]]:
+    tail, at = len(costs) - 1, limits.high + limits.groups
+    picked: list[tuple[int, int, bool]] = []
+    for item in range(costs.shape[1] - 1, -1, -1):
+        value = tables[item + 1, tail, count, at]
+        if not count or tables[item, tail, count, at] == value:
+            continue
+        for way in range(tail, -1, -1):
+            before = tables[item, tail - way, count - 1, : at - limits.low + 1][::-1]
+            curve = costs[way, item]
+            fits = np.flatnonzero(before[: len(curve)] + curve[: len(before)] == value)
+            if fits.size:
+                x = int(fits[-1])
+                full = int(np.flatnonzero(curve == curve[x])[-1])
+                picked.append((item, limits.low + full, bool(way)))
+                tail, count, at = tail - way, count - 1, at - limits.low - x
+                break
+    return picked[::-1]
+
+
+def _levelled(ways: list[tuple[int, Need]], groups: int) -> Wanted:
+    """What is too much is left in the last domains that can spare it."""
+    over = sum(held for _, (held, _) in ways) - groups
+    wanted: Wanted = []
+    for domain, (held, tail) in sorted(ways, key=lambda way: (way[1][0], way[0])):
+        less = min(over, held if tail else max(0, held - 1))
+        over -= less
+        wanted.append((domain, (held - less, tail)))
+    return wanted

@@ -1,0 +1,1 @@
+"""Which GPUs inside one node a pod should get."""

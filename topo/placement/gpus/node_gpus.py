@@ -1,0 +1,133 @@
+"""The GPUs of one node for placement: which of them are free, where the matrix shows them, and why
+a set of them was chosen.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from topo.model.errors import Refusal
+from topo.model.machine import MAX_GPUS, Gpu, LinkMatrix, NodeFacts, ProbeState
+from topo.placement.gpus.gpu_sets import Choice, Table, table
+from topo.placement.gpus.pair_weights import pair_weights, weakest
+
+_DEVICE = re.compile(r"(?:GPU|NPU|Phy-ID)([0-9]{1,3})", re.ASCII)
+"""How the three tools name the devices of their matrices; another name joins with no GPU."""
+_UNSAID = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGpus:
+    """The GPUs of a node in the order of their numbers, `rows[i]` being that of `gpus[i]`.
+
+    A row is None where the matrix does not show the GPU.
+    """
+
+    gpus: tuple[Gpu, ...]
+    rows: tuple[int | None, ...]
+    matrix: LinkMatrix
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The GPUs' numbers, which callers use instead of places."""
+        return tuple(gpu.index for gpu in self.gpus)
+
+    @property
+    def codes(self) -> tuple[tuple[str, ...], ...]:
+        """The links between the GPUs as printed, `X` for a GPU with itself."""
+        return tuple(
+            tuple("X" if a == b else self._code(a, b) for b in range(len(self.rows)))
+            for a in range(len(self.rows))
+        )
+
+    def usable(self, free: Collection[int] | None) -> tuple[int, ...]:
+        """Places of the GPUs that may be given: free by number (None: all), and not unhealthy."""
+        return tuple(
+            place
+            for place, gpu in enumerate(self.gpus)
+            if gpu.healthy is not False and (free is None or gpu.index in free)
+        )
+
+    def table(self, free: Collection[int] | None = None) -> Table:
+        """The scores and losses with these GPUs free, by place."""
+        return table(pair_weights(self.matrix, self.rows), self.usable(free))
+
+    def named(self, places: Sequence[int]) -> tuple[int, ...]:
+        """The numbers of the GPUs at these places."""
+        return tuple(self.gpus[place].index for place in places)
+
+    def why(self, found: Table, count: int) -> str:
+        """One sentence with its numbers: why this set for so many GPUs, or why there is none."""
+        choice = found.choice(count)
+        if choice is None:
+            return self._short(found, count)
+        gpus = f"GPU{'s' if count > 1 else ''} {_listed(self.named(choice.gpus))}"
+        free = len(found.free)
+        if count == free:
+            return f"{gpus}: all that are free{self._joined(choice)}"
+        if count == 1:
+            return (
+                f"{gpus}: one GPU has no pair to score, and none of the {free} free ones costs "
+                f"the others less than this one's {choice.loss}"
+            )
+        if not found.exact:
+            return (
+                f"{gpus}{self._joined(choice)}, the highest score found when a set grows from each "
+                f"of the {free} free GPUs, and it costs the others {choice.loss}"
+            )
+        return (
+            f"{gpus}{self._joined(choice)}, which no other {count} of the {free} free GPUs exceed, "
+            f"and none that equal it cost the others less than {choice.loss}"
+        )
+
+    def _joined(self, choice: Choice) -> str:
+        pairs = Counter(self._code(a, b) for a, b in combinations(choice.gpus, 2))
+        links = ", ".join(f"{number} {code}" for code, number in pairs.most_common())
+        return f" with {links} between them: a score of {choice.score}" if links else ""
+
+    def _short(self, found: Table, count: int) -> str:
+        ill = sum(gpu.healthy is False for gpu in self.gpus)
+        used = len(self.gpus) - ill - len(found.free)
+        free = f"{len(found.free)} of {len(self.gpus)} GPUs are free"
+        reasons = [f"{ill} unhealthy"] * bool(ill) + [f"{used} in use"] * bool(used)
+        verb = "does" if count == 1 else "do"
+        return f"{count} {verb} not fit: {free} ({', '.join(reasons)})"
+
+    def _code(self, one: int, other: int) -> str:
+        a, b = self.rows[one], self.rows[other]
+        link = None if a is None or b is None else weakest(self.matrix, a, b)
+        return _UNSAID if link is None else link.code
+
+
+def node_gpus(facts: NodeFacts) -> NodeGpus | Refusal:
+    """The GPUs that a worker reported, joined with its matrix by device name. O(GPUs).
+
+    Refused without a matrix. Where no source lists GPUs, those of the matrix are the GPUs.
+    """
+    if facts.matrix is None:
+        return _no_matrix(facts)
+    rows: dict[int, int] = {}
+    for row, name in enumerate(facts.matrix.gpus):
+        if (device := _DEVICE.fullmatch(name)) and int(device.group(1)) <= MAX_GPUS:
+            rows.setdefault(int(device.group(1)), row)
+    gpus = facts.gpus or tuple(Gpu(number) for number in rows)
+    listed = tuple({gpu.index: gpu for gpu in sorted(gpus, key=lambda gpu: gpu.index)}.values())
+    return NodeGpus(listed, tuple(rows.get(gpu.index) for gpu in listed), facts.matrix)
+
+
+def _no_matrix(facts: NodeFacts) -> Refusal:
+    name = facts.identity.name
+    failed = [
+        f"{probe.probe} {probe.state.value}"
+        for probe in facts.probes
+        if probe.state in (ProbeState.FAILED, ProbeState.TIMED_OUT)
+    ]
+    said = f" ({', '.join(failed)})" if failed else ""
+    fix = f"see the probes of `topo node {name}`; a matrix comes from mx-smi, nvidia-smi or npu-smi"
+    return Refusal(f"the worker of {name} reports no link matrix{said}", "node", fix)
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

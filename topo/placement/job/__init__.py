@@ -1,0 +1,1 @@
+"""What is asked, decided and answered: requests, policy, plans, the objective."""

@@ -1,0 +1,159 @@
+"""The objective of a placement: one function for plans, baselines and oracles.
+
+`whole_groups_left` and both profiles are counted over the job's own eligible slots. The profile of
+the top tier counts canonical groups; `profile_tier1` counts slots, in the domains in which a
+canonical group lives (tier 1 wherever those are large enough): smaller pieces matter to no one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.layout import Layout
+from topo.placement.capacity.slots import Slots
+from topo.placement.job.allocation import Draft
+from topo.placement.job.objective import Objective, Profile
+from topo.placement.job.plan import Pods
+from topo.placement.job.request import Request
+from topo.placement.search.free_view import Field
+from topo.placement.search.job_shape import Shape, shape_of
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What taking slots in some cells changes; `span` the top tier first, `lost` whole groups."""
+
+    span: tuple[int, ...]
+    lost: int
+    top: Profile
+    low: Profile
+    broken: int
+
+
+def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Objective:
+    """The vector of a placement that is not booked yet; O(nodes + domains of the canonical tier).
+
+    All nodes must be known and of one GPU type.
+    """
+    host = capacity.host(groups[0][0][0])
+    gpu_type = host.gpu_type if host else ""
+    shape = shape_of(capacity, request, gpu_type)
+    slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
+    field = Field(capacity.layout(), shape, slots, slots.free, fits=shape.tier > 0)
+    return weighed(capacity, field, groups)
+
+
+def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
+    """Canonical groups that are free before the job comes."""
+    return Field(layout, shape, slots, slots.free).whole_before
+
+
+def weighed(capacity: Capacity, field: Field, groups: Sequence[Pods]) -> Objective:
+    """`measure` where the numbers of the job are at hand."""
+    of = field.layout.of[field.shape.whole_in]
+    cells: dict[int, int] = {}
+    places: list[int] = []
+    split = 0
+    for group in groups:
+        here = capacity.located(group, places)
+        for at, pods in here.items():
+            cells[at] = cells.get(at, 0) + pods
+        split += not field.fits or (len(here) > 1 and len({of[at] for at in here}) > 1)
+    effect = effect_of(field, cells)
+    return Objective(
+        split_groups=split,
+        span=effect.span,
+        whole_groups_left=field.whole_before - effect.lost,
+        profile_top=effect.top,
+        profile_tier1=effect.low,
+        newly_broken=effect.broken,
+        penalty=_penalty(capacity, groups) if field.slots.marked else 0,
+        order=tuple(sorted(set(places))),
+    )
+
+
+def effect_of(field: Field, cells: Mapping[int, int]) -> Effect:
+    """What taking so many slots of each cell changes; O(cells x tiers)."""
+    layout, shape, slots = field.layout, field.shape, field.slots
+    span = []
+    for tier in range(layout.tiers, 1, -1):
+        of = layout.of[tier]
+        span.append(len({of[at] for at in cells}))
+    span.append(len(cells))
+    low: dict[int, int] = {}
+    tops: dict[int, int] = {}
+    lost, canonical = 0, shape.canonical
+    rooms, outer = _canonical(field, cells)
+    for domain, taken in outer.items():
+        before = rooms[domain]
+        after = before - taken
+        low[before] = low.get(before, 0) - 1
+        low[after] = low.get(after, 0) + 1
+        gone = before // canonical - after // canonical
+        if gone:
+            lost += gone
+            top = layout.of[layout.tiers][layout.firsts[shape.canonical_tier][domain]]
+            tops[top] = tops.get(top, 0) + gone
+    free, busy = slots.free_list, slots.busy
+    broken = sum(taken < free[at] and not busy[at] for at, taken in cells.items())
+    return Effect(tuple(span), lost, _top_profile(field, tops), _profile(low), broken)
+
+
+Rooms = Mapping[int, int] | Sequence[int]
+
+
+def _canonical(field: Field, cells: Mapping[int, int]) -> tuple[Rooms, Mapping[int, int]]:
+    """Free slots and slots taken by domain of the canonical tier."""
+    tier = field.shape.canonical_tier
+    if tier == 1:
+        return field.slots.free_list, cells
+    of = field.layout.of[tier]
+    taken: dict[int, int] = {}
+    for at, pods in cells.items():
+        taken[of[at]] = taken.get(of[at], 0) + pods
+    return {domain: int(field.free_canonical[domain]) for domain in taken}, taken
+
+
+def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
+    """A key under which the profile that leaves more, the largest capacities first, is smaller."""
+    key = [(1, at, -by) if by < 0 else (-1, -at, -by) for at, by in profile]
+    key.append((0, 0, 0))
+    return tuple(key)
+
+
+Key = tuple[Any, ...]
+
+
+def key_of(effect: Effect, draft: Draft) -> Key:
+    """The order of drafts that split equally many groups: smaller is better, and never equal."""
+    return (
+        effect.span,
+        effect.lost,
+        leximax_key(effect.top),
+        leximax_key(effect.low),
+        effect.broken,
+        sorted(draft.cells),
+    )
+
+
+def _top_profile(field: Field, tops: Mapping[int, int]) -> Profile:
+    changes: dict[int, int] = {}
+    for domain, gone in tops.items():
+        before = int(field.tops_before[domain])
+        changes[before] = changes.get(before, 0) - 1
+        changes[before - gone] = changes.get(before - gone, 0) + 1
+    return _profile(changes)
+
+
+def _profile(changes: Mapping[int, int]) -> Profile:
+    return tuple(sorted([(at, by) for at, by in changes.items() if by], reverse=True))
+
+
+def _penalty(capacity: Capacity, groups: Sequence[Pods]) -> int:
+    penalty = 0
+    for group in groups:
+        for name, pods in group:
+            host = capacity.host(name)
+            penalty += host.penalty * pods if host else 0
+    return penalty

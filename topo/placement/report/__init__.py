@@ -1,0 +1,1 @@
+"""How broken up the free capacity is."""

@@ -1,0 +1,1 @@
+"""Where a job goes: from the free slots to pods on nodes, by bounds and greedy rules."""

@@ -1,0 +1,125 @@
+"""From pods in cells to pods on nodes, in rank order: rank neighbours are near each other."""
+
+from collections import deque
+from operator import attrgetter
+
+from topo.model.ids import NodeName
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.allocation import Draft
+from topo.placement.job.plan import DomainRef, PlannedGroup, Pods
+from topo.placement.search.free_view import Field
+
+_Run = deque[tuple[NodeName, int, int]]
+"""Nodes with the pods that are still to be dealt from them, and their domains."""
+
+
+def planned(capacity: Capacity, field: Field, draft: Draft) -> tuple[PlannedGroup, ...]:
+    """The groups in index order, the tail last; O(nodes of the cells used)."""
+    shape = field.shape
+    by_domain = _cells_by_domain(field, draft)
+    whole: list[tuple[Pods, tuple[int, ...]]] = []
+    tail: tuple[Pods, tuple[int, ...]] | None = None
+    loose: _Run = deque()
+    for share in sorted(draft.shares, key=attrgetter("domain")):
+        pods: list[tuple[NodeName, int]] = []
+        for at in by_domain[share.domain]:
+            pods += chosen(capacity, field, at, draft.cells[at])
+        if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
+            whole += _sliced(pods, shape.k, share.domain)
+            continue
+        run = deque([(name, count, share.domain) for name, count in pods])
+        whole += [_dealt(run, shape.k) for _ in range(share.groups)]
+        if share.tail:
+            tail = _dealt(run, shape.r)
+        loose.extend(run)
+    while len(whole) < shape.m:
+        whole.append(_dealt(loose, shape.k))
+    if shape.r:
+        whole.append(tail or _dealt(loose, shape.r))
+    return tuple(
+        [
+            PlannedGroup(index, index == shape.m, pods, _refs(field, home))
+            for index, (pods, home) in enumerate(whole)
+        ]
+    )
+
+
+def _sliced(
+    pods: list[tuple[NodeName, int]], k: int, domain: int
+) -> list[tuple[Pods, tuple[int, ...]]]:
+    """Groups of nodes that take a pod each."""
+    home = (domain,)
+    return [(tuple(pods[at : at + k]), home) for at in range(0, len(pods), k)]
+
+
+def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> list[tuple[NodeName, int]]:
+    """The nodes of a cell that take so many pods, in natural order.
+
+    The least penalty first; then nodes already in use, the smallest that suffices or else the
+    largest first; then by name.
+    """
+    slots = field.slots
+    hosts = capacity.roomy(at, slots)
+    if pods == slots.free_list[at]:
+        return [(name, some) for name, some, _ in hosts]
+    if len(hosts) == slots.free_list[at] and not slots.marked and not slots.busy[at]:
+        return [(name, 1) for name, _, _ in hosts[:pods]]
+    ranked = sorted((*_rank(capacity, host), i) for i, host in enumerate(hosts))
+    taken: dict[int, int] = {}
+    for place, (penalty, empty, minus, i) in enumerate(ranked):
+        if -minus < pods:
+            taken[i] = -minus
+            pods += minus
+            continue
+        # All behind this one are smaller: the last of its kind that still suffices is the best.
+        fitting = [
+            (-less, j)
+            for worse, unused, less, j in ranked[place:]
+            if (worse, unused) == (penalty, empty) and -less >= pods
+        ]
+        taken[min(fitting)[1]] = pods
+        break
+    return [(hosts[i][0], taken[i]) for i in sorted(taken)]
+
+
+def penalty_of(capacity: Capacity, field: Field, at: int, pods: int) -> int:
+    """The penalty of putting so many pods into a cell."""
+    penalty = 0
+    for name, some in chosen(capacity, field, at, pods):
+        host = capacity.host(name)
+        penalty += host.penalty * some if host else 0
+    return penalty
+
+
+def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bool, int]:
+    name, slots, room = found
+    host = capacity.host(name)
+    return (host.penalty, room == host.gpus, -slots) if host else (0, True, -slots)
+
+
+def _cells_by_domain(field: Field, draft: Draft) -> dict[int, list[int]]:
+    of = field.layout.of[field.shape.tier]
+    found: dict[int, list[int]] = {}
+    for at in sorted(draft.cells):
+        found.setdefault(of[at], []).append(at)
+    return found
+
+
+def _dealt(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
+    """The next pods of a run, and the domains that they come from."""
+    dealt: list[tuple[NodeName, int]] = []
+    homes: dict[int, None] = {}
+    while pods:
+        name, there, domain = run.popleft()
+        some = min(there, pods)
+        if some < there:
+            run.appendleft((name, there - some, domain))
+        dealt.append((name, some))
+        homes[domain] = None
+        pods -= some
+    return tuple(dealt), tuple(homes)
+
+
+def _refs(field: Field, home: tuple[int, ...]) -> tuple[DomainRef, ...]:
+    layout, tier = field.layout, field.shape.tier
+    return tuple([layout.ref(tier, domain) for domain in home])

@@ -1,0 +1,113 @@
+"""Why a job does not fit: the first test that fails, and its numbers."""
+
+from collections.abc import Mapping
+
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.slots import Slots
+from topo.placement.job.plan import FitTest, NoFit
+from topo.placement.job.request import Mode, Request
+from topo.placement.job.words import counted
+from topo.placement.search.free_view import Field
+from topo.placement.search.job_shape import Shape
+
+
+def _no(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:
+    shortfall = dict(numbers)
+    shortfall["missing"] = shortfall["needed"] - shortfall["available"]
+    return NoFit(request, failed, shortfall, text)
+
+
+def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None:
+    """The refusal of a job that is larger than all that is free; O(1)."""
+    gpus = request.pods * request.gpus_per_pod
+    if not slots.nodes:
+        text = "0 nodes have the type, labels, taints and name that the job asks for"
+        return _no(request, FitTest.LABEL, text, {"needed": 1, "available": 0})
+    if slots.room_gpus < gpus:
+        text = (
+            f"the job needs {counted(gpus, 'GPU')}, "
+            f"{slots.room_gpus} are free on nodes that it may use"
+        )
+        return _no(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.room_gpus})
+    if slots.total < shape.pods:
+        text = (
+            f"the job needs room for {counted(shape.pods, 'pod')} of {counted(shape.gpus, 'GPU')}, "
+            f"the free GPUs of the nodes give {slots.total}"
+        )
+        return _no(request, FitTest.SLOTS, text, {"needed": shape.pods, "available": slots.total})
+    return None
+
+
+def no_group_so_large(request: Request, field: Field) -> NoFit | None:
+    """The refusal of groups that no domain could hold even if it were empty."""
+    if field.fits or request.mode is Mode.PREFERRED:
+        return None
+    shape = field.shape
+    needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
+    text = (
+        f"no group of nodes can hold {counted(needed, 'GPU')}; the largest there is holds {largest}"
+    )
+    return _no(
+        request,
+        FitTest.GROUPS,
+        text,
+        {"needed": needed, "available": largest, "largest_gpus": largest},
+    )
+
+
+def short_of_groups(request: Request, field: Field) -> NoFit | None:
+    """The refusal of a job whose whole groups or whose tail find no domain."""
+    shape = field.shape
+    groups = field.groups(shape.tier)
+    available = int(groups.sum())
+    if available < shape.m:
+        whole, of = counted(shape.m, "whole group"), counted(shape.k, "pod")
+        text = f"the job needs {whole} of {of}, {available} are free"
+        return _no(request, FitTest.GROUPS, text, {"needed": shape.m, "available": available})
+    if not shape.r or available - int(field.losses(shape.tier).min()) >= shape.m:
+        return None
+    # All groups are needed, so that the tail has what is left over in each domain.
+    best = int((field.rooms % shape.k).max()) if shape.m else int(field.rooms.max())
+    text = (
+        f"beside the whole groups no domain has room for the last {counted(shape.r, 'pod')}; "
+        f"the largest rest has room for {best}"
+    )
+    return _no(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
+
+
+def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
+    """The refusal of a limit to a kind of group that no node is in, whatever is free."""
+    if request.within is None:
+        return None
+    kinds = capacity.kinds()
+    if request.within in kinds:
+        return None
+    known = ", ".join(sorted(kinds)) or "none"
+    text = f"there are 0 groups of kind {request.within}; the kinds there are: {known}"
+    return _no(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
+
+
+def impossible_span(capacity: Capacity, request: Request, field: Field) -> NoFit | None:
+    """The refusal of a limit, to a kind that there is, that no cluster state could satisfy."""
+    if request.within is None:
+        return None
+    tier, shape = capacity.kinds()[request.within], field.shape
+    if field.fits and tier < shape.tier:
+        pods = counted(min(shape.k, shape.pods), "pod")
+        text = (
+            f"a group of {pods} needs a domain of tier {shape.tier}, "
+            f"a {request.within} is of tier {tier}"
+        )
+        return _no(request, FitTest.SPAN, text, {"needed": shape.tier, "available": tier})
+    return None
+
+
+def short_of_span(request: Request, largest: int) -> NoFit:
+    """The refusal of a job that fits, but not inside one group of the kind it names."""
+    whole = f"all {request.pods} pods in their groups" if request.pods > 1 else "the 1 pod"
+    text = (
+        f"no {request.within} can take {whole} now; "
+        f"the one with most room has {counted(largest, 'slot')}"
+    )
+    most = min(largest, request.pods - 1)
+    return _no(request, FitTest.SPAN, text, {"needed": request.pods, "available": most})

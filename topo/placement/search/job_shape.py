@@ -1,0 +1,64 @@
+"""A request in slots, and the tiers at which its groups and the canonical groups live."""
+
+from dataclasses import dataclass
+
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """m groups of k pods and one of r pods, of `gpus` GPUs each, over T tiers.
+
+    `tier` is the lowest tier at which some domain could hold a whole group if it were empty, 0
+    where none could; a job without a whole group then goes by its tail. `canonical` pods are a
+    canonical group, whole inside a domain of `canonical_tier`.
+    """
+
+    gpus: int
+    k: int
+    m: int
+    r: int
+    tiers: int
+    tier: int
+    canonical: int
+    canonical_tier: int
+    largest: int
+
+    @property
+    def pods(self) -> int:
+        """N."""
+        return self.m * self.k + self.r
+
+    @property
+    def whole_in(self) -> int:
+        """The tier whose domains groups must not cross; the top one where none can hold a group."""
+        return self.tier or self.tiers
+
+
+def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
+    """The shape of a request over the nodes of a type; O(1) between changes of nodes."""
+    gpus = request.gpus_per_pod
+    peaks = capacity.peaks(gpu_type, gpus)
+    k = request.pods_per_group
+    wanted = capacity.policy.canonical_gpus // gpus
+    canonical_tier = _lowest(peaks, wanted) if wanted else 0
+    m, r = divmod(request.pods, k)
+    return Shape(
+        gpus=gpus,
+        k=k,
+        m=m,
+        r=r,
+        tiers=len(peaks),
+        tier=_lowest(peaks, k) or (0 if m else _lowest(peaks, r)),
+        canonical=wanted if canonical_tier else max(1, peaks[0]),
+        canonical_tier=canonical_tier or 1,
+        largest=peaks[-1],
+    )
+
+
+def _lowest(peaks: tuple[int, ...], slots: int) -> int:
+    for tier, peak in enumerate(peaks, start=1):
+        if peak >= slots:
+            return tier
+    return 0

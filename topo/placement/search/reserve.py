@@ -1,0 +1,66 @@
+"""Groups that the policy keeps free, taken out of what a first pass may use."""
+
+from collections.abc import Mapping, Sequence
+
+from topo.model.ids import GroupPath
+from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.search.free_view import Field
+from topo.placement.search.job_shape import Shape
+
+Reserves = Sequence[tuple[GroupPath, int]]
+
+
+def kept_back(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) -> Counts:
+    """Free slots without the canonical groups that reserves keep; `free` itself if they keep none.
+
+    Kept are the domains with the most whole groups, so that what is kept is as good as can be.
+    """
+    left = free
+    for path, groups in reserves:
+        found = layout.range_of(path)
+        if found is not None and groups > 0:
+            left = left.copy() if left is free else left
+            _keep(layout, shape, left, (*found, groups))
+    return left
+
+
+def spared(field: Field, cells: Mapping[int, int], reserves: Reserves) -> bool:
+    """Whether taking so many slots of each cell leaves every reserve what it had, or enough."""
+    layout, shape, free = field.layout, field.shape, field.slots.free
+    for path, groups in reserves:
+        found = layout.range_of(path)
+        if found is None or not any(found[0] <= at < found[1] for at in cells):
+            continue
+        before = after = 0
+        for first, last in _canonical(layout, shape, found).values():
+            room = int(free[first:last].sum())
+            taken = sum(pods for at, pods in cells.items() if first <= at < last)
+            before += room // shape.canonical
+            after += (room - taken) // shape.canonical
+        if after < min(groups, before):
+            return False
+    return True
+
+
+def _canonical(
+    layout: Layout, shape: Shape, bounds: tuple[int, int]
+) -> Mapping[int, tuple[int, int]]:
+    """First and last cell (exclusive) of each canonical domain within some cells."""
+    first, last = bounds
+    firsts, of = layout.firsts[shape.canonical_tier], layout.of[shape.canonical_tier]
+    domains = range(of[first], of[last - 1] + 1)
+    return {d: (max(first, firsts[d]), min(last, firsts[d + 1])) for d in domains}
+
+
+def _keep(layout: Layout, shape: Shape, left: Counts, wanted: tuple[int, int, int]) -> None:
+    first, last, groups = wanted
+    bounds = _canonical(layout, shape, (first, last))
+    whole = {d: int(left[a:b].sum()) // shape.canonical for d, (a, b) in bounds.items()}
+    for domain in sorted(bounds, key=lambda d: (-whole[d], d)):
+        kept = min(groups, whole[domain])
+        groups -= kept
+        slots = kept * shape.canonical
+        for at in sorted(range(*bounds[domain]), key=lambda at: (-left[at], at)):
+            some = min(slots, int(left[at]))
+            left[at] -= some
+            slots -= some

@@ -1,0 +1,142 @@
+"""Recordings of a host's probes: a directory that a worker writes (a support bundle) or replays.
+
+A bundle is `bundle.json` (version, identity, one entry per probe) beside the raw texts, one file
+each. Raw texts rather than facts, so that a bundle made by an old worker is read by new parsers.
+`topo.sim.bundles` makes those of simulated hosts; a support bundle is made by `topo-worker
+--record`. A bundle may come from anybody: sizes are bounded and names cannot leave the directory.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
+
+from annotated_types import MaxLen
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from topo.kit.files import read_bounded
+from topo.model.errors import Refusal
+from topo.model.machine import NodeIdentity, ProbeState, Text
+
+BUNDLE_FILE = "bundle.json"
+BUNDLE_VERSION = 1
+MAX_BUNDLE_BYTES = 1 << 20
+MAX_TEXT_BYTES = 8 << 20
+"""As much as a probe may print; `nvidia-smi -q -x` of eight B200 is 360 kB."""
+
+_ENDINGS = MappingProxyType(
+    {"mxsml": "json", "nvml": "json", "nvidia-smi-xml": "xml", "mx-exporter": "prom"}
+)
+_FIX = "record it anew with `topo-worker --record DIR`"
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """One probe's reading: its raw text where it gave one, and how the probe fared."""
+
+    probe: str
+    format: str
+    state: ProbeState = ProbeState.OK
+    text: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A recording: the host, when it was made (ISO 8601, empty for simulated ones), the takes."""
+
+    identity: NodeIdentity
+    takes: tuple[Take, ...]
+    recorded_at: str = ""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    probe: Text
+    format: Text
+    state: ProbeState
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] | None = None
+    detail: Text = ""
+    seconds: float = 0.0
+
+
+class _Index(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    version: int
+    identity: NodeIdentity
+    recorded_at: Text = ""
+    probes: Annotated[tuple[_Entry, ...], MaxLen(64)]
+
+
+def write(directory: Path, bundle: Bundle) -> None:
+    """Writes a bundle, making the directory; `OSError` where that cannot be done.
+
+    Files of an earlier bundle are replaced; a link in the place of one is, too, never followed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    entries = []
+    for take in bundle.takes:
+        file = f"{take.probe}.{_ENDINGS.get(take.format, 'txt')}" if take.text else None
+        if file is not None:
+            _replace(directory / file, take.text)
+        entries.append(
+            _Entry(
+                probe=take.probe,
+                format=take.format,
+                state=take.state,
+                file=file,
+                detail=take.detail,
+                seconds=round(take.seconds, 6),
+            )
+        )
+    index = _Index(
+        version=BUNDLE_VERSION,
+        identity=bundle.identity,
+        recorded_at=bundle.recorded_at,
+        probes=tuple(entries),
+    )
+    _replace(directory / BUNDLE_FILE, index.model_dump_json(indent=1) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with path.open("x", encoding="utf-8") as file:  # O_EXCL: fails on a link, even a dangling one
+        file.write(text)
+
+
+def read(directory: Path) -> Bundle | Refusal:
+    """The bundle in a directory, or what is wrong with it and where."""
+    place = directory / BUNDLE_FILE
+    content = read_bounded(place, MAX_BUNDLE_BYTES)
+    if isinstance(content, Refusal):
+        return content
+    try:
+        index = _Index.model_validate_json(content)
+    except ValidationError as error:
+        finding = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in finding["loc"])
+        return Refusal(f"not a bundle: {finding['msg']}", f"{place}: {where}", _FIX)
+    if index.version != BUNDLE_VERSION:
+        return Refusal(
+            f"bundle version {index.version}, known is {BUNDLE_VERSION}", f"{place}: version", _FIX
+        )
+    takes: list[Take] = []
+    for entry in index.probes:
+        take = _read_take(directory, entry)
+        if isinstance(take, Refusal):
+            return take
+        takes.append(take)
+    return Bundle(index.identity, tuple(takes), index.recorded_at)
+
+
+def _read_take(directory: Path, entry: _Entry) -> Take | Refusal:
+    text = ""
+    if entry.file is not None:
+        content = read_bounded(directory / entry.file, MAX_TEXT_BYTES)
+        if isinstance(content, Refusal):
+            return content
+        text = content.decode("utf-8", "replace")
+    return Take(entry.probe, entry.format, entry.state, text, entry.detail, entry.seconds)

@@ -1,0 +1,37 @@
+"""The recording of a simulated host: what its probes would print, as a bundle."""
+
+from pathlib import Path
+
+from topo.recording.bundle import Bundle, Take, write
+from topo.sim.probe_outputs import metax_texts, nvidia_texts, sysfs_texts
+from topo.sim.worlds.presets import SimNode
+
+
+def bundle_of(node: SimNode) -> Bundle:
+    """What a worker on the simulated host would record: every probe that this maker's hosts have.
+
+    The takes stand in the order of precedence: library, command line, exporter, sysfs.
+    """
+    if node.hardware.maker == "metax":
+        texts = {
+            "mxsml": metax_texts.library(node),
+            "mx-smi-list": metax_texts.smi_list(node),
+            "mx-smi-topo": metax_texts.smi_topo(node),
+            "mx-smi-table": metax_texts.smi_table(node),
+            "mx-exporter": metax_texts.exporter(node),
+        }
+    else:
+        texts = {
+            "nvml": nvidia_texts.library(node),
+            "nvidia-smi-fabric": nvidia_texts.smi_fabric(node),
+            "nvidia-smi-topo": nvidia_texts.smi_topo(node),
+        }
+    texts["sysfs-infiniband"] = sysfs_texts.infiniband(node)
+    texts["sysfs-pci"] = sysfs_texts.pci(node)
+    takes = tuple(Take(probe, probe, text=text) for probe, text in texts.items())
+    return Bundle(node.identity, takes)
+
+
+def write_bundle(directory: Path, node: SimNode) -> None:
+    """Writes the simulated host's bundle into the directory."""
+    write(directory, bundle_of(node))

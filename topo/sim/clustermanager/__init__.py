@@ -1,0 +1,1 @@
+"""A cluster manager to try on: a real HTTPS server with faults on demand."""

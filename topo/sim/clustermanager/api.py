@@ -1,0 +1,162 @@
+"""The contract's API (docs/cluster-manager.openapi.yaml) as the simulated manager serves it."""
+
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import orjson
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from topo.discovery.manager.contract import refusal_of
+from topo.kit.problem import problem, refusal
+from topo.kit.tokens import bearer
+from topo.sim.clustermanager.faults import FAULT, FAULTS, FaultKind, Faults, inject
+from topo.sim.clustermanager.inventory import Inventory
+
+MAX_TOKENS = 1000
+MAX_PAGE = 1000
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The one user of the simulated manager."""
+
+    username: str
+    password: str = field(repr=False)
+
+
+class Sessions:
+    """Tokens that were given and when they end (monotonic seconds); the oldest goes first."""
+
+    def __init__(self, account: Account, ttl_s: float) -> None:
+        self.account = account
+        self.ttl_s = ttl_s
+        self.logins = 0
+        self._ends: dict[str, float] = {}
+
+    def login(self, username: str, password: str) -> str | None:
+        """A fresh token, or None for a wrong name or password."""
+        right = hmac.compare_digest(username.encode(), self.account.username.encode())
+        right &= hmac.compare_digest(password.encode(), self.account.password.encode())
+        if not right:
+            return None
+        while len(self._ends) >= MAX_TOKENS:
+            del self._ends[next(iter(self._ends))]
+        token = secrets.token_urlsafe(24)
+        self._ends[token] = time.monotonic() + self.ttl_s
+        self.logins += 1
+        return token
+
+    def valid(self, token: str) -> bool:
+        """Whether the token was given, has not ended and was not revoked."""
+        return self._ends.get(token, 0.0) > time.monotonic()
+
+    def revoke(self) -> None:
+        """Ends every token now."""
+        self._ends.clear()
+
+
+class Counts:
+    """How often each path was asked, for those who watch."""
+
+    def __init__(self) -> None:
+        self.requests: dict[str, int] = {}
+
+
+class _Login(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    username: Annotated[str, Field(max_length=256)]
+    password: Annotated[str, Field(max_length=1024)]
+
+
+INVENTORY = web.AppKey("inventory", Inventory)
+SESSIONS = web.AppKey("sessions", Sessions)
+COUNTS = web.AppKey("counts", Counts)
+
+
+def build_api(inventory: Inventory, sessions: Sessions, faults: Faults) -> web.Application:
+    """The contract's API over these; does no I/O."""
+    app = web.Application(middlewares=[_count, inject, _authenticate], client_max_size=16 * 1024)
+    app[INVENTORY] = inventory
+    app[SESSIONS] = sessions
+    app[FAULTS] = faults
+    app[COUNTS] = Counts()
+    app.router.add_post("/v1/login", _login)
+    app.router.add_get("/v1/topology", _topology)
+    app.router.add_get("/v1/events", _events)
+    app.router.add_get("/v1/health", _health)
+    return app
+
+
+@web.middleware
+async def _count(request: web.Request, handler: Handler) -> web.StreamResponse:
+    resource = request.match_info.route.resource
+    if resource is not None:
+        requests = request.app[COUNTS].requests
+        requests[resource.canonical] = requests.get(resource.canonical, 0) + 1
+    return await handler(request)
+
+
+@web.middleware
+async def _authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path in ("/v1/login", "/v1/health"):
+        return await handler(request)
+    token = bearer(request.headers)
+    if token is None or not request.app[SESSIONS].valid(token):
+        return problem(
+            401,
+            "the token is absent, unknown or has ended",
+            fix="POST /v1/login",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    return await handler(request)
+
+
+async def _login(request: web.Request) -> web.StreamResponse:
+    try:
+        login = _Login.model_validate_json(await request.read())
+    except ValidationError as error:
+        return refusal(400, refusal_of(error))
+    sessions = request.app[SESSIONS]
+    token = sessions.login(login.username, login.password)
+    if token is None:
+        return problem(401, "the user name or the password is wrong")
+    return _json({"token": token, "expires_in_s": sessions.ttl_s})
+
+
+async def _topology(request: web.Request) -> web.StreamResponse:
+    document = request.app[INVENTORY].document()
+    fault = request.get(FAULT)
+    if fault is not None and fault.kind is FaultKind.EMPTY:
+        document["machines"] = []
+    if fault is not None and fault.kind is FaultKind.HALF:
+        machines = document["machines"]
+        if isinstance(machines, list):
+            document["machines"] = machines[: len(machines) // 2]
+    return _json(document)
+
+
+async def _events(request: web.Request) -> web.StreamResponse:
+    limit = request.query.get("limit", str(MAX_PAGE))
+    if not limit.isdecimal() or len(limit) > 4 or not 1 <= int(limit) <= MAX_PAGE:
+        return problem(400, f"limit is a number from 1 to {MAX_PAGE}", field="limit")
+    if "cursor" not in request.query:
+        return problem(400, "cursor is missing", field="cursor", fix="GET /v1/topology gives one")
+    page = request.app[INVENTORY].events(request.query["cursor"], int(limit))
+    if page is None:
+        return problem(410, "the cursor is gone", field="cursor", fix="GET /v1/topology")
+    return _json(page)
+
+
+async def _health(_request: web.Request) -> web.StreamResponse:
+    return _json({"status": "ok", "detail": ""})
+
+
+def _json(document: object) -> web.Response:
+    return web.Response(body=orjson.dumps(document), content_type="application/json")

@@ -1,0 +1,1 @@
+"""What the vendors' tools would print on a simulated host."""

@@ -1,0 +1,1 @@
+"""Streams of jobs over a cluster, and what they are judged by."""

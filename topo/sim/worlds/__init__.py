@@ -1,0 +1,1 @@
+"""Clusters that exist in machines, maps or generators."""

@@ -1,0 +1,125 @@
+"""Clusters for simulations: even grids, and real maps from a CSV file that the user has."""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.sim.worlds.clusters import GPU_TYPE, NODE_GPUS
+
+GRIDS: Mapping[str, tuple[int, int, int]] = {
+    "8": (10, 16, 8),
+    "16": (10, 8, 16),
+    "48": (4, 6, 48),
+}
+"""The three clusters of the streams: top groups, domains in each, nodes in each."""
+
+_GPUS = ("gpu", "gpus", "num_gpu")
+_TYPES = ("model", "gpu_type")
+_IGNORED = ("cpu_milli", "memory_mib")
+
+
+def capacity_of(hosts: Iterable[Host]) -> Capacity:
+    """An empty cluster of these hosts."""
+    capacity = Capacity()
+    for host in hosts:
+        capacity.upsert(host)
+    return capacity
+
+
+def grid(tops: int, domains: int, nodes: int) -> tuple[Host, ...]:
+    """Even top groups of even domains, every node open, with 8 GPUs of one type."""
+    hosts = []
+    for number in range(tops * domains * nodes):
+        domain = number // nodes
+        path = GroupPath(
+            (GroupName(f"sbox-{domain // domains + 1}"), GroupName(f"df-{domain + 1}"))
+        )
+        host = Host(
+            name=NodeName(f"node-{number + 1}"),
+            path=path,
+            kinds=(SWITCHBOX, DRAGONFLY),
+            tiers=(2, 1),
+            gpus=NODE_GPUS,
+            gpu_type=GPU_TYPE,
+        )
+        hosts.append(host)
+    return tuple(hosts)
+
+
+def read_map(path: Path) -> tuple[Host, ...]:
+    """The nodes of a CSV file with a header: the first column names them.
+
+    `gpu` or `gpus`, and `model` or `gpu_type`, say what they have (without the first: 8 GPUs, which
+    is our assumption); `cpu_milli` and `memory_mib` are
+    left out; every other column is a group, from the top down, known by the names above it too: in
+    `lingjun_topo.csv` (github.com/alibaba/alibaba-lingjun-dataset-2023) ASW names repeat under
+    every PSW. A column with one name for all tells nothing and is left out; an empty cell:
+    not in a group of that column. Raises `BadInputError` for what cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInputError(Refusal(str(error), str(path), "give a CSV file of nodes")) from None
+    if len(rows) < 2:
+        fix = "give a header and a line per node"
+        raise BadInputError(Refusal("no nodes", str(path), fix))
+    header = [cell.strip().lower() for cell in rows[0]]
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            what = f"{len(row)} cells under a header of {len(header)}"
+            raise BadInputError(Refusal(what, f"{path}, row {number}", "give each column a cell"))
+    groups = _group_columns(header, rows[1:])
+    hosts = tuple(_host(header, row, groups) for row in rows[1:])
+    _named(hosts, path)
+    return hosts
+
+
+def _group_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    others = {*_GPUS, *_TYPES, *_IGNORED}
+    return [
+        column
+        for column, name in enumerate(header)
+        if column and name not in others and len({row[column] for row in rows}) > 1
+    ]
+
+
+def _host(header: Sequence[str], row: Sequence[str], groups: Sequence[int]) -> Host:
+    place = [
+        (GroupName(row[column].strip()), Kind(header[column]), len(groups) - depth)
+        for depth, column in enumerate(groups)
+        if row[column].strip()
+    ]
+    cells = dict(zip(header, (cell.strip() for cell in row), strict=True))
+    gpus = next((cells[name] for name in _GPUS if name in cells), str(NODE_GPUS))
+    return Host(
+        name=NodeName(row[0].strip()),
+        path=GroupPath(tuple(name for name, _, _ in place)),
+        kinds=tuple(kind for _, kind, _ in place),
+        tiers=tuple(tier for _, _, tier in place),
+        gpus=_whole(gpus, row[0]),
+        gpu_type=next((cells[name] for name in _TYPES if name in cells), ""),
+    )
+
+
+def _whole(text: str, node: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 4:
+        return int(text)
+    fix = "give a whole number of GPUs"
+    raise BadInputError(Refusal(f"{text!r} is no number of GPUs", f"node {node}", fix))
+
+
+def _named(hosts: Iterable[Host], path: Path) -> None:
+    seen: set[NodeName] = set()
+    for host in hosts:
+        if not host.name:
+            fix = "give every node a name in the first column"
+            raise BadInputError(Refusal("a node has no name", str(path), fix))
+        if host.name in seen:
+            fix = "give every node one line"
+            raise BadInputError(Refusal(f"node {host.name} stands there twice", str(path), fix))
+        seen.add(host.name)

@@ -1,0 +1,150 @@
+"""The picture of the host: the last readings of all probes, understood and put together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from topo.facts import parse
+from topo.facts.assemble import assemble
+from topo.model.errors import Refusal
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    NodeFacts,
+    NodeIdentity,
+    ProbeHealth,
+    ProbeState,
+    ServerPeers,
+)
+from topo.model.observation import ParsedProbe, ProbeFact
+from worker.probes.probe import MAX_DETAIL_CHARS, Probe, Reading
+
+HELD_FAILURES = 3
+"""A source that was good is believed through so many failures less one, while fallbacks start and
+the master's own hysteresis counts; its health says `failed` from the first."""
+
+_FIELDS = {Gpu: "gpus", LinkPort: "ports", GpuFabric: "fabrics", NetworkPort: "nics"}
+
+
+@dataclass(slots=True)
+class _View:
+    """What is known of one probe. `parsed` outlives failures, see `HELD_FAILURES`."""
+
+    probe: Probe
+    reading: Reading | None = None
+    parsed: ParsedProbe | None = None
+    refused: Refusal | None = None
+    failures: int = 0
+
+    @property
+    def health(self) -> ProbeHealth | None:
+        if self.reading is None:
+            return None
+        if self.refused is not None:
+            detail = str(self.refused)[:MAX_DETAIL_CHARS]
+            return ProbeHealth(self.probe.name, ProbeState.FAILED, detail)
+        return ProbeHealth(self.probe.name, self.reading.state, self.reading.detail)
+
+
+class Picture:
+    """Readings in, facts out; synchronous, and the same readings give the same facts."""
+
+    def __init__(self, identity: NodeIdentity, probes: Sequence[Probe]) -> None:
+        self._identity = identity
+        self._views = {probe.name: _View(probe) for probe in probes}
+        self._facts: NodeFacts | None = None
+        self._settled = False
+
+    def take(self, name: str, reading: Reading) -> ProbeHealth:
+        """Takes a probe's reading in; its health, which a text that nobody understands ruins."""
+        view = self._views[name]
+        before = view.parsed, view.health, view.failures
+        if reading.state is ProbeState.OK:
+            if view.reading is None or view.reading.text != reading.text:
+                _take_in(view, reading.text)
+        else:
+            view.refused = None
+        view.failures = view.failures + 1 if _failed(view, reading) else 0
+        if reading.state is ProbeState.ABSENT or view.failures >= HELD_FAILURES:
+            view.parsed = None
+        view.reading = reading
+        if (view.parsed, view.health, view.failures) != before:
+            self._facts = None
+        return view.health or ProbeHealth(name, reading.state)
+
+    def needed(self, name: str) -> bool:
+        """Whether the probe must run: a stand-in only while its betters leave something unsaid.
+
+        A better that answers every question has said all there is: what it does not state, this
+        host does not have. One that notes a failed call is asked field by field. A better that
+        fails is still believed for a while, but its stand-ins start at once, so that they are
+        ready when it no longer is.
+        """
+        probe = self._views[name].probe
+        betters = [self._views[better] for better in probe.instead_of]
+        if any(better.reading is None for better in betters):
+            return False
+        well = [better.parsed for better in betters if better.parsed and not better.failures]
+        if betters and len(well) == len(betters) and not any(said.warnings for said in well):
+            return False
+        stated = frozenset(field for parsed in well for field in _fields(parsed))
+        return not betters or not probe.gives <= stated
+
+    def settled(self) -> bool:
+        """Whether, once, every probe that had to run had been read: half a picture misleads."""
+        self._settled = self._settled or all(
+            view.reading is not None
+            for view in self._views.values()
+            if not view.probe.instead_of or self.needed(view.probe.name)
+        )
+        return self._settled
+
+    def facts(self) -> NodeFacts:
+        """The facts of all probes that must run. Equal calls give the identical object."""
+        if self._facts is None:
+            used = [view for name, view in self._views.items() if self.needed(name)]
+            parsed = [(view.probe.name, view.parsed) for view in used if view.reading is not None]
+            health = [view.health for view in used]
+            self._facts = assemble(self._identity, parsed, [h for h in health if h is not None])
+        return self._facts
+
+
+def _failed(view: _View, reading: Reading) -> bool:
+    if reading.state is ProbeState.OK:
+        return view.refused is not None
+    return reading.state is not ProbeState.ABSENT
+
+
+def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
+    """What a probe's text says. Never raises: a parser that fails refuses the text."""
+    try:
+        return parse(text, probe_format)
+    except Exception as error:  # noqa: BLE001 - a lying source must not stop the other probes
+        return Refusal(f"our parser failed: {error!r}", probe_format, "please report this")
+
+
+def _take_in(view: _View, text: str) -> None:
+    """Parses a new text. A text that is refused leaves what was understood before."""
+    parsed = understand(text, view.probe.format)
+    if isinstance(parsed, Refusal):
+        view.refused = parsed
+    else:
+        view.refused, view.parsed = None, parsed
+
+
+def _fields(parsed: ParsedProbe) -> Iterator[str]:
+    """The fields of `NodeFacts` that a probe states."""
+    for fact in parsed.facts:
+        name = _field(fact)
+        if name is not None:
+            yield name
+
+
+def _field(fact: ProbeFact) -> str | None:
+    if isinstance(fact, LinkMatrix):
+        return "matrix"
+    if isinstance(fact, ServerPeers):
+        return "peers"
+    return _FIELDS.get(type(fact[0])) if isinstance(fact, tuple) and fact else None

@@ -1,0 +1,127 @@
+"""The rounds of the probes: each at its own pace, none waiting for another."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from topo.kit.tasks import Work
+from topo.model.machine import NodeFacts, ProbeHealth, ProbeState
+from worker.host_facts import Picture
+from worker.metrics import Metrics
+from worker.pending_report import Desk
+from worker.probes.probe import Probe, Reading, read_in_time
+
+Bend = Callable[[NodeFacts], NodeFacts]
+"""What a replay's faults make of the facts; on a real host, nothing."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Seconds between readings that confirm a change, and between looks for an absent source."""
+
+    quick_s: float
+    absent_s: float
+
+
+class Watching:
+    """One task per probe: read, take in, put down, pause.
+
+    A probe that hangs holds up its own task only. Stand-ins sleep until they are needed.
+    """
+
+    def __init__(
+        self, probes: Sequence[Probe], picture: Picture, desk: Desk, *, pace: Pace, metrics: Metrics
+    ) -> None:
+        self._probes = probes
+        self._picture = picture
+        self._desk = desk
+        self._pace = pace
+        self._metrics = metrics
+        self._bend: Bend = lambda facts: facts
+        self._states: dict[str, ProbeState] = {}
+        self._pauses: dict[str, float] = {}
+        self._news = asyncio.Event()
+        self.last_reading_s = time.monotonic()
+
+    def bend_facts(self, bend: Bend) -> None:
+        """From now on facts are bent before they are put down (replays only)."""
+        self._bend = bend
+
+    def works(self) -> dict[str, Work]:
+        """The background work, by name."""
+        return {f"probe {probe.name}": self._round(probe) for probe in self._probes}
+
+    def close(self) -> None:
+        """Ends what probes keep between readings."""
+        for probe in self._probes:
+            probe.close()
+
+    @property
+    def longest_calm_s(self) -> float:
+        """Seconds within which the next reading must have come: what the quickest probe may take.
+
+        Its present pause and its timeout; infinite where nothing is probed.
+        """
+        return min(
+            (
+                self._pauses.get(probe.name, 0.0) + probe.timeout_s
+                for probe in self._probes
+                if self._picture.needed(probe.name)
+            ),
+            default=math.inf,
+        )
+
+    def _round(self, probe: Probe) -> Work:
+        async def forever() -> None:
+            while True:
+                await self._until_needed(probe)
+                reading = await self._read(probe)
+                quick = self._put_down(probe)
+                pause_s = self._pauses[probe.name] = self._pause_s(probe, reading, quick=quick)
+                await asyncio.sleep(pause_s)
+
+        return forever
+
+    async def _until_needed(self, probe: Probe) -> None:
+        while not self._picture.needed(probe.name):
+            await self._news.wait()
+
+    async def _read(self, probe: Probe) -> Reading:
+        begun_s = time.monotonic()
+        reading = await read_in_time(probe)
+        health = self._picture.take(probe.name, reading)
+        self.last_reading_s = time.monotonic()
+        self._metrics.read(health, self.last_reading_s - begun_s)
+        self._tell(health)
+        self._news.set()
+        self._news = asyncio.Event()
+        return reading
+
+    def _put_down(self, probe: Probe) -> bool:
+        """Whether the facts, if all are in, ask for a quick reading."""
+        if not self._picture.settled():
+            return False
+        return self._desk.put(probe.name, self._bend(self._picture.facts()))
+
+    def _pause_s(self, probe: Probe, reading: Reading, *, quick: bool) -> float:
+        if quick:
+            return self._pace.quick_s
+        if reading.state is ProbeState.ABSENT:
+            return max(self._pace.absent_s, probe.interval_s)
+        return probe.interval_s
+
+    def _tell(self, health: ProbeHealth) -> None:
+        """A log line when a probe's state changes."""
+        before = self._states.get(health.probe)
+        self._states[health.probe] = health.state
+        if health.state is before:
+            return
+        bad = health.state in {ProbeState.FAILED, ProbeState.TIMED_OUT}
+        level = _log.warning if bad else _log.info
+        level("probe changed", probe=health.probe, state=health.state.value, detail=health.detail)
