@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
-from topo.placement.engine import field_of, place
+from topo.placement.engine import place, view_of
 from topo.placement.exact.fewest_children import fewest_below
 from topo.placement.exact.knapsack import Knapsack
 from topo.placement.job.objective import values
@@ -73,8 +73,8 @@ def test_bounds_of_each_tier_are_reached_or_lower_by_every_choice(tops, k, pods)
     answer = place(capacity, request)
     if not isinstance(answer, Plan):
         return
-    field = field_of(capacity, request, "A")
-    least = [least_domains(field, tier, 0, split=False) for tier in (2, 1)]
+    view = view_of(capacity, request, "A")
+    least = [least_domains(view, tier, 0, split=False) for tier in (2, 1)]
     assert list(answer.objective.span) >= least
     assert answer.objective.span[0] == least[0]
     assert answer.certified["top_groups"]
@@ -114,11 +114,11 @@ def test_the_knapsack_finds_the_cheapest_and_can_say_how(items):
 
 def test_fewer_children_are_found_where_the_window_of_the_top_tier_misses_them():
     capacity = cluster((24,), (24,), (8, 8, 8, 8), (8, 8, 8, 8))
-    field = field_of(capacity, Request(pods=48, gpus_per_pod=8, group_size=64), "A")
-    wanted, exact = fewest_below(field, 2, (2, 8))
+    view = view_of(capacity, Request(pods=48, gpus_per_pod=8, group_size=64), "A")
+    wanted, exact = fewest_below(view, 2, (2, 8))
     assert exact
     assert wanted == [(0, (3, False)), (1, (3, False))]
-    assert fewest_below(field, 2, (2, 2)) == ([], True)
+    assert fewest_below(view, 2, (2, 2)) == ([], True)
 
 
 def test_a_split_plan_is_bounded_by_slots_alone():

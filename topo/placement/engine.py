@@ -21,7 +21,7 @@ from topo.placement.search.fit_tests import (
     short_of_span,
     unknown_kind,
 )
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import shape_of
 from topo.placement.search.one_domain import in_cell
 from topo.placement.search.reserve import Reserves, kept_back, spared
@@ -57,78 +57,78 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
 
 
 def _of_type(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFit:
-    field = field_of(capacity, request, gpu_type)
-    refused = short_of_slots(request, field.shape, field.slots) or no_group_so_large(request, field)
+    view = view_of(capacity, request, gpu_type)
+    refused = short_of_slots(request, view.shape, view.slots) or no_group_so_large(request, view)
     if refused:
         return refused
-    if request.within is None or impossible_span(capacity, request, field) is None:
-        found = searched(field, request, capacity.policy.reserves)
+    if request.within is None or impossible_span(capacity, request, view) is None:
+        found = searched(view, request, capacity.policy.reserves)
         if found is not None:
             return _plan(capacity, request, gpu_type, found)
     if request.mode is Mode.REQUIRED:
-        refused = short_of_groups(request, field)
-    refused = refused or impossible_span(capacity, request, field)
-    return refused or short_of_span(request, _most(field, request))
+        refused = short_of_groups(request, view)
+    refused = refused or impossible_span(capacity, request, view)
+    return refused or short_of_span(request, _most(view, request))
 
 
-def field_of(capacity: Capacity, request: Request, gpu_type: str) -> Field:
+def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
     """What a search works on; groups that no domain could hold live in the top tier."""
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
     layout = capacity.layout()
     if shape.tier:
-        return Field(layout, shape, slots, slots.free)
-    return Field(layout, replace(shape, tier=shape.tiers), slots, slots.free, fits=False)
+        return FreeView(layout, shape, slots, slots.free)
+    return FreeView(layout, replace(shape, tier=shape.tiers), slots, slots.free, fits=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A draft, the field that it was found on and the one that bounds it."""
+    """A draft, the view that it was found on and the one that bounds it."""
 
     found: Found
-    field: Field
-    bounding: Field
+    view: FreeView
+    bounding: FreeView
     mode: Mode
     used_reserve: bool = False
 
 
-Search = Callable[[Field, Request], Answer | None]
+Search = Callable[[FreeView, Request], Answer | None]
 
 
-def searched(field: Field, request: Request, reserves: Reserves = ()) -> Answer | None:
+def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> Answer | None:
     """The best way: groups whole, at need out of reserves; else split, if the job may be."""
     searches: tuple[Search, ...] = (_whole, _split)
     for search in searches if request.mode is Mode.PREFERRED else searches[:1]:
-        answer = _sparing(reserves, field, request, search)
+        answer = _sparing(reserves, view, request, search)
         if answer is not None:
             return answer
     return None
 
 
-def _sparing(reserves: Reserves, field: Field, request: Request, search: Search) -> Answer | None:
+def _sparing(reserves: Reserves, view: FreeView, request: Request, search: Search) -> Answer | None:
     """The best way of all if it leaves the reserves, else one that does, else the best of all.
 
     Which groups of a reserve stay free is chosen for the second, so that it proves nothing; what
     bounds all placements bounds it, too.
     """
-    best = search(field, request)
-    if best is None or spared(field, best.found.draft.cells, reserves):
+    best = search(view, request)
+    if best is None or spared(view, best.found.draft.cells, reserves):
         return best
-    free = kept_back(field.layout, field.shape, field.slots.free, reserves)
-    other = search(field.only(free), request)
+    free = kept_back(view.layout, view.shape, view.slots.free, reserves)
+    other = search(view.only(free), request)
     if other is None:
         return replace(best, used_reserve=True)
     return replace(other, found=replace(other.found, proof=Proof.NONE), bounding=best.bounding)
 
 
-def _whole(field: Field, request: Request) -> Answer | None:
+def _whole(view: FreeView, request: Request) -> Answer | None:
     """The best way that splits no group."""
-    if not field.fits:
+    if not view.fits:
         return None
     if request.within is None:
-        found = found_whole(field, None)
-        return Answer(found, field, field, Mode.REQUIRED) if found else None
-    parts = [*_parts(field, request)]
+        found = found_whole(view, None)
+        return Answer(found, view, view, Mode.REQUIRED) if found else None
+    parts = [*_parts(view, request)]
     answers = [(found_whole(part, tier), part) for tier, part in parts]
     best = min(
         ((found, part) for found, part in answers if found),
@@ -138,34 +138,34 @@ def _whole(field: Field, request: Request) -> Answer | None:
     if best is None:
         return None
     proof = best[0].proof if len(parts) == 1 else Proof.NONE
-    bounding = _bounding(field, request)
+    bounding = _bounding(view, request)
     return Answer(replace(best[0], proof=proof), best[1], bounding, Mode.REQUIRED)
 
 
-def _bounding(field: Field, request: Request) -> Field:
+def _bounding(view: FreeView, request: Request) -> FreeView:
     """The slots that the job may use at all."""
     if request.within is None:
-        return field
-    return field.only(inside_any(field.layout, field.free, request.within))
+        return view
+    return view.only(inside_any(view.layout, view.free, request.within))
 
 
-def _parts(field: Field, request: Request) -> Iterator[tuple[int, Field]]:
+def _parts(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
     """For each tier of the kind asked for, the slots inside such groups."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101
-    for tier, free in limited(field.layout, field.free, request.within):
-        if tier >= field.shape.tier or not field.fits:
-            yield tier, field.only(free)
+    for tier, free in limited(view.layout, view.free, request.within):
+        if tier >= view.shape.tier or not view.fits:
+            yield tier, view.only(free)
 
 
-def _key(field: Field, found: Found) -> Key:
-    return found.key or judged(field, found.draft).key
+def _key(view: FreeView, found: Found) -> Key:
+    return found.key or judged(view, found.draft).key
 
 
-def _split(field: Field, request: Request) -> Answer | None:
+def _split(view: FreeView, request: Request) -> Answer | None:
     """A way that splits as few groups as it can."""
-    bounding = _bounding(field, request)
+    bounding = _bounding(view, request)
     best: tuple[Key, Answer] | None = None
-    for piece in _pieces(field, request):
+    for piece in _pieces(view, request):
         draft = found_split(piece)
         if draft is not None:
             whole = sum(share.groups + share.tail for share in draft.shares)
@@ -176,12 +176,12 @@ def _split(field: Field, request: Request) -> Answer | None:
     return best[1] if best else None
 
 
-def _pieces(field: Field, request: Request) -> Iterator[Field]:
-    """The field itself, or the domains asked for with the most whole groups, each alone."""
+def _pieces(view: FreeView, request: Request) -> Iterator[FreeView]:
+    """The view itself, or the domains asked for with the most whole groups, each alone."""
     if request.within is None:
-        yield field
+        yield view
         return
-    for tier, part in _parts(field, request):
+    for tier, part in _parts(view, request):
         rooms = part.layout.rolled(part.free, tier)
         able = np.flatnonzero(rooms >= part.shape.pods)
         whole = part.groups(tier)[able] if part.fits else able * 0
@@ -194,30 +194,30 @@ def _pieces(field: Field, request: Request) -> Iterator[Field]:
             yield part.only(free)
 
 
-def _most(field: Field, request: Request) -> int:
+def _most(view: FreeView, request: Request) -> int:
     if request.within is None:
-        return int(field.free.sum())
+        return int(view.free.sum())
     return max(
         (
-            int(field.layout.rolled(free, tier).max())
-            for tier, free in limited(field.layout, field.free, request.within)
+            int(view.layout.rolled(free, tier).max())
+            for tier, free in limited(view.layout, view.free, request.within)
         ),
         default=0,
     )
 
 
-def _mildest(capacity: Capacity, field: Field, found: Found) -> Draft:
+def _mildest(capacity: Capacity, view: FreeView, found: Found) -> Draft:
     """The draft, or the same in an equal cell whose nodes have less penalty."""
     if len(found.ties) <= 1:
         return found.draft
-    pods = field.shape.pods
-    return in_cell(field, min(found.ties, key=lambda at: penalty_of(capacity, field, at, pods)))
+    pods = view.shape.pods
+    return in_cell(view, min(found.ties, key=lambda at: penalty_of(capacity, view, at, pods)))
 
 
 def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: Answer) -> Plan:
-    field = answer.field
-    groups = planned(capacity, field, _mildest(capacity, field, answer.found))
-    objective = weighed(capacity, field, [group.pods for group in groups])
+    view = answer.view
+    groups = planned(capacity, view, _mildest(capacity, view, answer.found))
+    objective = weighed(capacity, view, [group.pods for group in groups])
     split = answer.mode is Mode.PREFERRED
     bounds, certified = bounds_of(answer.bounding, objective, answer.found.proof, split=split)
     return Plan(

@@ -7,12 +7,12 @@ looked for when somebody asks why, not with every request.
 from collections.abc import Iterator
 
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.engine import field_of, searched
+from topo.placement.engine import searched, view_of
 from topo.placement.job.objective import Objective, first_difference, names
 from topo.placement.job.plan import DomainRef, Plan, Rejected
 from topo.placement.quality.measure import weighed
 from topo.placement.search.assign_nodes import planned
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 
 
 def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:
@@ -21,9 +21,9 @@ def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:
     `capacity` is the one that the plan was made on, before it is booked. As long as two requests
     for each tier.
     """
-    field = field_of(capacity, plan.request, plan.gpu_type)
+    view = view_of(capacity, plan.request, plan.gpu_type)
     best: dict[str, Rejected] = {}
-    for domains, value in _others(capacity, field, plan):
+    for domains, value in _others(capacity, view, plan):
         parted = first_difference(plan.objective, value)
         if parted is None or parted[1] > 0:
             continue
@@ -31,7 +31,7 @@ def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:
         if known is None or _wins(value, known.value):
             paths = tuple(dict.fromkeys(ref.path for ref in domains))
             best[parted[0]] = Rejected(parted[0], paths, value)
-    order = names(field.layout.tiers)
+    order = names(view.layout.tiers)
     return tuple(best[name] for name in order if name in best)
 
 
@@ -41,32 +41,32 @@ def _wins(one: Objective, other: Objective) -> bool:
 
 
 def _others(
-    capacity: Capacity, field: Field, plan: Plan
+    capacity: Capacity, view: FreeView, plan: Plan
 ) -> Iterator[tuple[list[DomainRef], Objective]]:
     cells = sorted({capacity.position(node)[0] for group in plan.groups for node, _ in group.pods})
-    for tier in range(field.layout.tiers, 0, -1):
-        used = sorted({field.layout.of[tier][at] for at in cells})
+    for tier in range(view.layout.tiers, 0, -1):
+        used = sorted({view.layout.of[tier][at] for at in cells})
         for avoided in (used, used[-1:]):
-            found = _without(capacity, field, plan, (tier, avoided))
+            found = _without(capacity, view, plan, (tier, avoided))
             if found is not None:
                 yield found
                 break
 
 
 def _without(
-    capacity: Capacity, field: Field, plan: Plan, avoided: tuple[int, list[int]]
+    capacity: Capacity, view: FreeView, plan: Plan, avoided: tuple[int, list[int]]
 ) -> tuple[list[DomainRef], Objective] | None:
     """The best placement without some domains of a tier."""
     tier, domains = avoided
-    firsts = field.layout.firsts[tier]
-    free = field.free.copy()
+    firsts = view.layout.firsts[tier]
+    free = view.free.copy()
     for domain in domains:
         free[firsts[domain] : firsts[domain + 1]] = 0
-    if int(free.sum()) < field.shape.pods:
+    if int(free.sum()) < view.shape.pods:
         return None
-    answer = searched(field.only(free), plan.request)
+    answer = searched(view.only(free), plan.request)
     if answer is None:
         return None
-    groups = planned(capacity, answer.field, answer.found.draft)
-    objective = weighed(capacity, field, [group.pods for group in groups])
+    groups = planned(capacity, answer.view, answer.found.draft)
+    objective = weighed(capacity, view, [group.pods for group in groups])
     return [ref for group in groups for ref in group.domains], objective

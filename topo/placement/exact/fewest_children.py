@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts, Places
 from topo.placement.search.descend import Need, Wanted
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 
 MOST_DOMAINS = 40
 """Domains whose curves are combined; of more the most promising."""
@@ -38,15 +38,15 @@ class _Limits(NamedTuple):
     high: int
 
 
-def fewest_below(field: Field, tier: int, known: tuple[int, int]) -> tuple[Wanted, bool]:
+def fewest_below(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Wanted, bool]:
     """What to ask of which domains of a tier, and whether no other choice needs fewer children.
 
     `known`: the fewest domains that can hold the job, and the children of the best choice so far.
     Nothing is wanted where there is none with fewer children.
     """
     most, used = known
-    shape = field.shape
-    groups = field.groups(tier)
+    shape = view.shape
+    groups = view.groups(tier)
     high = min(shape.m, int(groups.max()))
     ranked = np.sort(groups)[::-1]
     low = max(0, shape.m - int(ranked[: most - 1].sum()))
@@ -58,7 +58,7 @@ def fewest_below(field: Field, tier: int, known: tuple[int, int]) -> tuple[Wante
     able = able[np.argsort(groups[able], kind="stable")]
     if len(able) * (high - low + 1) > MOST_POINTS:
         return [], False
-    costs = _curves(field, tier, able, limits)
+    costs = _curves(view, tier, able, limits)
     rest = _least(costs, limits)
     if rest[-1, -1, high + shape.m] >= used:
         return [], True
@@ -70,16 +70,16 @@ def fewest_below(field: Field, tier: int, known: tuple[int, int]) -> tuple[Wante
     return _levelled(ways, shape.m), exact
 
 
-def _curves(field: Field, tier: int, able: Places, limits: _Limits) -> Costs:
+def _curves(view: FreeView, tier: int, able: Places, limits: _Limits) -> Costs:
     """The fewest children of each domain for each number of groups; `_FAR`: it cannot."""
-    shape, layout = field.shape, field.layout
+    shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
     points = np.arange(limits.low, limits.high + 1)
     if tier == shape.tier:
-        caps, lost = layout.rolled(field.free, tier - 1), None
+        caps, lost = layout.rolled(view.free, tier - 1), None
         needs = [points * shape.k] + ([points * shape.k + shape.r] if shape.r else [])
     else:
-        caps, lost = field.groups(tier - 1), field.losses(tier - 1) if shape.r else None
+        caps, lost = view.groups(tier - 1), view.losses(tier - 1) if shape.r else None
         needs = [points] * (2 if shape.r else 1)
     ends = np.append(starts[1:], len(caps))[able]
     first, width = starts[able], int((ends - starts[able]).max())

@@ -14,7 +14,7 @@ from topo.placement.exact.packed_cost import Packing, packing
 from topo.placement.job.allocation import Draft, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
 from topo.placement.search.descend import filled
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 
 Need = tuple[int, int]
 """Whole groups, and 1 with the tail or 0."""
@@ -22,9 +22,9 @@ Need = tuple[int, int]
 
 @dataclass(slots=True)
 class Best:
-    """Searches on one field; `steps` counts what was spent, for the caller's budget."""
+    """Searches on one view; `steps` counts what was spent, for the caller's budget."""
 
-    field: Field
+    view: FreeView
     pack: Packing
     steps: int = 0
     _known: dict[tuple[int, int], tuple[list[Option], Knapsack | None]] = dataclass_field(
@@ -38,8 +38,8 @@ class Best:
 
     def inside(self, tier: int, domain: int, need: Need) -> Draft | None:
         """The best way to meet the need from one domain of a tier."""
-        if tier == self.field.shape.tier:
-            return filled(self.field, Share(domain, need[0], bool(need[1])))
+        if tier == self.view.shape.tier:
+            return filled(self.view, Share(domain, need[0], bool(need[1])))
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
         assert knapsack is not None, "made with the options"  # noqa: S101
@@ -52,7 +52,7 @@ class Best:
         key = tier, domain
         found = self._known.get(key)
         if found is None:
-            at_groups = tier == self.field.shape.tier
+            at_groups = tier == self.view.shape.tier
             found = self._known[key] = (
                 (self._leaf(domain), None) if at_groups else self._branch(tier, domain)
             )
@@ -74,8 +74,8 @@ class Best:
         return joined(part for part in parts if part is not None)
 
     def _branch(self, tier: int, domain: int) -> tuple[list[Option], Knapsack]:
-        shape = self.field.shape
-        most = min(shape.m, int(self.field.groups(tier)[domain]))
+        shape = self.view.shape
+        most = min(shape.m, int(self.view.groups(tier)[domain]))
         knapsack = Knapsack(most, 1 if shape.r else 0)
         for child in self._children(tier, domain):
             options = self.options(tier - 1, child, 0)
@@ -91,8 +91,8 @@ class Best:
         return found, knapsack
 
     def _leaf(self, domain: int) -> list[Option]:
-        shape = self.field.shape
-        room = int(self.field.rooms[domain])
+        shape = self.view.shape
+        room = int(self.view.rooms[domain])
         return [
             (x, t, self._cost(domain, x, t))
             for t in range(2 if 0 < shape.r <= room else 1)
@@ -102,13 +102,13 @@ class Best:
 
     def _cost(self, domain: int, x: int, t: int) -> int:
         """Of a share of a domain of the group tier."""
-        shape, pack = self.field.shape, self.pack
+        shape, pack = self.view.shape, self.pack
         taken = x * shape.k + t * shape.r
         if shape.tier == 1:
             cost = self._broken(domain, taken)
             return cost + self._own(1, domain, (taken, cost))
-        draft = filled(self.field, Share(domain, x, bool(t)))
-        inner = effect_of(self.field, draft.cells)
+        draft = filled(self.view, Share(domain, x, bool(t)))
+        inner = effect_of(self.view, draft.cells)
         cost = inner.broken
         for tier in range(1, shape.tier):
             cost += inner.span[-tier] * pack.used(tier)
@@ -125,7 +125,7 @@ class Best:
     def _own(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
         """What it costs to take slots from a domain, beside what it costs its children."""
         slots, below = taken
-        shape, pack = self.field.shape, self.pack
+        shape, pack = self.view.shape, self.pack
         cost = pack.used(tier)
         if tier == shape.canonical_tier:
             before = self._before(tier, domain)
@@ -134,29 +134,29 @@ class Best:
         if tier == shape.tiers:
             lost = pack.lost_of(cost + below)
             if lost:
-                cost += pack.top_taken(int(self.field.tops_before[domain]), lost)
+                cost += pack.top_taken(int(self.view.tops_before[domain]), lost)
         return cost
 
     def _before(self, tier: int, domain: int) -> int:
         if tier == 1:
-            return int(self.field.slots.free[domain])
-        firsts = self.field.layout.firsts[tier]
-        return int(self.field.slots.free[firsts[domain] : firsts[domain + 1]].sum())
+            return int(self.view.slots.free[domain])
+        firsts = self.view.layout.firsts[tier]
+        return int(self.view.slots.free[firsts[domain] : firsts[domain + 1]].sum())
 
     def _broken(self, domain: int, taken: int) -> int:
-        slots = self.field.slots
+        slots = self.view.slots
         return int(not slots.busy[domain] and taken < slots.free[domain])
 
     def _children(self, tier: int, domain: int) -> range:
-        bounds = self.field.layout.below(tier, tier - 1)
+        bounds = self.view.layout.below(tier, tier - 1)
         return range(bounds[domain], bounds[domain + 1])
 
     def _spend(self, knapsack: Knapsack, options: list[Option]) -> None:
         self.steps += len(knapsack.table) * len(options)
 
 
-def best_on(field: Field) -> Best:
-    """A search on a field."""
-    shape, layout = field.shape, field.layout
-    slots = layout.rolled(field.slots.free, shape.canonical_tier)
-    return Best(field, packing(shape, int(slots.max()), int(field.tops_before.max())))
+def best_on(view: FreeView) -> Best:
+    """A search on a view."""
+    shape, layout = view.shape, view.layout
+    slots = layout.rolled(view.slots.free, shape.canonical_tier)
+    return Best(view, packing(shape, int(slots.max()), int(view.tops_before.max())))

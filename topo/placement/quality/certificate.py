@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from topo.placement.job.objective import Objective, names
 from topo.placement.quality.lower_bounds import least_domains
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 from topo.placement.search.whole_groups import Proof
 
 Bounds = Mapping[str, int | None]
@@ -17,7 +17,7 @@ _PROVES = (Proof.SPANS, Proof.TOP, Proof.TOP, Proof.LOW, Proof.BROKEN)
 
 
 def bounds_of(
-    field: Field, objective: Objective, proof: Proof, *, split: bool
+    view: FreeView, objective: Objective, proof: Proof, *, split: bool
 ) -> tuple[Bounds, Mapping[str, bool]]:
     """Bounds by name, and the names whose values are proven the best given those before.
 
@@ -27,13 +27,13 @@ def bounds_of(
     tiers = len(objective.span)
     called = _names(tiers)
     spans = [
-        least_domains(field, tier, objective.span[tiers - tier], split=split)
+        least_domains(view, tier, objective.span[tiers - tier], split=split)
         for tier in range(tiers, 0, -1)
     ]
     if tiers == 1:
         spans *= 2
-    least_split = _least_split(field) if split else 0
-    most_left = _most_left(field, split=split)
+    least_split = _least_split(view) if split else 0
+    most_left = _most_left(view, split=split)
     bounds = (least_split, *spans, most_left, None, None, 0, 0)
     span = objective.span if tiers > 1 else objective.span * 2
     values = (objective.split_groups, *span, objective.whole_groups_left)
@@ -65,19 +65,19 @@ def _changed(objective: Objective) -> bool:
     return bool(objective.profile_top or objective.profile_tier1)
 
 
-def _least_split(field: Field) -> int:
+def _least_split(view: FreeView) -> int:
     """Groups that find no room whole; 1 at least, or nothing would be split."""
-    whole = int(field.groups(field.shape.tier).sum()) if field.fits else 0
-    return max(1, field.shape.m - whole)
+    whole = int(view.groups(view.shape.tier).sum()) if view.fits else 0
+    return max(1, view.shape.m - whole)
 
 
-def _most_left(field: Field, *, split: bool) -> int:
+def _most_left(view: FreeView, *, split: bool) -> int:
     """Whole groups left if all slots that are in no whole group are used first."""
-    shape = field.shape
-    rest = field.slots.total - field.whole_before * shape.canonical
+    shape = view.shape
+    rest = view.slots.total - view.whole_before * shape.canonical
     lost = max(0, -(-(shape.pods - rest) // shape.canonical))
     if shape.k == shape.canonical and shape.tier == shape.canonical_tier and not split:
         lost = max(lost, shape.m)
         if shape.r and lost == shape.m:
-            lost += int(field.losses(shape.tier).min() > 0)
-    return field.whole_before - lost
+            lost += int(view.losses(shape.tier).min() > 0)
+    return view.whole_before - lost

@@ -6,34 +6,34 @@ docs/placement.md says why each is a bound.
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, Places
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 
 MOST_CELLS = 1 << 15
 """Children looked at to count the fewest inside each of several domains."""
 
 
-def least_domains(field: Field, tier: int, used: int, *, split: bool) -> int:
+def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     """The fewest domains of a tier that any placement needs; the first bound that says `used`.
 
     From the group tier up it is exact for that tier alone. `split`: groups need not be whole.
     """
-    shape = field.shape
+    shape = view.shape
     if used == 1:
         return 1
-    rooms = field.rooms_of(tier)
+    rooms = view.rooms_of(tier)
     quick = -(-shape.pods // max(1, int(rooms.max())))
     grouped = tier >= shape.tier and not split
     if grouped:
-        quick = max(quick, -(-shape.m // max(1, int(field.groups(tier).max()))))
+        quick = max(quick, -(-shape.m // max(1, int(view.groups(tier).max()))))
     if quick >= used:
         return quick
     by_slots = _fewest(rooms, shape.pods)
     if not grouped or by_slots >= used:
         return by_slots
-    groups = field.groups(tier)
+    groups = view.groups(tier)
     if not shape.r:
         return max(by_slots, _fewest(groups, shape.m))
-    return max(by_slots, _with_tail(groups, field.losses(tier), shape.m))
+    return max(by_slots, _with_tail(groups, view.losses(tier), shape.m))
 
 
 def least_inside(caps: Counts, starts: Places, able: Places, need: Counts) -> Counts:

@@ -16,7 +16,7 @@ from topo.placement.job.allocation import Draft
 from topo.placement.job.objective import Objective, Profile
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape, shape_of
 
 
@@ -40,18 +40,18 @@ def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Obj
     gpu_type = host.gpu_type if host else ""
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    field = Field(capacity.layout(), shape, slots, slots.free, fits=shape.tier > 0)
-    return weighed(capacity, field, groups)
+    view = FreeView(capacity.layout(), shape, slots, slots.free, fits=shape.tier > 0)
+    return weighed(capacity, view, groups)
 
 
 def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
     """Canonical groups that are free before the job comes."""
-    return Field(layout, shape, slots, slots.free).whole_before
+    return FreeView(layout, shape, slots, slots.free).whole_before
 
 
-def weighed(capacity: Capacity, field: Field, groups: Sequence[Pods]) -> Objective:
+def weighed(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objective:
     """`measure` where the numbers of the job are at hand."""
-    of = field.layout.of[field.shape.whole_in]
+    of = view.layout.of[view.shape.whole_in]
     cells: dict[int, int] = {}
     places: list[int] = []
     split = 0
@@ -59,23 +59,23 @@ def weighed(capacity: Capacity, field: Field, groups: Sequence[Pods]) -> Objecti
         here = capacity.located(group, places)
         for at, pods in here.items():
             cells[at] = cells.get(at, 0) + pods
-        split += not field.fits or (len(here) > 1 and len({of[at] for at in here}) > 1)
-    effect = effect_of(field, cells)
+        split += not view.fits or (len(here) > 1 and len({of[at] for at in here}) > 1)
+    effect = effect_of(view, cells)
     return Objective(
         split_groups=split,
         span=effect.span,
-        whole_groups_left=field.whole_before - effect.lost,
+        whole_groups_left=view.whole_before - effect.lost,
         profile_top=effect.top,
         profile_tier1=effect.low,
         newly_broken=effect.broken,
-        penalty=_penalty(capacity, groups) if field.slots.marked else 0,
+        penalty=_penalty(capacity, groups) if view.slots.marked else 0,
         order=tuple(sorted(set(places))),
     )
 
 
-def effect_of(field: Field, cells: Mapping[int, int]) -> Effect:
+def effect_of(view: FreeView, cells: Mapping[int, int]) -> Effect:
     """What taking so many slots of each cell changes; O(cells x tiers)."""
-    layout, shape, slots = field.layout, field.shape, field.slots
+    layout, shape, slots = view.layout, view.shape, view.slots
     span = []
     for tier in range(layout.tiers, 1, -1):
         of = layout.of[tier]
@@ -84,7 +84,7 @@ def effect_of(field: Field, cells: Mapping[int, int]) -> Effect:
     low: dict[int, int] = {}
     tops: dict[int, int] = {}
     lost, canonical = 0, shape.canonical
-    rooms, outer = _canonical(field, cells)
+    rooms, outer = _canonical(view, cells)
     for domain, taken in outer.items():
         before = rooms[domain]
         after = before - taken
@@ -97,22 +97,22 @@ def effect_of(field: Field, cells: Mapping[int, int]) -> Effect:
             tops[top] = tops.get(top, 0) + gone
     free, busy = slots.free_list, slots.busy
     broken = sum(taken < free[at] and not busy[at] for at, taken in cells.items())
-    return Effect(tuple(span), lost, _top_profile(field, tops), _profile(low), broken)
+    return Effect(tuple(span), lost, _top_profile(view, tops), _profile(low), broken)
 
 
 Rooms = Mapping[int, int] | Sequence[int]
 
 
-def _canonical(field: Field, cells: Mapping[int, int]) -> tuple[Rooms, Mapping[int, int]]:
+def _canonical(view: FreeView, cells: Mapping[int, int]) -> tuple[Rooms, Mapping[int, int]]:
     """Free slots and slots taken by domain of the canonical tier."""
-    tier = field.shape.canonical_tier
+    tier = view.shape.canonical_tier
     if tier == 1:
-        return field.slots.free_list, cells
-    of = field.layout.of[tier]
+        return view.slots.free_list, cells
+    of = view.layout.of[tier]
     taken: dict[int, int] = {}
     for at, pods in cells.items():
         taken[of[at]] = taken.get(of[at], 0) + pods
-    return {domain: int(field.free_canonical[domain]) for domain in taken}, taken
+    return {domain: int(view.free_canonical[domain]) for domain in taken}, taken
 
 
 def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
@@ -137,10 +137,10 @@ def key_of(effect: Effect, draft: Draft) -> Key:
     )
 
 
-def _top_profile(field: Field, tops: Mapping[int, int]) -> Profile:
+def _top_profile(view: FreeView, tops: Mapping[int, int]) -> Profile:
     changes: dict[int, int] = {}
     for domain, gone in tops.items():
-        before = int(field.tops_before[domain])
+        before = int(view.tops_before[domain])
         changes[before] = changes.get(before, 0) - 1
         changes[before - gone] = changes.get(before - gone, 0) + 1
     return _profile(changes)

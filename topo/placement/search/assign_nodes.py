@@ -7,23 +7,23 @@ from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.allocation import Draft
 from topo.placement.job.plan import DomainRef, PlannedGroup, Pods
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 
 _Run = deque[tuple[NodeName, int, int]]
 """Nodes with the pods that are still to be dealt from them, and their domains."""
 
 
-def planned(capacity: Capacity, field: Field, draft: Draft) -> tuple[PlannedGroup, ...]:
+def planned(capacity: Capacity, view: FreeView, draft: Draft) -> tuple[PlannedGroup, ...]:
     """The groups in index order, the tail last; O(nodes of the cells used)."""
-    shape = field.shape
-    by_domain = _cells_by_domain(field, draft)
+    shape = view.shape
+    by_domain = _cells_by_domain(view, draft)
     whole: list[tuple[Pods, tuple[int, ...]]] = []
     tail: tuple[Pods, tuple[int, ...]] | None = None
     loose: _Run = deque()
     for share in sorted(draft.shares, key=attrgetter("domain")):
         pods: list[tuple[NodeName, int]] = []
         for at in by_domain[share.domain]:
-            pods += chosen(capacity, field, at, draft.cells[at])
+            pods += chosen(capacity, view, at, draft.cells[at])
         if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
             whole += _sliced(pods, shape.k, share.domain)
             continue
@@ -38,7 +38,7 @@ def planned(capacity: Capacity, field: Field, draft: Draft) -> tuple[PlannedGrou
         whole.append(tail or _dealt(loose, shape.r))
     return tuple(
         [
-            PlannedGroup(index, index == shape.m, pods, _refs(field, home))
+            PlannedGroup(index, index == shape.m, pods, _refs(view, home))
             for index, (pods, home) in enumerate(whole)
         ]
     )
@@ -52,13 +52,13 @@ def _sliced(
     return [(tuple(pods[at : at + k]), home) for at in range(0, len(pods), k)]
 
 
-def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> list[tuple[NodeName, int]]:
+def chosen(capacity: Capacity, view: FreeView, at: int, pods: int) -> list[tuple[NodeName, int]]:
     """The nodes of a cell that take so many pods, in natural order.
 
     The least penalty first; then nodes already in use, the smallest that suffices or else the
     largest first; then by name.
     """
-    slots = field.slots
+    slots = view.slots
     hosts = capacity.roomy(at, slots)
     if pods == slots.free_list[at]:
         return [(name, some) for name, some, _ in hosts]
@@ -82,10 +82,10 @@ def chosen(capacity: Capacity, field: Field, at: int, pods: int) -> list[tuple[N
     return [(hosts[i][0], taken[i]) for i in sorted(taken)]
 
 
-def penalty_of(capacity: Capacity, field: Field, at: int, pods: int) -> int:
+def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
     """The penalty of putting so many pods into a cell."""
     penalty = 0
-    for name, some in chosen(capacity, field, at, pods):
+    for name, some in chosen(capacity, view, at, pods):
         host = capacity.host(name)
         penalty += host.penalty * some if host else 0
     return penalty
@@ -97,8 +97,8 @@ def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bo
     return (host.penalty, room == host.gpus, -slots) if host else (0, True, -slots)
 
 
-def _cells_by_domain(field: Field, draft: Draft) -> dict[int, list[int]]:
-    of = field.layout.of[field.shape.tier]
+def _cells_by_domain(view: FreeView, draft: Draft) -> dict[int, list[int]]:
+    of = view.layout.of[view.shape.tier]
     found: dict[int, list[int]] = {}
     for at in sorted(draft.cells):
         found.setdefault(of[at], []).append(at)
@@ -120,6 +120,6 @@ def _dealt(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
     return tuple(dealt), tuple(homes)
 
 
-def _refs(field: Field, home: tuple[int, ...]) -> tuple[DomainRef, ...]:
-    layout, tier = field.layout, field.shape.tier
+def _refs(view: FreeView, home: tuple[int, ...]) -> tuple[DomainRef, ...]:
+    layout, tier = view.layout, view.shape.tier
     return tuple([layout.ref(tier, domain) for domain in home])

@@ -7,7 +7,7 @@ import numpy as np
 from topo.placement.capacity.layout import Counts, Places
 from topo.placement.quality.lower_bounds import least_inside
 from topo.placement.quality.measure import Key
-from topo.placement.search.free_view import NEVER, Field
+from topo.placement.search.free_view import NEVER, FreeView
 
 
 class Promise(NamedTuple):
@@ -45,24 +45,24 @@ class Promise(NamedTuple):
         return bool(key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1)))
 
 
-def promises(field: Field, tier: int, able: Places) -> list[Promise]:
+def promises(view: FreeView, tier: int, able: Places) -> list[Promise]:
     """The promises of some domains that can hold all, the best first; O(cells) passes."""
-    shape, layout = field.shape, field.layout
+    shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
     if tier == shape.tier:
         need = np.full(len(able), shape.pods)
-        children = least_inside(layout.rolled(field.free, tier - 1), starts, able, need)
+        children = least_inside(layout.rolled(view.free, tier - 1), starts, able, need)
     elif not shape.r:
         need = np.full(len(able), shape.m)
-        children = least_inside(field.groups(tier - 1), starts, able, need)
+        children = least_inside(view.groups(tier - 1), starts, able, need)
     else:
         # The host of the tail holds at most so many groups beside it, others the rest.
-        held = np.maximum.reduceat(field.holds(tier - 1), starts)[able]
-        children = 1 + least_inside(field.groups(tier - 1), starts, able, shape.m - held)
-    lost = _lost(field, tier, able)
-    likely = _likely(field, tier, able)
+        held = np.maximum.reduceat(view.holds(tier - 1), starts)[able]
+        children = 1 + least_inside(view.groups(tier - 1), starts, able, shape.m - held)
+    lost = _lost(view, tier, able)
+    likely = _likely(view, tier, able)
     top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
-    tops = np.where(lost > 0, field.tops_before[top_of], 0)
+    tops = np.where(lost > 0, view.tops_before[top_of], 0)
     order = np.lexsort((able, likely, tops, lost, children))
     rows = zip(
         children[order].tolist(),
@@ -75,31 +75,31 @@ def promises(field: Field, tier: int, able: Places) -> list[Promise]:
     return [Promise(*row, depth) for row in rows]
 
 
-def _likely(field: Field, tier: int, able: Places) -> Counts:
+def _likely(view: FreeView, tier: int, able: Places) -> Counts:
     """Between equals, less is more likely to leave the most: a guess that only saves time.
 
     With a tail it is the smallest room that takes it and no group; without one, how few rooms a
     number of groups uses up.
     """
-    shape, rooms = field.shape, field.rooms
+    shape, rooms = view.shape, view.rooms
     if shape.tier > 1 or tier == shape.tier:
         return able
-    starts = field.layout.starts[tier]
+    starts = view.layout.starts[tier]
     found: Counts
     if shape.r:
         tails = np.where((rooms < shape.r) | (rooms >= shape.k), NEVER, rooms)
         found = np.minimum.reduceat(tails, starts)[able]
     else:
-        used_up = (rooms == shape.k * field.groups(1)) & (rooms > 0)
+        used_up = (rooms == shape.k * view.groups(1)) & (rooms > 0)
         found = -np.add.reduceat(used_up, starts, dtype=np.int64)[able]
     return found
 
 
-def _lost(field: Field, tier: int, able: Places) -> Counts:
+def _lost(view: FreeView, tier: int, able: Places) -> Counts:
     """The fewest canonical groups that placing the job in each domain costs."""
-    shape, layout = field.shape, field.layout
+    shape, layout = view.shape, view.layout
     canonical, pods = shape.canonical, shape.pods
-    rooms = layout.rolled(field.slots.free, shape.canonical_tier)
+    rooms = layout.rolled(view.slots.free, shape.canonical_tier)
     if shape.canonical_tier >= tier:
         outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
         before = rooms[outer]
@@ -109,6 +109,6 @@ def _lost(field: Field, tier: int, able: Places) -> Counts:
     rest = np.add.reduceat(rooms % canonical, starts)[able]
     found = np.maximum(0, -(-(pods - rest) // canonical))
     if shape.k == canonical and shape.tier == shape.canonical_tier:
-        loss = field.losses(tier)[able] if shape.r else 0
+        loss = view.losses(tier)[able] if shape.r else 0
         found = np.maximum(found, shape.m + loss)
     return found

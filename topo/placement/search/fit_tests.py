@@ -7,7 +7,7 @@ from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Mode, Request
 from topo.placement.job.words import counted
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape
 
 
@@ -38,11 +38,11 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
     return None
 
 
-def no_group_so_large(request: Request, field: Field) -> NoFit | None:
+def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
     """The refusal of groups that no domain could hold even if it were empty."""
-    if field.fits or request.mode is Mode.PREFERRED:
+    if view.fits or request.mode is Mode.PREFERRED:
         return None
-    shape = field.shape
+    shape = view.shape
     needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
     text = (
         f"no group of nodes can hold {counted(needed, 'GPU')}; the largest there is holds {largest}"
@@ -55,19 +55,19 @@ def no_group_so_large(request: Request, field: Field) -> NoFit | None:
     )
 
 
-def short_of_groups(request: Request, field: Field) -> NoFit | None:
+def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
     """The refusal of a job whose whole groups or whose tail find no domain."""
-    shape = field.shape
-    groups = field.groups(shape.tier)
+    shape = view.shape
+    groups = view.groups(shape.tier)
     available = int(groups.sum())
     if available < shape.m:
         whole, of = counted(shape.m, "whole group"), counted(shape.k, "pod")
         text = f"the job needs {whole} of {of}, {available} are free"
         return _no(request, FitTest.GROUPS, text, {"needed": shape.m, "available": available})
-    if not shape.r or available - int(field.losses(shape.tier).min()) >= shape.m:
+    if not shape.r or available - int(view.losses(shape.tier).min()) >= shape.m:
         return None
     # All groups are needed, so that the tail has what is left over in each domain.
-    best = int((field.rooms % shape.k).max()) if shape.m else int(field.rooms.max())
+    best = int((view.rooms % shape.k).max()) if shape.m else int(view.rooms.max())
     text = (
         f"beside the whole groups no domain has room for the last {counted(shape.r, 'pod')}; "
         f"the largest rest has room for {best}"
@@ -87,12 +87,12 @@ def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
     return _no(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
 
 
-def impossible_span(capacity: Capacity, request: Request, field: Field) -> NoFit | None:
+def impossible_span(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
     """The refusal of a limit, to a kind that there is, that no cluster state could satisfy."""
     if request.within is None:
         return None
-    tier, shape = capacity.kinds()[request.within], field.shape
-    if field.fits and tier < shape.tier:
+    tier, shape = capacity.kinds()[request.within], view.shape
+    if view.fits and tier < shape.tier:
         pods = counted(min(shape.k, shape.pods), "pod")
         text = (
             f"a group of {pods} needs a domain of tier {shape.tier}, "

@@ -15,7 +15,7 @@ NEVER = 1 << 40
 
 
 @dataclass(frozen=True)
-class Field:
+class FreeView:
     """Free slots along the cells, less what reserves keep, and what the job needs.
 
     In a search `shape.tier` is not 0: it is the tier whose domains groups must not cross. Not
@@ -31,14 +31,14 @@ class Field:
     _losses: dict[int, Counts] = field(default_factory=dict)
     drafts: dict[tuple[int, int, tuple[int, bool]], Draft | None] = field(default_factory=dict)
 
-    def only(self, free: Counts) -> "Field":
+    def only(self, free: Counts) -> "FreeView":
         """The same job on fewer free slots; what is measured stays the same."""
-        return Field(self.layout, self.shape, self.slots, free, self.fits)
+        return FreeView(self.layout, self.shape, self.slots, free, self.fits)
 
-    def unit(self, pods: int) -> "Field":
+    def unit(self, pods: int) -> "FreeView":
         """The same slots for so many single pods, free to go to any cell."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
-        return Field(self.layout, single, self.slots, self.free)
+        return FreeView(self.layout, single, self.slots, self.free)
 
     @cached_property
     def rooms(self) -> Counts:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from topo.model.ids import GroupPath
 from topo.placement.capacity.layout import Counts, Layout
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape
 
 Reserves = Sequence[tuple[GroupPath, int]]
@@ -24,9 +24,9 @@ def kept_back(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) ->
     return left
 
 
-def spared(field: Field, cells: Mapping[int, int], reserves: Reserves) -> bool:
+def spared(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> bool:
     """Whether taking so many slots of each cell leaves every reserve what it had, or enough."""
-    layout, shape, free = field.layout, field.shape, field.slots.free
+    layout, shape, free = view.layout, view.shape, view.slots.free
     for path, groups in reserves:
         found = layout.range_of(path)
         if found is None or not any(found[0] <= at < found[1] for at in cells):

@@ -3,34 +3,34 @@
 import numpy as np
 
 from topo.placement.job.allocation import Draft, Share
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 
 
-def found_split(field: Field) -> Draft | None:
+def found_split(view: FreeView) -> Draft | None:
     """As many whole groups as fit, the others over what is left, near the whole ones first."""
-    shape = field.shape
-    rooms = field.rooms
+    shape = view.shape
+    rooms = view.rooms
     if int(rooms.sum()) < shape.pods:
         return None
-    caps = (rooms // shape.k if field.fits else rooms * 0).tolist()
-    order = _by_top(field, caps)
+    caps = (rooms // shape.k if view.fits else rooms * 0).tolist()
+    order = _by_top(view, caps)
     whole = _whole(order, caps, shape.m)
     left = [int(room) - shape.k * whole.get(d, 0) for d, room in enumerate(rooms)]
     pods = shape.k * (shape.m - sum(whole.values()))
-    tail = _tail_host(field, whole, left, order)
+    tail = _tail_host(view, whole, left, order)
     if tail is not None:
         left[tail] -= shape.r
     else:
         pods += shape.r
-    loose = _loose(field, {*whole, *([tail] if tail is not None else [])}, left, pods)
+    loose = _loose(view, {*whole, *([tail] if tail is not None else [])}, left, pods)
     used = sorted({*whole, *loose, *([tail] if tail is not None else [])})
     shares = tuple(Share(d, whole.get(d, 0), d == tail, loose.get(d, 0)) for d in used)
-    return Draft(shares, _cells(field, shares))
+    return Draft(shares, _cells(view, shares))
 
 
-def _by_top(field: Field, caps: list[int]) -> list[int]:
+def _by_top(view: FreeView, caps: list[int]) -> list[int]:
     """Domains of the group tier, those in the top domains with the most groups first."""
-    tops = field.tops
+    tops = view.tops
     totals = np.bincount(tops, weights=caps) if caps else np.zeros(0)
     return sorted(range(len(caps)), key=lambda d: (-totals[tops[d]], tops[d], -caps[d], d))
 
@@ -45,35 +45,35 @@ def _whole(order: list[int], caps: list[int], groups: int) -> dict[int, int]:
 
 
 def _tail_host(
-    field: Field, whole: dict[int, int], left: list[int], order: list[int]
+    view: FreeView, whole: dict[int, int], left: list[int], order: list[int]
 ) -> int | None:
     """A domain for the whole tail: one in use, else one in a top domain in use, else any."""
-    r = field.shape.r
-    if not r or not field.fits:
+    r = view.shape.r
+    if not r or not view.fits:
         return None
-    tops = field.tops
+    tops = view.tops
     used = {tops[d] for d in whole}
     able = [d for d in order if left[d] >= r]
     if not used and able:
         # The loose pods follow the tail: to where most of them find room.
-        room = field.rooms_of(field.shape.tiers).tolist()
+        room = view.rooms_of(view.shape.tiers).tolist()
         most = max(room[tops[d]] for d in able)
         able = [d for d in able if room[tops[d]] == most]
     return min(able, key=lambda d: (tops[d] not in used, d not in whole, left[d], d), default=None)
 
 
-def _loose(field: Field, used: set[int], left: list[int], pods: int) -> dict[int, int]:
+def _loose(view: FreeView, used: set[int], left: list[int], pods: int) -> dict[int, int]:
     """The pods of split groups: in domains in use, then in top domains in use, then in others.
 
     Of other top domains the ones with most room come first, and the smallest that suffices last.
     """
     by_top: dict[int, list[int]] = {}
-    for domain, (top, room) in enumerate(zip(field.tops, left, strict=True)):
+    for domain, (top, room) in enumerate(zip(view.tops, left, strict=True)):
         if room:
             by_top.setdefault(top, []).append(domain)
     loose: dict[int, int] = {}
     pods = _taken(loose, [d for d in used if left[d]], left, pods)
-    near = {field.tops[d] for d in used}
+    near = {view.tops[d] for d in used}
     pods = _taken(loose, [d for top in near for d in by_top.get(top, ())], left, pods)
     totals = [(sum(left[d] for d in by_top[top]), -top) for top in by_top.keys() - near]
     totals.sort(reverse=True)
@@ -102,10 +102,10 @@ def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int
     return pods
 
 
-def _cells(field: Field, shares: tuple[Share, ...]) -> dict[int, int]:
+def _cells(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
     """Each share over the cells of its domain, the largest first."""
-    shape, free = field.shape, field.free
-    firsts = field.layout.firsts[shape.tier]
+    shape, free = view.shape, view.free
+    firsts = view.layout.firsts[shape.tier]
     cells: dict[int, int] = {}
     for share in shares:
         pods = share.groups * shape.k + (shape.r if share.tail else 0) + share.loose

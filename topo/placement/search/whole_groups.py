@@ -14,7 +14,7 @@ from topo.placement.quality.lower_bounds import least_domains
 from topo.placement.quality.measure import Key, effect_of, key_of
 from topo.placement.search.descend import inside, over
 from topo.placement.search.domain_bounds import Promise, promises
-from topo.placement.search.free_view import Field
+from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape
 from topo.placement.search.one_domain import best_cells, in_cell
 from topo.placement.search.window import fewest
@@ -61,31 +61,31 @@ class Found:
     ties: tuple[int, ...] = ()
 
 
-def found_whole(field: Field, limit: int | None) -> Found | None:
+def found_whole(view: FreeView, limit: int | None) -> Found | None:
     """The best way found with every group whole, in one domain of the tier `limit` if given."""
-    shape = field.shape
-    if not field.free.size:
+    shape = view.shape
+    if not view.free.size:
         return None
     if shape.tier == 1 and shape.m + (shape.r > 0) == 1:
-        able = (field.free >= shape.pods).nonzero()[0]
+        able = (view.free >= shape.pods).nonzero()[0]
         if able.size:
-            return _in_cell(field, able)
+            return _in_cell(view, able)
     for tier in range(shape.tier, (limit or shape.tiers) + 1):
-        able = (field.holds(tier) >= shape.m).nonzero()[0]
+        able = (view.holds(tier) >= shape.m).nonzero()[0]
         if able.size:
-            return _in_one(field, tier, able)
-    return _in_several(field) if limit is None else None
+            return _in_one(view, tier, able)
+    return _in_several(view) if limit is None else None
 
 
-def _in_cell(field: Field, able: Places) -> Found:
-    cells = best_cells(field, able)
-    ties = tuple(cells[:TIED_CELLS]) if field.slots.marked else ()
-    return Found(in_cell(field, cells[0]), (), Proof.BROKEN, ties)
+def _in_cell(view: FreeView, able: Places) -> Found:
+    cells = best_cells(view, able)
+    ties = tuple(cells[:TIED_CELLS]) if view.slots.marked else ()
+    return Found(in_cell(view, cells[0]), (), Proof.BROKEN, ties)
 
 
-def judged(field: Field, draft: Draft, proof: Proof = Proof.NONE) -> Found:
+def judged(view: FreeView, draft: Draft, proof: Proof = Proof.NONE) -> Found:
     """A draft with its key."""
-    return Found(draft, key_of(effect_of(field, draft.cells), draft), proof)
+    return Found(draft, key_of(effect_of(view, draft.cells), draft), proof)
 
 
 def _better(one: Found | None, other: Found | None) -> Found | None:
@@ -98,31 +98,31 @@ def _proven(found: Found | None, proof: Proof) -> Found | None:
     return found and Found(found.draft, found.key, max(proof, found.proof))
 
 
-def _in_one(field: Field, tier: int, able: Places) -> Found | None:
+def _in_one(view: FreeView, tier: int, able: Places) -> Found | None:
     """In one domain of a tier, which is best: all higher tiers need one domain too."""
-    shape = field.shape
+    shape = view.shape
     if tier == 1:
-        return _in_cell(field, able)
-    ranked = promises(field, tier, able)
-    sound = shape.tier == 1 and tier == 2 and shape.k == shape.canonical and field.whole_cells
+        return _in_cell(view, able)
+    ranked = promises(view, tier, able)
+    sound = shape.tier == 1 and tier == 2 and shape.k == shape.canonical and view.whole_cells
     best: Found | None = None
     seen: set[object] = set()
     ties = 0
     for promise in ranked:
         if best and promise.beaten_by(best.key):
-            return _proven(best, Proof.LOW) if sound else _refined_one(field, tier, ranked, best)
-        look = field.signature(tier, promise.domain)
+            return _proven(best, Proof.LOW) if sound else _refined_one(view, tier, ranked, best)
+        look = view.signature(tier, promise.domain)
         if look in seen:
             continue
         ties += best is not None and _only_low(promise, best)
         if len(seen) == LOOKED_INTO or (ties > TIES_LOOKED_INTO and len(ranked) > FEW):
             break
         seen.add(look)
-        draft = inside(field, tier, promise.domain, (shape.m, shape.r > 0))
+        draft = inside(view, tier, promise.domain, (shape.m, shape.r > 0))
         if draft is None:
             continue
-        best = _better(best, judged(field, draft))
-        if best and best.draft is draft and sound and _perfect(field, best, ranked):
+        best = _better(best, judged(view, draft))
+        if best and best.draft is draft and sound and _perfect(view, best, ranked):
             return _proven(best, Proof.BROKEN)
     else:
         if sound:
@@ -130,20 +130,20 @@ def _in_one(field: Field, tier: int, able: Places) -> Found | None:
     if sound and best:
         at_end = ranked[0].spans_reached(best.key) and ranked[0].tied(best.key)
         return _proven(best, Proof.TOP if at_end else Proof.NONE)
-    return _refined_one(field, tier, ranked, best)
+    return _refined_one(view, tier, ranked, best)
 
 
 def _only_low(promise: Promise, best: Found) -> bool:
     return promise.spans_reached(best.key) and promise.tied(best.key)
 
 
-def _perfect(field: Field, found: Found, ranked: Sequence[Promise]) -> bool:
+def _perfect(view: FreeView, found: Found, ranked: Sequence[Promise]) -> bool:
     """Whether domains are used up that no other choice of as many domains can beat.
 
     Without a tail: equal ones, since another choice of as many has a larger one among them, which
     is then missed. With a tail: domains of just one group each, and one of just the tail.
     """
-    shape, free = field.shape, field.slots.free_list
+    shape, free = view.shape, view.slots.free_list
     cells = found.draft.cells
     if any(free[at] != pods for at, pods in cells.items()):
         return False
@@ -156,11 +156,11 @@ def _perfect(field: Field, found: Found, ranked: Sequence[Promise]) -> bool:
 
 
 def _refined_one(
-    field: Field, tier: int, ranked: Sequence[Promise], best: Found | None
+    view: FreeView, tier: int, ranked: Sequence[Promise], best: Found | None
 ) -> Found | None:
     """The best after exact search in the domains that might still beat it, if they are few."""
-    shape = field.shape
-    inner = field.unit(shape.pods) if tier == shape.tier else field
+    shape = view.shape
+    inner = view.unit(shape.pods) if tier == shape.tier else view
     search: Best | None = None
     budget = REFINE_STEPS
     if best and ranked[0].spans_reached(best.key):
@@ -169,7 +169,7 @@ def _refined_one(
     for promise in ranked:
         if best and promise.beaten_by(best.key):
             break
-        look = field.signature(tier, promise.domain)
+        look = view.signature(tier, promise.domain)
         if look in seen:
             continue
         seen.add(look)
@@ -177,15 +177,15 @@ def _refined_one(
         if search.steps + _steps(inner, tier, promise.domain) > budget:
             return _proven(best, Proof.SPANS) if best and _spans_proven(ranked, best) else best
         draft = _searched(search, tier, promise.domain)
-        if draft and inner is not field:
+        if draft and inner is not view:
             draft = Draft((Share(promise.domain, shape.m, shape.r > 0),), draft.cells)
-        best = _better(best, judged(field, draft) if draft else None)
+        best = _better(best, judged(view, draft) if draft else None)
     return _proven(best, _exactly(inner, search))
 
 
-def _exactly(field: Field, search: Best | None) -> Proof:
+def _exactly(view: FreeView, search: Best | None) -> Proof:
     """What a search that left out nothing proves."""
-    if field.shape.tier > 1 or search is None:
+    if view.shape.tier > 1 or search is None:
         return Proof.NONE
     return Proof.BROKEN if search.pack.exact else Proof.TOP
 
@@ -196,12 +196,12 @@ def _spans_proven(ranked: Sequence[Promise], best: Found) -> bool:
 
 def _searched(search: Best, tier: int, domain: int) -> Draft | None:
     """The best inside one domain, from as few children as it needs."""
-    field = search.field
-    shape = field.shape
-    bounds = field.layout.below(tier, tier - 1)
+    view = search.view
+    shape = view.shape
+    bounds = view.layout.below(tier, tier - 1)
     first, last = bounds[domain], bounds[domain + 1]
-    groups = field.groups(tier - 1)[first:last].tolist()
-    holds = field.holds(tier - 1)[first:last].tolist()
+    groups = view.groups(tier - 1)[first:last].tolist()
+    holds = view.holds(tier - 1)[first:last].tolist()
     least = _least_each(sorted(groups, reverse=True), shape.m, tail=shape.r > 0)
     able = [
         first + i
@@ -219,50 +219,50 @@ def _least_each(caps: list[int], need: int, *, tail: bool) -> int:
     return max(0, need - sum(caps[: count - 1]))
 
 
-def _steps(field: Field, tier: int, domain: int) -> int:
+def _steps(view: FreeView, tier: int, domain: int) -> int:
     """About what an exact search inside a domain costs."""
-    shape = field.shape
-    bounds = field.layout.below(tier, shape.tier)
-    groups = field.groups(shape.tier)[bounds[domain] : bounds[domain + 1]]
+    shape = view.shape
+    bounds = view.layout.below(tier, shape.tier)
+    groups = view.groups(shape.tier)[bounds[domain] : bounds[domain + 1]]
     tails = 4 if shape.r else 1
-    most = min(shape.m, int(field.groups(tier)[domain])) + 1
+    most = min(shape.m, int(view.groups(tier)[domain])) + 1
     uses = int(np.minimum(groups, shape.m).sum()) + len(groups)
     return uses * (tails * most + (0 if shape.tier == 1 else LEAF_STEPS))
 
 
-def _in_several(field: Field) -> Found | None:
-    shape = field.shape
+def _in_several(view: FreeView) -> Found | None:
+    shape = view.shape
     tier = shape.tiers
-    everywhere = range(len(field.layout.firsts[tier]) - 1)
+    everywhere = range(len(view.layout.firsts[tier]) - 1)
     best: Found | None = None
-    for draft in over(field, tier, everywhere, (shape.m, shape.r > 0)):
-        best = _better(best, judged(field, draft))
+    for draft in over(view, tier, everywhere, (shape.m, shape.r > 0)):
+        best = _better(best, judged(view, draft))
     if best is None:
         return None
-    if shape.tier == tier == 1 and shape.k == shape.canonical and field.whole_cells:
+    if shape.tier == tier == 1 and shape.k == shape.canonical and view.whole_cells:
         return _proven(best, Proof.LOW)
-    if not _bounded(field, best.key[0]):
-        return _fewer_below(field, tier, best)
+    if not _bounded(view, best.key[0]):
+        return _fewer_below(view, tier, best)
     if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = Found(best.draft, best.key, Proof.TOP)
-    return _refined_several(field, tier, best, _where_proven(shape))
+    return _refined_several(view, tier, best, _where_proven(shape))
 
 
-def _fewer_below(field: Field, tier: int, best: Found) -> Found:
+def _fewer_below(view: FreeView, tier: int, best: Found) -> Found:
     """The best after a search for fewer domains below the top tier, and an exact one if short."""
-    shape = field.shape
+    shape = view.shape
     budget = REFINE_STEPS
     if tier > 1:
-        wanted, exact = fewest_below(field, tier, best.key[0][:2])
-        parts = [inside(field, tier, domain, need) for domain, need in wanted]
+        wanted, exact = fewest_below(view, tier, best.key[0][:2])
+        parts = [inside(view, tier, domain, need) for domain, need in wanted]
         if wanted and all(part is not None for part in parts):
             draft = joined(part for part in parts if part is not None)
-            best = _better(best, judged(field, draft)) or best
+            best = _better(best, judged(view, draft)) or best
         if exact and tier == 2:
             best = Found(best.draft, best.key, Proof.SPANS)
             budget = _where_proven(shape)
-    return _refined_several(field, tier, best, budget)
+    return _refined_several(view, tier, best, budget)
 
 
 def _where_proven(shape: Shape) -> int:
@@ -270,32 +270,32 @@ def _where_proven(shape: Shape) -> int:
     return QUICK_STEPS if shape.k == shape.canonical else MIDDLE_STEPS
 
 
-def _bounded(field: Field, span: tuple[int, ...]) -> bool:
+def _bounded(view: FreeView, span: tuple[int, ...]) -> bool:
     """Whether no placement could use fewer domains of any tier."""
-    tiers = field.shape.tiers
+    tiers = view.shape.tiers
     return all(
-        least_domains(field, tier, span[tiers - tier], split=False) == span[tiers - tier]
+        least_domains(view, tier, span[tiers - tier], split=False) == span[tiers - tier]
         for tier in range(tiers - 1, 0, -1)
     )
 
 
-def _refined_several(field: Field, tier: int, best: Found, budget: int) -> Found:
+def _refined_several(view: FreeView, tier: int, best: Found, budget: int) -> Found:
     """The best after exact search over all domains of the top tier that could be used."""
-    shape = field.shape
-    groups = field.groups(tier)
+    shape = view.shape
+    groups = view.groups(tier)
     ranked = np.sort(groups)[::-1]
     most = int(ranked[: best.key[0][0] - 1].sum())
     least = max(0, shape.m - most)
-    holds = field.holds(tier)
+    holds = view.holds(tier)
     able = np.flatnonzero(groups >= least)
     able = able[(groups[able] > 0) | (holds[able] >= 0)]
     steps = int((np.minimum(groups[able], shape.m) - least + 1).sum()) * (shape.m + 1)
     steps *= 4 if shape.r else 1
     if steps <= budget and tier > 1:
-        steps += sum(_steps(field, tier, d) for d in able.tolist())
+        steps += sum(_steps(view, tier, d) for d in able.tolist())
     if steps > budget:
         return best
-    search = best_on(field)
+    search = best_on(view)
     draft = search.over(tier, able.tolist(), (shape.m, int(shape.r > 0)), least)
-    found = _better(best, judged(field, draft) if draft else None) or best
-    return _proven(found, _exactly(field, search)) or found
+    found = _better(best, judged(view, draft) if draft else None) or best
+    return _proven(found, _exactly(view, search)) or found
