@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median
+from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median, p99
+from bench.placement_plans import LARGE_SHAPES, solved
 from bench.placement_quality import KINDS, RIVALS, quality
 from bench.placement_times import (
     LOAD,
@@ -41,6 +42,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield from _churns(scale, progress)
     yield from _upkeep(scale, progress)
     yield from _ratios(scale, progress)
+    yield from _plans(scale, progress)
     yield from _quality(scale, progress)
 
 
@@ -114,6 +116,23 @@ def _ratios(scale: Scale, progress: Progress) -> Iterator[Figure]:
             budget = None if limit is None else at_least(limit)
             name = f"{rival} / place, {scale.nodes:,} nodes, {pods} pods"
             yield Figure(name, median(several), "x", budget)
+
+
+def _plans(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """At full size: how many plans are proven to the last number, and the time of all answers."""
+    for nodes in scale.placements[:2]:
+        for shape in LARGE_SHAPES:
+            progress(f"plans: {nodes:,} nodes, domains of {shape}")
+            found = in_child(solved, shape, nodes, scale.instances)
+            plans = [each for each in found if each.vector is not None]
+            proven = sum(each.proven == each.numbers for each in plans)
+            note = f"{len(plans):,} plans of {len(found):,} jobs of 1 to 512 pods, loads 0.4 to 0.8"
+            name = f"plans, {nodes:,} nodes, domains of {shape}"
+            share = exact(100 * proven / max(1, len(plans)))
+            yield Figure(f"{name}: proven best in every number", share, "%", None, note)
+            times = [each.ms for each in found]
+            yield Figure(f"{name}: median", median(times), "ms")
+            yield Figure(f"{name}: p99", p99(times), "ms")
 
 
 def _quality(scale: Scale, progress: Progress) -> Iterator[Figure]:

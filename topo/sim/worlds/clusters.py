@@ -16,7 +16,13 @@ from topo.placement.capacity.host import Host
 from topo.placement.job.request import Request
 from topo.placement.report.fragmentation import ASSUMED_SIZES
 
-SHAPES: Mapping[str, tuple[int, ...]] = {"2": (2,), "8": (8,), "8+16": (8, 16), "48": (48,)}
+SHAPES: Mapping[str, tuple[int, ...]] = {
+    "2": (2,),
+    "8": (8,),
+    "16": (16,),
+    "8+16": (8, 16),
+    "48": (48,),
+}
 """Nodes of a whole domain; where there are two sizes each domain draws one. Two nodes make the
 vendor's dragonfly: a group of 64 GPUs then lies in a switchbox."""
 NODE_GPUS = 8
