@@ -20,6 +20,9 @@ from topo.discovery.tree.forest import Tree
 from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid
 from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (
+    ClusterNodeAdded,
+    ClusterNodeGone,
+    ClusterNodesListed,
     ConfigLoaded,
     DeclaredForest,
     DeclaredGroup,
@@ -131,6 +134,17 @@ class Consistency(RuleBasedStateMachine):
         self._advance(WorkerRefused(NodeName(a), "foreign-report", "a lie"))
         self._advance(NodeRemoved(NodeName(a)))
 
+    @rule(names=st.sets(node))
+    def cluster_lists(self, names: set[str]) -> None:
+        """Any list, an empty one among them."""
+        self._advance(ClusterNodesListed(frozenset(map(NodeName, names))))
+
+    @rule(a=node, comes=st.booleans())
+    def cluster_changes(self, a: str, comes: bool) -> None:  # noqa: FBT001
+        """One node more or less."""
+        name = NodeName(a)
+        self._advance(ClusterNodeAdded(name) if comes else ClusterNodeGone(name))
+
     @rule(
         places=st.dictionaries(node, st.sampled_from(["g1", "g2", "g3", "f1"])),
         name=st.sampled_from(["box", "crate"]),
@@ -189,7 +203,7 @@ class Consistency(RuleBasedStateMachine):
         tree.keep(state._places.empty if self.mode is Mode.CONFIG else ())
         unplaced = {u.node.name: u for u in state.snapshot.forest.unplaced}
         for name in state.known:
-            placement = state._places.placement(name)
+            placement = state._placement(name, state._records.get(name))
             tree.place(name, placement.path)
             assert (name in unplaced) == (not placement.path)
             if name in unplaced:

@@ -37,3 +37,4 @@ class Memory:
     names: tuple[NameRecord, ...]
     topology: ManagedTopology | None
     declared: DeclaredForest | None
+    cluster_nodes: tuple[NodeName, ...] = ()

@@ -9,10 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from topo.discovery.groups.ladders import Places
+from topo.discovery.groups.ladders import Placement, Places
 from topo.discovery.groups.machine_join import names_of
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
+from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
@@ -34,8 +35,12 @@ from topo.model.ids import Generation, NodeName, ServerUuid, SourceName, natural
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     CLUSTER_MANAGER,
+    CLUSTER_NODES,
     CONFIG_FILE,
     WORKERS,
+    ClusterNodeAdded,
+    ClusterNodeGone,
+    ClusterNodesListed,
     ConfigLoaded,
     DeclaredForest,
     Event,
@@ -48,6 +53,12 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
+
+NO_WORKER = Reason(
+    "no-worker",
+    "the cluster lists this node and no worker has reported from it; start the worker there",
+)
+"""Why a node that only the cluster names is in no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,7 @@ class Discovery:
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
         self._dead_links: dict[NodeName, float] = {}
+        self._cluster = ClusterNodes()
         self._refusals: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
         self._declared: DeclaredForest | None = None
         self._sources: dict[SourceName, SourceState] = _sources(settings.mode)
@@ -165,8 +177,39 @@ class Discovery:
     def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
         self._heard.add(event.source)
 
+    def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
+        if not event.nodes and self._cluster.listed:
+            text = "it lists no node any more; those that it listed stay until it lists one"
+            self._source_failed(SourceFailed(CLUSTER_NODES, text), now_s)
+            return
+        for node in self._cluster.replace(event.nodes):
+            self._listing_changed(node)
+        self._heard.add(CLUSTER_NODES)
+
+    def _cluster_node_added(self, event: ClusterNodeAdded, _now_s: float) -> None:
+        if self._cluster.add(event.node):
+            self._listing_changed(event.node)
+        self._heard.add(CLUSTER_NODES)
+
+    def _cluster_node_gone(self, event: ClusterNodeGone, _now_s: float) -> None:
+        if self._cluster.drop(event.node):
+            self._listing_changed(event.node)
+        self._heard.add(CLUSTER_NODES)
+
+    def _listing_changed(self, node: NodeName) -> None:
+        """The cluster began or ceased to list a node: it counts where no worker speaks for it."""
+        record = self._records.get(node)
+        if record is None:
+            self._moved.add(node)
+            self._cluster.forget(node)
+        elif record.stale and self._cluster.has_dropped(node):
+            self._forget(node)
+
     def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
+        if self._cluster.drop(event.node):
+            self._moved.add(event.node)
         self._forget(event.node)
+        self._cluster.forget(event.node)
 
     def _ticked(self, _event: Ticked, _now_s: float) -> None:
         """Time passed: `advance` does the rest."""
@@ -179,6 +222,9 @@ class Discovery:
         ManagerReported: _manager_reported,
         SourceFailed: _source_failed,
         SourceRecovered: _source_recovered,
+        ClusterNodesListed: _cluster_nodes_listed,
+        ClusterNodeAdded: _cluster_node_added,
+        ClusterNodeGone: _cluster_node_gone,
         NodeRemoved: _node_removed,
         Ticked: _ticked,
     }
@@ -224,6 +270,7 @@ class Discovery:
             return
         for index in (self._fresh, self._stale, self._dead_links):
             index.pop(node, None)
+        self._cluster.forget(node)
         self._moved |= self._places.forget(node)
 
     def _expire(self, now_s: float) -> None:
@@ -233,6 +280,8 @@ class Discovery:
             self._records[node].stale = True
             self._stale[node] = now_s
             self._judged.add(node)
+            if self._cluster.has_dropped(node):
+                self._forget(node)
         for node in _older(self._stale, now_s - settings.forget_s):
             self._forget(node)
         for node in _older(self._dead_links, now_s - settings.forget_s):
@@ -283,16 +332,22 @@ class Discovery:
             self._unjoined_changed = self._conflicts_changed = True
         self._machines_replaced = False
 
+    def _knows(self, node: NodeName) -> bool:
+        """Whether a worker, the config file or the cluster names this node."""
+        return (
+            node in self._records or node in self._places.declared or node in self._cluster.listed
+        )
+
     def _place(self, node: NodeName) -> None:
         record = self._records.get(node)
-        if record is None and node not in self._places.declared:
+        if not self._knows(node):
             self._tree.place(node, ())
             self._nodes.pop(node, None)
             self._lacks.pop(node, None)
             self._unplaced_changed |= self._unplaced.pop(node, None) is not None
             self._list(node, ())
             return
-        placement = self._places.placement(node)
+        placement = self._placement(node, record)
         self._tree.place(node, placement.path)
         if placement.lack is None:
             self._lacks.pop(node, None)
@@ -301,6 +356,13 @@ class Discovery:
         if placement.path:
             self._unplaced_changed |= self._unplaced.pop(node, None) is not None
         self._list(node, conflicts.of_node(self._places, record, self._settings) if record else ())
+
+    def _placement(self, node: NodeName, record: NodeRecord | None) -> Placement:
+        """Where a node belongs; one that only the cluster names waits for its worker."""
+        waits = self._settings.mode.asks_workers and node not in self._places.declared
+        if record is None and waits:
+            return Placement((), NO_WORKER)
+        return self._places.placement(node)
 
     def _list(self, node: NodeName, owned: tuple[Conflict, ...]) -> None:
         if owned == self._owned.get(node, ()):
@@ -313,13 +375,15 @@ class Discovery:
 
     def _judge(self, node: NodeName) -> None:
         record = self._records.get(node)
-        if record is None and node not in self._places.declared:
+        if not self._knows(node):
             return
         reasons = tuple(self._reasons(node, record))
         status = Status.NOT_READY if reasons else Status.READY
-        gpus, gpu_type = self._settings.gpus_per_node, ""
+        gpus, gpu_type = 0, ""
         if record is not None:
             gpus, gpu_type = record.gpus, record.gpu_type
+        elif node in self._places.declared:
+            gpus = self._settings.gpus_per_node
         judged, before = Node(node, status, reasons, gpus, gpu_type), self._nodes.get(node)
         if judged != before:
             self._nodes[node] = judged
@@ -332,6 +396,8 @@ class Discovery:
                 self._unplaced_changed = True
 
     def _reasons(self, node: NodeName, record: NodeRecord | None) -> list[Reason]:
+        if record is None and node not in self._places.declared:
+            return [NO_WORKER]
         if record is None:
             _, written = self._places.declared[node]
             told = written is Status.NOT_READY
@@ -391,14 +457,15 @@ class Discovery:
     @property
     def known(self) -> tuple[NodeName, ...]:
         """Every node that must be in the forest or in `unplaced`, in natural order."""
-        return tuple(sorted(self._records.keys() | self._places.declared.keys(), key=natural_key))
+        declared, listed = self._places.declared.keys(), self._cluster.listed
+        return tuple(sorted(declared | self._records.keys() | listed, key=natural_key))
 
     def detail(self, node: NodeName) -> NodeDetail | None:
         """What is known of a node beside its place; None for a node never heard of."""
         record = self._records.get(node)
         if record is None:
-            declared = node in self._places.declared
-            return NodeDetail(node, None, (), None, stale=False) if declared else None
+            known = self._knows(node)
+            return NodeDetail(node, None, (), None, stale=False) if known else None
         return NodeDetail(
             node,
             record.facts,
@@ -423,6 +490,7 @@ class Discovery:
             names=self._places.names,
             topology=topology if topology.machines else None,
             declared=self._declared,
+            cluster_nodes=tuple(sorted(self._cluster.listed)),
         )
 
     def restore(self, memory: Memory, age_s: float, now_s: float) -> tuple[Change, ...]:
@@ -441,6 +509,8 @@ class Discovery:
                 self._moved.add(record.name)
                 self._restate(record, now_s)
             self._moved |= self._places.wiring.settle(now_s)
+        self._cluster = ClusterNodes(memory.cluster_nodes)
+        self._moved |= self._cluster.listed
         if memory.declared is not None:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:

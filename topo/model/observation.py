@@ -17,6 +17,7 @@ from topo.model.machine import (
 CONFIG_FILE = SourceName("config-file")
 CLUSTER_MANAGER = SourceName("cluster-manager")
 WORKERS = SourceName("workers")
+CLUSTER_NODES = SourceName("cluster-nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +151,32 @@ class SourceRecovered:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNodesListed:
+    """Event: the cluster's own list of all its nodes (Kubernetes: the names of the Node objects).
+
+    A node that only this list names is known, in no group until its worker speaks.
+    """
+
+    nodes: frozenset[NodeName]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNodeAdded:
+    """Event: the cluster lists one more node than before."""
+
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNodeGone:
+    """Event: the cluster no longer lists a node. It stays known while its worker speaks."""
+
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRemoved:
-    """Event: a node left the cluster for good (its Kubernetes object is gone)."""
+    """Event: a node is gone for good; all that its worker and the cluster said is forgotten."""
 
     node: NodeName
 
@@ -169,6 +194,9 @@ Event = (
     | WorkerRefused
     | SourceFailed
     | SourceRecovered
+    | ClusterNodesListed
+    | ClusterNodeAdded
+    | ClusterNodeGone
     | NodeRemoved
     | Ticked
 )

@@ -52,6 +52,7 @@ _STEPS: Mapping[str, str] = {
     "no-fabric": "`topo node NODE` shows state and status; look at the Fabric Manager's log",
     "not-in-config": "add the node to nodegroup.yaml",
     "no-group-in-config": "put the node into a group of nodegroup.yaml",
+    "no-worker": "start topo-worker on NODE, or see why its pod does not run there",
     "unknown": "start topo-worker on this node, or check --mode",
 }
 _GENERAL_STEP = "`topo node NODE` shows what is known"

@@ -1,0 +1,140 @@
+"""Nodes that the cluster lists: known without a worker, joined with one, gone with both."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders import declared, discovery, nodes, report, ring, shape, together
+from topo.discovery.modes import Mode
+from topo.discovery.state import Discovery
+from topo.model.forest import Status
+from topo.model.ids import NodeName
+from topo.model.observation import (
+    CLUSTER_NODES,
+    ClusterNodeAdded,
+    ClusterNodeGone,
+    ClusterNodesListed,
+    ConfigLoaded,
+    Event,
+    NodeRemoved,
+    Ticked,
+    WorkerBeat,
+)
+
+A, B = NodeName("a"), NodeName("b")
+
+
+def listed(*names: str) -> ClusterNodesListed:
+    """The cluster's whole list."""
+    return ClusterNodesListed(frozenset(map(NodeName, names)))
+
+
+def reasons(state: Discovery) -> dict[str, str]:
+    """The code of each unplaced node's reason."""
+    return {u.node.name: u.reason.code for u in state.snapshot.forest.unplaced}
+
+
+@pytest.mark.parametrize("mode", [Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.NVLINK, Mode.AUTO])
+def test_a_node_without_a_worker_is_known_and_says_what_to_do(mode):
+    """In no group, NotReady, without GPUs."""
+    state = discovery(mode, gpus_per_node=8)
+    (change,) = state.advance(0.0, listed("a"))
+    assert (change.what, change.subject, change.after) == ("node-added", "a", "(unplaced)")
+    assert reasons(state) == {"a": "no-worker"}
+    node = nodes(state)["a"]
+    assert (node.status, node.gpus) == (Status.NOT_READY, 0)
+    assert "start the worker" in node.reasons[0].text
+    assert state.known == (A,)
+    detail = state.detail(A)
+    assert detail is not None
+    assert detail.facts is None
+
+
+def test_it_joins_normally_once_its_worker_speaks():
+    """Listed before or after makes no difference to the tree."""
+    first, second = discovery(), discovery()
+    first.advance(0.0, listed("a", "b"))
+    first.advance(1.0, *ring(["a", "b"]))
+    second.advance(0.0, *ring(["a", "b"]))
+    second.advance(1.0, listed("a", "b"))
+    assert together(first) == {frozenset("ab")}
+    assert first.snapshot.forest == second.snapshot.forest
+
+
+def test_it_goes_with_the_cluster_when_no_worker_speaks_for_it():
+    """By a shorter list as by a single word."""
+    state = discovery()
+    state.advance(0.0, listed("a", "b"), ClusterNodeAdded(NodeName("c")))
+    state.advance(1.0, ClusterNodeGone(NodeName("c")))
+    assert set(state.known) == {A, B}
+    (change,) = state.advance(2.0, listed("b"))
+    assert (change.what, change.subject) == ("node-removed", "a")
+    assert state.known == (B,)
+
+
+def test_a_worker_that_speaks_keeps_its_node_and_its_silence_lets_it_go():
+    """The cluster dropped it: silence is not waited out for a day."""
+    state = discovery()
+    state.advance(0.0, listed("a", "b"), *ring(["a", "b"]))
+    state.advance(1.0, ClusterNodeGone(A))
+    assert together(state) == {frozenset("ab")}
+    state.advance(29.0, WorkerBeat(B))
+    state.advance(31.0, Ticked())
+    assert state.known == (B,)
+
+
+def test_a_silent_worker_whose_node_the_cluster_drops_is_forgotten_at_once():
+    """Nobody speaks for it."""
+    state = discovery()
+    state.advance(0.0, listed("a"), report("a"))
+    state.advance(40.0, Ticked())
+    state.advance(41.0, ClusterNodeGone(A))
+    assert state.known == ()
+
+
+def test_a_worker_silent_for_a_day_leaves_the_node_that_the_cluster_lists():
+    """It waits for a worker again."""
+    state = discovery(forget_s=100.0)
+    state.advance(0.0, listed("a"), report("a"))
+    state.advance(31.0, Ticked())
+    state.advance(140.0, Ticked())
+    assert reasons(state) == {"a": "no-worker"}
+
+
+def test_a_node_that_is_removed_for_good_is_gone_whoever_named_it():
+    """Its worker and its listing."""
+    state = discovery()
+    state.advance(0.0, listed("a", "b"), report("a"))
+    state.advance(1.0, NodeRemoved(A), NodeRemoved(B))
+    assert state.known == ()
+
+
+def test_an_empty_list_changes_nothing_and_is_a_failing_source():
+    """An empty source never empties the forest."""
+    state = discovery()
+    state.advance(0.0, listed("a"))
+    state.advance(1.0, listed())
+    assert state.known == (A,)
+    (source,) = [s for s in state.snapshot.sources if s.source == CLUSTER_NODES]
+    assert "lists no node any more" in source.trouble
+
+
+def test_in_config_mode_the_file_decides_and_the_list_only_makes_known():
+    """What the file places needs no worker."""
+    state = discovery(Mode.CONFIG, gpus_per_node=8)
+    state.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})), listed("a", "b"), Ticked())
+    assert shape(state) == {"box/fly": ["a"], "": ["b"]}
+    assert reasons(state) == {"b": "not-in-config"}
+    assert (nodes(state)["a"].gpus, nodes(state)["a"].status) == (8, Status.READY)
+
+
+@given(st.permutations(range(4)), st.sets(st.sampled_from("abcd")))
+def test_any_order_of_lists_and_reports_gives_the_same_forest(order, named):
+    """What the cluster lists only adds those without a worker."""
+    events: list[Event] = [*ring(["a", "b"]), report("c"), listed("a", *named)]
+    state, plain = discovery(), discovery()
+    for index in order:
+        state.advance(0.0, events[index])
+    plain.advance(0.0, *events)
+    assert state.snapshot.forest == plain.snapshot.forest
+    assert set(state.known) == {"a", "b", "c", *named}

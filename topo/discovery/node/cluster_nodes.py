@@ -1,0 +1,55 @@
+"""The nodes that the cluster itself lists (Kubernetes: the Node objects), with or without a worker.
+
+A node that the cluster lists is known, even if no worker ever spoke for it. A node that the cluster
+listed and then dropped is known only as long as its worker speaks.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from topo.model.ids import NodeName
+
+
+class ClusterNodes:
+    """The cluster's list, and what has left it since. Mutable; owned by the discovery state."""
+
+    def __init__(self, listed: Iterable[NodeName] = ()) -> None:
+        self._listed = set(listed)
+        self._dropped: set[NodeName] = set()
+
+    @property
+    def listed(self) -> AbstractSet[NodeName]:
+        """The nodes that the cluster lists now."""
+        return self._listed
+
+    def replace(self, nodes: Iterable[NodeName]) -> set[NodeName]:
+        """Take a whole list; the nodes that came or went. O(nodes)."""
+        now = set(nodes)
+        gone, come = self._listed - now, now - self._listed
+        self._listed = now
+        self._dropped = (self._dropped | gone) - now
+        return gone | come
+
+    def add(self, node: NodeName) -> bool:
+        """Take one more node; whether it was not listed before."""
+        if node in self._listed:
+            return False
+        self._listed.add(node)
+        self._dropped.discard(node)
+        return True
+
+    def drop(self, node: NodeName) -> bool:
+        """Take a node out; whether it was listed before."""
+        if node not in self._listed:
+            return False
+        self._listed.remove(node)
+        self._dropped.add(node)
+        return True
+
+    def has_dropped(self, node: NodeName) -> bool:
+        """Whether the cluster listed this node once and no longer does."""
+        return node in self._dropped
+
+    def forget(self, node: NodeName) -> None:
+        """Drop the memory of a node that left: nobody speaks for it any more."""
+        self._dropped.discard(node)
