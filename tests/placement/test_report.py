@@ -11,6 +11,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host, Taint
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
+from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Request
 from topo.placement.report.fragmentation import (
     DEFAULT_MIX,
@@ -187,3 +188,15 @@ def test_a_group_of_no_gpus_is_refused_as_input(size):
 def test_the_observed_mix_is_each_shape_with_how_often_it_came():
     small, large = Request(pods=1, gpus_per_pod=1), Request(pods=8, gpus_per_pod=8, group_size=64)
     assert mix_of([small, large, small]) == (JobShare(1, 1, None, 2), JobShare(8, 8, 64, 1))
+
+
+def test_the_group_told_is_the_one_that_placement_preserves_where_a_node_is_larger_than_it():
+    capacity = Capacity(Policy(canonical_gpus=8))
+    for number in (1, 2):
+        capacity.upsert(node(1, 1, number, gpus=16))
+    report = only(capacity)
+    plan = place(capacity, Request(pods=1, gpus_per_pod=16))
+    assert isinstance(plan, Plan)
+    assert plan.objective.profile_tier1 == ((2, -1), (1, 1))
+    assert plan.objective.whole_groups_left == report.whole_groups - 1
+    assert (report.group_gpus, report.whole_groups, report.integrity) == (32, 1, 1.0)

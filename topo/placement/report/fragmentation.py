@@ -1,7 +1,26 @@
-"""How broken up the free capacity is, and what that costs the next job."""
+"""How broken up the free capacity is, and what that costs the next job.
+
+Finds for each GPU type: free whole groups by domain, the share of the free slots that lies in them
+(integrity), the largest job of several group sizes, and how many free GPUs a random job cannot use.
+
+Why it is right: everything is counted on the `FreeView` that a placement of such a job would
+search, so that a report never calls whole what the engine would split. Group integrity and the
+canonical group are those of docs/placement.md. Expected unusable GPUs follow Weng et al., "Beware
+of Fragmentation" (ATC'23, FGD), with a domain and a group of pods in the place of a node and a
+task: of the free GPUs, those outside the groups that a job of the mix could take, all of them where
+it fits nowhere, averaged over the mix.
+
+Cost: O(nodes), then O(domains) for each tier, size and shape of the mix.
+
+Example: two dragonflies of 8 nodes x 8 GPUs, 8 and 5 of the nodes free; canonical group 64 GPUs.
+    whole groups    8 // 8 + 5 // 8 = 1, on tier 1 as the profile ((1, 1), (0, 1))
+    integrity       8 x 1 of 13 free slots: 0.62
+    largest job     in groups of 32 GPUs (4 nodes): 2 + 1 groups and a tail of 1: 13 pods
+    unusable GPUs   jobs of one node: 0 of 104; jobs of 64 GPUs: 104 - 64 = 40; half of each: 20
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -10,10 +29,13 @@ import numpy as np
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.layout import Counts
-from topo.placement.job.policy import CANONICAL_GPUS, Policy
+from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.engine import view_of
+from topo.placement.job.policy import CANONICAL_GPUS
 from topo.placement.job.request import Request
-from topo.placement.report.census import Census, censuses
+from topo.placement.report.census import ANY_JOB, Census, censuses
+from topo.placement.search.fit_tests import short_of_groups
+from topo.placement.search.job_shape import shape_of
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Group sizes in GPUs for which the largest job is told."""
@@ -114,19 +136,12 @@ def fragmentation(
 ) -> Fragmentation:
     """How whole the free capacity is, for each GPU type; jobs are taken to tolerate no taints.
 
-    O(nodes x (tiers + sizes + shapes of the mix)). Group integrity and the canonical group are
-    those of docs/placement.md; expected unusable GPUs follow Weng et al., "Beware of Fragmentation"
-    (ATC'23, FGD), with a domain and a group of pods in the place of a node and a task. A size
-    below 1 raises `BadInputError`.
+    A size below 1 raises `BadInputError`.
     """
     if min(sizes, default=1) < 1:
         what = f"a group of {min(sizes)} GPUs"
         raise BadInputError(Refusal(what, "sizes", "give whole numbers from 1"))
-    types = tuple(
-        _of_type(census, capacity.policy, sizes, mix)
-        for census in censuses(capacity)
-        if census.gpus.any()
-    )
+    types = tuple(_of_type(capacity, census, sizes, mix) for census in censuses(capacity))
     return Fragmentation(types, tuple(mix))
 
 
@@ -137,116 +152,98 @@ def mix_of(requests: Iterable[Request]) -> tuple[JobShare, ...]:
 
 
 def _of_type(
-    census: Census, policy: Policy, sizes: Sequence[int], mix: Sequence[JobShare]
+    capacity: Capacity, census: Census, sizes: Sequence[int], mix: Sequence[JobShare]
 ) -> TypeReport:
-    node_gpus = _usual(census.gpus)
-    group, tier = _canonical(census, policy.canonical_gpus, node_gpus)
-    slots = census.slots(node_gpus, tier)
-    groups = slots // group
-    in_slots = int(slots.sum())
+    gpu_type, node_gpus = census.gpu_type, census.usual_gpus
+    layout = capacity.layout()
+    shape = shape_of(capacity, Request(pods=1, gpus_per_pod=node_gpus), gpu_type)
+    slots = capacity.slots(ANY_JOB, gpu_type, node_gpus)
+    groups = layout.rolled(slots.free, shape.canonical_tier) // shape.canonical
+    whole = int(groups.sum())
     return TypeReport(
-        gpu_type=census.gpu_type,
-        nodes=len(census.gpus),
-        open_nodes=int(census.open.sum()),
-        gpus=int(census.gpus.sum()),
-        free_gpus=int(census.free.sum()),
+        gpu_type=gpu_type,
+        nodes=int(census.nodes.sum()),
+        open_nodes=census.open_nodes,
+        gpus=census.gpus,
+        free_gpus=slots.room_gpus,
         node_gpus=node_gpus,
-        group_gpus=group * node_gpus,
-        whole_groups=int(groups.sum()),
-        integrity=group * int(groups.sum()) / in_slots if in_slots else 1.0,
+        group_gpus=shape.canonical * node_gpus,
+        whole_groups=whole,
+        integrity=shape.canonical * whole / slots.total if slots.total else 1.0,
         tiers=tuple(
             row
-            for at in range(len(census.tiers), 0, -1)
-            for row in _tier_reports(census, at, _by_domain(census, groups, tier, at))
+            for tier in range(layout.tiers, 0, -1)
+            for row in _tier_reports(capacity, census, tier, (groups, shape.canonical_tier))
         ),
-        largest=tuple(_largest(census, gcd(node_gpus, size), size) for size in sizes),
-        unusable_gpus=_unusable(census, mix),
+        largest=tuple(_largest(capacity, gpu_type, gcd(node_gpus, s), s) for s in sizes),
+        unusable_gpus=_unusable(capacity, gpu_type, slots.room_gpus, mix),
     )
 
 
-def _usual(gpus: Counts) -> int:
-    """The most frequent size of a node that has GPUs, the larger of two that are equally so."""
-    sizes, counts = np.unique(gpus[gpus > 0], return_counts=True)
-    return int(sizes[len(counts) - 1 - int(counts[::-1].argmax())])
+def _tier_reports(
+    capacity: Capacity, census: Census, tier: int, groups: tuple[Counts, int]
+) -> Iterator[TierReport]:
+    """A row for each kind of the tier's domains that have nodes of the type.
 
-
-def _canonical(census: Census, gpus: int, pod_gpus: int) -> tuple[int, int]:
-    """Slots of a canonical group and the tier whose domains hold it."""
-    group = max(1, gpus // pod_gpus)
-    tier = census.group_tier(pod_gpus, group)
-    if tier is not None:
-        return group, tier
-    return int(census.total(census.gpus // pod_gpus, 1).max()), 1
-
-
-def _by_domain(census: Census, groups: Counts, tier: int, at: int) -> Counts:
-    """Whole groups by domain of tier `at`: a domain below a group's tier holds none."""
-    if at >= tier:
-        return census.above(groups, tier, at)
-    return np.zeros(len(census.tiers[at - 1].kinds), dtype=np.int64)
-
-
-def _tier_reports(census: Census, tier: int, groups: Counts) -> Iterable[TierReport]:
-    open_gpus = census.total(np.where(census.open, census.gpus, 0), tier)
-    free = census.total(census.free, tier)
-    kinds = census.tiers[tier - 1].kinds
-    of_kind = np.array(kinds)
-    for kind in dict.fromkeys(kinds):
-        mine = of_kind == kind
-        room, left, whole = open_gpus[mine], free[mine], groups[mine]
+    `groups` are the whole groups by domain of a tier, with that tier.
+    """
+    layout = capacity.layout()
+    open_gpus = layout.rolled(census.open_gpus, tier)
+    free_gpus = layout.rolled(capacity.slots(ANY_JOB, census.gpu_type, 1).free, tier)
+    whole_groups = _by_domain(layout, tier, *groups)
+    by_kind: dict[Kind, list[int]] = {}
+    for domain in np.flatnonzero(layout.rolled(census.nodes, tier)).tolist():
+        by_kind.setdefault(layout.ref(tier, domain).kind, []).append(domain)
+    for kind, domains in by_kind.items():
+        there, free, whole = open_gpus[domains], free_gpus[domains], whole_groups[domains]
         values, counts = np.unique(whole, return_counts=True)
         yield TierReport(
             tier=tier,
             kind=kind,
-            domains=int(mine.sum()),
-            pristine=int(((left == room) & (room > 0)).sum()),
-            partly_used=int(((left > 0) & (left < room)).sum()),
-            full=int(((left == 0) & (room > 0)).sum()),
-            closed=int((room == 0).sum()),
+            domains=len(domains),
+            pristine=int(((free == there) & (there > 0)).sum()),
+            partly_used=int(((free > 0) & (free < there)).sum()),
+            full=int(((free == 0) & (there > 0)).sum()),
+            closed=int((there == 0).sum()),
             whole_groups=int(whole.sum()),
             profile=tuple(zip(values[::-1].tolist(), counts[::-1].tolist(), strict=True)),
         )
 
 
-def _largest(census: Census, pod_gpus: int, group_size: int) -> LargestJob:
+def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Counts:
+    """Whole groups by domain of `tier`; a domain below the groups' own tier holds none."""
+    if tier < group_tier:
+        return np.zeros(len(layout.starts[tier]), np.int64)
+    sums: Counts = np.add.reduceat(groups, layout.inner_starts(tier, group_tier))
+    return sums
+
+
+def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) -> LargestJob:
     """All whole groups there are, and the largest tail that fits beside them: none can be larger,
     since each domain holds its whole groups and one tail in one domain is all that may be besides.
     """
     k = group_size // pod_gpus
-    tier = census.group_tier(pod_gpus, k)
-    if tier is None:
+    one_group = Request(pods=k, gpus_per_pod=pod_gpus, group_size=group_size)
+    view = view_of(capacity, one_group, gpu_type)
+    if not view.fits:
         return LargestJob(group_size, pod_gpus, 0, 0, None)
-    slots = census.slots(pod_gpus, tier)
-    pods = int((slots // k).sum()) * k + int((slots % k).max())
-    return LargestJob(group_size, pod_gpus, pods, pods * pod_gpus, tier)
+    pods = int((view.rooms // k).sum()) * k + int((view.rooms % k).max())
+    return LargestJob(group_size, pod_gpus, pods, pods * pod_gpus, view.shape.tier)
 
 
-def _unusable(census: Census, mix: Sequence[JobShare]) -> float:
+def _unusable(capacity: Capacity, gpu_type: str, free_gpus: int, mix: Sequence[JobShare]) -> float:
     """Expected over the mix: free GPUs outside the groups that the job could have taken."""
     weight = sum(share.weight for share in mix)
     if not weight:
         return 0.0
-    free = int(census.free.sum())
-    return sum(s.weight * (free - _usable(census, s)) for s in mix) / weight
+    return sum(s.weight * (free_gpus - _usable(capacity, gpu_type, s)) for s in mix) / weight
 
 
-def _usable(census: Census, share: JobShare) -> int:
+def _usable(capacity: Capacity, gpu_type: str, share: JobShare) -> int:
     """Free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
-    request = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
-    tier = census.group_tier(share.gpus_per_pod, request.pods_per_group)
-    if tier is None and not request.whole_groups:
-        tier = census.group_tier(share.gpus_per_pod, request.tail)
-    if tier is None:
+    job = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
+    view = view_of(capacity, job, gpu_type)
+    if not view.fits or short_of_groups(job, view):
         return 0
-    slots = census.slots(share.gpus_per_pod, tier)
-    whole, tail = slots // request.pods_per_group, slots % request.pods_per_group
-    if not _fits(request, int(whole.sum()), int(tail.max())):
-        return 0
-    group = min(request.pods_per_group, request.pods)
-    return int((slots // group).sum()) * group * share.gpus_per_pod
-
-
-def _fits(request: Request, groups: int, tail: int) -> bool:
-    if groups == request.whole_groups:
-        return tail >= request.tail
-    return groups > request.whole_groups
+    group = min(view.shape.k, view.shape.pods)
+    return int((view.rooms // group).sum()) * group * share.gpus_per_pod
