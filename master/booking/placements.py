@@ -21,7 +21,7 @@ from master.booking.ledger import Ledger
 from master.booking.metrics import PlacementMetrics
 from master.tree.engine import Clock
 from topo.model.errors import BadInputError, Refusal
-from topo.model.forest import Forest, Snapshot
+from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.placement.advice.explain import explain
 from topo.placement.advice.suggestions import Suggestion
@@ -41,7 +41,7 @@ from topo.placement.booking.holds import (
 )
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
-from topo.placement.capacity.recount import recovered, strayed
+from topo.placement.capacity.recount import host_differences, restore_hosts
 from topo.placement.capacity.what_if import Assumptions, assumed
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan, Pods
@@ -89,7 +89,6 @@ class Placements:
         self.clock = clock
         self._metrics = metrics
         self._follower = Follower(self.capacity)
-        self._forest = Forest()
         self._generation = 0
         self._absent: set[str] = set()
         self._adviser = Adviser(self.capacity)
@@ -103,8 +102,7 @@ class Placements:
     def follow(self, snapshot: Snapshot) -> None:
         """Takes over what is published; O(changes)."""
         self._generation = snapshot.generation
-        if snapshot.forest is not self._forest:
-            self._forest = snapshot.forest
+        if snapshot.forest is not self._follower.forest:
             self._follower.follow(snapshot.forest)
 
     def answer(self, request: Request) -> Answer:
@@ -271,10 +269,13 @@ class Placements:
 
         The hosts are compared in a thread, on a copy: that is most of the work.
         """
-        copy, forest = self.capacity.copy(), self._forest
-        moved = await asyncio.to_thread(strayed, copy, forest)
+        copy, follower = self.capacity.copy(), self._follower
+        moved = await asyncio.to_thread(
+            host_differences, copy, follower.forest, follower.cluster.copy()
+        )
         if moved:
-            recovered(self.capacity, self._forest, frozenset(each.node for each in moved))
+            nodes = [each.node for each in moved]
+            restore_hosts(self.capacity, follower.forest, follower.cluster, nodes)
         found = (*moved, *self.holds.recount(), *self.capacity.recount())
         self._metrics.recounted(len(found))
         for difference in found[:_LOGGED_DIFFERENCES]:

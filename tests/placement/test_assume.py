@@ -2,10 +2,11 @@ from dataclasses import replace
 
 import pytest
 
+from topo.model.cluster import Taint
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import Assumptions, assumed, unbook
 
 

@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster, host, take
+from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import CLASSES, Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Toleration

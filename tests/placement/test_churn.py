@@ -8,10 +8,11 @@ import pytest
 
 from tests.placement.oracle import cpsat
 from tests.placement.oracle.model import Model, model_of, models, replace_type, violations
+from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.holds import Declined, Grant, Hold, HoldId, Holds, Wish
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.policy import Policy

@@ -1,13 +1,23 @@
-"""A capacity follows the forest by what changed in it."""
+"""A capacity follows the forest and the cluster by what changed in them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from topo.model.cluster import NO_WORKER, ClusterNode, Taint
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower, hosts_of
+from topo.placement.capacity.host import Host, joined
+from topo.placement.capacity.recount import host_differences, restore_hosts
+from topo.placement.capacity.what_if import Assumptions, assumed
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility
 
 
 def node(name: str, gpus: int = 8, *, ready: bool = True) -> Node:
@@ -87,11 +97,11 @@ def test_the_capacity_is_that_of_the_forest_after_each_change(what):
     forest, changed = CHANGES[what]
     capacity = Capacity()
     follower = Follower(capacity)
-    assert follower.follow(FOREST) == 5
+    assert len(follower.follow(FOREST)) == 5
     assert followed(capacity) == hosts_of(FOREST)
-    assert follower.follow(forest) == changed
+    assert len(follower.follow(forest)) == changed
     assert followed(capacity) == hosts_of(forest)
-    assert follower.follow(FOREST) == changed
+    assert len(follower.follow(FOREST)) == changed
     assert followed(capacity) == hosts_of(FOREST)
 
 
@@ -103,3 +113,218 @@ def test_hosts_from_elsewhere_are_left_alone():
     follower.follow(FOREST)
     follower.follow(Forest())
     assert [host.name for host in capacity.hosts()] == ["stranger"]
+
+
+def stated(name: str, **more: Any) -> ClusterNode:
+    values: dict[str, Any] = {"labels": (("zone", "1"),), "unschedulable": True} | more
+    return ClusterNode(name=NodeName(name), **values)
+
+
+def test_what_the_cluster_says_survives_changes_of_the_forest_and_the_recount():
+    capacity = Capacity()
+    follower = Follower(capacity)
+    follower.follow(FOREST)
+    assert follower.follow_cluster([stated("a")]) == ("a",)
+    for forest in (CHANGES["a node fell ill"][0], FOREST, Forest(), FOREST):
+        follower.follow(forest)
+        host = capacity.host(NodeName("a"))
+        assert host is not None
+        assert host.cordoned
+        assert ("zone", "1") in host.labels
+        assert host_differences(capacity, follower.forest, follower.cluster) == ()
+    assert follower.follow_cluster([], [NodeName("a")]) == ("a",)
+    assert followed(capacity) == hosts_of(FOREST)
+
+
+POLICY = Policy()
+
+
+def join(forest: Host | None, cluster: ClusterNode | None, policy: Policy = POLICY) -> Host:
+    host = joined(forest, cluster, policy)
+    assert host is not None
+    return host
+
+
+SEEN = hosts_of(FOREST)[NodeName("a")]
+ILL = hosts_of(FOREST)[NodeName("b")]
+
+
+def test_without_a_cluster_a_host_is_what_the_forest_says():
+    assert join(SEEN, None) is SEEN
+    assert joined(None, None, Policy()) is None
+
+
+@pytest.mark.parametrize(
+    ("forest", "ready", "cordoned", "is_ready", "is_open"),
+    [
+        (SEEN, True, False, True, True),
+        (SEEN, False, False, False, False),
+        (SEEN, True, True, True, False),
+        (ILL, True, False, False, False),
+        (None, True, False, True, True),
+        (None, False, False, False, False),
+    ],
+)
+def test_a_node_is_ready_when_nobody_says_otherwise_and_cordoned_by_the_cluster(
+    forest, ready, cordoned, is_ready, is_open
+):
+    host = join(forest, stated("a", ready=ready, unschedulable=cordoned))
+    assert (host.ready, host.cordoned, host.open) == (is_ready, cordoned, is_open)
+
+
+@pytest.mark.parametrize(
+    ("forest", "allocatable", "gpus"),
+    [
+        (SEEN, None, 8),
+        (SEEN, (), 0),
+        (SEEN, (("cpu", 64), ("metax-tech.com/gpu", 6)), 6),
+        (SEEN, (("nvidia.com/gpu", 4), ("metax-tech.com/gpu", 0)), 0),
+        (SEEN, (("nvidia.com/gpu", 4),), 4),
+        (None, (("nvidia.com/gpu", 4),), 4),
+        (None, None, 0),
+    ],
+)
+def test_the_gpus_are_those_that_a_pod_can_get(forest, allocatable, gpus):
+    assert join(forest, stated("a", allocatable=allocatable)).gpus == gpus
+
+
+def test_a_node_that_only_the_cluster_knows_has_no_place_and_the_type_of_its_label():
+    labels = (("nvidia.com/gpu.product", "H100"), ("zone", "1"))
+    host = join(None, stated("x", labels=labels, allocatable=(("nvidia.com/gpu", 8),)))
+    assert (host.path, host.tiers, host.gpu_type) == ((), (), "H100")
+    assert dict(host.labels) == {"kubernetes.io/hostname": "x", **dict(labels)}
+
+
+def test_labels_are_the_clusters_but_for_those_of_the_place():
+    labels = (("metax-tech.com/dragonfly", "old"), ("metax-tech.com/gpu.product", "c500"))
+    found = dict(join(SEEN, stated("a", labels=labels)).labels)
+    assert found["metax-tech.com/dragonfly"] == "d1"
+    assert found["metax-tech.com/gpu.product"] == "c500"
+
+
+def test_a_usage_pool_has_the_penalty_that_the_policy_gives_it():
+    policy = Policy(pool_penalties=(("spare", 3),))
+    assert join(replace(SEEN, penalty=1), stated("a", pool="spare"), policy).penalty == 4
+    assert join(SEEN, stated("a", pool="hybrid"), policy).penalty == 0
+
+
+def test_a_node_without_a_worker_is_as_open_as_the_cluster_says():
+    lack = Reason(NO_WORKER, "no worker has reported")
+    waiting = Node(NodeName("x"), Status.NOT_READY, (lack,))
+    forest = Forest(unplaced=(Unplaced(waiting, lack),))
+    for ready in (True, False):
+        facts = stated("x", ready=ready, unschedulable=False, allocatable=(("nvidia.com/gpu", 8),))
+        host = hosts_of(forest, {NodeName("x"): facts})[NodeName("x")]
+        assert (host.open, host.gpus, host.path) == (ready, 8, ())
+
+
+NAMES = [NodeName(f"n{number}") for number in range(5)]
+NODES = st.builds(
+    lambda name, gpus, ready: node(name, gpus, ready=ready),
+    st.sampled_from(NAMES),
+    st.sampled_from([0, 4, 8]),
+    st.booleans(),
+)
+PLACES = st.sampled_from([("s1", "d1"), ("s1", "d2"), ("s2", "d3"), ("s1",), ()])
+FORESTS = st.dictionaries(st.sampled_from(NAMES), st.tuples(PLACES, NODES))
+STATED = st.builds(
+    ClusterNode,
+    name=st.sampled_from(NAMES),
+    labels=st.sampled_from([(), (("zone", "1"),), (("metax-tech.com/dragonfly", "d2"),)]),
+    taints=st.sampled_from([(), (Taint("team"),), (Taint("node.kubernetes.io/not-ready"),)]),
+    unschedulable=st.booleans(),
+    ready=st.booleans(),
+    allocatable=st.sampled_from([None, (), (("metax-tech.com/gpu", 8),), (("cpu", 1),)]),
+    pool=st.sampled_from(["", "hybrid"]),
+)
+
+
+def forest_of(drawn: dict[NodeName, tuple[tuple[str, ...], Node]]) -> Forest:
+    """Each node at its place, in natural order; those without a place unplaced."""
+    boxes: dict[str, dict[str, list[Node]]] = {}
+    unplaced = []
+    for name in sorted(drawn):
+        place, found = drawn[name][0], replace(drawn[name][1], name=name)
+        if place:
+            box = boxes.setdefault(place[0], {})
+            box.setdefault(place[1] if len(place) > 1 else "", []).append(found)
+        else:
+            unplaced.append(Unplaced(found, Reason("alone", "nobody knows it")))
+    roots = [
+        switchbox(box, *(dragonfly(fly, *flies[fly]) for fly in sorted(flies) if fly),
+                  *flies.get("", ()))
+        for box, flies in sorted(boxes.items())
+    ]  # fmt: skip
+    return Forest(roots=tuple(roots), unplaced=tuple(unplaced))
+
+
+def kept_in(after: Forest, before: Forest) -> Forest:
+    """The same forest, equal subtrees being the objects of the one before, as discovery does."""
+    known = {found: found for _, found in before.walk()}
+    roots = tuple(
+        found for root in after.roots if isinstance(found := known.get(root, root), Group)
+    )
+    return replace(after, roots=roots)
+
+
+class TwoDoors(RuleBasedStateMachine):
+    """A capacity that follows a forest and a cluster, in any order, beside what both say now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capacity = Capacity()
+        self.follower = Follower(self.capacity)
+        self.forest = Forest()
+        self.cluster: dict[NodeName, ClusterNode] = {}
+        self.capacity.slots(Eligibility(selector=(("zone", "1"),)), "MXC500", 8)
+
+    @rule(drawn=FORESTS)
+    def forest_changes(self, drawn: dict[NodeName, tuple[tuple[str, ...], Node]]) -> None:
+        self.forest = kept_in(forest_of(drawn), self.forest)
+        self.follower.follow(self.forest)
+
+    @rule(nodes=st.lists(STATED, max_size=3), gone=st.lists(st.sampled_from(NAMES), max_size=2))
+    def cluster_changes(self, nodes: list[ClusterNode], gone: list[NodeName]) -> None:
+        for name in gone:
+            self.cluster.pop(name, None)
+        self.cluster |= {each.name: each for each in nodes}
+        before = followed(self.capacity)
+        changed = self.follower.follow_cluster(nodes, gone)
+        after = followed(self.capacity)
+        assert {n for n in before | after if before.get(n) != after.get(n)} == set(changed)
+
+    @rule(name=st.sampled_from(NAMES))
+    def recount_mends(self, name: NodeName) -> None:
+        self.capacity.remove(name)
+        forest, cluster = self.follower.forest, self.follower.cluster
+        found = host_differences(self.capacity, forest, cluster)
+        assert {each.node for each in found} <= {name}
+        restore_hosts(self.capacity, forest, cluster, [each.node for each in found])
+        assert self.capacity.recount() == ()
+
+    @rule(name=st.sampled_from(NAMES))
+    def what_if_assumes(self, name: NodeName) -> None:
+        if self.capacity.host(name) is None:
+            return
+        for assume in ("free", "down", "drain"):
+            copy = assumed(self.capacity, Assumptions(**{assume: (name,)}))
+            assert isinstance(copy, Capacity)
+            host = copy.host(name)
+            assert host is not None
+            assert host.open is (assume == "free")
+            assert joined(*host.halves, Policy()) == host
+
+    @invariant()
+    def it_is_as_built_from_nothing(self) -> None:
+        assert followed(self.capacity) == hosts_of(self.forest, self.cluster)
+        fresh = Capacity()
+        for host in self.capacity.hosts():
+            fresh.upsert(host)
+        for wish in (Eligibility(), Eligibility(selector=(("zone", "1"),))):
+            for gpu_type in ("MXC500", ""):
+                kept, new = (c.slots(wish, gpu_type, 8) for c in (self.capacity, fresh))
+                assert kept.free.tolist() == new.free.tolist()
+
+
+TestTwoDoors = TwoDoors.TestCase
+TestTwoDoors.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -7,10 +7,11 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies, requests
+from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.advice.suggestions import MOST, Change, Suggestion, reasons, would_fit
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import Assumptions, assumed, opened
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
@@ -349,7 +350,7 @@ def fewest_nodes(capacity: Capacity, request: Request) -> int | None:
         for nodes in combinations(closed, number):
             copy = capacity.copy()
             for host in nodes:
-                copy.upsert(opened(host))
+                copy.upsert(opened(host, capacity.policy))
             if isinstance(place(copy, request), Plan):
                 return number
     return None

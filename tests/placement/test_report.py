@@ -5,10 +5,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies
+from topo.model.cluster import Taint
 from topo.model.errors import BadInputError
 from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.policy import Policy

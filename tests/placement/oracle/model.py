@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName, natural_key
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Mode, Request, Toleration

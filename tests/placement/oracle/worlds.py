@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Mode, Request, Toleration
 

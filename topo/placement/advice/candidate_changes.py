@@ -44,7 +44,7 @@ def closed_nodes(capacity: Capacity, need: Need) -> list[Offer]:
         if host.ready and not host.cordoned:
             continue
         slots = capacity.free(host.name) // need.shape.gpus
-        if slots and eligible(opened(host) if host.taints else host, need.wish):
+        if slots and eligible(opened(host, capacity.policy) if host.taints else host, need.wish):
             offers.append(Offer(host.name, 1, ((capacity.position(host.name)[0], slots),)))
     return offers
 

@@ -63,7 +63,7 @@ def _open_nodes(capacity: Capacity, request: Request, needs: Sequence[Need]) -> 
     hosts = [host for host in map(capacity.host, names) if host is not None]
     copy = capacity.copy()
     for host in hosts:
-        copy.upsert(opened(host))
+        copy.upsert(opened(host, capacity.policy))
     if not isinstance(place(copy, request), Plan):
         return None
     broken = [host.name for host in hosts if not host.ready]

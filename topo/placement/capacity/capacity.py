@@ -112,9 +112,9 @@ class Capacity:
         """A host came, moved or changed; O(classes), and a new layout if a group came or went."""
         before = self._hosts.get(host.name)
         if before is not None and _same_kind(before, host):
+            self._hosts[host.name] = host
             if (before.ready, before.cordoned) == (host.ready, host.cordoned):
                 return
-            self._hosts[host.name] = host
             self._refresh(self._structure.ids[host.name], host, was_open=before.open)
         elif before is not None and _place(before) == _place(host):
             self._replace(before, host)

@@ -4,7 +4,8 @@ Taints and tolerations as Kubernetes defines them:
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
-from topo.placement.capacity.host import Host, Taint
+from topo.model.cluster import Taint
+from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Toleration
 
 _HARD = frozenset({"NoSchedule", "NoExecute"})

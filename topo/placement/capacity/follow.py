@@ -1,50 +1,76 @@
-"""Hosts from the published forest, and a capacity that follows it by what changed."""
+"""Hosts from the published forest and the cluster's nodes, and a capacity that follows both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from topo.model.cluster import NO_WORKER, ClusterNode
 from topo.model.forest import Forest, Group, Node, Status
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
-
-DOMAIN = "metax-tech.com"
-"""Prefix of the labels (the vendor's domain: `metax-tech.com/dragonfly`)."""
-HOSTNAME = "kubernetes.io/hostname"
+from topo.placement.capacity.host import HOSTNAME, Host, joined
+from topo.placement.job.policy import Policy
 
 _Chain = tuple[Group, ...]
 
 
-def hosts_of(forest: Forest, domain: str = DOMAIN) -> dict[NodeName, Host]:
-    """Every known node as a host, the unplaced in no group; O(nodes).
-
-    Until Kubernetes brings labels, a node has those that its place and its GPUs imply.
-    """
-    found = (_host(node, chain, domain) for node, chain in _nodes(forest))
-    return {host.name: host for host in found}
+def hosts_of(
+    forest: Forest,
+    cluster: Mapping[NodeName, ClusterNode] | None = None,
+    policy: Policy = Policy(),  # noqa: B008  # frozen, safe to share
+) -> dict[NodeName, Host]:
+    """Every node that the forest or the cluster knows, from nothing; O(nodes)."""
+    stated = cluster or {}
+    seen = {node.name: _forest_half(node, chain, policy.domain) for node, chain in _nodes(forest)}
+    names = (*seen, *(name for name in stated if name not in seen))
+    hosts = (joined(seen.get(name), stated.get(name), policy) for name in names)
+    return {host.name: host for host in hosts if host is not None}
 
 
 class Follower:
-    """Keeps the hosts of a capacity those of the forest. Hosts from elsewhere are left alone."""
+    """Keeps the hosts of a capacity the join of a forest and a cluster's nodes, each by its door.
 
-    def __init__(self, capacity: Capacity, domain: str = DOMAIN) -> None:
-        self._capacity, self._domain = capacity, domain
-        self._forest = Forest()
+    Neither door erases what came in by the other. Hosts from elsewhere are left alone.
+    """
 
-    def follow(self, forest: Forest) -> int:
-        """Take over a forest; the number of hosts that changed, came or went.
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self.forest = Forest()
+        self.cluster: dict[NodeName, ClusterNode] = {}
+
+    def follow(self, forest: Forest) -> tuple[NodeName, ...]:
+        """Take over a forest; the hosts that changed, came or went.
 
         Subtrees that are the same objects as before are not looked at: O(changes x fan-out).
         """
-        before, self._forest = self._forest, forest
+        before, self.forest = self.forest, forest
         gone, come = _differences(before, forest)
-        for name in gone.keys() - come.keys():
+        domain = self._capacity.policy.domain
+        halves: dict[NodeName, Host | None] = dict.fromkeys(gone.keys() - come.keys())
+        halves |= {name: _forest_half(*found, domain) for name, found in come.items()}
+        return tuple(name for name, half in halves.items() if self._join(name, half))
+
+    def follow_cluster(
+        self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
+    ) -> tuple[NodeName, ...]:
+        """Take over nodes of the cluster that came or changed, and that went; the hosts that did.
+
+        O(nodes given).
+        """
+        gone = [name for name in removed if self.cluster.pop(name, None) is not None]
+        nodes = {node.name: node for node in changed}
+        self.cluster |= nodes
+        hosts = {name: self._capacity.host(name) for name in (*gone, *nodes)}
+        halves = {name: host and host.halves[0] for name, host in hosts.items()}
+        return tuple(name for name, half in halves.items() if self._join(name, half))
+
+    def _join(self, name: NodeName, half: Host | None) -> bool:
+        """Make the host of a node anew from its halves; whether it is another than before."""
+        before = self._capacity.host(name)
+        host = joined(half, self.cluster.get(name), self._capacity.policy)
+        if host is None:
             self._capacity.remove(name)
-        changed = len(gone.keys() - come.keys())
-        for name, (node, chain) in come.items():
-            host = _host(node, chain, self._domain)
-            changed += host != self._capacity.host(name)
+        else:
             self._capacity.upsert(host)
-        return changed
+        return host != before
 
 
 _Found = dict[NodeName, tuple[Node, _Chain]]
@@ -116,7 +142,11 @@ def _nodes(forest: Forest) -> Iterator[tuple[Node, _Chain]]:
         yield each.node, ()
 
 
-def _host(node: Node, chain: _Chain, domain: str) -> Host:
+def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
+    """A node as the forest alone describes it, with the labels that its place and GPUs imply.
+
+    A node without a worker is not ready in the forest; that says nothing about the cluster's node.
+    """
     labels = {HOSTNAME: str(node.name)}
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type
@@ -128,6 +158,6 @@ def _host(node: Node, chain: _Chain, domain: str) -> Host:
         tiers=tuple(group.tier for group in chain),
         gpus=node.gpus,
         gpu_type=node.gpu_type,
-        ready=node.status is Status.READY,
+        ready=node.status is Status.READY or {each.code for each in node.reasons} == {NO_WORKER},
         labels=tuple(sorted(labels.items())),
     )

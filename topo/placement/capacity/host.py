@@ -1,19 +1,14 @@
-"""A node as placement sees it: where it stands, what it could run, whether it may."""
+"""A node as placement sees it: what the forest says of it, joined with what the cluster says."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from topo.model.cluster import ClusterNode, Taint
 from topo.model.forest import ROOT
 from topo.model.ids import GroupPath, Kind, NodeName
+from topo.placement.job.policy import Policy
 from topo.placement.job.request import Labels
 
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """As Kubernetes defines it; `PreferNoSchedule` never excludes."""
-
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
+HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +17,9 @@ class Host:
 
     An empty path: in no group, so it is a domain of its own at every tier. `gpus` are whole GPUs
     that pods may ask for; `penalty` orders equals (0 is best): health, usage pools.
+
+    Where the cluster says something, `cluster` is that and `forest` the host as the forest alone
+    describes it, None if it does not know the node.
     """
 
     name: NodeName
@@ -35,8 +33,59 @@ class Host:
     labels: Labels = ()
     taints: tuple[Taint, ...] = ()
     penalty: int = 0
+    forest: "Host | None" = None
+    cluster: ClusterNode | None = None
 
     @property
     def open(self) -> bool:
         """Whether new pods may start here at all."""
         return self.ready and not self.cordoned
+
+    @property
+    def halves(self) -> "tuple[Host | None, ClusterNode | None]":
+        """What `joined` made it of; a host without a cluster's half is its own forest half."""
+        return (self, None) if self.cluster is None else (self.forest, self.cluster)
+
+
+def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> Host | None:
+    """The host that two statements make together; None where neither is made.
+
+    Pure, so that following, recounting and what-if agree. Each fact and who decides it:
+
+    - path, kinds, tiers: the forest. A node that only the cluster knows has an empty path.
+    - ready: both must say so; who is silent is no obstacle. Cordon and taints: the cluster.
+    - gpus: what a pod can get, which is the cluster's allocatable of the first resource of the
+      policy that the node has, none if it has none of them; GPUs that the worker saw only where
+      the cluster says nothing about allocatable.
+    - gpu_type: the worker, else the cluster's product label of that resource.
+    - labels: the cluster's, over those that a host name and GPUs imply, under those that the place
+      implies: where a label of a group lags behind the forest, the forest is newer.
+    - penalty: that of the forest (health) plus the policy's for the usage pool.
+    """
+    if cluster is None:
+        return forest
+    seen = forest or Host(name=cluster.name, labels=((HOSTNAME, cluster.name),))
+    stated = dict(cluster.labels)
+    placed = {f"{policy.domain}/{kind}" for kind in seen.kinds}
+    labels = {**dict(seen.labels), **stated, **{k: v for k, v in seen.labels if k in placed}}
+    resource, gpus = _allocatable(cluster, policy) or ("", seen.gpus)
+    return replace(
+        seen,
+        gpus=gpus,
+        gpu_type=seen.gpu_type or stated.get(f"{resource}.product", ""),
+        ready=seen.ready and cluster.ready,
+        cordoned=seen.cordoned or cluster.unschedulable,
+        labels=tuple(sorted(labels.items())),
+        taints=seen.taints + cluster.taints,
+        penalty=seen.penalty + dict(policy.pool_penalties).get(cluster.pool, 0),
+        forest=forest,
+        cluster=cluster,
+    )
+
+
+def _allocatable(cluster: ClusterNode, policy: Policy) -> tuple[str, int] | None:
+    """The resource that counts as the node's GPUs and how many; None where nobody says."""
+    if cluster.allocatable is None:
+        return None
+    there = dict(cluster.allocatable)
+    return next(((name, there[name]) for name in policy.gpu_resources if name in there), ("", 0))

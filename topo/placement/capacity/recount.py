@@ -1,7 +1,8 @@
-"""Whether the hosts of a capacity are those of the forest: the count behind the increments."""
+"""Whether the hosts of a capacity are those of the forest and the cluster, counted from nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from topo.model.cluster import ClusterNode
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity, Difference
@@ -9,9 +10,11 @@ from topo.placement.capacity.follow import hosts_of
 from topo.placement.capacity.host import Host
 
 
-def strayed(capacity: Capacity, forest: Forest) -> tuple[Difference, ...]:
-    """The nodes whose host is not the forest's, with the GPUs there and here; O(nodes)."""
-    there = hosts_of(forest)
+def host_differences(
+    capacity: Capacity, forest: Forest, cluster: Mapping[NodeName, ClusterNode]
+) -> tuple[Difference, ...]:
+    """The nodes whose host is not the join of the two, with the GPUs there and here; O(nodes)."""
+    there = hosts_of(forest, cluster, capacity.policy)
     here = {host.name: host for host in capacity.hosts()}
     return tuple(
         Difference(name, _gpus(there, name), _gpus(here, name))
@@ -20,9 +23,14 @@ def strayed(capacity: Capacity, forest: Forest) -> tuple[Difference, ...]:
     )
 
 
-def recovered(capacity: Capacity, forest: Forest, nodes: frozenset[NodeName]) -> None:
-    """Puts the forest's hosts in the place of those nodes' ones."""
-    there = hosts_of(forest)
+def restore_hosts(
+    capacity: Capacity,
+    forest: Forest,
+    cluster: Mapping[NodeName, ClusterNode],
+    nodes: Iterable[NodeName],
+) -> None:
+    """Puts the joined hosts in the place of those nodes' ones."""
+    there = hosts_of(forest, cluster, capacity.policy)
     for name in nodes:
         if name in there:
             capacity.upsert(there[name])

@@ -5,10 +5,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from topo.model.cluster import Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host, Taint
+from topo.placement.capacity.host import Host, joined
+from topo.placement.job.policy import Policy
 from topo.placement.job.words import listed
 
 LIFECYCLE_TAINTS = frozenset(
@@ -45,18 +47,48 @@ def assumed(capacity: Capacity, assumptions: Assumptions) -> Capacity | Refusal:
     copy = capacity.copy()
     unbook(copy, assumptions.free)
     for node in assumptions.free:
-        copy.upsert(opened(_host(copy, node)))
+        copy.upsert(opened(_host(copy, node), copy.policy))
     for node in assumptions.down:
-        copy.upsert(replace(_host(copy, node), ready=False))
+        copy.upsert(_seen_as(_host(copy, node), copy.policy, ready=False))
     for node in assumptions.drain:
-        copy.upsert(replace(_host(copy, node), cordoned=True))
+        copy.upsert(_seen_as(_host(copy, node), copy.policy, cordoned=True))
     return copy
 
 
-def opened(host: Host) -> Host:
+def opened(host: Host, policy: Policy) -> Host:
     """The host as it is once repaired and uncordoned."""
-    taints = tuple(taint for taint in host.taints if not _lifecycle(taint))
-    return replace(host, ready=True, cordoned=False, taints=taints)
+    return _seen_as(host, policy, ready=True, cordoned=False)
+
+
+def _seen_as(
+    host: Host, policy: Policy, *, ready: bool | None = None, cordoned: bool | None = None
+) -> Host:
+    """The host that its halves make once both say this; None: what they say already.
+
+    A node that is made ready or uncordoned loses the taints that say otherwise.
+    """
+    forest, cluster = host.halves
+    if forest is not None:
+        forest = replace(
+            forest,
+            ready=forest.ready if ready is None else ready,
+            cordoned=forest.cordoned if cordoned is None else cordoned,
+            taints=_kept(forest.taints, opening=bool(ready)),
+        )
+    if cluster is not None:
+        cluster = replace(
+            cluster,
+            ready=cluster.ready if ready is None else ready,
+            unschedulable=cluster.unschedulable if cordoned is None else cordoned,
+            taints=_kept(cluster.taints, opening=bool(ready)),
+        )
+    seen = joined(forest, cluster, policy)
+    assert seen is not None, "a host has at least one half"  # noqa: S101 - for the type checker
+    return seen
+
+
+def _kept(taints: tuple[Taint, ...], *, opening: bool) -> tuple[Taint, ...]:
+    return tuple(each for each in taints if not (opening and each.key in LIFECYCLE_TAINTS))
 
 
 def unbook(capacity: Capacity, nodes: Iterable[NodeName]) -> None:
@@ -71,10 +103,6 @@ def unbook(capacity: Capacity, nodes: Iterable[NodeName]) -> None:
         capacity.release(owner)
         if rest:
             capacity.book(owner, rest)
-
-
-def _lifecycle(taint: Taint) -> bool:
-    return taint.key in LIFECYCLE_TAINTS
 
 
 def _host(capacity: Capacity, node: NodeName) -> Host:

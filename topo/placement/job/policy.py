@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from topo.model.ids import GroupPath
 
+DOMAIN = "metax-tech.com"
+"""Prefix of the labels and resources (the vendor's domain: `metax-tech.com/dragonfly`)."""
 CANONICAL_GPUS = 64
 """The group size whose whole free groups are preserved: 8 nodes of 8 GPUs, the manual's example."""
 
@@ -15,8 +17,13 @@ class Policy:
     Where no domain of any tier can hold so many, the largest tier-1 group's size counts instead.
     `reserves` keep groups of that size free, by path: they are used only when nothing else fits.
     `gpu_types` come first in this order when a job names no type, the others by natural name.
+    `gpu_resources` are the resources of a cluster's nodes that are whole GPUs, the first one that a
+    node has counts; `pool_penalties` order nodes by the usage pool that the cluster puts them in.
     """
 
     canonical_gpus: int = CANONICAL_GPUS
     reserves: tuple[tuple[GroupPath, int], ...] = ()
     gpu_types: tuple[str, ...] = ()
+    domain: str = DOMAIN
+    gpu_resources: tuple[str, ...] = (f"{DOMAIN}/gpu", "nvidia.com/gpu")
+    pool_penalties: tuple[tuple[str, int], ...] = (("hybrid", 1),)
