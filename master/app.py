@@ -16,10 +16,10 @@ from master.settings import MasterSettings
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from master.sources.cluster_manager.source import ClusterManager
 from master.sources.config_file import ConfigFile
-from master.state import state_file
+from master.state.document import State
+from master.state.saving import StateSaver
 from master.tokens import token_reload
 from master.tree.engine import Clock
-from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.kit.files import fingerprint
 from topo.kit.problem import problems
@@ -51,27 +51,28 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
 
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
-    """Takes up the state file before anything else speaks."""
+    """Takes up the kept state before anything else speaks; a follower's comes from its leader."""
     service = app[SERVICE]
-    settings = service.settings
-    if settings.state_file is not None:
-        path, mode = settings.state_file, settings.mode
-        kept = await asyncio.to_thread(state_file.load, path, mode, time.time())
-        if kept is not None:
-            if kept.memory is not None:
-                _take_up(service, kept.memory, kept.age_s)
-            if kept.holds is not None:
-                service.placements.restore(kept.holds)
-            if service.keeper is not None:
-                service.keeper.found(kept)
+    if service.saver is not None and service.role.acts:
+        await _restore(service, service.saver)
     yield
 
 
-def _take_up(service: Service, memory: Memory, age_s: float) -> None:
-    service.engine.restore(memory, age_s)
-    snapshot = service.engine.snapshot
-    service.settling.restored = snapshot.forest != Forest()
-    _log.info("state restored", age_s=round(age_s, 1), generation=snapshot.generation)
+async def _restore(service: Service, saver: StateSaver) -> None:
+    now_s, engine = time.time(), service.engine
+    found = await asyncio.to_thread(saver.store.load, service.settings.mode, now_s)
+    if found is None:
+        return
+    if isinstance(found, State):
+        age_s = saver.store.age_s(now_s) or 0.0
+        engine.restore(found.memory, age_s)
+        service.settling.restored = engine.snapshot.forest != Forest()
+        generation = engine.snapshot.generation
+        _log.info("state restored", age_s=round(age_s, 1), generation=generation)
+    holds = found.holds if isinstance(found, State) else found
+    if holds is not None:
+        service.placements.restore(holds)
+    saver.loaded(found)
 
 
 async def _end_streams(app: web.Application) -> None:
@@ -87,12 +88,12 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     }
     if settings.mode is Mode.CONFIG:
         source = ConfigFile(engine, settings.config_file, settings.config_poll_interval)
-        works["config-file"] = source.run
+        works["config-file"] = partial(service.replica.run, source.run)
     if settings.mode.asks_manager:
         manager = ClusterManager(manager_settings(settings), engine, service.registry)
-        works["cluster-manager"] = manager.run
-    if service.keeper is not None:
-        works["state-file"] = service.keeper.run
+        works["cluster-manager"] = partial(service.replica.run, manager.run)
+    if service.saver is not None:
+        works["state-file"] = partial(service.replica.run, service.saver.run)
     looks = _looks(service, tls)
     if looks:
         works["reload"] = partial(_every, settings.config_poll_interval, looks)

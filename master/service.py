@@ -9,10 +9,12 @@ from aiohttp import web
 from master.booking.metrics import CapacityCollector, PlacementMetrics
 from master.booking.placements import Placements
 from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
+from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
 from master.sources.workers.reports import Door
 from master.sources.workers.sessions import Sessions
-from master.state.state_file import Keeper
+from master.state.saving import Saved, StateSaver
+from master.state.state_file import StateFile
 from master.tokens import Tokens, read_tokens
 from master.tree import topology_document
 from master.tree.engine import Engine
@@ -61,8 +63,14 @@ class Service:
     writers: Tokens
     door: Door
     streams: Streams
-    keeper: Keeper | None
+    saver: StateSaver | None
     placements: Placements
+    replica: Replica
+
+    @property
+    def role(self) -> Role:
+        """Which part this master plays now."""
+        return self.replica.role
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -72,8 +80,9 @@ class Service:
 SERVICE = web.AppKey("service", Service)
 
 
-def build_service(settings: MasterSettings) -> Service:
+def build_service(settings: MasterSettings, role: Role = ALONE) -> Service:
     """A master that is not running yet. Reads the files of tokens; raises `BadInputError`."""
+    replica = Replica(role)
     registry = new_registry(settings.mode)
     engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
     engine = Engine(
@@ -104,10 +113,12 @@ def build_service(settings: MasterSettings) -> Service:
             sessions=_sessions(settings, engine, settling),
             clock=engine.clock,
             reports=metrics.reports,
+            role=lambda: replica.role,
         ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
-        keeper=_keeper(settings, engine, settling, (metrics, placements)),
+        saver=_saver(settings, engine, settling, (metrics, placements)),
         placements=placements,
+        replica=replica,
     )
     registry.register(CapacityCollector(measured, placements.all))
     registry.register(TreeCollector(_readings(service)))
@@ -146,12 +157,12 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
     )
 
 
-def _keeper(
+def _saver(
     settings: MasterSettings,
     engine: Engine,
     settling: Settling,
     beside: tuple[ServiceMetrics, Placements],
-) -> Keeper | None:
+) -> StateSaver | None:
     metrics, placements = beside
     if settings.state_file is None:
         return None
@@ -164,14 +175,16 @@ def _keeper(
             return False
         return not settling.missing(snapshot, engine.clock())
 
-    return Keeper(
-        path=settings.state_file,
-        mode=settings.mode,
+    return StateSaver(
+        store=StateFile(settings.state_file),
         interval_s=settings.state_save_interval,
-        memory=engine.memory,
-        generation=lambda: engine.snapshot.generation,
-        settled=settled,
-        holds=placements.memory,
+        state=Saved(
+            mode=settings.mode,
+            memory=engine.memory,
+            generation=lambda: engine.snapshot.generation,
+            settled=settled,
+            holds=placements.memory,
+        ),
         ledger=placements.ledger,
         metrics=metrics,
     )

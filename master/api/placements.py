@@ -15,6 +15,7 @@ from master.api.requests.body import read_body
 from master.api.requests.placement import assumptions_of, body_of, check_nodes, request_of, wish_of
 from master.api.requests.query import Query
 from master.booking.placements import LARGE_PODS, Answer
+from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.kit.problem import refusal
 from topo.placement.booking.holds import Declined, Hold, Obstacle, Wish
@@ -52,6 +53,8 @@ async def _placed(request: web.Request, body: PlacementBody) -> web.StreamRespon
     service = request.app[SERVICE]
     if body.hold_s is not None and (refused := forbidden(request)) is not None:
         return refused
+    if body.hold_s is not None and not service.role.acts:
+        return not_leader(service.role)
     if missing := service.missing():
         return not_ready(service, missing)
     assumptions = assumptions_of(body)

@@ -21,9 +21,11 @@ from master.api import (
 from master.api.requests import placement
 from master.api.requests.authorization import forbidden
 from master.api.requests.query import Parameter, Query, read_query
+from master.role import not_leader
 from master.service import SERVICE
 
 Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
+When = Literal["never", "sometimes", "always"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,8 @@ class Route:
     """One call. `document` is the type of the good answer, `problems` say when there is another.
 
     `media` is the content type of the good answer, `body` the type of what is sent. Where it
-    is `guarded` always, the handler is not reached without a token that may write; sometimes: the
-    handler decides.
+    is `guarded` always, the handler is not reached without a token that may write; where it
+    `needs_leader` always, it is not reached on a follower. Sometimes: the handler decides.
     """
 
     path: str
@@ -43,7 +45,8 @@ class Route:
     document: Any = None
     body: Any = None
     body_required: bool = True
-    guarded: Literal["never", "sometimes", "always"] = "never"
+    guarded: When = "never"
+    needs_leader: When = "never"
     media: str = "application/json"
     parameters: tuple[Parameter, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
@@ -123,6 +126,7 @@ ROUTES = (
         document=placement_documents.PlacementDocument,
         body=placement_documents.PlacementBody,
         guarded="sometimes",
+        needs_leader="sometimes",
         problems={**_CROWDED, **_BODY, **_NO_HOLD},
     ),
     Route(
@@ -139,6 +143,7 @@ ROUTES = (
         document=placement_documents.PlacementDocument,
         body=placement_documents.HoldBody,
         guarded="always",
+        needs_leader="always",
         problems={**_CROWDED, **_BODY, **_NO_HOLD},
     ),
     Route(
@@ -157,6 +162,7 @@ ROUTES = (
         document=placement_documents.EndedDocument,
         parameters=holds.ID,
         guarded="always",
+        needs_leader="always",
         problems=_KEPT,
     ),
     Route(
@@ -167,6 +173,7 @@ ROUTES = (
         document=placement_documents.HoldDocument,
         parameters=holds.ID,
         guarded="always",
+        needs_leader="always",
         problems=_KEPT,
     ),
     Route(
@@ -218,6 +225,9 @@ def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamRespo
     async def endpoint(request: web.Request) -> web.StreamResponse:
         if route.guarded == "always" and (refused := forbidden(request)) is not None:
             return refused
+        role = request.app[SERVICE].role
+        if route.needs_leader == "always" and not role.acts:
+            return not_leader(role)
         return await route.handler(request, read_query(request, route.parameters))
 
     return endpoint

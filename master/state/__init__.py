@@ -1,1 +1,1 @@
-"""What survives a restart."""
+"""The last good state: what it is as bytes, when it is saved, and where it is kept."""

@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from master.state import state_file
+from master.state import saving
+from master.state.document import EncodedState, State
+from master.state.state_file import StateFile
 from tests.master.placing import placing
 from tests.master.world import Master, eventually, facts, running
 from topo.discovery.modes import Mode
-from topo.model.ids import GroupName, Kind, NodeName
+from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
+from topo.placement.booking.holds import HoldsMemory
 
 FAST = "--state-save-interval=50ms"
 
@@ -92,7 +95,7 @@ async def test_it_is_written_while_running_and_only_for_its_owner(
 async def test_an_unchanged_state_is_written_again_so_that_its_age_is_true(
     state: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_file, "REFRESH_S", 0.1)
+    monkeypatch.setattr(saving, "REFRESH_S", 0.1)
     flags = ("--mode=dragonfly", f"--state-file={state}", token_flag, FAST)
     async with running(*flags) as master:
         await master.worker("n1").full(facts("n1"))
@@ -115,8 +118,8 @@ def _said(part: str) -> Iterator[None]:
 
 def _load(
     path: Path, mode: Mode = Mode.DRAGONFLY, now_s: float = 2e9
-) -> state_file.Restored | None:
-    return state_file.load(path, mode, now_s)
+) -> State | HoldsMemory | None:
+    return StateFile(path).load(mode, now_s)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"kind": "other"}', b"{}"])
@@ -145,10 +148,10 @@ async def test_a_state_of_another_mode_or_format_is_moved_aside(
 
 async def test_a_clock_that_went_back_makes_no_negative_age(state: Path, token_flag: str) -> None:
     await _run(state, token_flag)
+    store = StateFile(state)
     with _said("from the future"):
-        restored = _load(state, now_s=1.0)
-    assert restored is not None
-    assert restored.age_s == 0
+        assert store.load(Mode.DRAGONFLY, 1.0) is not None
+    assert store.age_s(1.0) == 0
 
 
 def test_no_file_is_no_news_and_an_unreadable_one_is_said(tmp_path: Path) -> None:
@@ -258,7 +261,7 @@ async def test_a_hold_at_no_time_is_refused_and_not_kept_for_ever(
     kept["holds"]["holds"][0][field] = time_s
     state.write_text(json.dumps(kept))
     with _said(field):
-        assert state_file.load(state, Mode.CONFIG, time.time()) is None
+        assert _load(state, Mode.CONFIG, time.time()) is None
     assert not state.exists()
 
 
@@ -314,11 +317,32 @@ def test_a_write_that_breaks_off_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    from tests.master.world import settings  # noqa: PLC0415 - only this test needs it
-    from topo.discovery.state import Discovery  # noqa: PLC0415
-
-    memory = Discovery(settings().discovery).memory()
     with pytest.raises(OSError, match="No space"):
-        state_file.save(path, state_file.StateFile("topo-master-state", 1.0, Mode.CONFIG, memory))
+        StateFile(path).save(EncodedState(b"new", Generation(1), 1.0))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+async def test_a_state_file_of_version_0_1_0_is_taken_up_whole(
+    tmp_path: Path, token_flag: str
+) -> None:
+    """Written by that version in the simulated demo: a cut cable, a committed hold."""
+    state = tmp_path / "state.json"
+    kept = Path(__file__).with_name("fixtures") / "state-of-version-0.1.0.json"
+    state.write_bytes(kept.read_bytes())
+    manager = ("--cluster-manager-address=http://127.0.0.1:1", "--cluster-manager-allow-http")
+    flags = ("--mode=switchbox", f"--state-file={state}", token_flag, *manager)
+    async with running(*flags) as master:
+        (box,) = (await master.get("/node_group")).json
+        flies = {fly["name"]: fly for fly in box["child"]}
+        assert {name: fly["status"] for name, fly in flies.items()} == {
+            "dragonfly-90ca7a7a": "Ready",
+            "dragonfly-4867316a": "NotReady",
+        }
+        members = [node["name"] for node in flies["dragonfly-4867316a"]["child"]]
+        assert members == ["node-sample1", "node-sample2"]
+        holds = (await master.get("/v1/holds")).json["holds"]
+        assert ("hold-f4284a6a1f13", "committed") in [(h["id"], h["state"]) for h in holds]
+        topology = (await master.get("/v1/topology")).json
+        assert topology["generation"] == 8
+        assert topology["restored_age_s"] is not None

@@ -13,6 +13,7 @@ from aiohttp import ClientResponse, ClientSession, web
 from pydantic import TypeAdapter
 
 from master.app import build_app
+from master.role import ALONE, Role
 from master.service import Service, build_service
 from master.settings import MasterSettings
 from topo.kit.settings import read
@@ -158,9 +159,9 @@ def settings(*flags: str) -> MasterSettings:
 
 
 @asynccontextmanager
-async def running(*flags: str) -> AsyncIterator[Master]:
+async def running(*flags: str, role: Role = ALONE) -> AsyncIterator[Master]:
     """A master in this process on free ports of the loopback, stopped at the end."""
-    service = build_service(settings(*flags))
+    service = build_service(settings(*flags), role)
     service.settling.quiet_s = 0.05
     runners = []
     urls = []

@@ -1,6 +1,7 @@
 """Files that change under us: Kubernetes mounts are swapped by a symlink, editors rename."""
 
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,29 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+
+
+def replace_whole(path: Path, content: bytes) -> None:
+    """Replaces a file at once, readable by its owner only: readers see all of it or the old one.
+
+    Returns when the content is on disk. Raises `OSError`, and then leaves the old file.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    # The new name is on disk only when the directory is.
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 @dataclass(slots=True)

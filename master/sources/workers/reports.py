@@ -12,6 +12,7 @@ import prometheus_client as prom
 from aiohttp import web
 from pydantic import ValidationError
 
+from master.role import ALONE, Role, not_leader
 from master.sources.workers.sessions import Answer, Declined, Sessions
 from master.tokens import Tokens
 from topo.kit.body import body_bytes
@@ -26,12 +27,13 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """What the handler needs: the tokens, the sessions, a clock and a counter."""
+    """What the handler needs: the tokens, the sessions, a clock, a counter, the master's role."""
 
     tokens: Tokens
     sessions: Sessions
     clock: Callable[[], float]
     reports: prom.Counter
+    role: Callable[[], Role] = lambda: ALONE
 
     def app(self) -> web.Application:
         """The application of the workers' port."""
@@ -48,6 +50,9 @@ class Door:
             if identity is None:
                 self.reports.labels("unknown", "unauthorized").inc()
                 return self._unauthorized()
+            if not self.role().acts:
+                self.reports.labels("unknown", "not-leader").inc()
+                return not_leader(self.role())
             try:
                 report = Report.model_validate_json(await body_bytes(request))
             except BadInputError:

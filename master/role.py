@@ -1,0 +1,76 @@
+"""Which part this master plays among its replicas, and what a follower does not do."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from aiohttp import web
+
+from topo.kit.problem import problem
+from topo.model.errors import BrokenInvariantError
+
+_RETRY_S = "1"
+
+
+class Part(StrEnum):
+    """Alone there is no other master; of several one leads and the others follow."""
+
+    ALONE = "alone"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The part a master plays now. `leader_url` is where the leader answers, empty if unknown."""
+
+    part: Part = Part.ALONE
+    leader_url: str = ""
+
+    @property
+    def acts(self) -> bool:
+        """Whether this master asks sources, takes reports and holds, and saves the state."""
+        return self.part is not Part.FOLLOWER
+
+
+ALONE = Role()
+
+
+class Replica:
+    """Holds the role of this process and starts what only an acting master may do."""
+
+    def __init__(self, role: Role = ALONE) -> None:
+        self.role = role
+        self._acts = asyncio.Event()
+        self.become(role)
+
+    def become(self, role: Role) -> None:
+        """Takes another role.
+
+        A master that acted never follows: what it has begun could still write beside the new
+        leader, so it has to end instead.
+        """
+        if self._acts.is_set() and not role.acts:
+            raise BrokenInvariantError("a master that acted cannot become a follower")
+        self.role = role
+        if role.acts:
+            self._acts.set()
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Does the work from the moment that this master acts."""
+        await self._acts.wait()
+        await work()
+
+
+def not_leader(role: Role) -> web.Response:
+    """The refusal of a call that changes something, sent to a master of this role."""
+    url = role.leader_url
+    return problem(
+        503,
+        "this master is a follower: only the leader takes calls that change something",
+        fix=f"send the call to the leader, {url}" if url else "ask again: no leader is known yet",
+        headers={"Retry-After": _RETRY_S},
+        role=role.part.value,
+        leader=url or None,
+    )

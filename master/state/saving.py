@@ -1,0 +1,165 @@
+"""When the state is saved: soon after holds change, seldom otherwise, never for long.
+
+Nothing is judged anew before the sources behind the tree have spoken in this process: until then
+the kept state knows more, and its age is the true one. Holds are saved as soon as they change,
+beside the judgement that was saved last.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from master.booking.ledger import Ledger
+from master.metrics import ServiceMetrics
+from master.state.document import Judgement, State
+from master.state.store import StateStore
+from topo.discovery.memory import Memory
+from topo.discovery.modes import Mode
+from topo.model.errors import BrokenInvariantError
+from topo.model.ids import Generation
+from topo.placement.booking.holds import HoldsMemory
+
+REFRESH_S = 30.0
+"""An unchanged state is saved again this often, so that its age says when it was last true."""
+DUTY = 0.05
+"""The share of time that saving may take at most, at any size of the cluster."""
+GATHER_S = 0.02
+"""Holds that change within this are saved together."""
+HOLDS_DUTY = 0.25
+"""The share of time that saving holds may take: what was promised has to be on disk soon."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """Where the parts of the state come from; `settled` says whether the sources have spoken."""
+
+    mode: Mode
+    memory: Callable[[], Memory]
+    generation: Callable[[], Generation]
+    settled: Callable[[], bool]
+    holds: Callable[[], HoldsMemory]
+
+
+@dataclass(slots=True, kw_only=True)
+class StateSaver:
+    """Saves the state when it changed, at most every `interval_s` and never more than `DUTY`."""
+
+    store: StateStore
+    interval_s: float
+    state: Saved
+    ledger: Ledger
+    metrics: ServiceMetrics
+    _judgement: Judgement | None = None
+    _generation: Generation | None = None
+    _saved_s: float = 0.0
+    _failing: bool = False
+
+    def loaded(self, found: State | HoldsMemory) -> None:
+        """Takes up what the store kept, to save new holds beside it."""
+        if isinstance(found, State):
+            self._judgement = Judgement.of(found.memory, found.saved_at_s)
+        else:
+            self.ledger.note()  # the holds are in a document of another kind until the first save
+
+    async def run(self) -> None:
+        """Runs until cancelled, then saves once more."""
+        next_s = time.monotonic() + self.interval_s
+        try:
+            while True:
+                await self._until(next_s)
+                if time.monotonic() >= next_s:
+                    pause_s = await self._save() if self._due() else 0.0
+                    next_s = time.monotonic() + max(self.interval_s, pause_s)
+                elif self.ledger.changed.is_set():
+                    await asyncio.sleep(GATHER_S)
+                    await asyncio.sleep(await self._save_holds())
+        finally:
+            self._save_last()
+
+    async def _until(self, next_s: float) -> None:
+        """Returns at that time, or when holds changed."""
+        try:
+            async with asyncio.timeout(max(0.0, next_s - time.monotonic())):
+                await self.ledger.changed.wait()
+        except TimeoutError:
+            return
+
+    def _due(self) -> bool:
+        old = time.monotonic() - self._saved_s >= REFRESH_S
+        return self.state.settled() and (self._changed() or old)
+
+    def _changed(self) -> bool:
+        return self.state.generation() != self._generation or self.ledger.changed.is_set()
+
+    async def _save(self) -> float:
+        """Saves everything; how long to rest."""
+        began_s = time.monotonic()
+        await self._written(self._new_judgement())
+        took_s = time.monotonic() - began_s
+        self.metrics.save_seconds.set(took_s)
+        return took_s / DUTY
+
+    async def _save_holds(self) -> float:
+        """Saves the holds beside the last judgement, or beside the first; how long to rest."""
+        if self._judgement is None:
+            return await self._save() if self.state.settled() else self.interval_s
+        began_s = time.monotonic()
+        if not await self._written(self._last_judgement):
+            return self.interval_s
+        return (time.monotonic() - began_s) / HOLDS_DUTY
+
+    def _save_last(self) -> None:
+        if self.state.settled() and self._changed():
+            self._write(self._new_judgement(), self.state.holds())
+        elif self.ledger.changed.is_set() and self._judgement is not None:
+            self._write(self._last_judgement, self.state.holds())
+
+    def _new_judgement(self) -> Callable[[], Judgement]:
+        """Makes the judgement as it is now; what is costly in it is done by the call."""
+        memory, now_s = self.state.memory(), time.time()
+        return lambda: Judgement.of(memory, now_s)
+
+    def _last_judgement(self) -> Judgement:
+        if self._judgement is None:
+            raise BrokenInvariantError("holds are saved beside a judgement, and there is none")
+        return self._judgement
+
+    async def _written(self, judge: Callable[[], Judgement]) -> bool:
+        """Saves a judgement with the holds as they are now; those who wait for it are told."""
+        holds = self.state.holds()
+        changes = self.ledger.begin()
+        reason = await asyncio.to_thread(self._write, judge, holds)
+        if reason:
+            self.ledger.failed(reason)
+        else:
+            self.ledger.written(changes)
+        return not reason
+
+    def _write(self, judge: Callable[[], Judgement], holds: HoldsMemory) -> str:
+        """Why it could not be saved; empty if it was."""
+        try:
+            judgement = judge()
+            self.store.save(judgement.with_holds(self.state.mode, holds))
+        except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
+            return self._failed(error)
+        if self._failing:
+            _log.info("state file written again", file=self.store.name)
+        self._failing = False
+        if judgement is not self._judgement:
+            self._judgement = judgement
+            self._generation, self._saved_s = judgement.generation, time.monotonic()
+        self.metrics.saves.labels("ok").inc()
+        self.metrics.saved_at.set(judgement.saved_at_s)
+        return ""
+
+    def _failed(self, error: Exception) -> str:
+        self.metrics.saves.labels("failed").inc()
+        if not self._failing:
+            _log.error("state file not written", file=self.store.name, reason=str(error))
+        self._failing = True
+        return (isinstance(error, OSError) and error.strerror) or str(error) or "it failed"

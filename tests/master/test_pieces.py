@@ -1,0 +1,104 @@
+"""The state in pieces: what is joined is what was split, or a refusal of the whole set."""
+
+import hashlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.core import built_state
+from master.state.document import Judgement, State, decode
+from master.state.pieces import MAX_PIECE_BYTES, index_of, join, split
+from topo.discovery.modes import Mode
+from topo.model.errors import Refusal
+from topo.model.ids import Generation
+from topo.placement.booking.holds import HoldsMemory
+
+LIMIT = 100
+CONTENT = hashlib.shake_256(b"7").digest(400)
+"""Random bytes do not get smaller: several pieces of the limit."""
+
+
+def pieces(content: bytes = CONTENT, generation: int = 7) -> list[bytes]:
+    return split(content, Generation(generation), LIMIT)
+
+
+def refused(given: list[bytes]) -> str:
+    found = join(given)
+    assert isinstance(found, Refusal)
+    assert found.where
+    assert found.fix
+    return found.what
+
+
+@given(st.binary(max_size=2000), st.integers(64, 300), st.randoms())
+def test_what_is_joined_in_any_order_is_what_was_split(content, limit, order):
+    made = split(content, Generation(3), limit)
+    assert all(len(piece) <= limit for piece in made)
+    order.shuffle(made)
+    assert join(made) == content
+
+
+@given(st.data())
+def test_a_set_with_any_piece_missing_is_refused_whole_and_the_piece_named(data):
+    made = pieces()
+    lost = data.draw(st.integers(0, len(made) - 1))
+    what = refused(made[:lost] + made[lost + 1 :])
+    assert what == f"1 of {len(made)} pieces are missing: number {lost}"
+
+
+@given(st.data())
+def test_a_piece_of_another_generation_refuses_the_set_and_names_both(data):
+    made, newer = pieces(), pieces(generation=8)
+    at = data.draw(st.integers(1, len(made) - 1))
+    assert refused([*made[:at], *newer[at:]]) == "pieces of generations 7 and 8"
+
+
+def test_two_saves_of_one_generation_are_told_apart() -> None:
+    """Holds change without the tree."""
+    other = hashlib.shake_256(b"8").digest(400)
+    assert refused([*pieces()[:1], *pieces(other)[1:]]) == "pieces of two saves of generation 7"
+
+
+def test_a_piece_given_twice_is_refused() -> None:
+    made = pieces()
+    assert refused([*made, made[0]]) == f"{len(made) + 1} pieces where {len(made)} are one state"
+
+
+@given(st.data())
+def test_a_damaged_piece_is_never_taken_for_a_state(data):
+    made = pieces()
+    number = data.draw(st.integers(0, len(made) - 1))
+    at = data.draw(st.integers(0, len(made[number]) - 1))
+    damaged = bytearray(made[number])
+    damaged[at] ^= 1 << data.draw(st.integers(0, 7))
+    found = join([*made[:number], bytes(damaged), *made[number + 1 :]])
+    assert isinstance(found, Refusal)
+
+
+@pytest.mark.parametrize("given", [[], [b""], [b"x" * 200]])
+def test_what_is_no_piece_is_refused(given: list[bytes]) -> None:
+    assert refused(given) == "no piece of a state"
+
+
+def test_a_state_that_unpacks_to_more_than_the_limit_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = split(b"\0" * 5000, Generation(1))
+    monkeypatch.setattr("master.state.pieces.MAX_DOCUMENT_BYTES", 4999)
+    assert "larger than 4999 bytes" in refused(made)
+
+
+def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:
+    memory = built_state(10_000).memory()
+    encoded = Judgement.of(memory, 1.8e9).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ()))
+    made = split(encoded.content, encoded.generation)
+    assert len(memory.nodes) == 10_000
+    assert len(made) <= 3
+    assert all(len(piece) <= MAX_PIECE_BYTES == 1 << 20 for piece in made)
+    assert {index.count for piece in made if (index := index_of(piece))} == {len(made)}
+    joined = join(made)
+    assert joined == encoded.content
+    state = decode(encoded.content, Mode.SWITCHBOX)
+    assert isinstance(state, State)
+    assert state.memory == memory

@@ -1,0 +1,112 @@
+"""A follower serves reads, changes nothing, and says where the leader is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from master.api.routes import ROUTES, Route
+from master.role import ALONE, Part, Replica, Role
+from tests.master.placing import WRITER, Caller, config
+from tests.master.world import facts, running
+from topo.model.errors import BrokenInvariantError
+
+LEADER_URL = "https://topo-master-1:9001"
+FOLLOWER = Role(Part.FOLLOWER, LEADER_URL)
+LEADER = Role(Part.LEADER)
+JOB = {"pods": 1, "gpus_per_pod": 8, "hold_s": 60}
+WRITES = [route for route in ROUTES if route.needs_leader == "always"]
+
+
+@asynccontextmanager
+async def replica(home: Path, *flags: str, role: Role = FOLLOWER) -> AsyncIterator[Caller]:
+    """A master in config mode with a token for writers, in a role."""
+    (home / "nodegroup.yaml").write_text(config())
+    (home / "writers").write_text(WRITER)
+    files = (f"--config-file={home / 'nodegroup.yaml'}", f"--api-token-file={home / 'writers'}")
+    async with running(*files, "--config-poll-interval=50ms", *flags, role=role) as master:
+        yield Caller(master)
+
+
+def test_every_call_that_needs_a_token_needs_the_leader_and_no_other_does() -> None:
+    for route in ROUTES:
+        assert route.needs_leader == route.guarded
+        assert route.method == "POST" or (route.needs_leader == "never") == (route.method == "GET")
+
+
+@pytest.mark.parametrize("route", WRITES, ids=lambda route: f"{route.method} {route.path}")
+async def test_a_follower_sends_a_call_that_writes_to_the_leader(
+    tmp_path: Path, route: Route
+) -> None:
+    async with replica(tmp_path) as caller:
+        path = route.path.replace("{id}", "hold-1")
+        call = caller.delete(path) if route.method == "DELETE" else caller.post(path, JOB)
+        answer = await call
+        assert (answer.status, answer.json["role"]) == (503, "follower")
+        assert answer.json["leader"] == LEADER_URL
+        assert answer.json["fix"] == f"send the call to the leader, {LEADER_URL}"
+        assert "Retry-After" in answer.headers
+        assert "follower" in answer.json["detail"]
+
+
+async def test_a_placement_needs_the_leader_only_where_it_is_to_be_held(tmp_path: Path) -> None:
+    async with replica(tmp_path) as caller:
+        held = await caller.post("/v1/placements", JOB)
+        asked = await caller.post("/v1/placements", {**JOB, "hold_s": None})
+        assert held.json["leader"] == LEADER_URL
+        assert "leader" not in asked.json
+
+
+async def test_without_a_known_leader_it_says_so(tmp_path: Path) -> None:
+    async with replica(tmp_path, role=Role(Part.FOLLOWER)) as caller:
+        answer = await caller.post("/v1/holds", JOB)
+        assert (answer.status, answer.json["leader"]) == (503, None)
+        assert answer.json["fix"] == "ask again: no leader is known yet"
+
+
+async def test_who_may_not_write_learns_nothing_of_the_leader(tmp_path: Path) -> None:
+    async with replica(tmp_path) as caller:
+        answer = await Caller(caller.master, token=None).post("/v1/holds", JOB)
+        assert answer.status == 401
+        assert LEADER_URL not in answer.body.decode()
+
+
+async def test_its_sources_begin_when_it_leads(tmp_path: Path) -> None:
+    async with replica(tmp_path) as caller:
+        await asyncio.sleep(0.2)  # four looks at the file, if it were looked at
+        master = caller.master
+        assert (await master.get("/ready")).status == 503
+        assert (await master.get("/v1/topology")).json["generation"] == 0
+        master.service.replica.become(LEADER)
+        await master.ready()
+        assert (await caller.post("/v1/holds", JOB)).status == 200
+
+
+async def test_a_report_of_a_worker_is_not_taken(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag, role=FOLLOWER) as master:
+        answer = await master.worker("n1").full(facts("n1"))
+        assert (answer.status, answer.json["leader"]) == (503, LEADER_URL)
+        assert not len(master.service.door.sessions)
+
+
+async def test_it_neither_takes_up_nor_touches_the_state_file(tmp_path: Path) -> None:
+    """Another master writes it: not even an unusable one is moved aside."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "file").write_text("unusable")
+    flags = (f"--state-file={folder / 'file'}", "--state-save-interval=50ms")
+    async with replica(tmp_path, *flags) as caller:
+        caller.master.service.placements.ledger.note()
+        await asyncio.sleep(0.2)
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("file", "unusable")]
+
+
+async def test_who_acted_never_follows() -> None:
+    """What it has begun could write beside the new leader."""
+    master = Replica(ALONE)
+    master.become(LEADER)
+    with pytest.raises(BrokenInvariantError, match="cannot become a follower"):
+        master.become(FOLLOWER)
+    assert master.role == LEADER
