@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow oracle coverage lint format bench lock clean
+.PHONY: help install run test test-slow fuzz oracle coverage lint format bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ test: $(STAMP) ## the test suite, on both cores, with its coverage floor
 
 test-slow: $(STAMP) ## the suites that take minutes
 	$(PYTEST) -m slow
+
+fuzz: MINUTES ?= 10
+fuzz: $(STAMP) ## the property tests with fresh examples, for MINUTES=10
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 oracle: $(STAMP) ## placements beside the best that CP-SAT finds: 400 + 400 instances
 	$(PYTEST) -n 2 -m oracle -rP

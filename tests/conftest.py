@@ -1,17 +1,40 @@
-"""For every test: whatever is logged or printed, no secret is in it.
+"""For every test: no secret in what is printed, no verdict by speed, the same examples each time.
 
 All secrets of this product enter through `topo.kit.secrets` and `WorkerTokens.parse`. Both are
 listened to here, in every process of the test run, and after each test everything that it printed
 or logged is searched for what was heard.
 """
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Callable, Generator, Mapping
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.secrecy import HEARD, leaks, listen
+from tests.support.virtual_time import VirtualTimeLoop
 
 pytest_plugins = ["pytester"]
+
+_BY_SPEED = (HealthCheck.too_slow,)
+"""The health checks that measure time. A property that names its own list names these, too."""
+
+settings.register_profile(
+    "same", deadline=None, database=None, derandomize=True, suppress_health_check=_BY_SPEED
+)
+settings.register_profile(
+    "fresh", deadline=None, database=None, print_blob=True, suppress_health_check=_BY_SPEED
+)
+settings.load_profile("same")  # `make fuzz` asks for the other
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """A loop whose clock jumps for the tests that are marked so, else an ordinary one."""
+    if item.get_closest_marker("virtual_time") is not None:
+        return {"virtual": VirtualTimeLoop}
+    return {"real": asyncio.new_event_loop}
 
 
 def pytest_configure() -> None:

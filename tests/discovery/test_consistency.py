@@ -225,5 +225,5 @@ class Consistency(RuleBasedStateMachine):
         assert conflicts.unjoined(state._places) == state.snapshot.forest.unjoined
 
 
-Consistency.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Consistency.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestConsistency = Consistency.TestCase

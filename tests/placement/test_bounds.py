@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
@@ -42,7 +42,6 @@ def fits(free: tuple[int, ...], k: int, m: int, r: int) -> bool:
     return any(room >= r and whole - room // k + (room - r) // k >= m for room in free)
 
 
-@settings(deadline=None)
 @given(rooms, st.integers(1, 4), st.integers(0, 5), st.integers(0, 3))
 def test_a_job_takes_the_fewest_rooms_that_hold_it(free, k, m, r):
     r %= k
@@ -61,7 +60,6 @@ def test_a_job_takes_the_fewest_rooms_that_hold_it(free, k, m, r):
             assert share.groups * k + (r if share.tail else 0) <= free[share.domain]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4), min_size=1, max_size=4),
     st.integers(1, 4),

@@ -3,7 +3,7 @@
 import random
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster, host, take
@@ -230,7 +230,7 @@ def counted(slots: Slots) -> tuple[object, ...]:
     )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.integers(0, 1 << 30), st.integers(1, 120))
 def test_increments_equal_a_recount_after_any_events(seed, events):
     choice = random.Random(seed)  # noqa: S311  # seeded, no secret

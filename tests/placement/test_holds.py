@@ -289,7 +289,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_happens_nothing_is_booked_twice(steps: Sequence[tuple[str, int, float]]) -> None:
     """Bookings are those of the living holds, each node's sum is within its GPUs while it is up."""
     capacity = cluster()

@@ -50,7 +50,7 @@ ASKED = st.tuples(
     later_s=st.floats(0, 200),
     started_s=st.floats(0, 1e6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
     asked: list[tuple[Request, float, bool, str | None]], later_s: float, started_s: float
 ) -> None:

@@ -1,6 +1,6 @@
 """One function weighs every placement, whoever made it."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster, host, take
@@ -91,7 +91,6 @@ profiles = st.dictionaries(st.integers(0, 9), st.integers(-3, 3).filter(bool), m
 )
 
 
-@settings(deadline=None)
 @given(profiles, profiles)
 def test_the_key_of_a_profile_orders_as_the_objective_does(one: Profile, other: Profile):
     def objective(profile: Profile) -> Objective:

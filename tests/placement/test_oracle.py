@@ -92,9 +92,7 @@ def small(data: st.DataObject) -> None:
     as_good_as_the_best((capacity, request), brute.best, LATE)
 
 
-any_world = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
-)
+any_world = settings(suppress_health_check=list(HealthCheck), derandomize=True, database=None)
 """The same worlds at every run: the engine is a heuristic beyond its budgets, and a rare world
 where it shows is a finding for its author, not for whoever runs the tests next."""
 

@@ -84,7 +84,6 @@ def refusals(draw: st.DrawFn) -> tuple[Capacity, NoFit]:
 
 small_worlds = settings(
     max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
@@ -321,7 +320,6 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
 
     @settings(
         max_examples=120,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies
@@ -51,7 +51,7 @@ def only(capacity: Capacity, **asked: object) -> TypeReport:
     return report
 
 
-any_world = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+any_world = settings(max_examples=100)
 
 
 @any_world

@@ -25,7 +25,7 @@ jobs = st.builds(
 
 
 @every_baseline
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tops=clusters, request=jobs)
 def test_a_plan_is_all_pods_in_groups_on_room_that_is_there(name, tops, request):
     capacity = tree(*tops, size=8)
@@ -78,7 +78,7 @@ def test_the_order_of_arrival_changes_nothing(name):
     assert place(shuffled, instance.request) == place(instance.capacity, instance.request)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tops=clusters, steps=st.lists(st.tuples(st.integers(0, 79), st.integers(1, 8)), max_size=12))
 def test_a_scene_that_follows_jobs_equals_one_built_anew(tops, steps):
     capacity = tree(*tops, size=8)
