@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -38,7 +38,9 @@ class Agent:
     master: Master
 
 
-def build_agent(settings: WorkerSettings, replay: Replay | None) -> Agent:
+def build_agent(
+    settings: WorkerSettings, replay: Replay | None, clock: Callable[[], float] = time.monotonic
+) -> Agent:
     """A worker for this host, or for the recording."""
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
@@ -49,6 +51,7 @@ def build_agent(settings: WorkerSettings, replay: Replay | None) -> Agent:
         desk,
         pace=Pace(quick_s=settings.quick_interval, absent_s=settings.absent_interval),
         metrics=metrics,
+        clock=clock,
     )
     master = Master(settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca)
     session = Session(identity.name, secrets.token_hex(8))
@@ -87,7 +90,7 @@ def build_app(agent: Agent) -> web.Application:
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def get_health(_: web.Request) -> web.Response:
-        age_s = time.monotonic() - agent.watching.last_reading_s
+        age_s = agent.watching.age_s
         stalled_s = max(_STALLED_S, _MARGIN * agent.watching.longest_calm_s)
         status = 200 if age_s < stalled_s else 503
         return web.Response(status=status, text=f"last reading {age_s:.1f} s ago\n")

@@ -36,18 +36,26 @@ class Watching:
     """
 
     def __init__(
-        self, probes: Sequence[Probe], picture: Picture, desk: Desk, *, pace: Pace, metrics: Metrics
+        self,
+        probes: Sequence[Probe],
+        picture: Picture,
+        desk: Desk,
+        *,
+        pace: Pace,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._probes = probes
         self._picture = picture
         self._desk = desk
         self._pace = pace
         self._metrics = metrics
+        self._clock = clock
         self._bend: Bend = lambda facts: facts
         self._states: dict[str, ProbeState] = {}
         self._pauses: dict[str, float] = {}
         self._news = asyncio.Event()
-        self.last_reading_s = time.monotonic()
+        self._last_reading_s = clock()
 
     def bend_facts(self, bend: Bend) -> None:
         """From now on facts are bent before they are put down (replays only)."""
@@ -61,6 +69,11 @@ class Watching:
         """Ends what probes keep between readings."""
         for probe in self._probes:
             probe.close()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the last reading of any probe ended."""
+        return self._clock() - self._last_reading_s
 
     @property
     def longest_calm_s(self) -> float:
@@ -93,11 +106,11 @@ class Watching:
             await self._news.wait()
 
     async def _read(self, probe: Probe) -> Reading:
-        begun_s = time.monotonic()
+        begun_s = self._clock()
         reading = await read_in_time(probe)
         health = self._picture.take(probe.name, reading)
-        self.last_reading_s = time.monotonic()
-        self._metrics.read(health, self.last_reading_s - begun_s)
+        self._last_reading_s = self._clock()
+        self._metrics.read(health, self._last_reading_s - begun_s)
         self._tell(health)
         self._news.set()
         self._news = asyncio.Event()

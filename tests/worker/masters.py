@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from tests.support.waiting import CEILING_S
 from topo.model.wire import REPORTS_PATH, Report, ReportAnswer
 
 Reply = Callable[[Report], web.Response | None]
@@ -31,8 +32,8 @@ class TestMaster:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def hear(self, count: int, within_s: float = 5.0) -> list[Report]:
-        """The first reports, as soon as there are so many."""
+    async def hear(self, count: int, within_s: float = CEILING_S) -> list[Report]:
+        """The first reports, as soon as there are so many. A shorter time is for virtual time."""
         async with asyncio.timeout(within_s):
             while len(self.reports) < count:
                 self._heard.clear()

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from signal import SIGPIPE, SIGXFSZ
@@ -12,11 +11,12 @@ from signal import SIGPIPE, SIGXFSZ
 import pytest
 import uvloop
 
-from tests.worker.processes import gone
+from tests.support.processes import gone
+from tests.support.waiting import CEILING_S, eventually
 from topo.model.machine import ProbeState
 from worker.probes import commands
 from worker.probes.commands import NVIDIA_EXITS, Command, find_program
-from worker.probes.probe import Probe, ok, read_in_time
+from worker.probes.probe import ok
 
 Programs = Path
 
@@ -104,12 +104,24 @@ async def test_a_program_that_cannot_start_fails(programs: Programs) -> None:
 
 
 async def test_a_hanging_program_dies_with_its_children(programs: Programs, tmp_path: Path) -> None:
-    """Cancelled at its timeout: the script, and the sleep that it started in the background."""
+    """Cancelled while it hangs: the script, and the sleep that it started in the background."""
     program(programs, "mx-smi", f"sleep 600 & echo $! > {tmp_path}/child; wait")
-    command = Command(("mx-smi",))
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(command.read(), 0.5)
-    assert await gone(int((tmp_path / "child").read_text()))
+    await given_up(Command(("mx-smi",)), tmp_path / "child")
+    await gone(int((tmp_path / "child").read_text()))
+
+
+async def given_up(command: Command, once_written: Path, lines: int = 1) -> None:
+    """A reading that is cancelled when its program has written so many lines."""
+    reading = asyncio.create_task(command.read())
+    await eventually(lambda: written(once_written) >= lines)
+    reading.cancel()
+    await asyncio.wait({reading})
+    assert reading.cancelled()
+
+
+def written(file: Path) -> int:
+    """How many whole lines are in the file."""
+    return file.read_text().count("\n") if file.exists() else 0
 
 
 async def test_a_program_that_left_a_child_on_its_output_has_answered(
@@ -118,7 +130,7 @@ async def test_a_program_that_left_a_child_on_its_output_has_answered(
     """The program ended well but its child keeps the pipe open: the child ends, the text counts."""
     program(programs, "mx-smi", f"sleep 600 & echo $! > {tmp_path}/child; echo text")
     assert (await Command(("mx-smi",)).read()) == ok("text\n")
-    assert await gone(int((tmp_path / "child").read_text()))
+    await gone(int((tmp_path / "child").read_text()))
 
 
 LOOPS = (asyncio.new_event_loop, uvloop.new_event_loop)
@@ -130,35 +142,42 @@ def test_a_daemon_that_a_program_leaves_costs_no_descriptors(
     programs: Programs, tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop], ending: str
 ) -> None:
     """It holds the outputs, in a session of its own: whatever becomes of the reading, we let go."""
-    program(programs, "mx-smi", f"setsid sleep 600 & echo $! >> {tmp_path}/daemons; {ending}")
+    daemon = f"echo $$ >> {tmp_path}/daemons; : > {tmp_path}/away; exec sleep 600"
+    program(
+        programs,
+        "mx-smi",
+        f"rm -f {tmp_path}/away; setsid sh -c '{daemon}' &\n"
+        f"until [ -e {tmp_path}/away ]; do sleep 0.01; done; {ending}",
+    )
 
-    async def readings() -> tuple[set[ProbeState], int]:
-        command, states = Command(("mx-smi",), limit_bytes=1 << 20), set()
-        held = []
-        for _ in range(3):
-            states.add((await read_in_time(stand_in(command, timeout_s=0.5))).state)
-            await asyncio.sleep(0)  # a transport closes in the loop's next round
-            held.append(len(list(Path("/proc/self/fd").iterdir())))
-        return states, held[-1] - held[0]  # the first reading opens what the loop keeps
+    async def readings() -> list[ProbeState | None]:
+        states: list[ProbeState | None] = []
+        command = Command(("mx-smi",), limit_bytes=1 << 20)
+        program(programs, "true", "exit 0")
+        await Command(("true",)).read()  # the first one opens what the loop keeps
+        before = descriptors()
+        for number in range(1, 4):
+            if ending == "sleep 600":
+                await given_up(command, tmp_path / "daemons", number)
+                states.append(None)
+            else:
+                states.append((await command.read()).state)
+        await eventually(lambda: descriptors() <= before)
+        return states
 
     try:
         with asyncio.Runner(loop_factory=loop) as runner:
-            states, held = runner.run(readings())
+            states = runner.run(readings())
     finally:
-        for daemon in (tmp_path / "daemons").read_text().split():
-            os.kill(int(daemon), signal.SIGKILL)
-    expected = {
-        "echo text": ProbeState.OK,
-        "sleep 600": ProbeState.TIMED_OUT,
-        "yes": ProbeState.FAILED,
-    }
-    assert (states, held) == ({expected[ending]}, 0)
+        for pid in (tmp_path / "daemons").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+    expected = {"echo text": ProbeState.OK, "sleep 600": None, "yes": ProbeState.FAILED}
+    assert states == [expected[ending]] * 3
 
 
-def stand_in(command: Command, *, timeout_s: float) -> Probe:
-    """A probe that runs the command."""
-    name = "mx-smi-list"
-    return Probe(name=name, format=name, interval_s=1, timeout_s=timeout_s, read=command.read)
+def descriptors() -> int:
+    """How many file descriptors this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_a_command_dies_with_a_worker_that_was_killed(
@@ -172,13 +191,11 @@ async def test_a_command_dies_with_a_worker_that_was_killed(
     )
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
     try:
-        async with asyncio.timeout(5):
-            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-                await asyncio.sleep(0.01)
+        await eventually(lambda: written(tmp_path / "pid") == 1)
     finally:
         worker.kill()
         await worker.wait()
-    assert await gone(int((tmp_path / "pid").read_text()))
+    await gone(int((tmp_path / "pid").read_text()))
 
 
 async def test_a_command_meets_signals_as_from_a_shell(programs: Programs) -> None:
@@ -189,13 +206,12 @@ async def test_a_command_meets_signals_as_from_a_shell(programs: Programs) -> No
 
 
 async def test_a_flood_is_cut_off_at_the_limit(programs: Programs) -> None:
-    """100 MB: killed at the limit, long before the end of the flood."""
-    program(programs, "mx-smi", "head -c 100000000 /dev/zero; sleep 600")
-    begun = time.monotonic()
-    reading = await Command(("mx-smi",), limit_bytes=1 << 20).read()
+    """Killed at the limit: the flood has no end that could be waited for."""
+    program(programs, "mx-smi", "exec cat /dev/zero")
+    async with asyncio.timeout(CEILING_S):
+        reading = await Command(("mx-smi",), limit_bytes=1 << 20).read()
     assert reading.state is ProbeState.FAILED
     assert "more than 1048576 bytes" in reading.detail
-    assert time.monotonic() - begun < 5
 
 
 async def test_a_flood_of_complaints_does_not_block(programs: Programs) -> None:
@@ -211,32 +227,28 @@ async def test_bytes_that_are_no_text_are_kept_readable(programs: Programs) -> N
 
 
 async def test_a_program_that_cannot_be_killed_is_not_joined_by_another(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits inside the driver (state D); the readings say so until it is gone."""
-
-    async def in_vain(*_: object) -> bool:
-        return False
-
-    program(programs, "mx-smi", f"echo $$ > {programs}/pid; exec sleep 600")
-    command = Command(("mx-smi",))
-    with monkeypatch.context() as patched:
-        patched.setattr(commands, "_finish", in_vain)
-        reading = asyncio.ensure_future(command.read())
-        while not (programs / "pid").exists():
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)  # the loop, too, must have seen the process begin
-        reading.cancel()
-        await asyncio.wait({reading})
-    assert (await command.read()).state is ProbeState.TIMED_OUT
-    stuck = command._unkilled
-    assert stuck is not None
-    commands.kill_group(stuck.get_pid())
+    """It waits inside the driver, where no signal reaches it; the readings say so until it ends."""
+    program(programs, "mx-smi", f"echo $$ >> {tmp_path}/pids; echo too much text; exec sleep 600")
+    command = Command(("mx-smi",), limit_bytes=10)
+    with monkeypatch.context() as kernel:
+        kernel.setattr(os, "killpg", lambda *_: None)
+        kernel.setattr(os, "kill", lambda *_: None)
+        assert (await command.read()).state is ProbeState.FAILED
+        reading = await command.read()
+    assert (reading.state, reading.detail) == (
+        ProbeState.TIMED_OUT,
+        "mx-smi hangs and cannot be killed",
+    )
+    (pid,) = (tmp_path / "pids").read_text().split()
+    os.kill(int(pid), signal.SIGKILL)
     program(programs, "mx-smi", "echo back")
-    while stuck.get_returncode() is None:
-        await asyncio.sleep(0.01)
-    assert (await command.read()).text == "back\n"
-    stuck.close()
+
+    async def is_back() -> bool:
+        return await command.read() == ok("back\n")
+
+    await eventually(is_back)
 
 
 @pytest.mark.parametrize(("status", "words"), [(9, "exit status 9"), (-64, "signal SIGRTMAX")])

@@ -11,93 +11,140 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.processes import gone
+from tests.support.processes import alive, gone
+from tests.support.waiting import eventually
 from topo.model.machine import ProbeState
 from worker.probes.isolated import HelperProcess
 
 
+class Callers:
+    """The helper processes that used the library, in the order in which they began."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    @property
+    def pids(self) -> list[int]:
+        """Their numbers; one that begins anew in each reading is told for each."""
+        return [int(line) for line in self.file.read_text().splitlines()] if self.has_come else []
+
+    @property
+    def has_come(self) -> bool:
+        """Whether any process has begun to use the library."""
+        return self.file.exists() and self.file.read_text().endswith("\n")
+
+
+@pytest.fixture
+def callers(tmp_path: Path) -> Callers:
+    """Nobody has used the library yet."""
+    return Callers(tmp_path / "callers")
+
+
 @asynccontextmanager
-async def helper(*arguments: str, **environment: str) -> AsyncIterator[HelperProcess]:
-    """A helper that is ended after the test."""
-    process = HelperProcess(arguments, environment=environment)
-    try:
-        yield process
-    finally:
-        process.close()
-        if process._process is not None:
-            await process._process.wait()
+async def helper(mxsml: Path, callers: Callers, fake: str = "") -> AsyncIterator[HelperProcess]:
+    """A helper of the library, whose last process ends when it is closed."""
+    environment = {"FAKE_MXSML": fake, "FAKE_MXSML_CALLERS": str(callers.file)}
+    process = HelperProcess(("mxsml", str(mxsml)), environment=environment)
+    yield process
+    process.close()
+    for pid in callers.pids:
+        await gone(pid)
+    if process._process is not None:  # the loop, too, must have heard of its end
+        await process._process.wait()
 
 
-async def test_readings_come_from_one_standing_process(mxsml: Path) -> None:
+async def test_readings_come_from_one_standing_process(mxsml: Path, callers: Callers) -> None:
     """The library is loaded once; each reading asks it anew."""
-    async with helper("mxsml", str(mxsml)) as process:
+    async with helper(mxsml, callers) as process:
         first = await process.read()
         assert first.state is ProbeState.OK
         assert len(json.loads(first.text)["devices"]) == 4
-        running = process._process
         assert await process.read() == first
-        assert process._process is running
+        (pid,) = set(callers.pids)
+        assert alive(pid)
 
 
-async def test_what_a_library_prints_does_not_mix_with_answers(mxsml: Path) -> None:
+async def test_what_a_library_prints_does_not_mix_with_answers(
+    mxsml: Path, callers: Callers
+) -> None:
     """It prints on standard output, where the answers travel."""
-    async with helper("mxsml", str(mxsml), FAKE_MXSML="chatter") as process:
+    async with helper(mxsml, callers, "chatter") as process:
         for _ in range(2):
             assert (await process.read()).state is ProbeState.OK
 
 
-async def test_a_hanging_library_is_cut_off_and_asked_afresh(mxsml: Path) -> None:
-    """Cancelled at the timeout: the process is gone, and the next reading has a new one."""
-    async with helper("mxsml", str(mxsml), FAKE_MXSML="hang") as process:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(process.read(), 0.7)
-        assert process._process is None
-        process._environment = {}
-        assert (await process.read()).state is ProbeState.OK
+async def test_a_hanging_library_is_cut_off_and_asked_afresh(mxsml: Path, callers: Callers) -> None:
+    """Cancelled while it hangs: the process is gone, and a later reading has a new one."""
+    async with helper(mxsml, callers, "hang-once") as process:
+        reading = asyncio.create_task(process.read())
+        await eventually(lambda: callers.has_come)
+        reading.cancel()
+        await asyncio.wait({reading})
+        (hung,) = set(callers.pids)
+        await gone(hung)
+
+        async def answers() -> bool:
+            return (await process.read()).state is ProbeState.OK
+
+        await eventually(answers)
+        assert len(set(callers.pids)) == 2
 
 
-async def test_a_crashing_library_is_a_failure_that_names_the_signal(mxsml: Path) -> None:
+async def test_a_crashing_library_is_a_failure_that_names_the_signal(
+    mxsml: Path, callers: Callers
+) -> None:
     """abort() inside the library."""
-    async with helper("mxsml", str(mxsml), FAKE_MXSML="crash") as process:
+    async with helper(mxsml, callers, "crash") as process:
         reading = await process.read()
         assert reading.state is ProbeState.FAILED
         assert reading.detail == "the library ended its process: signal SIGABRT"
 
 
-async def test_a_driver_without_cards_fails_and_the_helper_stays(mxsml: Path) -> None:
+async def test_a_driver_without_cards_fails_and_the_helper_stays(
+    mxsml: Path, callers: Callers
+) -> None:
     """The driver may come up later; the process need not be started for every reading."""
-    async with helper("mxsml", str(mxsml), FAKE_MXSML="nocard") as process:
-        reading = await process.read()
-        assert reading.state is ProbeState.FAILED
-        assert "code 2" in reading.detail
-        assert process._process is not None
+    async with helper(mxsml, callers, "nocard") as process:
+        readings = [await process.read() for _ in range(2)]
+        assert [reading.state for reading in readings] == [ProbeState.FAILED] * 2
+        assert "code 2" in readings[0].detail
+        (pid,) = set(callers.pids)
+        assert alive(pid)
 
 
-async def test_an_absent_library_costs_no_process() -> None:
+async def test_an_absent_library_costs_no_process(tmp_path: Path) -> None:
     """Absent is said once per reading, and nothing stays behind."""
-    async with helper("mxsml", "/nowhere/libmxsml.so") as process:
-        reading = await process.read()
-        assert reading.state is ProbeState.ABSENT
-        assert reading.detail == "/nowhere/libmxsml.so is not on this host"
-        assert process._process is None
+    script = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); sys.argv[1:2] = []"
+    script += "; from worker.probes.helper import main; sys.exit(main(sys.argv[1:]))"
+    command = (sys.executable, "-c", script, str(tmp_path / "pid"))
+    process = HelperProcess(("mxsml", "/nowhere/libmxsml.so"), command=command)
+    reading = await process.read()
+    assert reading.state is ProbeState.ABSENT
+    assert reading.detail == "/nowhere/libmxsml.so is not on this host"
+    await gone(int((tmp_path / "pid").read_text()))
 
 
-async def test_a_helper_that_died_between_readings_is_replaced(mxsml: Path) -> None:
+async def test_a_helper_that_died_between_readings_is_replaced(
+    mxsml: Path, callers: Callers
+) -> None:
     """Killed from outside, as by the kernel when memory is short."""
-    async with helper("mxsml", str(mxsml)) as process:
+    async with helper(mxsml, callers) as process:
         await process.read()
-        assert process._process is not None
-        os.killpg(process._process.pid, signal.SIGKILL)
+        os.killpg(callers.pids[0], signal.SIGKILL)
         states = [(await process.read()).state for _ in range(2)]
         assert states[-1] is ProbeState.OK
+        assert len(set(callers.pids)) == 2
 
 
 async def test_a_mistake_of_our_own_is_told_not_lost() -> None:
     """An exception inside a reading becomes its detail."""
-    async with helper("mxsml", "libc.so.6") as process:
-        reading = await process.read()
-        assert reading.state is ProbeState.FAILED
-        assert "code 999" in reading.detail
+    process = HelperProcess(("mxsml", "libc.so.6"))
+    reading = await process.read()
+    assert reading.state is ProbeState.FAILED
+    assert "code 999" in reading.detail
+    process.close()
+    assert process._process is not None
+    await process._process.wait()
 
 
 async def test_a_helper_that_cannot_start_is_a_failure() -> None:
@@ -119,28 +166,20 @@ async def test_an_endless_answer_is_cut_off() -> None:
     "how", [lambda process: process.kill(), lambda process: process.terminate()]
 )
 async def test_a_hung_helper_dies_with_its_worker(
-    mxsml: Path, how: Callable[[asyncio.subprocess.Process], None], tmp_path: Path
+    mxsml: Path, how: Callable[[asyncio.subprocess.Process], None], callers: Callers
 ) -> None:
     """The worker is killed while the library hangs: no helper stays behind."""
     script = f"""
-import asyncio, os
-from worker.probes import isolated
+import asyncio
 from worker.probes.isolated import HelperProcess
-async def main():
-    process = HelperProcess(("mxsml", {str(mxsml)!r}), environment={{"FAKE_MXSML": "hang"}})
-    asking = asyncio.ensure_future(process.read())
-    await asyncio.sleep(0.5)
-    open({str(tmp_path / "pid")!r}, "w").write(str(process._process.pid))
-    print("ready", flush=True)
-    await asking
-asyncio.run(main())
+asyncio.run(HelperProcess(("mxsml", {str(mxsml)!r})).read())
 """
+    fake = {"FAKE_MXSML": "hang", "FAKE_MXSML_CALLERS": str(callers.file)}
     worker = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", script, env={**os.environ, **fake}
     )
-    assert worker.stdout is not None
-    assert await worker.stdout.readline() == b"ready\n"
+    await eventually(lambda: callers.has_come)
     how(worker)
     await worker.wait()
-    pid = int((tmp_path / "pid").read_text())
-    assert await gone(pid)
+    for pid in callers.pids:
+        await gone(pid)

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +11,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.support.processes import gone
+from tests.support.waiting import CEILING_S, eventually
 from tests.worker.masters import TestMaster, listening
-from tests.worker.processes import gone
 from topo.kit.tls import server_context
+from topo.model.wire import Report
 from topo.sim.bundles import write_bundle
 from topo.sim.clustermanager.certificates import Authority
 from topo.sim.worlds.presets import demo_world
@@ -37,26 +38,22 @@ class Worker:
             self.lines.append(orjson.loads(line))
 
     async def logged(self, event: str) -> dict[str, object]:
-        """The first line of that event, within five seconds."""
-        async with asyncio.timeout(5):
-            while True:
-                for line in self.lines:
-                    if line["event"] == event:
-                        return line
-                await asyncio.sleep(0.01)
+        """The first line of that event."""
+        await eventually(lambda: bool(self.events(event)))
+        return self.events(event)[0]
 
     def events(self, event: str) -> list[dict[str, object]]:
         """All lines of that event."""
         return [line for line in self.lines if line["event"] == event]
 
-    async def stop(self) -> tuple[int, float]:
-        """Exit code and seconds after SIGTERM."""
-        begun_s = time.monotonic()
+    async def stop(self) -> int:
+        """The exit code after SIGTERM."""
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        code = await self.process.wait()
-        await self._reading
-        return code, time.monotonic() - begun_s
+        async with asyncio.timeout(CEILING_S):
+            code = await self.process.wait()
+            await self._reading
+        return code
 
 
 @asynccontextmanager
@@ -117,10 +114,8 @@ async def test_reports_travel_by_tls_with_a_token(recording: Path, tmp_path: Pat
         assert b"hush-hush" not in orjson.dumps(running.lines)
 
 
-async def test_sigterm_ends_it_within_two_seconds_whatever_hangs(
-    mxsml: Path, tmp_path: Path
-) -> None:
-    """On a host whose library and whose command hang: exit code 0, no process left behind."""
+async def test_sigterm_ends_it_whatever_hangs(mxsml: Path, tmp_path: Path) -> None:
+    """A library and a command hang for longer than we wait: exit code 0, no process left behind."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "mx-smi").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nsleep 600\n")
@@ -137,14 +132,10 @@ async def test_sigterm_ends_it_within_two_seconds_whatever_hangs(
             PATH=f"{folder}:/usr/bin:/bin",
         ) as running,
     ):
-        async with asyncio.timeout(5):
-            while not (tmp_path / "pids").exists():
-                await asyncio.sleep(0.01)
-        code, seconds = await running.stop()
-    assert code == 0
-    assert seconds < 2
+        await eventually((tmp_path / "pids").exists)
+        assert await running.stop() == 0
     for pid in (tmp_path / "pids").read_text().split():
-        assert await gone(int(pid))
+        await gone(int(pid))
 
 
 async def test_a_hanging_library_does_not_hide_what_the_command_sees(
@@ -163,25 +154,31 @@ async def test_a_hanging_library_does_not_hide_what_the_command_sees(
     )
     (folder / "mx-smi").chmod(0o755)
     async with (
-        listening(TestMaster()) as master,
+        listening(TestMaster(beat_s=1, want="full")) as master,
         worker(
             f"--server-address={master.address}",
             f"--mxsml-library={mxsml}",
             f"--sysfs-root={tmp_path}",
             "--node-name=node-7",
-            "--probe-timeout=0.3",
+            "--probe-timeout=1",
+            "--command-interval=1",
             "--exporter-address=127.0.0.1:9",
             FAKE_MXSML="hang",
             PATH=f"{folder}:/usr/bin:/bin",
         ),
     ):
-        facts = (await master.hear(1))[0].facts
-        assert facts is not None
-        assert facts.identity.name == "node-7"
-        states = {health.probe: health.state.value for health in facts.probes}
-        assert (states["mxsml"], states["mx-smi-list"]) == ("timed-out", "ok")
-        assert len(facts.gpus) == 8
-        assert facts.matrix is not None
+        await eventually(lambda: any(map(says_both, master.reports)))
+
+
+def says_both(report: Report) -> bool:
+    """Whether it tells of a library that hangs, and of all that the command says."""
+    facts = report.facts
+    if facts is None:
+        return False
+    assert facts.identity.name == "node-7"
+    states = {health.probe: health.state.value for health in facts.probes}
+    assert states["mxsml"] == "timed-out"
+    return states["mx-smi-list"] == "ok" and len(facts.gpus) == 8 and facts.matrix is not None
 
 
 async def test_training_is_refused_in_words(recording: Path) -> None:
@@ -205,7 +202,8 @@ async def run(*argv: str) -> tuple[int, str, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    stdout, stderr = await process.communicate()
+    async with asyncio.timeout(CEILING_S):
+        stdout, stderr = await process.communicate()
     return process.returncode or 0, stdout.decode(), stderr.decode()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.waiting import CEILING_S
 from tests.worker.samples import CUT, EMPTY, FACTS, NODE, OTHER_BOOT, SLOW
 from topo.model.machine import NodeFacts
 from topo.model.wire import FactsChange, Report, ReportAnswer
@@ -169,5 +170,5 @@ async def test_what_is_owed_never_grows_beyond_the_confirmations() -> None:
 async def test_the_desk_waits_no_longer_than_told() -> None:
     """A beat falls due although nothing happened."""
     desk = Desk()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(CEILING_S):
         await desk.wait(0.01)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import CEILING_S, eventually
 from topo.model.machine import ProbeState
 from worker.probes import sysfs
 from worker.probes.identity import identify
@@ -102,10 +103,12 @@ async def test_a_file_that_hangs_holds_up_nobody(tmp_path: Path) -> None:
     )
     with (folder / "node_guid").open("w") as writer:
         writer.write("9c63:c003:0014:6f8a\n")
-    assert reader._thread is not None
-    await asyncio.to_thread(reader._thread.join, 1)
     (folder / "node_guid").unlink()
-    assert (await reader.read()).state is ProbeState.ABSENT
+
+    async def is_read_afresh() -> bool:
+        return (await reader.read()).state is ProbeState.ABSENT
+
+    await eventually(is_read_afresh)
 
 
 def test_a_file_that_answers_after_the_worker_has_ended_disturbs_nobody(
@@ -115,7 +118,7 @@ def test_a_file_that_answers_after_the_worker_has_ended_disturbs_nobody(
     released = threading.Event()
 
     def late(_: Path) -> Reading:
-        released.wait(5)
+        released.wait(CEILING_S)
         return failed("late")
 
     reader = sysfs.SysfsReader(late, tmp_path)
@@ -126,12 +129,14 @@ def test_a_file_that_answers_after_the_worker_has_ended_disturbs_nobody(
         return asyncio.get_running_loop()
 
     loop = asyncio.run(shut_down())
+    readings = [thread for thread in threading.enumerate() if thread.name == "sysfs"]
     monkeypatch.setattr(loop, "is_closed", lambda: False)
     unheard: list[object] = []
     monkeypatch.setattr(threading, "excepthook", unheard.append)
     released.set()
-    assert reader._thread is not None
-    reader._thread.join(5)
+    for thread in readings:
+        thread.join(CEILING_S)
+    assert len(readings) == 1
     assert unheard == []
 
 
@@ -141,7 +146,7 @@ async def test_a_mistake_of_our_own_is_a_failure_at_once(tmp_path: Path) -> None
     def broken(_: Path) -> Reading:
         raise ValueError("no such luck")
 
-    reading = await asyncio.wait_for(sysfs.SysfsReader(broken, tmp_path).read(), 2)
+    reading = await asyncio.wait_for(sysfs.SysfsReader(broken, tmp_path).read(), CEILING_S)
     assert reading == failed("our probe failed: ValueError('no such luck')")
 
 

@@ -17,6 +17,7 @@ from topo.sim.clustermanager.certificates import Authority
 from worker import transport
 from worker.transport import FIXES, Master, ReportLostError, Trouble
 
+pytestmark = pytest.mark.virtual_time
 REPORT = Report(v=1, node=NODE, instance="instance-1", seq=0, kind="full", facts=FACTS)
 
 
@@ -166,11 +167,8 @@ async def test_nobody_there_is_a_network_trouble() -> None:
             await side.send(REPORT)
 
 
-async def test_a_master_that_accepts_and_says_nothing_times_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_master_that_accepts_and_says_nothing_times_out() -> None:
     """A connection is no answer."""
-    monkeypatch.setattr(transport, "_TOTAL_S", 0.2)
     held: list[asyncio.StreamWriter] = []
 
     async def hold(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,11 +1,13 @@
-"""Rounds: real tasks on a real loop, with probes that hang, fail, lie and change."""
+"""Rounds in virtual time, with probes that hang, fail, lie and change."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from structlog.testing import capture_logs
 
+from tests.support.waiting import eventually
 from tests.worker.samples import FACTS
 from topo.model.machine import NodeFacts
 from topo.sim.bundles import bundle_of
@@ -16,6 +18,7 @@ from worker.pending_report import Desk
 from worker.probes.probe import Probe, Reading, absent, failed, ok
 from worker.probing import Pace, Watching
 
+pytestmark = pytest.mark.virtual_time
 HOST = demo_world().nodes[0]
 TEXTS = {take.probe: take.text for take in bundle_of(HOST).takes}
 Read = Callable[[], Awaitable[Reading]]
@@ -31,20 +34,20 @@ def says(reading: Reading) -> Read:
 
 
 def probe(name: str, read: Read, **more: object) -> Probe:
-    """A probe at the pace of tests."""
-    settings: dict[str, object] = {"format": name, "interval_s": 0.02, "timeout_s": 0.2}
+    """A probe every two seconds, unless it is said otherwise."""
+    settings: dict[str, object] = {"format": name, "interval_s": 2.0, "timeout_s": 5.0}
     return Probe(name=name, read=read, **{**settings, **more})  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def watching(*probes: Probe, quick_s: float = 0.005) -> AsyncIterator[tuple[Watching, Desk]]:
+async def watching(*probes: Probe) -> AsyncIterator[tuple[Watching, Desk]]:
     """The rounds under way, and the desk they put facts down on."""
     desk = Desk()
     watch = Watching(
         probes,
         Picture(HOST.identity, probes),
         desk,
-        pace=Pace(quick_s=quick_s, absent_s=0.5),
+        pace=Pace(quick_s=0.2, absent_s=60.0),
         metrics=Metrics(),
     )
     tasks = [asyncio.ensure_future(work()) for work in watch.works().values()]
@@ -55,13 +58,6 @@ async def watching(*probes: Probe, quick_s: float = 0.005) -> AsyncIterator[tupl
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         watch.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Returns as soon as it holds; five seconds are long enough on a busy machine."""
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 def health(desk: Desk) -> dict[str, str]:
@@ -76,15 +72,22 @@ async def test_a_probe_that_hangs_holds_up_nobody() -> None:
     async def hang() -> Reading:
         nonlocal asked
         asked += 1
-        await asyncio.sleep(600)
+        await asyncio.Event().wait()
         raise AssertionError
 
-    async with watching(probe("mxsml", hang), probe("sysfs-pci", says(ok(TEXTS["sysfs-pci"])))) as (
-        _,
-        desk,
-    ):
-        await until(lambda: health(desk) == {"mxsml": "timed-out", "sysfs-pci": "ok"})
-        await until(lambda: asked >= 2)
+    reads = 0
+
+    async def read() -> Reading:
+        nonlocal reads
+        reads += 1
+        return ok(TEXTS["sysfs-pci"])
+
+    async with watching(probe("mxsml", hang), probe("sysfs-pci", read)) as (_, desk):
+        await asyncio.sleep(5.1)
+        assert health(desk) == {"mxsml": "timed-out", "sysfs-pci": "ok"}
+        assert reads >= 3
+        await asyncio.sleep(7)
+        assert asked == 2
 
 
 async def test_a_probe_that_raises_is_a_failure_of_that_probe() -> None:
@@ -97,7 +100,7 @@ async def test_a_probe_that_raises_is_a_failure_of_that_probe() -> None:
         _,
         desk,
     ):
-        await until(lambda: health(desk).get("mxsml") == "failed")
+        await eventually(lambda: health(desk).get("mxsml") == "failed")
         assert desk.facts is not None
         assert "RuntimeError('oops')" in desk.facts.probes[0].detail
 
@@ -110,12 +113,12 @@ async def test_nothing_is_put_down_before_all_sources_spoke() -> None:
         await gate.wait()
         return ok(TEXTS["mxsml"])
 
-    slow = probe("mxsml", late, timeout_s=5)
+    slow = probe("mxsml", late, timeout_s=60)
     async with watching(slow, probe("sysfs-pci", says(ok(TEXTS["sysfs-pci"])))) as (_, desk):
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(30)
         assert desk.facts is None
         gate.set()
-        await until(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
+        await eventually(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
 
 
 async def test_a_stand_in_starts_when_its_better_fails_and_rests_when_it_is_back() -> None:
@@ -132,16 +135,16 @@ async def test_a_stand_in_starts_when_its_better_fails_and_rests_when_it_is_back
 
     stand_in = probe("mx-smi-list", run_command, instead_of=("mxsml",), gives=frozenset({"gpus"}))
     async with watching(probe("mxsml", read_library), stand_in) as (_, desk):
-        await until(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
+        await eventually(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
         library[0] = ok(TEXTS["mxsml"])
-        await until(lambda: health(desk) == {"mxsml": "ok"})
+        await eventually(lambda: health(desk) == {"mxsml": "ok"})
         before = runs
-        await asyncio.sleep(0.06)
-        assert runs <= before + 1
+        await asyncio.sleep(600)
+        assert runs == before
 
 
 async def test_an_absent_source_is_looked_for_rarely() -> None:
-    """Once per `absent_interval`."""
+    """Once per `absent_interval`, which is a minute."""
     looks = 0
 
     async def look() -> Reading:
@@ -150,23 +153,25 @@ async def test_an_absent_source_is_looked_for_rarely() -> None:
         return absent("not here")
 
     async with watching(probe("mxsml", look)):
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(59)
         assert looks == 1
+        await asyncio.sleep(2)
+        assert looks == 2
 
 
 async def test_a_change_is_read_again_quickly() -> None:
-    """Three equal readings within the quick pace although the probe's own is slow."""
-    text, times = [TEXTS["mxsml"]], []
+    """Twice more at the quick pace although the probe's own is slow, and then at its own again."""
+    text, times = [TEXTS["mxsml"]], list[float]()
 
     async def read() -> Reading:
         times.append(asyncio.get_running_loop().time())
         return ok(text[0])
 
-    async with watching(probe("mxsml", read, interval_s=0.6)) as (_, desk):
-        await until(lambda: desk.facts is not None)
+    async with watching(probe("mxsml", read, interval_s=60)) as (_, desk):
+        await eventually(lambda: desk.facts is not None)
         text[0] = TEXTS["mxsml"].replace('"state": 1', '"state": 0', 1)
-        await until(lambda: len(times) >= 4)
-        assert times[3] - times[1] < 0.5
+        await asyncio.sleep(150)
+    assert times == pytest.approx([0, 60, 60.2, 60.4, 120.4])
 
 
 async def test_states_are_logged_when_they_change_and_not_before() -> None:
@@ -178,11 +183,11 @@ async def test_states_are_logged_when_they_change_and_not_before() -> None:
 
     with capture_logs() as lines:
         async with watching(probe("mxsml", read)) as (_, desk):
-            await until(lambda: health(desk) == {"mxsml": "ok"})
-            await asyncio.sleep(0.05)
+            await eventually(lambda: health(desk) == {"mxsml": "ok"})
+            await asyncio.sleep(60)
             reading[0] = failed("exit status 9")
-            await until(lambda: health(desk) == {"mxsml": "failed"})
-            await asyncio.sleep(0.05)
+            await eventually(lambda: health(desk) == {"mxsml": "failed"})
+            await asyncio.sleep(60)
     told = [
         (line["state"], line["log_level"]) for line in lines if line["event"] == "probe changed"
     ]
@@ -197,7 +202,7 @@ async def test_replays_bend_the_facts() -> None:
 
     async with watching(probe("mxsml", says(ok(TEXTS["mxsml"])))) as (watch, desk):
         watch.bend_facts(bend)
-        await until(lambda: desk.facts == FACTS)
+        await eventually(lambda: desk.facts == FACTS)
 
 
 async def test_what_probes_keep_is_closed() -> None:

@@ -1,6 +1,8 @@
 /* A small libmxsml for tests: the documented calls over a fixed host, bent by variables.
  *
- * FAKE_MXSML is a list of words: nocard, hang, crash, chatter, badcard, alone, onehost.
+ * FAKE_MXSML is a list of words: nocard, hang, hang-once, crash, chatter, badcard, alone, onehost.
+ * FAKE_MXSML_CALLERS is a file that gets the number of each process that begins to use the library;
+ * with hang-once the first of them hangs.
  * -DOLD leaves out the calls that old libraries lack.
  */
 #include <stdio.h>
@@ -30,8 +32,20 @@ static int is(const char *word) {
     return words != NULL && strstr(words, word) != NULL;
 }
 
+static int is_first_caller(void) {
+    const char *path = getenv("FAKE_MXSML_CALLERS");
+    FILE *callers = path == NULL ? NULL : fopen(path, "a");
+    if (callers == NULL) return 1;
+    fseek(callers, 0, SEEK_END);
+    int first = ftell(callers) == 0;
+    fprintf(callers, "%d\n", (int)getpid());
+    fclose(callers);
+    return first;
+}
+
 static unsigned init(void) {
-    if (is("hang")) sleep(600);
+    int first = is_first_caller();
+    if (is("hang-once") ? first : is("hang")) sleep(600);
     if (is("crash")) abort();
     if (is("chatter")) { printf("MXSML says hello\n"); fflush(stdout); }
     return is("nocard") ? NO_DEVICE : SUCCESS;
