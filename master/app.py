@@ -13,14 +13,12 @@ from master.api.openapi import openapi_route
 from master.api.routes import ROUTES, add_routes, counted
 from master.service import SERVICE, Service
 from master.settings import MasterSettings
-from master.sources.cluster_manager.settings import ClusterManagerSettings
-from master.sources.cluster_manager.source import ClusterManager
-from master.sources.config_file import ConfigFile
+from master.sources.row import SourceContext
+from master.sources.table import source_works
 from master.state.document import State
 from master.state.saving import StateSaver
 from master.tokens import token_reload
 from master.tree.engine import Clock
-from topo.discovery.modes import Mode
 from topo.kit.files import fingerprint
 from topo.kit.problem import problems
 from topo.kit.tasks import Work, background
@@ -66,7 +64,7 @@ async def _restore(service: Service, saver: StateSaver) -> None:
     if isinstance(found, State):
         age_s = saver.store.age_s(now_s) or 0.0
         engine.restore(found.memory, age_s)
-        service.settling.restored = engine.snapshot.forest != Forest()
+        service.readiness.restored = engine.snapshot.forest != Forest()
         generation = engine.snapshot.generation
         _log.info("state restored", age_s=round(age_s, 1), generation=generation)
     holds = found.holds if isinstance(found, State) else found
@@ -86,12 +84,9 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         "placements": partial(service.placements.run, settings.recount_interval),
         "loop-lag": partial(_measure_lag, service, engine.clock),
     }
-    if settings.mode is Mode.CONFIG:
-        source = ConfigFile(engine, settings.config_file, settings.config_poll_interval)
-        works["config-file"] = partial(service.replica.run, source.run)
-    if settings.mode.asks_manager:
-        manager = ClusterManager(manager_settings(settings), engine, service.registry)
-        works["cluster-manager"] = partial(service.replica.run, manager.run)
+    context = SourceContext(settings, engine, service.registry)
+    for name, work in source_works(service.source_rows, context).items():
+        works[name] = partial(service.replica.run, work)
     if service.saver is not None:
         works["state-file"] = partial(service.replica.run, service.saver.run)
     looks = _looks(service, tls)
@@ -132,20 +127,6 @@ def _certificate_reload(settings: MasterSettings, tls: SSLContext) -> Callable[[
             _log.info("certificate renewed", file=str(cert))
 
     return look
-
-
-def manager_settings(settings: MasterSettings) -> ClusterManagerSettings:
-    """The cluster manager's part of the settings."""
-    return ClusterManagerSettings(
-        address=settings.cluster_manager_address,
-        credentials_dir=settings.credentials_dir,
-        poll_topology_s=settings.cluster_manager_poll_topo_period,
-        poll_events_s=settings.cluster_manager_poll_event_period,
-        ca_file=settings.cluster_manager_ca_file,
-        insecure=settings.cluster_manager_insecure,
-        allow_http=settings.cluster_manager_allow_http,
-        mapping_file=settings.cluster_manager_mapping_file,
-    )
 
 
 async def _every(interval_s: float, looks: tuple[Callable[[], None], ...]) -> None:

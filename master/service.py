@@ -1,5 +1,6 @@
 """What the parts of the master share, put together once; nothing here does I/O."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from master.booking.placements import Placements
 from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
 from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
+from master.sources.row import SourceRow
+from master.sources.table import SOURCE_ROWS
 from master.sources.workers.reports import Door
 from master.sources.workers.sessions import Sessions
 from master.state.saving import Saved, StateSaver
@@ -18,8 +21,9 @@ from master.state.state_file import StateFile
 from master.tokens import Tokens, read_tokens
 from master.tree import topology_document
 from master.tree.engine import Engine
-from master.tree.readiness import Settling
+from master.tree.readiness import Readiness
 from master.tree.rendering import Published
+from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
 from topo.publish.nodegroup import render
@@ -58,7 +62,8 @@ class Service:
     engine: Engine
     published: Published
     topology_document: Published
-    settling: Settling
+    source_rows: Sequence[SourceRow]
+    readiness: Readiness
     tokens: Tokens
     writers: Tokens
     door: Door
@@ -74,19 +79,22 @@ class Service:
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
-        return self.settling.missing(self.engine.snapshot, self.engine.clock())
+        return self.readiness.missing(self.engine.snapshot, self.engine.clock())
 
 
 SERVICE = web.AppKey("service", Service)
 
 
-def build_service(settings: MasterSettings, role: Role = ALONE) -> Service:
+def build_service(
+    settings: MasterSettings, role: Role = ALONE, source_rows: Sequence[SourceRow] = SOURCE_ROWS
+) -> Service:
     """A master that is not running yet. Reads the files of tokens; raises `BadInputError`."""
     replica = Replica(role)
+    sources = tuple(row.source for row in source_rows)
     registry = new_registry(settings.mode)
     engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
     engine = Engine(
-        Discovery(settings.discovery),
+        Discovery(settings.discovery, sources),
         engine_metrics,
         queue_limit=settings.queue_limit,
         history_limit=settings.history_limit,
@@ -95,7 +103,8 @@ def build_service(settings: MasterSettings, role: Role = ALONE) -> Service:
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
     engine.follower = placements.follow
-    settling = Settling(settings.mode, settings.beat_interval, engine.clock())
+    startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
+    readiness = Readiness(settings.mode, startup, sources)
     tokens = _tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
     service = Service(
         settings=settings,
@@ -105,18 +114,19 @@ def build_service(settings: MasterSettings, role: Role = ALONE) -> Service:
         engine=engine,
         published=Published(lambda: engine.snapshot, lambda snapshot: render(snapshot.forest)),
         topology_document=_topology_document(settings, engine),
-        settling=settling,
+        source_rows=source_rows,
+        readiness=readiness,
         tokens=tokens,
         writers=_tokens(settings.api_token_file, anonymous=False),
         door=Door(
             tokens=tokens,
-            sessions=_sessions(settings, engine, settling),
+            sessions=_sessions(settings, engine, startup),
             clock=engine.clock,
             reports=metrics.reports,
             role=lambda: replica.role,
         ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
-        saver=_saver(settings, engine, settling, (metrics, placements)),
+        saver=_saver(settings, engine, readiness, (metrics, placements)),
         placements=placements,
         replica=replica,
     )
@@ -140,9 +150,9 @@ def _topology_document(settings: MasterSettings, engine: Engine) -> Published:
     )
 
 
-def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> Sessions:
+def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Sessions:
     def resumed() -> None:
-        settling.resumed = True
+        startup.resumed = True
 
     return Sessions(
         submit=engine.submit,
@@ -152,7 +162,7 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
         forget_s=settings.discovery.forget_s,
         max_nodes=settings.max_nodes,
         known=engine.knows,
-        on_node=settling.node_reported,
+        on_node=startup.node_reported,
         on_resumed=resumed,
     )
 
@@ -160,7 +170,7 @@ def _sessions(settings: MasterSettings, engine: Engine, settling: Settling) -> S
 def _saver(
     settings: MasterSettings,
     engine: Engine,
-    settling: Settling,
+    readiness: Readiness,
     beside: tuple[ServiceMetrics, Placements],
 ) -> StateSaver | None:
     metrics, placements = beside
@@ -173,7 +183,7 @@ def _saver(
         snapshot = engine.snapshot
         if snapshot.generation == 0 or snapshot.restored_age_s is not None:
             return False
-        return not settling.missing(snapshot, engine.clock())
+        return not readiness.missing(snapshot, engine.clock())
 
     return StateSaver(
         store=StateFile(settings.state_file),

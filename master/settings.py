@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from topo.discovery.modes import JOIN_KEYS, DiscoverySettings, Mode
+from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
 from topo.kit.settings import CommaList, Env, ServiceSettings, nearest
@@ -145,7 +146,7 @@ class MasterSettings(ServiceSettings, LogSettings):
 
     def _manager_refusals(self) -> tuple[Refusal, ...]:
         where = "--cluster-manager-address"
-        if not self.mode.asks_manager:
+        if not MANAGED.is_used_in(self.mode):
             return ()
         if not self.cluster_manager_address:
             what = f"mode {self.mode} needs a cluster manager and there is no address"

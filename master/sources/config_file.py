@@ -6,9 +6,12 @@ from pathlib import Path
 
 import structlog
 
+from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink
+from topo.discovery.sources import CONFIGURED
 from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import WatchedFile
+from topo.kit.tasks import Work
 from topo.model.errors import Refusal
 from topo.model.observation import (
     CONFIG_FILE,
@@ -63,3 +66,11 @@ def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tup
         return SourceFailed(CONFIG_FILE, str(parsed)), ()
     declared = [fact for fact in parsed.facts if isinstance(fact, DeclaredForest)]
     return ConfigLoaded(declared[0] if declared else DeclaredForest()), parsed.warnings
+
+
+def _start(context: SourceContext) -> Work:
+    settings = context.settings
+    return ConfigFile(context.sink, settings.config_file, settings.config_poll_interval).run
+
+
+ROW = SourceRow(CONFIGURED, _start)

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from master.tree.history import History, Step
-from master.tree.readiness import Settling
+from master.tree.readiness import Readiness
 from topo.discovery.modes import Mode
+from topo.discovery.sources import Startup
 from topo.model.forest import Change, Forest, Snapshot, SourceState, UnjoinedMachine
 from topo.model.ids import Generation, GroupPath
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE
@@ -19,61 +20,61 @@ def _snapshot(*sources: SourceState, unjoined: int = 0) -> Snapshot:
     return Snapshot(Generation(0), Forest(unjoined=machines), sources)
 
 
-def _settling(mode: Mode) -> Settling:
-    return Settling(mode, beat_s=10.0, started_s=100.0)
+def _readiness(mode: Mode) -> Readiness:
+    return Readiness(mode, Startup(beat_s=10.0, started_s=100.0))
 
 
 def test_config_mode_waits_for_the_file_and_nothing_else() -> None:
-    settling = _settling(Mode.CONFIG)
-    (why,) = settling.missing(_snapshot(WAITING), 999.0)
+    readiness = _readiness(Mode.CONFIG)
+    (why,) = readiness.missing(_snapshot(WAITING), 999.0)
     assert "config file" in why
     failing = SourceState(CONFIG_FILE, None, 5.0, "the file does not exist")
-    assert "does not exist" in settling.missing(_snapshot(failing), 999.0)[0]
-    assert settling.missing(_snapshot(SourceState(CONFIG_FILE, 101.0)), 101.0) == ()
+    assert "does not exist" in readiness.missing(_snapshot(failing), 999.0)[0]
+    assert readiness.missing(_snapshot(SourceState(CONFIG_FILE, 101.0)), 101.0) == ()
 
 
 def test_readiness_never_goes_back() -> None:
-    settling = _settling(Mode.CONFIG)
-    assert settling.missing(_snapshot(SourceState(CONFIG_FILE, 101.0)), 101.0) == ()
-    assert settling.missing(_snapshot(WAITING), 102.0) == ()
+    readiness = _readiness(Mode.CONFIG)
+    assert readiness.missing(_snapshot(SourceState(CONFIG_FILE, 101.0)), 101.0) == ()
+    assert readiness.missing(_snapshot(WAITING), 102.0) == ()
 
 
 def test_workers_have_settled_when_none_came_for_a_second() -> None:
-    settling = _settling(Mode.DRAGONFLY)
-    assert "0 nodes" in settling.missing(_snapshot(), 105.0)[0]
-    settling.node_reported(105.0)
-    settling.node_reported(105.9)
-    assert "2 nodes" in settling.missing(_snapshot(), 106.8)[0]
-    assert settling.missing(_snapshot(), 107.0) == ()
+    readiness = _readiness(Mode.DRAGONFLY)
+    assert "0 nodes" in readiness.missing(_snapshot(), 105.0)[0]
+    readiness.startup.node_reported(105.0)
+    readiness.startup.node_reported(105.9)
+    assert "2 nodes" in readiness.missing(_snapshot(), 106.8)[0]
+    assert readiness.missing(_snapshot(), 107.0) == ()
 
 
 def test_quiet_proves_nothing_in_a_cluster_that_ran_before_us() -> None:
-    settling = _settling(Mode.DRAGONFLY)
-    settling.node_reported(101.0)
-    settling.resumed = True
-    assert settling.missing(_snapshot(), 109.0) != ()
-    assert settling.missing(_snapshot(), 110.0) == ()
+    readiness = _readiness(Mode.DRAGONFLY)
+    readiness.startup.node_reported(101.0)
+    readiness.startup.resumed = True
+    assert readiness.missing(_snapshot(), 109.0) != ()
+    assert readiness.missing(_snapshot(), 110.0) == ()
 
 
 def test_one_beat_is_waited_for_at_most_also_for_nobody() -> None:
-    assert _settling(Mode.AUTO).missing(_snapshot(), 110.0) == ()
+    assert _readiness(Mode.AUTO).missing(_snapshot(), 110.0) == ()
 
 
 def test_switchbox_mode_needs_the_manager_and_then_its_machines() -> None:
-    settling = _settling(Mode.SWITCHBOX)
+    readiness = _readiness(Mode.SWITCHBOX)
     waiting = SourceState(CLUSTER_MANAGER, None)
-    settling.node_reported(101.0)
-    assert "cluster manager" in settling.missing(_snapshot(waiting), 150.0)[0]
+    readiness.startup.node_reported(101.0)
+    assert "cluster manager" in readiness.missing(_snapshot(waiting), 150.0)[0]
     good = SourceState(CLUSTER_MANAGER, 101.0)
-    settling.resumed = True
-    assert settling.missing(_snapshot(good, unjoined=1), 101.1) != ()
-    assert settling.missing(_snapshot(good), 101.2) == (), "every machine has a worker"
+    readiness.startup.resumed = True
+    assert readiness.missing(_snapshot(good, unjoined=1), 101.1) != ()
+    assert readiness.missing(_snapshot(good), 101.2) == (), "every machine has a worker"
 
 
 def test_a_restored_state_is_shown_at_once() -> None:
-    settling = _settling(Mode.SWITCHBOX)
-    settling.restored = True
-    assert settling.missing(_snapshot(), 100.0) == ()
+    readiness = _readiness(Mode.SWITCHBOX)
+    readiness.restored = True
+    assert readiness.missing(_snapshot(), 100.0) == ()
 
 
 def _step(generation: int, changes: int = 1) -> Step:
@@ -124,4 +125,4 @@ async def test_listeners_wake_on_a_step_on_the_end_and_in_time() -> None:
 @pytest.mark.parametrize("mode", list(Mode))
 def test_every_mode_becomes_ready_when_its_sources_speak(mode: Mode) -> None:
     sources = (SourceState(CONFIG_FILE, 1.0), SourceState(CLUSTER_MANAGER, 1.0))
-    assert _settling(mode).missing(_snapshot(*sources), 110.0) == ()
+    assert _readiness(mode).missing(_snapshot(*sources), 110.0) == ()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,6 +16,8 @@ from master.app import build_app
 from master.role import ALONE, Role
 from master.service import Service, build_service
 from master.settings import MasterSettings
+from master.sources.row import SourceRow
+from master.sources.table import SOURCE_ROWS
 from topo.kit.settings import read
 from topo.model.ids import BootId, NodeName, ServerUuid
 from topo.model.machine import Gpu, NodeFacts, NodeIdentity, Peer, ServerPeers
@@ -159,10 +161,12 @@ def settings(*flags: str) -> MasterSettings:
 
 
 @asynccontextmanager
-async def running(*flags: str, role: Role = ALONE) -> AsyncIterator[Master]:
+async def running(
+    *flags: str, role: Role = ALONE, source_rows: Sequence[SourceRow] = SOURCE_ROWS
+) -> AsyncIterator[Master]:
     """A master in this process on free ports of the loopback, stopped at the end."""
-    service = build_service(settings(*flags), role)
-    service.settling.quiet_s = 0.05
+    service = build_service(settings(*flags), role, source_rows)
+    service.readiness.startup.quiet_s = 0.05
     runners = []
     urls = []
     for app in (build_app(service), service.door.app()):

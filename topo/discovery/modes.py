@@ -18,16 +18,6 @@ class Mode(StrEnum):
     NVLINK = "nvlink"
     AUTO = "auto"
 
-    @property
-    def asks_manager(self) -> bool:
-        """True where a cluster manager states tiers of this mode."""
-        return self is Mode.SWITCHBOX
-
-    @property
-    def asks_workers(self) -> bool:
-        """True where the groups themselves come from worker reports."""
-        return self is not Mode.CONFIG
-
 
 JOIN_KEYS = (
     "node_name",

@@ -17,6 +17,8 @@ from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
+from topo.discovery.source_states import SourceStates
+from topo.discovery.sources import REPORTED, SOURCES, Source
 from topo.discovery.tree import conflicts
 from topo.discovery.tree.changes import compare
 from topo.discovery.tree.forest import Tree
@@ -27,11 +29,10 @@ from topo.model.forest import (
     Node,
     Reason,
     Snapshot,
-    SourceState,
     Status,
     Unplaced,
 )
-from topo.model.ids import Generation, NodeName, ServerUuid, SourceName, natural_key
+from topo.model.ids import Generation, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -75,8 +76,9 @@ class NodeDetail:
 class Discovery:
     """Events in, forest out. Not thread-safe: one engine owns it."""
 
-    def __init__(self, settings: DiscoverySettings) -> None:
+    def __init__(self, settings: DiscoverySettings, table: tuple[Source, ...] = SOURCES) -> None:
         self._settings = settings
+        self._table = table
         self._places = Places(settings)
         self._records: dict[NodeName, NodeRecord] = {}
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
@@ -85,8 +87,7 @@ class Discovery:
         self._cluster = ClusterNodes()
         self._refusals: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
         self._declared: DeclaredForest | None = None
-        self._sources: dict[SourceName, SourceState] = _sources(settings.mode)
-        self._heard: set[SourceName] = set()
+        self._sources = SourceStates(table, settings.mode)
         self._tree = Tree()
         self._nodes: dict[NodeName, Node] = {}
         self._unplaced: dict[NodeName, Unplaced] = {}
@@ -100,7 +101,7 @@ class Discovery:
         self._conflicts_changed = False
         self._unjoined_changed = False
         self._restored_age_s: float | None = None
-        self.snapshot = Snapshot(Generation(0), Forest(), tuple(self._sources.values()))
+        self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
     # -- the door ----------------------------------------------------------------------------
 
@@ -110,10 +111,11 @@ class Discovery:
         An empty answer means that the generation did not move. Cost: the events, plus the groups
         that they touch.
         """
-        self._heard = set()
         for event in events:
             self._HANDLERS[type(event)](self, event, now_s)
-        self._note_sources(now_s)
+        self._sources.settle(now_s)
+        if self._sources.needed_have_answered:
+            self._restored_age_s = None
         self._expire(now_s)
         return self._publish(now_s)
 
@@ -128,7 +130,7 @@ class Discovery:
             self._judged.add(node)
         self._hear(record, now_s)
         self._restate(record, now_s)
-        self._heard.add(WORKERS)
+        self._sources.answered(WORKERS)
 
     def _worker_beat(self, event: WorkerBeat, now_s: float) -> None:
         record = self._records.get(event.node)
@@ -138,7 +140,7 @@ class Discovery:
             self._judged.add(record.name)
             self._restate(record, now_s)
         self._hear(record, now_s)
-        self._heard.add(WORKERS)
+        self._sources.answered(WORKERS)
 
     def _worker_refused(self, event: WorkerRefused, now_s: float) -> None:
         conflict = Conflict(
@@ -159,23 +161,18 @@ class Discovery:
         self._tree.keep(self._places.empty if self._settings.mode is Mode.CONFIG else ())
         if self._settings.mode is Mode.CONFIG:
             self._moved |= self._records.keys()
-        self._heard.add(CONFIG_FILE)
+        self._sources.answered(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._places.machines.replace(event.topology, now_s)
         self._machines_replaced = True
-        self._heard.add(CLUSTER_MANAGER)
+        self._sources.answered(CLUSTER_MANAGER)
 
     def _source_failed(self, event: SourceFailed, now_s: float) -> None:
-        self._heard.discard(event.source)
-        state = self._sources.get(event.source, SourceState(event.source, None))
-        since_s = now_s if state.failing_since_s is None else state.failing_since_s
-        self._sources[event.source] = SourceState(
-            event.source, state.last_good_at_s, since_s, event.refusal
-        )
+        self._sources.failed(event, now_s)
 
     def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
-        self._heard.add(event.source)
+        self._sources.answered(event.source)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
         if not event.nodes and self._cluster.listed:
@@ -184,17 +181,17 @@ class Discovery:
             return
         for node in self._cluster.replace(event.nodes):
             self._listing_changed(node)
-        self._heard.add(CLUSTER_NODES)
+        self._sources.answered(CLUSTER_NODES)
 
     def _cluster_node_added(self, event: ClusterNodeAdded, _now_s: float) -> None:
         if self._cluster.add(event.node):
             self._listing_changed(event.node)
-        self._heard.add(CLUSTER_NODES)
+        self._sources.answered(CLUSTER_NODES)
 
     def _cluster_node_gone(self, event: ClusterNodeGone, _now_s: float) -> None:
         if self._cluster.drop(event.node):
             self._listing_changed(event.node)
-        self._heard.add(CLUSTER_NODES)
+        self._sources.answered(CLUSTER_NODES)
 
     def _listing_changed(self, node: NodeName) -> None:
         """The cluster began or ceased to list a node: it counts where no worker speaks for it."""
@@ -259,12 +256,6 @@ class Discovery:
         else:
             self._dead_links.pop(record.name, None)
 
-    def _note_sources(self, now_s: float) -> None:
-        for source in self._heard:
-            self._sources[source] = SourceState(source, now_s)
-        if all(self._sources[s].last_good_at_s is not None for s in _needed(self._settings.mode)):
-            self._restored_age_s = None
-
     def _forget(self, node: NodeName) -> None:
         if self._records.pop(node, None) is None:
             return
@@ -312,9 +303,7 @@ class Discovery:
         generation = before.generation
         if forest is not before.forest:
             generation = Generation(generation + 1)
-        self.snapshot = Snapshot(
-            generation, forest, tuple(self._sources.values()), self._restored_age_s
-        )
+        self.snapshot = Snapshot(generation, forest, self._sources.all, self._restored_age_s)
         if forest is before.forest:
             return ()
         return compare(before.forest, forest, generation)
@@ -359,7 +348,7 @@ class Discovery:
 
     def _placement(self, node: NodeName, record: NodeRecord | None) -> Placement:
         """Where a node belongs; one that only the cluster names waits for its worker."""
-        waits = self._settings.mode.asks_workers and node not in self._places.declared
+        waits = self._settings.mode in REPORTED.needed_in and node not in self._places.declared
         if record is None and waits:
             return Placement((), NO_WORKER)
         return self._places.placement(node)
@@ -515,23 +504,10 @@ class Discovery:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
             self._manager_reported(ManagerReported(memory.topology), now_s)
-        self._sources = _sources(settings.mode)
+        self._sources = SourceStates(self._table, settings.mode)
         self._restored_age_s = age_s
         self.snapshot = Snapshot(memory.generation, Forest())
         return self._publish(now_s)
-
-
-def _needed(mode: Mode) -> tuple[SourceName, ...]:
-    """The sources that a mode builds its groups from."""
-    if mode is Mode.CONFIG:
-        return (CONFIG_FILE,)
-    return (WORKERS, CLUSTER_MANAGER) if mode.asks_manager else (WORKERS,)
-
-
-def _sources(mode: Mode) -> dict[SourceName, SourceState]:
-    """The sources that a mode listens to, none of which has spoken yet."""
-    heard = dict.fromkeys((*_needed(mode), WORKERS))
-    return {source: SourceState(source, None) for source in heard}
 
 
 def _older(index: "dict[NodeName, float]", limit_s: float) -> list[NodeName]:

@@ -18,16 +18,20 @@ import structlog
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, stop_never
 from tenacity.stop import stop_base
 
+from master.settings import MasterSettings
 from master.sources.cluster_manager.client import Gap, ManagerClient
 from master.sources.cluster_manager.failures import TroubleError, TroubleKind
 from master.sources.cluster_manager.http import Transport, open_session, tls_context
 from master.sources.cluster_manager.mapping import load_mapping
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
 from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
+from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink
 from topo.discovery.manager.events import apply_events
+from topo.discovery.sources import MANAGED
 from topo.kit.backoff import full_jitter, patience_s, retry_after_or
 from topo.kit.logs import hide_in_text
+from topo.kit.tasks import Work
 from topo.model.errors import Refusal
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -247,3 +251,24 @@ class ClusterManager:
             _log.warning("the cluster manager's certificate is not verified: anybody can be it")
         if base_url(self._settings).scheme == "http":
             _log.warning("credentials travel to the cluster manager in clear text")
+
+
+def _settings(settings: MasterSettings) -> ClusterManagerSettings:
+    """The cluster manager's part of the settings."""
+    return ClusterManagerSettings(
+        address=settings.cluster_manager_address,
+        credentials_dir=settings.credentials_dir,
+        poll_topology_s=settings.cluster_manager_poll_topo_period,
+        poll_events_s=settings.cluster_manager_poll_event_period,
+        ca_file=settings.cluster_manager_ca_file,
+        insecure=settings.cluster_manager_insecure,
+        allow_http=settings.cluster_manager_allow_http,
+        mapping_file=settings.cluster_manager_mapping_file,
+    )
+
+
+def _start(context: SourceContext) -> Work:
+    return ClusterManager(_settings(context.settings), context.sink, context.registry).run
+
+
+ROW = SourceRow(MANAGED, _start)

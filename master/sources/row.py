@@ -1,0 +1,31 @@
+"""A row of the table of sources: what the source states, and how it is started."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import prometheus_client as prom
+
+from master.settings import MasterSettings
+from master.tree.engine import EventSink
+from topo.discovery.sources import Source
+from topo.kit.tasks import Work
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What a source may use: the settings, the queue for its events, the registry of metrics."""
+
+    settings: MasterSettings
+    sink: EventSink
+    registry: prom.CollectorRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A source, and what gives its background work; None where the source calls us.
+
+    `start` raises `BadInputError` for settings that cannot be used.
+    """
+
+    source: Source
+    start: Callable[[SourceContext], Work] | None = None

@@ -1,0 +1,25 @@
+"""Every source of this service. A new one is one file beside this and one row here."""
+
+from collections.abc import Mapping, Sequence
+
+from master.sources import config_file
+from master.sources.cluster_manager import source as cluster_manager
+from master.sources.row import SourceContext, SourceRow
+from topo.discovery.sources import REPORTED
+from topo.kit.tasks import Work
+
+SOURCE_ROWS = (
+    config_file.ROW,
+    SourceRow(REPORTED),
+    cluster_manager.ROW,
+)
+
+
+def source_works(rows: Sequence[SourceRow], context: SourceContext) -> Mapping[str, Work]:
+    """The background work of every source that the mode uses, by the name of the source."""
+    mode = context.settings.mode
+    return {
+        row.source.name: row.start(context)
+        for row in rows
+        if row.start is not None and row.source.is_used_in(mode)
+    }

@@ -1,0 +1,123 @@
+"""The sources: what each states, the modes that need it, and when its word is complete.
+
+Discovery, readiness and the start of the master ask these rows what a mode needs; nothing else
+decides it. A new source is one more `Source`, in one row of `master.sources.table`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from topo.discovery.modes import Mode
+from topo.model.forest import SourceState
+from topo.model.ids import SourceName
+from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
+
+QUIET_S = 1.0
+"""No new node for this long after the first one: those that start together have all reported."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Startup:
+    """What has happened since the start. Times in monotonic seconds.
+
+    `beat_s` bounds the wait for workers, `quiet_s` ends it sooner. `resumed` says that a worker
+    reported from the middle of its sequence: workers run longer than we do, each comes at its next
+    beat or try, and quiet proves nothing.
+    """
+
+    started_s: float
+    beat_s: float
+    quiet_s: float = QUIET_S
+    resumed: bool = False
+    nodes: int = 0
+    newest_node_s: float | None = None
+
+    def node_reported(self, now_s: float) -> None:
+        """A node that had not spoken before sent its facts."""
+        self.nodes += 1
+        self.newest_node_s = now_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceView:
+    """What the rule of a source looks at when it is asked whether its word is complete.
+
+    `state` is None before the source is listened to. `all_joined`: another needed source lists the
+    machines, and none of them is without a node.
+    """
+
+    state: SourceState | None
+    startup: Startup
+    all_joined: bool
+    now_s: float
+
+
+SettledRule = Callable[[SourceView], str]
+"""Why the word of a source is not complete yet, for people; "" once it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One row of the table. `needed_in`: the modes that show no forest before it has settled.
+
+    `heard_in`: modes that only listen to it. `lists_machines` says that it names machines before
+    their workers speak.
+    """
+
+    name: SourceName
+    states: str
+    needed_in: frozenset[Mode]
+    heard_in: frozenset[Mode] = frozenset()
+    lists_machines: bool = False
+    unsettled: SettledRule
+
+    def is_used_in(self, mode: Mode) -> bool:
+        """Whether a mode needs the source or listens to it."""
+        return mode in self.needed_in or mode in self.heard_in
+
+
+def answered(waiting: str) -> SettledRule:
+    """The rule of a source whose first good answer is complete; `waiting` says what is missing."""
+
+    def unsettled(view: SourceView) -> str:
+        state = view.state
+        if state is None or (state.last_good_at_s is None and not state.trouble):
+            return waiting
+        return f"{waiting}: {state.trouble}" if state.last_good_at_s is None else ""
+
+    return unsettled
+
+
+def _workers_unsettled(view: SourceView) -> str:
+    """All have spoken within a beat; sooner where every machine has, or no more come."""
+    startup, now_s = view.startup, view.now_s
+    if now_s - startup.started_s >= startup.beat_s:
+        return ""
+    if startup.newest_node_s is not None:
+        is_quiet = now_s - startup.newest_node_s >= startup.quiet_s
+        if view.all_joined or (is_quiet and not startup.resumed):
+            return ""
+    return f"workers are still reporting ({startup.nodes} nodes so far)"
+
+
+CONFIGURED = Source(
+    name=CONFIG_FILE,
+    states="groups that the operator wrote down, with their nodes",
+    needed_in=frozenset({Mode.CONFIG}),
+    unsettled=answered("the config file was not read yet"),
+)
+REPORTED = Source(
+    name=WORKERS,
+    states="each node's identity, GPUs, peers, NVLink domain and health",
+    needed_in=frozenset(Mode) - {Mode.CONFIG},
+    heard_in=frozenset({Mode.CONFIG}),
+    unsettled=_workers_unsettled,
+)
+MANAGED = Source(
+    name=CLUSTER_MANAGER,
+    states="groups above the dragonflies, and the machines in them",
+    needed_in=frozenset({Mode.SWITCHBOX}),
+    lists_machines=True,
+    unsettled=answered("the cluster manager has not answered yet"),
+)
+SOURCES = (CONFIGURED, REPORTED, MANAGED)
