@@ -10,9 +10,10 @@ from topo.discovery.modes import JOIN_KEYS, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
-from topo.kit.settings import CommaList, Env, ServiceSettings, nearest
+from topo.kit.settings import CommaList, Env, ServiceSettings
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath
+from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import CANONICAL_GPUS, Policy
 
@@ -137,7 +138,7 @@ class MasterSettings(ServiceSettings, LogSettings):
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
         wrong = [key for key in self.join_keys if key not in JOIN_KEYS]
         if wrong:
-            fix = nearest(wrong[0], JOIN_KEYS) or f"choose among {', '.join(JOIN_KEYS)}"
+            fix = did_you_mean(wrong[0], JOIN_KEYS, f"choose among {', '.join(JOIN_KEYS)}")
             return (Refusal(f"{wrong[0]!r} is no join key", "--join-keys", fix),)
         if not self.join_keys or len(set(self.join_keys)) < len(self.join_keys):
             fix = "name each key once, at least one"

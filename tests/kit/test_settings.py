@@ -14,7 +14,6 @@ from topo.kit.settings import (
     load,
     read,
     stray_variables,
-    type_text,
 )
 from topo.model.errors import Refusal
 
@@ -213,7 +212,6 @@ def test_a_misspelt_variable_is_pointed_out_and_a_service_link_is_not(
     assert "did you mean TOPO_SERVER_PORT?" in capsys.readouterr().err
 
 
-def test_types_have_a_word_for_a_table() -> None:
-    assert type_text(_Settings.model_fields["mode"].annotation) == "config or dragonfly"
-    assert type_text(_Settings.model_fields["log_file"].annotation) == "path"
-    assert type_text(int) == "int"
+def test_a_variable_is_read_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("topo_server_port", "5")
+    assert _read().server_port == 5

@@ -237,7 +237,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((topology, "path_to"), (not_found, "nearest"), (changes, "net")):
+    for module, name in ((topology, "path_to"), (not_found, "did_you_mean"), (changes, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:
@@ -250,25 +250,8 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
         now = await master.generation()
         assert (await master.get("/v1/topology?node=n3")).status == 404
         assert (await master.get(f"/v1/topology/diff?from=0&to={now}")).status == 200
-    assert set(threads) == {"path_to", "nearest", "net"}
+    assert set(threads) == {"path_to", "did_you_mean", "net"}
     assert "MainThread" not in threads.values()
-
-
-@pytest.mark.parametrize(
-    ("slip", "meant"),
-    [
-        ("node-sample4711", "node-sample04711"),
-        ("mode-sample01234", "node-sample01234"),
-        ("node-sampel07777", "node-sample07777"),
-        ("NODE-SAMPLE00042", "node-sample00042"),
-        ("node-sample05000x", "node-sample05000"),
-    ],
-)
-def test_the_nearest_of_ten_thousand_names_is_found_among_a_few(slip: str, meant: str) -> None:
-    names = [f"node-sample{number:05}" for number in range(10_000)]
-    few = not_found.alike(slip, names)
-    assert len(few) <= 50
-    assert meant in few
 
 
 async def test_one_node_one_group_some_levels(token_flag: str) -> None:

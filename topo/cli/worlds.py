@@ -1,10 +1,10 @@
 """Simulated clusters by name or by size, and the files that are made of them."""
 
 import re
-from difflib import get_close_matches
 from typing import Any
 
 from topo.cli.exits import usage
+from topo.model.nearest import did_you_mean
 from topo.sim.worlds.presets import PRESET_NAMES, SimNode, World, preset, world
 
 MAX_NODES = 10_000
@@ -21,9 +21,8 @@ def chosen(name: str) -> World:
         return found
     size = _SIZE.fullmatch(name)
     if size is None:
-        near = get_close_matches(name, PRESET_NAMES, n=1)
         known = f"one of {', '.join(PRESET_NAMES)}, or a size such as 2x2x2"
-        fix = f"did you mean {near[0]}?" if near else known
+        fix = did_you_mean(name, PRESET_NAMES, known)
         raise usage(f"no preset is called {name!r}", "WORLD", fix)
     boxes, flies, nodes = (int(number) for number in size.group(1, 2, 3))
     gpus = int(size.group(4) or 8)

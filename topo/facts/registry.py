@@ -3,7 +3,6 @@
 A new vendor is a module beside this one and a line in `_READERS`.
 """
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from topo.facts.reading import complaints, foreign
 from topo.facts.reading.text import shorten, undress
 from topo.facts.sysfs import infiniband, pci
 from topo.model.errors import Refusal
+from topo.model.nearest import did_you_mean
 from topo.model.observation import ParsedProbe
 
 
@@ -119,9 +119,6 @@ def _unknown_text(text: str) -> Refusal:
 
 
 def _unknown_format(name: str) -> Refusal:
-    near = difflib.get_close_matches(name[:64], FORMATS, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    known = ", ".join(FORMATS)
-    return Refusal(
-        f"no format is called {shorten(name, 40)!r}", "the format's name", f"{hint}formats: {known}"
-    )
+    hint = did_you_mean(name, FORMATS)
+    fix = f"{hint} formats: {', '.join(FORMATS)}".lstrip()
+    return Refusal(f"no format is called {shorten(name, 40)!r}", "the format's name", fix)

@@ -2,7 +2,9 @@
 
 A field `server_port` is `--server-port=9001` or `--server-port 9001` (the vendor's style) and
 `TOPO_SERVER_PORT`; a flag beats the variable, which beats the default. A field may name further
-variables (`Annotated[str, Env("POD_NAME")]`), which the product's own one beats.
+variables (`Annotated[str, Env("POD_NAME")]`), which the product's own one beats. Flags are read
+here and not by argparse or pydantic-settings, which refuse `--switch=true` and `--name=`, and name
+neither the nearest flag nor what a flag means.
 """
 
 import os
@@ -10,20 +12,19 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.metadata import version
-from types import UnionType
-from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from topo.kit.durations import SPAN, spell_duration
 from topo.kit.logs import HIDDEN, hide_in_text
 from topo.model.errors import Refusal
+from topo.model.nearest import did_you_mean, nearest
 
 S = TypeVar("S", bound="ServiceSettings")
+PREFIX = "TOPO_"
 _USER_INFORMATION = re.compile(r"^(['\"]).*@")
 """What stands before the last `@` of an address without a scheme."""
 
@@ -48,48 +49,24 @@ CommaList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A setting written `a,b,c`."""
 
 
-class _VendorEnvironment(PydanticBaseSettingsSource):
-    """Reads the variables named by `Env`."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        name = _vendor_variable(field)
-        return (os.environ.get(name) if name else None), field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        values = {
-            name: self.get_field_value(field, name)[0]
-            for name, field in self.settings_cls.model_fields.items()
-        }
-        return {name: value for name, value in values.items() if value is not None}
-
-
-class ServiceSettings(BaseSettings):
+class ServiceSettings(BaseModel):
     """Base of both services' settings; the docstring under a field is its help text."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="TOPO_",
-        env_ignore_empty=True,
-        enable_decoding=False,
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True
     )
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields that are each fine; `load` ends the process over them."""
         return ()
 
-    @classmethod
-    def settings_customise_sources(  # noqa: PLR0917 - the library's signature
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library's signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then our own variables, then those of the vendor."""
-        return init_settings, env_settings, _VendorEnvironment(settings_cls)
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A raw value of a field, and the flag or variable it was given by."""
+
+    text: str
+    origin: str
 
 
 def load(cls: type[S], argv: Sequence[str]) -> S:
@@ -116,14 +93,15 @@ def _say_and_exit(text: str, code: int) -> NoReturn:
 
 def read(cls: type[S], argv: Sequence[str]) -> S | tuple[Refusal, ...]:
     """The settings, or everything that is wrong with them."""
-    flags = parse_flags(cls, argv)
+    flags = _flags(cls, argv)
     if isinstance(flags, Refusal):
         return (flags,)
-    values: dict[str, Any] = dict(flags)
+    given = {**_variables(cls), **flags}
+    values: dict[str, Any] = {name: value.text for name, value in given.items()}
     try:
         settings = cls(**values)
     except ValidationError as error:
-        return tuple(_refusal(cls, flags, finding) for finding in error.errors())
+        return tuple(_refusal(cls, given, finding) for finding in error.errors())
     return settings.refusals() or settings
 
 
@@ -132,49 +110,53 @@ def flag_of(field_name: str) -> str:
     return "--" + field_name.replace("_", "-")
 
 
-def variable_of(cls: type[ServiceSettings], field_name: str) -> str:
-    """`server_port` → `TOPO_SERVER_PORT`."""
-    return f"{cls.model_config.get('env_prefix', '')}{field_name}".upper()
+def variables_of(cls: type[ServiceSettings], field_name: str) -> tuple[str, ...]:
+    """The variables that set a field, the one that wins first: `TOPO_SERVER_PORT`, others' own."""
+    further = (
+        item.names for item in cls.model_fields[field_name].metadata if isinstance(item, Env)
+    )
+    return (f"{PREFIX}{field_name}".upper(), *(name for names in further for name in names))
 
 
-def parse_flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, str] | Refusal:
-    """Field names and raw values; a flag given twice takes its last value.
+def _variables(cls: type[ServiceSettings]) -> dict[str, _Given]:
+    """What the environment says of the fields, in any case; an empty variable says nothing."""
+    environment = {name.upper(): text for name, text in os.environ.items()}
+    found: dict[str, _Given] = {}
+    for name in cls.model_fields:
+        for variable in variables_of(cls, name):
+            if text := environment.get(variable):
+                found[name] = _Given(text, variable)
+                break
+    return found
+
+
+def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given] | Refusal:
+    """What the command line says of the fields; a flag given twice takes its last value.
 
     `--name=` leaves the default: charts render flags whose value nobody set.
     """
     fields = {flag_of(name): name for name in cls.model_fields}
-    values: dict[str, str] = {}
+    values: dict[str, _Given] = {}
     words = list(argv)
     while words:
         flag, equals, value = words.pop(0).partition("=")
         if flag not in fields:
             return _unknown_flag(flag, list(fields))
-        if not equals:
-            if is_switch(cls.model_fields[fields[flag]]):
-                value = "true"
-            elif not words or words[0].startswith("--"):
+        name = fields[flag]
+        if not equals and cls.model_fields[name].annotation is bool:
+            value = "true"
+        elif not equals:
+            if not words or words[0].startswith("--"):
                 return Refusal("the flag has no value", flag, f"write {flag}=VALUE")
-            else:
-                value = words.pop(0)
-        values[fields[flag]] = value
-    return {name: value for name, value in values.items() if value}
-
-
-def is_switch(field: FieldInfo) -> bool:
-    """Whether the flag may stand without a value."""
-    return field.annotation is bool
+            value = words.pop(0)
+        values[name] = _Given(value, flag)
+    return {name: value for name, value in values.items() if value.text}
 
 
 def _unknown_flag(flag: str, known: list[str]) -> Refusal:
     if not flag.startswith("-"):
         return Refusal("an argument that belongs to no flag", flag, "write flags as --name=value")
-    return Refusal("there is no such flag", flag, nearest(flag, known) or "see --help")
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """`did you mean X?` for the closest known word, empty where none is close."""
-    found = get_close_matches(word, known, n=1)
-    return f"did you mean {found[0]}?" if found else ""
+    return Refusal("there is no such flag", flag, did_you_mean(flag, known, "see --help"))
 
 
 def stray_variables(cls: type[ServiceSettings]) -> list[str]:
@@ -183,45 +165,27 @@ def stray_variables(cls: type[ServiceSettings]) -> list[str]:
     Unknown ones cannot be refused: Kubernetes itself puts `TOPO_MASTER_SERVICE_HOST` and the like
     into every container beside a Service of that name.
     """
-    prefix = str(cls.model_config.get("env_prefix", ""))
-    known = [variable_of(cls, name) for name in cls.model_fields]
-    hints = []
-    for name in sorted(os.environ):
-        if name.startswith(prefix) and name not in known:
-            close = get_close_matches(name, known, n=1, cutoff=0.85)
-            if close:
-                hints.append(f"{name} is set but is no setting; did you mean {close[0]}?")
-    return hints
+    known = [variables_of(cls, name)[0] for name in cls.model_fields]
+    strange = (n for n in sorted(os.environ) if n.startswith(PREFIX) and n not in known)
+    meant = ((name, nearest(name, known, likeness=0.85)) for name in strange)
+    return [f"{n} is set but is no setting; did you mean {close}?" for n, close in meant if close]
 
 
-def _vendor_variable(field: FieldInfo) -> str | None:
-    for item in field.metadata:
-        if isinstance(item, Env):
-            return next((name for name in item.names if os.environ.get(name)), None)
-    return None
-
-
-def _refusal(cls: type[ServiceSettings], flags: dict[str, str], finding: Any) -> Refusal:
+def _refusal(cls: type[ServiceSettings], given: dict[str, _Given], finding: Any) -> Refusal:
     name = str(finding["loc"][0]) if finding["loc"] else ""
     field = cls.model_fields.get(name)
     if field is None:
         return Refusal(finding["msg"], name or "settings", "see --help")
-    if name in flags:
-        origin = flag_of(name)
-    elif variable_of(cls, name) in os.environ:
-        origin = variable_of(cls, name)
-    else:
-        origin = _vendor_variable(field) or flag_of(name)
-    shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", hide_in_text(repr(finding["input"])))
-    what = f"{shown} does not fit: {finding['msg'].removeprefix('Value error, ')}"
+    origin = given[name].origin if name in given else flag_of(name)
     if finding["type"] == "missing":
         return Refusal("a value is needed", origin, f"give {flag_of(name)}=VALUE")
-    return Refusal(what, origin, _meaning(field))
+    shown = _USER_INFORMATION.sub(rf"\1{HIDDEN}@", hide_in_text(repr(finding["input"])))
+    what = f"{shown} does not fit: {finding['msg'].removeprefix('Value error, ')}"
+    return Refusal(what, origin, f"it means: {_meaning(field) or 'see --help'}")
 
 
 def _meaning(field: FieldInfo) -> str:
-    text = " ".join((field.description or "see --help").split())
-    return f"it means: {text}"
+    return " ".join((field.description or "").split())
 
 
 def help_text(cls: type[ServiceSettings]) -> str:
@@ -230,12 +194,8 @@ def help_text(cls: type[ServiceSettings]) -> str:
     for name, field in cls.model_fields.items():
         default = default_text(field)
         lines.append(f"  {flag_of(name)}={default}" if default else f"  {flag_of(name)}")
-        variables = [variable_of(cls, name)]
-        for item in field.metadata:
-            if isinstance(item, Env):
-                variables.extend(item.names)
-        lines.append(f"      {' '.join((field.description or '').split())}")
-        lines.append(f"      [{', '.join(variables)}]")
+        lines.append(f"      {_meaning(field)}")
+        lines.append(f"      [{', '.join(variables_of(cls, name))}]")
     return "\n".join(["Flags, each with its environment variables:", *lines])
 
 
@@ -253,13 +213,3 @@ def default_text(field: FieldInfo) -> str:
     if isinstance(default, float):
         return f"{default:g}"
     return str(default)
-
-
-def type_text(annotation: object) -> str:
-    """A field's type in a word, for a table of flags."""
-    if get_origin(annotation) in (Union, UnionType):
-        return type_text(next(a for a in get_args(annotation) if a is not type(None)))
-    args = get_args(annotation)
-    if args and all(isinstance(arg, str) for arg in args):
-        return " or ".join(args)
-    return getattr(annotation, "__name__", str(annotation)).lower()

@@ -19,13 +19,13 @@ Remotes count from 1 as the vendor's slots do; GPUs and links from 0 as the libr
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from enum import StrEnum
 
 from topo.kit.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, PortState, ServerPeers
+from topo.model.nearest import nearest
 
 MAX_LINES = 10_000
 TROUBLE = "simulated fault"
@@ -239,5 +239,5 @@ def _sentence(words: str, at_s: float) -> Sentence | str:
                 index=int(groups.get("index") or 0),
             )
             return Sentence(fault, begins=match["verb"] == form.begins, at_s=at_s)
-    close = get_close_matches(words, _EXAMPLES, n=1, cutoff=0.5)
-    return f"did you mean `{close[0]}`?" if close else f"say one of: {'; '.join(_EXAMPLES)}"
+    close = nearest(words, _EXAMPLES, likeness=0.5)
+    return f"did you mean `{close}`?" if close else f"say one of: {'; '.join(_EXAMPLES)}"

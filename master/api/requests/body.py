@@ -1,6 +1,5 @@
 """The body of a request: JSON of a known type; a refusal names the field and the fix."""
 
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
 from aiohttp import web
@@ -9,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from master.api.answers.busy import turn
 from topo.kit.body import body_bytes
 from topo.model.errors import BadInputError, Refusal
+from topo.model.nearest import did_you_mean
 
 B = TypeVar("B", bound=BaseModel)
 _MAX_SHOWN = 64
@@ -62,9 +62,8 @@ def _refusal(model: type[BaseModel], error: ValidationError) -> Refusal:
 
 def _meant(word: str, owner: type[BaseModel]) -> str:
     """The field that was probably meant: the one that is spelt alike, or all there are."""
-    known = list(owner.model_fields)
-    found = get_close_matches(word[:_MAX_SHOWN], known, n=1)
-    return f"did you mean {found[0]}?" if found else f"known are: {', '.join(known)}"
+    known = owner.model_fields
+    return did_you_mean(word, known, f"known are: {', '.join(known)}")
 
 
 def _about(model: type[BaseModel], where: tuple[int | str, ...]) -> tuple[type[BaseModel], str]:

@@ -5,14 +5,13 @@ from functools import partial
 from aiohttp import web
 
 from master.api.answers.busy import bounded
-from master.api.answers.not_found import alike
 from master.api.placement_documents import HoldBody, JobBody, PlacementBody
 from master.api.requests.body import checked
 from master.api.requests.query import Parameter, Query
 from master.booking.placements import Placements
-from topo.kit.settings import nearest
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind, NodeName
+from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Wish
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions
@@ -105,8 +104,8 @@ async def check_nodes(request: Request, placements: Placements) -> None:
 
 
 def _nearest(node: NodeName, capacity: Capacity) -> str:
-    found = nearest(node, alike(node, (str(host.name) for host in capacity.hosts())))
-    return found or "GET /v1/topology lists the nodes there are"
+    names = (str(host.name) for host in capacity.hosts())
+    return did_you_mean(node, names, "GET /v1/topology lists the nodes there are")
 
 
 def assumptions_of(body: PlacementBody) -> Assumptions | None:

@@ -7,8 +7,8 @@ from typing import Literal
 
 from aiohttp import web
 
-from topo.kit.settings import nearest
 from topo.model.errors import BadInputError, Refusal
+from topo.model.nearest import did_you_mean
 
 MAX_VALUE_CHARS = 1024
 _POINT = re.compile(r"(?P<number>[0-9]{1,18})(?:\.(?P<run>[0-9a-f]{8}))?")
@@ -98,7 +98,7 @@ def _given(
 def _unknown(name: str, known: list[str]) -> Refusal:
     shown = name[:64]
     otherwise = f"known are: {', '.join(known)}" if known else "this call takes none"
-    return Refusal("there is no such query parameter", shown, nearest(shown, known) or otherwise)
+    return Refusal("there is no such query parameter", shown, did_you_mean(shown, known, otherwise))
 
 
 def _integer(value: str, parameter: Parameter) -> int:

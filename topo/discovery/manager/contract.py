@@ -10,8 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 from topo.model.errors import Refusal
 from topo.model.forest import Status
 from topo.model.ids import NODE, GroupName, Kind
+from topo.model.nearest import nearest
 from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
 
 MAX_MACHINES = 200_000
@@ -29,8 +29,8 @@ MAX_DEPTH = 8
 
 MANUAL = "docs/cluster-manager.openapi.yaml"
 
-_HINTS = 1000
-"""Words that are compared for a hint: a comparison costs microseconds."""
+LOOSE = 0.5
+"""How alike a key must be to be named: those of other managers are called otherwise altogether."""
 _QUOTED = re.compile(r"'([^']+)'")
 _PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
 """Names are shown to people: nothing that a terminal obeys, turns around or does not show."""
@@ -140,23 +140,16 @@ def spelled(location: Iterable[int | str]) -> str:
     return text.removeprefix(".") or "the document"
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that is most like this one, whatever its case; "" where none is like it."""
-    by_lower = {candidate.lower(): candidate for candidate in islice(known, _HINTS)}
-    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
-    return by_lower[near[0]] if near else ""
-
-
 def _nearest(finding: Any) -> str:
     """What the author of a document most likely meant; "" where nothing is near."""
     given, context = finding["input"], finding.get("ctx", {})
     if finding["type"] == "missing" and isinstance(given, dict):
-        near = nearest(str(finding["loc"][-1]), map(str, given))
+        near = nearest(str(finding["loc"][-1]), map(str, given), LOOSE)
         return f"the nearest key that is there is {near!r}" if near else ""
     meant = context.get("tag", given)
     if finding["type"] in ("literal_error", "union_tag_invalid") and isinstance(meant, str):
         choices = _QUOTED.findall(context.get("expected") or context["expected_tags"])
-        near = nearest(meant, choices)
+        near = nearest(meant, choices, LOOSE)
         return f"did you mean {near!r}?" if near else ""
     return ""
 
@@ -210,7 +203,7 @@ def _dangling(stated: ManagedTopology) -> Refusal | None:
     )
     for key, where, target in references:
         if target is not None and target not in known:
-            near = nearest(target, known)
+            near = nearest(target, known, LOOSE)
             hint = f"; the nearest is {near!r}" if near else ""
             return Refusal(
                 f"{key} {target!r} is the id of no group",

@@ -14,8 +14,9 @@ from jmespath import visitor
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from topo.discovery.manager.contract import nearest
+from topo.discovery.manager.contract import LOOSE
 from topo.model.errors import BadInputError, Refusal
+from topo.model.nearest import nearest
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 A_TEXT = "a text"
@@ -158,7 +159,7 @@ class Place:
         if not isinstance(self.value, dict):
             return f" (it is asked of {_shown(self.value)})"
         keys = [str(key) for key in self.value]
-        near = nearest(rule.first_word, keys)
+        near = nearest(rule.first_word, keys, LOOSE)
         hint = f"; the nearest is {near!r}" if near else ""
         return f" (the object has the keys {', '.join(map(_cut, keys[:_KEYS_SHOWN]))}{hint})"
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from topo.discovery.manager.contract import nearest
+from topo.discovery.manager.contract import LOOSE
 from topo.discovery.manager.expressions import Compiled, Expression
+from topo.model.nearest import nearest
 
 JoinKey = Literal[
     "node_name", "hostname", "internal_ip", "provider_id", "system_uuid", "server_uuid"
@@ -47,7 +48,7 @@ class Closed(BaseModel):
             return section
         for key in section:
             if key not in cls.model_fields:
-                near = nearest(str(key), cls.model_fields)
+                near = nearest(str(key), cls.model_fields, LOOSE)
                 known = ", ".join(cls.model_fields)
                 fix = f"did you mean {near!r}?" if near else f"the keys here are {known}"
                 raise PydanticCustomError(

@@ -5,9 +5,7 @@ a bare node name. The schema is closed. The vendor's manual has the example of t
 of the file is not public and is our own.
 """
 
-import difflib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -25,6 +23,7 @@ from topo.model.ids import (
     Kind,
     NodeName,
 )
+from topo.model.nearest import did_you_mean
 from topo.model.observation import DeclaredForest, DeclaredGroup, DeclaredNode, ParsedProbe
 
 FORMAT = "nodegroup"
@@ -120,7 +119,7 @@ class _Walk:
             _refuse(what, "the whole text", "write `group:` and the list of groups below it")
         unknown = next((key for key in document if key != "group"), None)
         if unknown is not None:
-            fix = _nearest(unknown, ("group",)) or "the only key at the top is group"
+            fix = did_you_mean(unknown, ("group",), "the only key at the top is group")
             line = _line(document, unknown)
             _refuse(f"unknown key {shorten(unknown, 40)!r}", f"line {line}" if line else "top", fix)
         return self.children(document["group"], "group", ()) if document else _no_group()
@@ -160,7 +159,7 @@ class _Walk:
             _refuse(what, spot.at(), fix)
         for key in item:
             if key not in _KEYS:
-                fix = _nearest(key, _KEYS) or f"the keys are {', '.join(_KEYS)}"
+                fix = did_you_mean(key, _KEYS, f"the keys are {', '.join(_KEYS)}")
                 _refuse(f"unknown key {shorten(key, 40)!r}", spot.at(line=_line(item, key)), fix)
         kind = self._kind(item, spot)
         name = _text(item, "name", spot)
@@ -215,7 +214,7 @@ class _Walk:
         if kind in _KNOWN_KINDS:
             return kind
         where = spot.at("kind", _line(item, "kind"))
-        hint = _nearest(kind, _KNOWN_KINDS)
+        hint = did_you_mean(kind, _KNOWN_KINDS)
         if _KIND.fullmatch(kind) is None:
             fix = hint or "write lower-case letters, digits and `-`"
             _refuse(f"{shorten(kind, 40)!r} is no kind", where, fix)
@@ -246,7 +245,7 @@ def _status(item: dict[str, Any], spot: _Spot) -> Status | None:
     words = tuple(status.value for status in Status)
     if value not in words:
         shown = documents.describe(value)
-        fix = _nearest(str(value), words) or f"write {' or '.join(words)}, or leave it out"
+        fix = did_you_mean(str(value), words, f"write {' or '.join(words)}, or leave it out")
         _refuse(f"status is {shown}", spot.at("status", _line(item, "status")), fix)
     return Status(value)
 
@@ -254,13 +253,6 @@ def _status(item: dict[str, Any], spot: _Spot) -> Status | None:
 def _line(item: object, key: str) -> int:
     lines: dict[str, int] = getattr(item, "lines", {})
     return lines.get(key, 0)
-
-
-def _nearest(word: str, among: Iterable[str]) -> str:
-    """`did you mean …?`, or nothing where no word is near. Case does not count."""
-    by_lower = {known.lower(): known for known in among}
-    found = difflib.get_close_matches(word[:64].lower(), by_lower, n=1, cutoff=0.6)
-    return f"did you mean {by_lower[found[0]]}?" if found else ""
 
 
 def _no_group() -> NoReturn:
