@@ -1,4 +1,7 @@
-"""A simulated manager over real TLS, the source that polls it, and an ear for secrets."""
+"""A simulated manager over real TLS, the source that polls it, and an ear for secrets.
+
+Both live on the test's loop and by its clock, so that they can run in virtual time.
+"""
 
 import asyncio
 import contextlib
@@ -13,6 +16,7 @@ import structlog
 
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from master.sources.cluster_manager.source import ClusterManager
+from tests.support.waiting import CEILING_S, eventually
 from topo.kit.secrets import read_credential
 from topo.model.observation import (
     Event,
@@ -54,8 +58,8 @@ class Ear:
     async def hear(
         self, kind: type[E], wanted: Callable[[E], bool] = lambda _: True, *, after: int = 0
     ) -> E:
-        """The first event of that kind that is wanted, from place `after` on; waits at most 5 s."""
-        async with asyncio.timeout(5):
+        """The first event of that kind that is wanted, from place `after` on; waits for it."""
+        async with asyncio.timeout(CEILING_S):
             while True:
                 for event in self.events[after:]:
                     if isinstance(event, kind) and wanted(event):
@@ -82,10 +86,8 @@ class Running:
         return self.registry.get_sample_value(f"topo_master_cluster_manager_{name}", labels) or 0.0
 
     async def counted(self, name: str, least: float, **labels: str) -> None:
-        """Waits until the sample has reached that value; at most 5 s."""
-        async with asyncio.timeout(5):
-            while self.count(name, **labels) < least:
-                await asyncio.sleep(0.01)
+        """Waits until the sample has reached that value."""
+        await eventually(lambda: self.count(name, **labels) >= least)
 
 
 @dataclass(slots=True)
@@ -102,7 +104,7 @@ class Bench:
         """A running source with these settings."""
         ear = ear or Ear()
         registry = prom.CollectorRegistry()
-        source = ClusterManager(settings, ear, registry)
+        source = ClusterManager(settings, ear, registry, asyncio.get_running_loop().time)
         task = asyncio.create_task(source.run())
         self.tasks.append(task)
         return Running(ear, registry, task)
@@ -116,9 +118,9 @@ def quick_settings(manager: Simulator) -> ClusterManagerSettings:
         ca_file=manager.ca_file,
         poll_topology_s=0.1,
         poll_events_s=0.03,
-        connect_timeout_s=5.0,
-        read_timeout_s=5.0,
-        request_timeout_s=5.0,
+        connect_timeout_s=CEILING_S,
+        read_timeout_s=CEILING_S,
+        request_timeout_s=CEILING_S,
         max_answer_bytes=256 * 1024,
         backoff_base_s=0.01,
         backoff_ceiling_s=0.05,
@@ -136,7 +138,7 @@ def topology() -> ManagedTopology:
 async def manager(tmp_path: Path, topology: ManagedTopology) -> AsyncIterator[Simulator]:
     """A simulated manager in a directory of its own."""
     settings = SimulatorSettings(directory=tmp_path / "manager", topology=topology)
-    async with simulator(settings) as running:
+    async with simulator(settings, asyncio.get_running_loop().time) as running:
         yield running
 
 

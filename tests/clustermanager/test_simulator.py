@@ -14,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from tests.support.waiting import CEILING_S
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
 from topo.model.observation import ManagedTopology
@@ -47,12 +48,12 @@ class Process:
             sys.executable, "-c", PROGRAM, str(directory), str(port), stdout=asyncio.subprocess.PIPE
         )
         assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), 10)
+        line = await asyncio.wait_for(process.stdout.readline(), CEILING_S)
         return cls(process, json.loads(line))
 
     async def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 5)
+        return await asyncio.wait_for(self.process.wait(), CEILING_S)
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""The source against a real HTTPS server: what it tells the core, and when it is silent."""
+"""The source against a real HTTPS server: what it tells the core, and when it is silent.
+
+In virtual time: how often it asks is exact.
+"""
 
 import asyncio
 import base64
@@ -23,6 +26,7 @@ from topo.model.observation import (
 )
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
+pytestmark = pytest.mark.virtual_time
 Control = Callable[..., Awaitable[dict[str, Any]]]
 
 
@@ -132,8 +136,8 @@ async def test_a_full_queue_is_told_later(manager: Simulator, bench: Bench) -> N
 async def test_a_token_that_ends_is_renewed_before_it_is_refused(
     tmp_path: Path, topology: ManagedTopology, bench: Bench
 ) -> None:
-    settings = SimulatorSettings(directory=tmp_path / "manager", topology=topology, token_ttl_s=0.3)
-    async with simulator(settings) as manager:
+    settings = SimulatorSettings(directory=tmp_path / "manager", topology=topology, token_ttl_s=3.0)
+    async with simulator(settings, asyncio.get_running_loop().time) as manager:
         running = bench.start(manager)
         await running.counted("logins_total", 3, result="ok")
         assert not [e for e in running.ear.events if isinstance(e, SourceFailed)]
@@ -156,10 +160,10 @@ async def test_a_manager_that_refuses_fresh_tokens_is_not_asked_in_a_loop(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
     await control("PUT", "/faults", kind="unauthorized", path="/v1/topology")
-    running = bench.start(manager, refused_login_wait_s=0.2)
+    running = bench.start(manager, refused_login_wait_s=30.0)
     failed = await running.ear.hear(SourceFailed)
     assert "refuses us (401)" in failed.refusal
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(61)
     assert running.count("logins_total", result="ok") <= 4
     await control("DELETE", "/faults")
     await running.ear.hear(ManagerReported)
@@ -186,7 +190,7 @@ async def test_a_refused_login_is_not_repeated_by_another_poll(
     await control("PUT", "/faults", kind="unauthorized", path="/v1/login")
     await control("DELETE", "/tokens")
     await running.ear.hear(SourceFailed)
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(29)
     assert running.count("logins_total", result="credentials") == 1
 
 

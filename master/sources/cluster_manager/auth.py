@@ -5,8 +5,7 @@ restart. A token's life is counted on our monotonic clock from its arrival; the 
 never looked at.
 """
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import aiohttp
@@ -82,11 +81,14 @@ class LoginAuthentication:
         settings: ClusterManagerSettings,
         transport: Transport,
         metrics: ClusterManagerMetrics,
+        *,
+        clock: Callable[[], float],
     ) -> None:
         self._rule = rule
         self._settings = settings
         self._transport = transport
         self._metrics = metrics
+        self._clock = clock
         self._grant: Grant | None = None
         self._renew_at_s = 0.0
         self._after_refusal = False
@@ -95,7 +97,7 @@ class LoginAuthentication:
 
     async def headers(self) -> Mapping[str, str]:
         """The token's header, after a login where there is no token or it is about to end."""
-        if self._grant is not None and time.monotonic() >= self._renew_at_s:
+        if self._grant is not None and self._clock() >= self._renew_at_s:
             self._grant, self._after_refusal = None, False
         if self._grant is None:
             self._grant = await self._login()
@@ -103,7 +105,7 @@ class LoginAuthentication:
 
     def refused(self) -> bool:
         """Forgets the token where another login may be made for it, and keeps it otherwise."""
-        if time.monotonic() < self._not_before_s:
+        if self._clock() < self._not_before_s:
             return False
         self._grant, self._after_refusal = None, True
         return True
@@ -114,16 +116,16 @@ class LoginAuthentication:
             self._not_before_s = 0.0
 
     async def _login(self) -> Grant:
-        left_s = self._not_before_s - time.monotonic()
+        left_s = self._not_before_s - self._clock()
         if self._failure is not None and left_s > 0:
             raise TroubleError(self._failure.kind, self._failure.refusal, left_s)
         try:
             grant = await self._ask()
         except TroubleError as error:
             self._failure = error
-            self._not_before_s = time.monotonic() + patience_s(error)
+            self._not_before_s = self._clock() + patience_s(error)
             raise
-        now_s, life_s = time.monotonic(), grant.expires_in_s
+        now_s, life_s = self._clock(), grant.expires_in_s
         self._failure = None
         self._not_before_s = now_s + self._settings.refused_login_wait_s
         self._renew_at_s = now_s + (float("inf") if life_s is None else RENEW_AT * life_s)

@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -41,12 +42,14 @@ class ManagerClient:
         settings: ClusterManagerSettings,
         transport: Transport,
         metrics: ClusterManagerMetrics,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._mapping = mapping
         self._settings = settings
         self._transport = transport
         self._authentication: Authentication = (
-            LoginAuthentication(mapping.auth, settings, transport, metrics)
+            LoginAuthentication(mapping.auth, settings, transport, metrics, clock=clock)
             if isinstance(mapping.auth, LoginAuth)
             else FixedAuthentication(mapping.auth, settings)
         )

@@ -97,7 +97,9 @@ class ClusterManager:
         self._warn()
         async with open_session(self._settings) as http:
             transport = Transport(self._settings, http)
-            client = ManagerClient(self._mapping, self._settings, transport, self._metrics)
+            client = ManagerClient(
+                self._mapping, self._settings, transport, self._metrics, clock=self._clock
+            )
             while True:
                 await self._until_good(client, _Asked.TOPOLOGY, self._read_topology, stop_never)
                 await self._follow_events(client, self._clock() + self._settings.poll_topology_s)

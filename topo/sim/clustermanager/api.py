@@ -31,12 +31,15 @@ class Account:
 
 
 class Sessions:
-    """Tokens that were given and when they end (monotonic seconds); the oldest goes first."""
+    """Tokens that were given and when they end (seconds of `clock`); the oldest goes first."""
 
-    def __init__(self, account: Account, ttl_s: float) -> None:
+    def __init__(
+        self, account: Account, ttl_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.account = account
         self.ttl_s = ttl_s
         self.logins = 0
+        self._clock = clock
         self._ends: dict[str, float] = {}
 
     def login(self, username: str, password: str) -> str | None:
@@ -48,13 +51,13 @@ class Sessions:
         while len(self._ends) >= MAX_TOKENS:
             del self._ends[next(iter(self._ends))]
         token = secrets.token_urlsafe(24)
-        self._ends[token] = time.monotonic() + self.ttl_s
+        self._ends[token] = self._clock() + self.ttl_s
         self.logins += 1
         return token
 
     def valid(self, token: str) -> bool:
         """Whether the token was given, has not ended and was not revoked."""
-        return self._ends.get(token, 0.0) > time.monotonic()
+        return self._ends.get(token, 0.0) > self._clock()
 
     def revoke(self) -> None:
         """Ends every token now."""

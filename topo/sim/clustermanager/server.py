@@ -12,7 +12,8 @@ import secrets
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,9 @@ async def serve(settings: SimulatorSettings) -> None:
 
 
 @asynccontextmanager
-async def simulator(settings: SimulatorSettings) -> AsyncIterator[Simulator]:
+async def simulator(
+    settings: SimulatorSettings, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Simulator]:
     """A running simulator; `ready.json` exists exactly while it serves."""
     sound = checked(settings.topology)
     if isinstance(sound, Refusal):
@@ -108,7 +111,7 @@ async def simulator(settings: SimulatorSettings) -> AsyncIterator[Simulator]:
     certificates = _Certificates(authority, settings.hosts)
     api = build_api(
         Inventory(sound, settings.log_limit),
-        Sessions(_account(settings), settings.token_ttl_s),
+        Sessions(_account(settings), settings.token_ttl_s, clock),
         Faults(),
     )
     api_runner = _runner(api)
