@@ -3,7 +3,6 @@
 import asyncio
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
 
 from master.api.answers.not_found import unknown_node
 from master.api.requests.query import Parameter, Query
@@ -13,6 +12,7 @@ from topo.kit.problem import problem, refusal
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
+from topo.model.rest.gpus import ChoiceDocument, GpuDocument, GpusDocument
 from topo.placement.gpus.gpu_sets import WORST_LOSS, Table
 from topo.placement.gpus.node_gpus import NodeGpus, node_gpus
 
@@ -23,45 +23,6 @@ PARAMETERS = (
     ),
     Parameter("free", "string", "the GPUs not in use, as 0,1,2; without it all that are healthy"),
 )
-
-
-class _Document(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GpuDocument(_Document):
-    """One GPU; `healthy` is null where nobody says. An unhealthy one is never `free`."""
-
-    index: int
-    model: str | None
-    healthy: bool | None
-    free: bool
-
-
-class ChoiceDocument(_Document):
-    """The GPUs to take for `n`, with the reason; none, score 0 and loss 2000 if `n` do not fit."""
-
-    n: int
-    fits: bool
-    gpus: list[int]
-    score: int
-    loss: int
-    why: str
-
-
-class GpusDocument(_Document):
-    """Scores and losses of 0…2000 for n = 1…GPUs; `links[i][j]` joins `gpus[i]` and `gpus[j]`.
-
-    `exact` is false where so many GPUs are free that not every set was looked at.
-    """
-
-    node: str
-    gpus: list[GpuDocument]
-    links: list[list[str]]
-    scores: dict[str, int] = Field(description="by n: the best sum of pair weights; high is good")
-    losses: dict[str, int] = Field(description="by n: what the others lose by it; low is good")
-    exact: bool
-    choice: ChoiceDocument | None = Field(description="only where n was asked for")
 
 
 async def get_gpus(request: web.Request, query: Query) -> web.StreamResponse:

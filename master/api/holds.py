@@ -8,7 +8,6 @@ from aiohttp import web
 
 from master.api.answers.busy import bounded
 from master.api.node_group import not_ready
-from master.api.placement_documents import HoldBody
 from master.api.placements import declined, held
 from master.api.requests.body import read_body
 from master.api.requests.placement import pods_of
@@ -17,6 +16,7 @@ from master.booking.placements import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 from topo.model.ids import NodeName
+from topo.model.rest.jobs import HoldBody
 from topo.placement.booking.holds import Ended, Hold, HoldId
 from topo.publish.placement import hold_document, whole_hold
 

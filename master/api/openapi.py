@@ -7,11 +7,19 @@ import orjson
 from aiohttp import web
 from pydantic import TypeAdapter
 
-from master.api.documents import Problem
-from master.api.requests.query import Parameter, Query
+from master.api.requests.query import GENERATION_PATTERN, MAX_VALUE_CHARS, Parameter, Query
 from master.api.routes import Route
+from topo.model.rest.problem import Problem
 
-_PROBLEM_STATUS = {400: "the request does not fit; `field` and `fix` say where and how"}
+_TAGS = {
+    "topology": "Which nodes are wired together, how sure we are, and what moved",
+    "placements": "Which nodes and GPUs a job should get, what is reserved, how whole the rest is",
+    "service": "Whether the master works, and what it measures",
+}
+_PROBLEM_STATUS = {
+    400: "the request does not fit; `field` and `fix` say where and how",
+    500: "the master made a mistake; its log says more",
+}
 _TOKEN_STATUS = {
     401: "the call carries no token that is known here",
     403: "nothing may be written: there is no --api-token-file",
@@ -29,6 +37,7 @@ def openapi_route(routes: tuple[Route, ...]) -> Route:
         path="/openapi.json",
         handler=get_openapi,
         summary="This description",
+        tag="service",
         document=dict[str, Any],
     )
     text = orjson.dumps(describe((*routes, this)), option=orjson.OPT_INDENT_2)
@@ -54,6 +63,7 @@ def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
             "description": "Which GPU nodes are wired together, and how sure we are. "
             "Reads need no token. Every error is an application/problem+json document.",
         },
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
         "components": {
             "schemas": shared.get("$defs", {}),
@@ -83,11 +93,12 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
     operation = {
         "operationId": route.handler.__name__,
         "summary": route.summary,
+        "tags": [route.tag],
         "parameters": [_parameter(parameter) for parameter in route.parameters],
         "responses": answers,
     }
-    if route.guarded != "never":
-        operation["security"] = [{}, _SECURED] if route.guarded == "sometimes" else [_SECURED]
+    if route.authorization != "never":
+        operation["security"] = [{}, _SECURED] if route.authorization == "sometimes" else [_SECURED]
     if route.body is not None:
         content = {"application/json": {"schema": schemas[_key(route), "validation"]}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
@@ -98,7 +109,7 @@ def _problems(route: Route) -> dict[int, str]:
     """The answers that every route of its kind may give."""
     return {
         **_PROBLEM_STATUS,
-        **(_TOKEN_STATUS if route.guarded != "never" else {}),
+        **(_TOKEN_STATUS if route.authorization != "never" else {}),
         **({413: "the body is larger than 64 KiB"} if route.body is not None else {}),
     }
 
@@ -108,15 +119,20 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": parameter.kind}
-    if parameter.kind == "generation":
-        schema = {"type": "string", "pattern": r"^[0-9]{1,18}(\.[0-9a-f]{8})?$"}
-    if parameter.kind == "integer":
-        schema["minimum"] = parameter.minimum
     return {
         "name": parameter.name,
         "in": parameter.place,
         "required": parameter.required or parameter.place == "path",
         "description": parameter.text,
-        "schema": schema,
+        "schema": _schema(parameter),
     }
+
+
+def _schema(parameter: Parameter) -> dict[str, Any]:
+    if parameter.kind == "integer":
+        return {"type": "integer", "minimum": parameter.minimum}
+    if parameter.kind == "generation":
+        return {"type": "string", "pattern": GENERATION_PATTERN}
+    if parameter.words:
+        return {"type": "string", "enum": list(parameter.words)}
+    return {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS}

@@ -9,7 +9,6 @@ from aiohttp import web
 
 from master.api.answers.busy import RETRY_S, bounded, turn
 from master.api.node_group import not_ready
-from master.api.placement_documents import JobBody, PlacementBody
 from master.api.requests.authorization import forbidden
 from master.api.requests.body import read_body
 from master.api.requests.placement import assumptions_of, body_of, check_nodes, request_of, wish_of
@@ -18,6 +17,7 @@ from master.booking.placements import LARGE_PODS, Answer
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.kit.problem import refusal
+from topo.model.rest.jobs import JobBody, PlacementBody
 from topo.placement.booking.holds import Declined, Hold, Obstacle, Wish
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Plan, Pods

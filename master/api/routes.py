@@ -8,13 +8,11 @@ from aiohttp import web
 
 from master.api import (
     changes,
-    documents,
     fragmentation,
     gpus,
     health,
     holds,
     node_group,
-    placement_documents,
     placements,
     topology,
 )
@@ -23,6 +21,15 @@ from master.api.requests.authorization import forbidden
 from master.api.requests.query import Parameter, Query, read_query
 from master.role import not_leader
 from master.service import SERVICE
+from topo.model.rest.changes import DiffDocument, StepDocument
+from topo.model.rest.fragmentation import FragmentationDocument
+from topo.model.rest.gpus import GpusDocument
+from topo.model.rest.holds import EndedDocument, HoldDocument, HoldsDocument
+from topo.model.rest.jobs import HoldBody, PlacementBody
+from topo.model.rest.node_group import VendorGroup, VendorNode
+from topo.model.rest.placements import PlacementDocument
+from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
+from topo.model.rest.topology import TopologyDocument
 
 Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
 When = Literal["never", "sometimes", "always"]
@@ -32,20 +39,21 @@ When = Literal["never", "sometimes", "always"]
 class Route:
     """One call. `document` is the type of the good answer, `problems` say when there is another.
 
-    `media` is the content type of the good answer, `body` the type of what is sent. Where it
-    is `guarded` always, the handler is not reached without a token that may write; where it
-    `needs_leader` always, it is not reached on a follower. Sometimes: the handler decides.
+    `media` is the content type of the good answer, `body` the type of what is sent. Where
+    `authorization` is always needed, the handler is not reached without a token that may write;
+    where it `needs_leader` always, it is not reached on a follower. Sometimes: the handler decides.
     """
 
     path: str
     handler: Handler
     summary: str
+    tag: Literal["topology", "placements", "service"]
     method: Literal["GET", "POST", "DELETE"] = "GET"
     status: int = 200
     document: Any = None
     body: Any = None
     body_required: bool = True
-    guarded: When = "never"
+    authorization: When = "never"
     needs_leader: When = "never"
     media: str = "application/json"
     parameters: tuple[Parameter, ...] = ()
@@ -71,7 +79,8 @@ ROUTES = (
         path="/node_group",
         handler=node_group.get_node_group,
         summary="The tree in the vendor's document: name, kind, child, status",
-        document=list[documents.VendorGroup | documents.VendorNode],
+        tag="topology",
+        document=list[VendorGroup | VendorNode],
         problems={406: _NOT_ACCEPTABLE, 503: "the tree is not complete yet"},
         conditional=True,
     ),
@@ -79,7 +88,8 @@ ROUTES = (
         path="/v1/topology",
         handler=topology.get_topology,
         summary="The tree with capacity, reasons, sources, unplaced nodes and conflicts",
-        document=documents.TopologyDocument,
+        tag="topology",
+        document=TopologyDocument,
         parameters=topology.PARAMETERS,
         problems={404: "no such group or node", 406: _NOT_ACCEPTABLE},
         conditional=True,
@@ -88,7 +98,8 @@ ROUTES = (
         path="/v1/topology/diff",
         handler=changes.get_diff,
         summary="What moved between two generations, and why",
-        document=documents.DiffDocument,
+        tag="topology",
+        document=DiffDocument,
         parameters=changes.DIFF_PARAMETERS,
         problems={410: "the range is not remembered"},
     ),
@@ -97,7 +108,8 @@ ROUTES = (
         handler=changes.get_events,
         summary="Server-sent events: `change` with the generation as its id, `reset` when the "
         "generation asked for is not remembered (fetch the topology again)",
-        document=documents.StepDocument,
+        tag="topology",
+        document=StepDocument,
         media="text/event-stream",
         parameters=changes.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},
@@ -106,7 +118,8 @@ ROUTES = (
         path="/v1/nodes/{name}/gpus",
         handler=gpus.get_gpus,
         summary="Which GPUs of a node to take: scores and losses, and the best set of n",
-        document=gpus.GpusDocument,
+        tag="placements",
+        document=GpusDocument,
         parameters=gpus.PARAMETERS,
         problems={404: "no such node", 409: "its worker has reported no link matrix"},
     ),
@@ -114,7 +127,8 @@ ROUTES = (
         path="/v1/placements",
         handler=placements.get_placements,
         summary="Which nodes a job should get, in whole groups, with the proof; or why not",
-        document=placement_documents.PlacementDocument,
+        tag="placements",
+        document=PlacementDocument,
         parameters=placement.PARAMETERS,
         problems=_CROWDED,
     ),
@@ -123,9 +137,10 @@ ROUTES = (
         method="POST",
         handler=placements.post_placements,
         summary="The same; a hold with hold_s, which needs a token; a what-if with assume",
-        document=placement_documents.PlacementDocument,
-        body=placement_documents.PlacementBody,
-        guarded="sometimes",
+        tag="placements",
+        document=PlacementDocument,
+        body=PlacementBody,
+        authorization="sometimes",
         needs_leader="sometimes",
         problems={**_CROWDED, **_BODY, **_NO_HOLD},
     ),
@@ -133,16 +148,18 @@ ROUTES = (
         path="/v1/holds",
         handler=holds.get_holds,
         summary="All holds, the oldest first",
-        document=placement_documents.HoldsDocument,
+        tag="placements",
+        document=HoldsDocument,
     ),
     Route(
         path="/v1/holds",
         method="POST",
         handler=holds.post_hold,
         summary="Reserves a placement for a time; groups of an earlier answer if they still fit",
-        document=placement_documents.PlacementDocument,
-        body=placement_documents.HoldBody,
-        guarded="always",
+        tag="placements",
+        document=PlacementDocument,
+        body=HoldBody,
+        authorization="always",
         needs_leader="always",
         problems={**_CROWDED, **_BODY, **_NO_HOLD},
     ),
@@ -150,7 +167,8 @@ ROUTES = (
         path="/v1/holds/{id}",
         handler=holds.get_hold,
         summary="One hold with its groups",
-        document=placement_documents.HoldDocument,
+        tag="placements",
+        document=HoldDocument,
         parameters=holds.ID,
         problems=_GONE,
     ),
@@ -159,9 +177,10 @@ ROUTES = (
         method="DELETE",
         handler=holds.delete_hold,
         summary="Gives a hold back, committed or not",
-        document=placement_documents.EndedDocument,
+        tag="placements",
+        document=EndedDocument,
         parameters=holds.ID,
-        guarded="always",
+        authorization="always",
         needs_leader="always",
         problems=_KEPT,
     ),
@@ -170,9 +189,10 @@ ROUTES = (
         method="POST",
         handler=holds.commit_hold,
         summary="Keeps a hold until it is released: no time limit any more",
-        document=placement_documents.HoldDocument,
+        tag="placements",
+        document=HoldDocument,
         parameters=holds.ID,
-        guarded="always",
+        authorization="always",
         needs_leader="always",
         problems=_KEPT,
     ),
@@ -180,31 +200,41 @@ ROUTES = (
         path="/v1/fragmentation",
         handler=fragmentation.get_fragmentation,
         summary="Whole free groups by kind, group integrity, the largest job that fits now",
-        document=placement_documents.FragmentationDocument,
+        tag="placements",
+        document=FragmentationDocument,
         problems=_NOT_COMPLETE,
     ),
     Route(
         path="/health",
         handler=health.get_health,
         summary="Liveness: the engine loop advances",
-        document=documents.Word,
+        tag="service",
+        document=HealthDocument,
         problems={503: "it does not"},
     ),
     Route(
         path="/ready",
         handler=health.get_ready,
         summary="Readiness: every source that the mode needs has spoken",
-        document=documents.Word,
+        tag="service",
+        document=ReadyDocument,
         problems={503: "what is missing"},
     ),
     Route(
         path="/metrics",
         handler=health.get_metrics,
         summary="Prometheus metrics",
+        tag="service",
         media="text/plain",
         document=str,
     ),
-    Route(path="/", handler=health.get_index, summary="What this is", document=documents.Index),
+    Route(
+        path="/",
+        handler=health.get_index,
+        summary="What this is",
+        tag="service",
+        document=IndexDocument,
+    ),
 )
 
 
@@ -223,7 +253,7 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
 
 def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.StreamResponse:
-        if route.guarded == "always" and (refused := forbidden(request)) is not None:
+        if route.authorization == "always" and (refused := forbidden(request)) is not None:
             return refused
         role = request.app[SERVICE].role
         if route.needs_leader == "always" and not role.acts:

@@ -12,11 +12,12 @@ import pytest
 from aiohttp import ClientResponse, ClientTimeout
 
 from master.api import changes
-from master.api.documents import StepDocument
 from master.tree.history import History, Step
+from tests.master.documents import read_json
 from tests.master.world import Master, facts, running
 from topo.model.forest import Change
 from topo.model.ids import Generation
+from topo.model.rest.changes import StepDocument
 from topo.publish.topology import change_document
 
 
@@ -63,7 +64,7 @@ async def test_a_change_is_told_as_it_happens(token_flag: str) -> None:
         await master.worker("n1").full(facts("n1"))
         name, number, data = await stream.event()
         assert (name, number) == ("change", data["generation"])
-        step = StepDocument.model_validate(data)
+        step = read_json(StepDocument, orjson.dumps(data))
         assert [(c.what, c.subject) for c in step.changes] == [("node-added", "n1")]
 
 

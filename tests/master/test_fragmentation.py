@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from master.api.placement_documents import FragmentationDocument
 from master.booking.fragmentation_report import JOBS_NEEDED
+from tests.master.documents import read
 from tests.master.placing import NODES, placing
+from topo.model.rest.fragmentation import FragmentationDocument
 
 
 async def test_the_report_follows_the_holds_and_never_touches_them(tmp_path: Path) -> None:
     async with placing(tmp_path, "--canonical-group-size=32") as caller:
         answer = await caller.master.get("/v1/fragmentation")
-        FragmentationDocument.model_validate_json(answer.body)
+        read(FragmentationDocument, answer)
         (kind,) = answer.json["types"]
         assert (kind["free_gpus"], kind["whole_groups"], kind["integrity"]) == (128, 4, 1.0)
         assert answer.json["mix_observed"] is False

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from master.api.documents import Problem
-from master.api.gpus import GpusDocument
+from tests.master.documents import read, read_json
 from tests.master.world import Answer, Master, eventually, facts, running
 from topo.kit.problem import CONTENT_TYPE
 from topo.model.machine import (
@@ -20,6 +19,8 @@ from topo.model.machine import (
     ProbeHealth,
     ProbeState,
 )
+from topo.model.rest.gpus import GpusDocument
+from topo.model.rest.problem import Problem
 from topo.placement.gpus import gpu_sets
 
 MX, NODE = Link(LinkKind.METAXLINK, "MX"), Link(LinkKind.NUMA_NODE, "NODE")
@@ -50,14 +51,14 @@ async def known(master: Master, said: NodeFacts) -> str:
 
 
 def gpus_of(answer: Answer) -> GpusDocument:
-    assert answer.status == 200, answer.body
-    return GpusDocument.model_validate(answer.json)
+    return read(GpusDocument, answer)
 
 
 def problem_of(answer: Answer, status: int) -> Problem:
     assert answer.status == status, answer.body
     assert answer.headers["Content-Type"].startswith(CONTENT_TYPE)
-    return Problem.model_validate(answer.json)
+    problem: Problem = read_json(Problem, answer.body)
+    return problem
 
 
 async def test_four_of_two_islands_are_one_island_and_the_answer_says_why(token_flag: str) -> None:
@@ -68,14 +69,14 @@ async def test_four_of_two_islands_are_one_island_and_the_answer_says_why(token_
     assert [(g.index, g.model, g.healthy, g.free) for g in told.gpus] == [
         (at, "MXC500", True, True) for at in range(8)
     ]
-    assert told.links[0] == ["X", "MX", "MX", "MX", "NODE", "NODE", "NODE", "NODE"]
+    assert told.links[0] == ("X", "MX", "MX", "MX", "NODE", "NODE", "NODE", "NODE")
     assert list(told.scores) == list(told.losses) == [str(n) for n in range(1, 9)]
     assert told.scores["4"] == 96
     assert told.losses["4"] == 128
     assert told.exact
     choice = told.choice
     assert choice is not None
-    assert (choice.n, choice.fits, choice.gpus) == (4, True, [0, 1, 2, 3])
+    assert (choice.n, choice.fits, choice.gpus) == (4, True, (0, 1, 2, 3))
     assert (choice.score, choice.loss) == (96, 128)
     assert choice.why == (
         "GPUs 0, 1, 2, 3 with 6 MX between them: a score of 96, which no other 4 of the 8 free "
@@ -99,13 +100,13 @@ async def test_only_free_and_healthy_gpus_are_given(token_flag: str) -> None:
         short = gpus_of(await master.get(path + "?n=6&free=0,1,2,4,5,6"))
     assert [gpu.index for gpu in ill.gpus if not gpu.free] == [5]
     assert ill.choice is not None
-    assert ill.choice.gpus == [0, 1, 2, 3]
+    assert ill.choice.gpus == (0, 1, 2, 3)
     assert ill.losses["8"] == 2000
     assert [gpu.index for gpu in used.gpus if gpu.free] == [0, 1, 2, 4, 6]
     assert used.choice is not None
-    assert used.choice.gpus == [4, 6], "the island that is broken most"
+    assert used.choice.gpus == (4, 6), "the island that is broken most"
     assert short.choice is not None
-    assert (short.choice.fits, short.choice.gpus) == (False, [])
+    assert (short.choice.fits, short.choice.gpus) == (False, ())
     assert (short.choice.score, short.choice.loss) == (0, 2000)
     assert short.choice.why == "6 do not fit: 5 of 8 GPUs are free (1 unhealthy, 2 in use)"
 
@@ -186,6 +187,6 @@ async def test_a_matrix_cut_short_is_answered_as_links_nobody_knows(token_flag: 
     async with running("--mode=dragonfly", token_flag) as master:
         path = await known(master, replace(said, matrix=cut))
         told = gpus_of(await master.get(path + "?n=3"))
-    assert told.links[7] == ["?"] * 7 + ["X"]
+    assert told.links[7] == ("?",) * 7 + ("X",)
     assert told.choice is not None
-    assert told.choice.gpus == [0, 1, 2]
+    assert told.choice.gpus == (0, 1, 2)

@@ -7,18 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from structlog.testing import capture_logs
 
-from master.api.placement_documents import (
-    EndedDocument,
-    HoldDocument,
-    HoldsDocument,
-    PlacementDocument,
-)
+from tests.master.documents import read, read_json
 from tests.master.placing import NODES, Caller, config, placing
 from tests.master.world import eventually
 from topo.model.ids import NodeName
+from topo.model.rest.holds import EndedDocument, HoldDocument, HoldsDocument
+from topo.model.rest.placements import PlacementDocument
 
 GANG = {"pods": NODES, "gpus_per_pod": 8, "group_size": 8 * NODES, "hold_s": 60}
 FAST = "--state-save-interval=1h"
@@ -32,21 +28,21 @@ def nodes(answer: Any) -> list[str]:
 async def test_a_hold_goes_through_its_life(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         given = await caller.held()
-        TypeAdapter(PlacementDocument).validate_python(given)
+        read_json(PlacementDocument, json.dumps(given).encode())
         name = given["hold"]["id"]
         shown = await caller.master.get(f"/v1/holds/{name}")
-        HoldDocument.model_validate_json(shown.body)
+        read(HoldDocument, shown)
         assert nodes(shown.json) == nodes(given)
         assert shown.json["state"] == "held"
         kept = await caller.post(f"/v1/holds/{name}/commit")
-        HoldDocument.model_validate_json(kept.body)
+        read(HoldDocument, kept)
         assert (kept.json["state"], kept.json["expires_in_s"]) == ("committed", None)
         assert (await caller.post(f"/v1/holds/{name}/commit")).json["state"] == "committed"
         listed = await caller.master.get("/v1/holds")
-        HoldsDocument.model_validate_json(listed.body)
+        read(HoldsDocument, listed)
         assert [hold["id"] for hold in listed.json["holds"]] == [name]
         ended = await caller.delete(f"/v1/holds/{name}")
-        EndedDocument.model_validate_json(ended.body)
+        read(EndedDocument, ended)
         assert (ended.status, ended.json) == (200, {"id": name, "state": "released"})
         for again in (
             await caller.delete(f"/v1/holds/{name}"),
@@ -98,7 +94,7 @@ async def test_the_same_key_is_the_same_hold_however_it_is_sent(tmp_path: Path) 
         ids = {answer.json["hold"]["id"] for answer in (first, again, third)}
         assert len(ids) == 1
         assert nodes(again.json) == nodes(first.json)
-        TypeAdapter(PlacementDocument).validate_json(again.body)
+        read(PlacementDocument, again)
         assert len(await caller.holds()) == 1
 
 
@@ -146,7 +142,7 @@ async def test_the_groups_of_an_earlier_answer_are_taken_if_they_fit(tmp_path: P
         assert other["replanned"] is True
         assert "has 0 free GPUs where 8 are needed" in other["replanned_because"]
         assert not set(nodes(other)) & set(nodes(same))
-        TypeAdapter(PlacementDocument).validate_python(other)
+        read_json(PlacementDocument, json.dumps(other).encode())
 
 
 async def test_groups_that_are_not_the_best_are_kept_all_the_same(tmp_path: Path) -> None:

@@ -2,13 +2,22 @@
 
 import json
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from master.api.openapi import describe, openapi_route
 from master.api.routes import ROUTES
+from tests.master.documents import read_json
 from tests.master.placing import Caller, placing
 from tests.master.world import running
+from topo.discovery import modes
+from topo.model.rest.problem import Problem
+from topo.placement.booking.holds import HoldState
+from topo.placement.job import request
+from topo.placement.job.plan import FitTest
 
 
 def _refs(value: Any) -> list[str]:
@@ -122,3 +131,79 @@ def test_what_needs_a_token_says_so() -> None:
         ("/v1/holds/{id}/commit", "post"): always,
     }
     assert paths["/v1/holds"]["post"]["requestBody"]["required"] is True
+
+
+def _schema(name: str, key: str) -> Any:
+    return describe(ROUTES)["components"]["schemas"][name]["properties"][key]
+
+
+@pytest.mark.parametrize(
+    ("schema", "key", "words"),
+    [
+        ("TopologyDocument", "mode", modes.Mode),
+        ("IndexDocument", "mode", modes.Mode),
+        ("NoFitDocument", "failed", FitTest),
+        ("NoFitDocument", "mode", request.Mode),
+        ("FitsDocument", "mode", request.Mode),
+        ("HoldSummary", "state", HoldState),
+        ("HoldSummary", "mode", request.Mode),
+        ("PlacementBody", "mode", request.Mode),
+    ],
+)
+def test_a_closed_set_of_words_is_published_as_the_core_has_it(
+    schema: str, key: str, words: type[StrEnum]
+) -> None:
+    assert _schema(schema, key)["enum"] == [word.value for word in words]
+
+
+def test_a_text_that_may_not_be_empty_says_so() -> None:
+    """In a query, in a path and in a body; one that may be empty does not."""
+    document = describe(ROUTES)
+    for item in document["paths"].values():
+        for call in item.values():
+            for parameter in call["parameters"]:
+                schema = parameter["schema"]
+                if schema["type"] == "string" and not schema.keys() & {"enum", "pattern"}:
+                    assert schema["minLength"] == 1
+    assert _schema("PlacementBody", "key")["anyOf"][0]["minLength"] == 1
+    assert _schema("HoldBody", "exclude")["items"]["minLength"] == 1
+    assert "minLength" not in _schema("PlacementBody", "gpu_type")["anyOf"][0]
+
+
+def test_every_call_has_a_tag_and_every_document_a_description() -> None:
+    document = describe(ROUTES)
+    tags = {tag["name"] for tag in document["tags"] if tag["description"]}
+    used = {
+        tag for item in document["paths"].values() for call in item.values() for tag in call["tags"]
+    }
+    assert used == tags
+    for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description"), name
+
+
+def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
+    schemas = describe(ROUTES)["components"]["schemas"]
+    absent = {
+        name: schema["properties"].keys() - set(schema.get("required", ()))
+        for name, schema in schemas.items()
+        if name.endswith(("Document", "Summary", "Problem"))
+    }
+    assert {name: keys for name, keys in absent.items() if keys} == {
+        "TopologyDocument": {"node"},
+        "FitsDocument": {"hold", "replanned", "replanned_because"},
+        "Problem": {"field", "fix", "reasons", "mode"},
+    }
+
+
+async def test_every_error_of_the_running_master_is_the_published_problem(
+    tmp_path: Path,
+) -> None:
+    async with placing(tmp_path) as caller:
+        answers = [
+            await caller.master.get(path)
+            for path in ("/nothing", "/v1/topology?x=1", "/v1/topology?node=x", "/v1/holds/x")
+        ]
+        answers += [await caller.post(path, {}) for path in ("/node_group", "/v1/holds")]
+        assert {answer.status for answer in answers} == {400, 404, 405}
+        for answer in answers:
+            assert read_json(Problem, answer.body).detail

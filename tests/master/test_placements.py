@@ -4,22 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 from structlog.testing import capture_logs
 
-from master.api.placement_documents import PlacementDocument
+from tests.master.documents import read
 from tests.master.placing import NODES, Caller, placing
 from tests.master.world import Answer, running
 from topo.kit.problem import CONTENT_TYPE
+from topo.model.rest.placements import PlacementDocument
 
-DOCUMENT: TypeAdapter[Any] = TypeAdapter(PlacementDocument)
 JOB = {"pods": 6, "gpus_per_pod": 8, "group_size": 32}
 
 
 def checked(answer: Answer) -> Any:
     """A good answer that is what /openapi.json promises."""
-    assert answer.status == 200, answer.json
-    DOCUMENT.validate_json(answer.body)
+    read(PlacementDocument, answer)
     return answer.json
 
 

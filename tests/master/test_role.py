@@ -32,7 +32,7 @@ async def replica(home: Path, *flags: str, role: Role = FOLLOWER) -> AsyncIterat
 
 def test_every_call_that_needs_a_token_needs_the_leader_and_no_other_does() -> None:
     for route in ROUTES:
-        assert route.needs_leader == route.guarded
+        assert route.needs_leader == route.authorization
         assert route.method == "POST" or (route.needs_leader == "never") == (route.method == "GET")
 
 

@@ -5,13 +5,13 @@ from functools import partial
 from aiohttp import web
 
 from master.api.answers.busy import bounded
-from master.api.placement_documents import HoldBody, JobBody, PlacementBody
 from master.api.requests.body import checked
 from master.api.requests.query import Parameter, Query
 from master.booking.placements import Placements
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind, NodeName
 from topo.model.nearest import did_you_mean
+from topo.model.rest.jobs import HoldBody, JobBody, PlacementBody
 from topo.placement.booking.holds import Wish
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions
@@ -24,7 +24,7 @@ PARAMETERS = (
     Parameter("pods", "integer", "the number of pods", required=True, minimum=1),
     Parameter("gpus_per_pod", "integer", "GPUs of each pod", required=True, minimum=1),
     Parameter("group_size", "integer", "GPUs of each group, a multiple of gpus_per_pod", minimum=1),
-    Parameter("mode", "string", "required or preferred"),
+    Parameter("mode", "string", "required or preferred", words=tuple(Mode)),
     Parameter("within", "string", "the kind of group that all of the job must share one of"),
     Parameter("gpu_type", "string", "the model of GPU"),
     Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),

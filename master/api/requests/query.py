@@ -11,12 +11,15 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
 
 MAX_VALUE_CHARS = 1024
-_POINT = re.compile(r"(?P<number>[0-9]{1,18})(?:\.(?P<run>[0-9a-f]{8}))?")
+GENERATION_PATTERN = r"^[0-9]{1,18}(\.[0-9a-f]{8})?$"
+_POINT = re.compile(GENERATION_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of the query or of the path; `minimum` bounds integers from below.
+
+    `words` are all that a text may be, none where it may be any: whoever uses the value checks it.
 
     A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`. One of the
     path stands in the route as `{name}` and is always there.
@@ -27,6 +30,7 @@ class Parameter:
     text: str
     required: bool = False
     minimum: int = 0
+    words: tuple[str, ...] = ()
     place: Literal["query", "path"] = "query"
 
 
@@ -40,8 +44,10 @@ class Point:
     @classmethod
     def read(cls, text: str) -> "Point | None":
         """The point that a text is; None for one that is none."""
-        found = _POINT.fullmatch(text)
-        return None if found is None else cls(int(found["number"]), found["run"])
+        if _POINT.fullmatch(text) is None:
+            return None
+        number, _, run = text.partition(".")
+        return cls(int(number), run or None)
 
     def is_of(self, run: str) -> bool:
         """Whether the number may be looked up among those of this run."""

@@ -13,13 +13,13 @@ from typing import NewType
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
+from topo.model.limits import MAX_KEY_CHARS
 from topo.placement.capacity.capacity import Capacity, Difference
 from topo.placement.job.plan import Plan, PlannedGroup, Pods
 from topo.placement.job.request import Mode, Request
 
 HoldId = NewType("HoldId", str)
 
-MAX_KEY_CHARS = 255
 FORMAT = 1
 _REMEMBERED_ENDS = 1000
 """Ends of holds that are told apart from holds that never were."""

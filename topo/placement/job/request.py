@@ -5,10 +5,9 @@ from enum import StrEnum
 
 from topo.model.errors import Refusal
 from topo.model.ids import Kind, NodeName
+from topo.model.limits import MAX_PODS
+from topo.model.machine import MAX_GPUS
 
-MAX_PODS = 1_000_000
-MAX_GPUS_PER_POD = 128
-"""As many GPUs as one node may report (`topo.model.machine.MAX_GPUS`)."""
 Labels = tuple[tuple[str, str], ...]
 """Labels as (key, value), sorted by key."""
 
@@ -80,8 +79,8 @@ def flaw(request: Request) -> Refusal | None:
     """What makes a request meaningless on any cluster, or None; O(1)."""
     for field, value, most in (
         ("pods", request.pods, MAX_PODS),
-        ("gpus_per_pod", request.gpus_per_pod, MAX_GPUS_PER_POD),
-        ("group_size", request.group_size, MAX_PODS * MAX_GPUS_PER_POD),
+        ("gpus_per_pod", request.gpus_per_pod, MAX_GPUS),
+        ("group_size", request.group_size, MAX_PODS * MAX_GPUS),
     ):
         if value is not None and not 1 <= value <= most:
             return Refusal(f"{field} is {value}", field, f"give a whole number from 1 to {most}")

@@ -1,0 +1,6 @@
+"""Bounds that requests, the core and the documents share."""
+
+MAX_PODS = 1_000_000
+"""Pods of one job."""
+MAX_KEY_CHARS = 255
+"""Characters of the key under which a hold is asked for again."""

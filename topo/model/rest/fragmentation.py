@@ -1,0 +1,70 @@
+"""`GET /v1/fragmentation`: how broken up the free capacity is."""
+
+from topo.model.rest.document import Document
+
+
+class ShareDocument(Document):
+    """Jobs of one shape and their weight among all."""
+
+    pods: int
+    gpus_per_pod: int
+    group_size: int | None
+    weight: float
+
+
+class TierDocument(Document):
+    """The groups of one tier and kind, by how much of them is used.
+
+    `profile` has pairs: free whole groups, and how many groups of the tier have so many.
+    """
+
+    tier: int
+    kind: str
+    domains: int
+    pristine: int
+    partly_used: int
+    full: int
+    closed: int
+    whole_groups: int
+    profile: tuple[tuple[int, int], ...] = ()
+
+
+class LargestDocument(Document):
+    """The most pods that fit now in groups of a size; `tier` null: no group could ever hold it."""
+
+    group_size: int
+    gpus_per_pod: int
+    pods: int
+    gpus: int
+    tier: int | None = None
+
+
+class TypeDocument(Document):
+    """What is free of one GPU type; `integrity` is the share of free GPUs in whole groups.
+
+    `node_gpus`: of its usual node. `group_gpus`: of a whole group. `unusable_gpus`: free ones that
+    a job of the mix is expected to be unable to use.
+    """
+
+    gpu_type: str
+    nodes: int
+    open_nodes: int
+    gpus: int
+    free_gpus: int
+    node_gpus: int = 0
+    group_gpus: int
+    whole_groups: int
+    integrity: float
+    tiers: tuple[TierDocument, ...]
+    largest: tuple[LargestDocument, ...]
+    unusable_gpus: float
+
+
+class FragmentationDocument(Document):
+    """The report by GPU type; `mix_observed`: its mix of jobs was seen, not assumed."""
+
+    generation: int = 0
+    types: tuple[TypeDocument, ...]
+    mix: tuple[ShareDocument, ...] = ()
+    mix_observed: bool = False
+    run: str = ""

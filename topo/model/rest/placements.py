@@ -1,0 +1,78 @@
+"""The answers of `/v1/placements`: a plan with its proof, or a refusal with its numbers."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from topo.model.rest.document import Document, one_of, optional
+from topo.model.rest.holds import HoldSummary
+from topo.model.rest.jobs import AssumeBody, Job
+from topo.model.rest.pod_groups import PlacementMode, PodGroupDocument
+
+
+class RoomDocument(Document):
+    """How full a group is that the plan uses: free on open nodes before it, and taken by it."""
+
+    path: tuple[str, ...]
+    kind: str = ""
+    tier: int = 0
+    free_gpus: int
+    taken_gpus: int
+
+
+class FitsDocument(Document):
+    """A plan with its proof: nodes by group in rank order, objective, bounds, one sentence each.
+
+    `objective` in the order of comparison; `bounds` has the best value that any placement could
+    have, null where unknown. These, and `capacity`, are empty where a key's hold is told again.
+    `replanned` only where groups were given: whether others had to be found, and why.
+    """
+
+    feasible: Literal[True]
+    generation: int = 0
+    mode: PlacementMode = ""
+    gpu_type: str = ""
+    used_reserve: bool = False
+    groups: tuple[PodGroupDocument, ...] = ()
+    objective: dict[str, int | dict[str, int]] = Field(default_factory=dict)
+    bounds: dict[str, int | None] = Field(default_factory=dict)
+    certified: dict[str, bool] = Field(default_factory=dict)
+    explanation: tuple[str, ...] = ()
+    capacity: tuple[RoomDocument, ...] = ()
+    replanned: bool | None = optional(None)
+    replanned_because: str | None = optional(None)
+    run: str = ""
+    hold: HoldSummary | None = optional(None)
+
+
+class SuggestionDocument(Document):
+    """A change that would let the job in, tried out.
+
+    Either a `request` to send instead, or nodes to repair or empty (`assume`) or `owners` of
+    bookings to release, with the request as it is. `numbers` are those of the text.
+    """
+
+    kind: str
+    text: str
+    request: Job | None = None
+    assume: AssumeBody | None = None
+    owners: tuple[str, ...] = ()
+    numbers: dict[str, int] = Field(default_factory=dict)
+
+
+class NoFitDocument(Document):
+    """No placement exists now: the test that failed, its numbers, changes that would help."""
+
+    feasible: Literal[False]
+    generation: int = 0
+    mode: PlacementMode = ""
+    failed: Annotated[str, one_of("label", "gpus", "slots", "groups", "tail", "span")]
+    shortfall: dict[str, int] = Field(default_factory=dict)
+    would_fit: tuple[SuggestionDocument, ...] = ()
+    explanation: tuple[str, ...] = ()
+    run: str = ""
+    text: str = Field("", exclude=True)
+    """Not sent by this release, and shown where another one does."""
+
+
+PlacementDocument = Annotated[FitsDocument | NoFitDocument, Field(discriminator="feasible")]

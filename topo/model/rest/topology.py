@@ -1,0 +1,139 @@
+"""`GET /v1/topology`: the tree with statuses and reasons, and what could not be placed."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from topo.model.forest import Status
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    NodeIdentity,
+    ProbeHealth,
+    ServerPeers,
+)
+from topo.model.rest.document import Document, one_of, optional
+
+TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto")]
+"""How groups are found: `--mode` of the master."""
+
+
+class ReasonDocument(Document):
+    """Why something is not as it should be: a stable code, and a sentence."""
+
+    code: str
+    text: str
+
+
+class NodeDocument(Document):
+    """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says."""
+
+    name: str
+    kind: Literal["node"]
+    status: Status
+    reasons: tuple[ReasonDocument, ...] = ()
+    gpus: int = 0
+    gpu_type: str = ""
+
+
+class Capacity(Document):
+    """Counts over a whole subtree."""
+
+    nodes: int
+    ready: int
+    gpus: int
+    ready_gpus: int = 0
+
+
+class GroupDocument(Document):
+    """A group; `path` are the names from its root down, `expected` the nodes it should have.
+
+    `source` stated the membership and calls the group `key`. `child` is empty below `depth`.
+    """
+
+    name: str
+    kind: str
+    tier: int
+    path: tuple[str, ...]
+    key: str = ""
+    status: Status
+    reasons: tuple[ReasonDocument, ...] = ()
+    expected: int | None = None
+    source: str | None = None
+    capacity: Capacity
+    child: "tuple[Child, ...]" = ()
+
+
+Child = Annotated[NodeDocument | GroupDocument, Field(union_mode="left_to_right")]
+"""What stands below a group. Tried in this order, since most children are nodes."""
+
+
+class UnplacedDocument(NodeDocument):
+    """A known node in no group, and why."""
+
+    reason: ReasonDocument
+
+
+class ConflictDocument(Document):
+    """Two statements that cannot both hold, and the way out."""
+
+    code: str
+    subjects: tuple[str, ...]
+    text: str
+    fix: str = ""
+
+
+class UnjoinedDocument(Document):
+    """A machine of the cluster manager that matches no node: the names by which it was tried."""
+
+    id: str
+    names: dict[str, str]
+    group: tuple[str, ...] = ()
+    text: str = ""
+
+
+class SourceDocument(Document):
+    """How a source fares: seconds since its last good answer, and for how long it has failed."""
+
+    source: str
+    state: Annotated[str, one_of("ok", "waiting", "failing")]
+    age_s: float | None = None
+    failing_s: float | None = None
+    trouble: str = ""
+
+
+class NodeDetailDocument(Document):
+    """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke."""
+
+    identity: NodeIdentity | None = None
+    gpus: tuple[Gpu, ...] = ()
+    matrix: LinkMatrix | None = None
+    ports: tuple[LinkPort, ...] = ()
+    peers: ServerPeers | None = None
+    fabrics: tuple[GpuFabric, ...] = ()
+    nics: tuple[NetworkPort, ...] = ()
+    probes: tuple[ProbeHealth, ...] = ()
+    neighbours: tuple[str, ...] = ()
+    stale: bool = False
+    beat_age_s: float | None = None
+
+
+class TopologyDocument(Document):
+    """The tree. `run` names the process that counts `generation`; `node` only where asked for.
+
+    `restored_age_s`: the tree is that of the state file, so old, and no source has spoken yet.
+    """
+
+    generation: int
+    run: str = ""
+    mode: TreeMode = ""
+    restored_age_s: float | None = None
+    groups: tuple[GroupDocument, ...]
+    unplaced: tuple[UnplacedDocument, ...] = ()
+    conflicts: tuple[ConflictDocument, ...] = ()
+    unjoined: tuple[UnjoinedDocument, ...] = ()
+    sources: tuple[SourceDocument, ...] = ()
+    node: NodeDetailDocument | None = optional(None)
