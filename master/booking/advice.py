@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from master.booking.executors import Aside
-from topo.placement.advice.suggestions import Suggestion, reasons, would_fit
+from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.suggestions import would_fit
+from topo.placement.advice.why_not import reasons
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import Request

@@ -24,7 +24,7 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.placement.advice.explain import explain
-from topo.placement.advice.suggestions import Suggestion
+from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.confirm import confirmed
 from topo.placement.booking.holds import (
     Declined,

@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
-from topo.placement.advice.suggestions import MOST, Change, Suggestion, reasons, would_fit
+from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.suggestion import SuggestionKind as Kind
+from topo.placement.advice.suggestions import MOST, would_fit
+from topo.placement.advice.why_not import reasons
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import Assumptions, assumed, opened
@@ -49,7 +52,7 @@ def refused(capacity: Capacity, request: Request) -> NoFit:
     return nofit
 
 
-def suggested(capacity: Capacity, request: Request) -> dict[Change, Suggestion]:
+def suggested(capacity: Capacity, request: Request) -> dict[Kind, Suggestion]:
     return {one.kind: one for one in would_fit(capacity, refused(capacity, request))}
 
 
@@ -96,7 +99,7 @@ def test_every_suggestion_fits_when_it_is_followed_and_nothing_else_changes(worl
     told = would_fit(capacity, nofit)
     assert state(capacity) == before
     assert len(told) <= MOST
-    assert [one.kind for one in told] == sorted((one.kind for one in told), key=list(Change).index)
+    assert [one.kind for one in told] == sorted((one.kind for one in told), key=list(Kind).index)
     for suggestion in told:
         assert fits(capacity, nofit.request, suggestion), suggestion
         assert NUMBER.search(suggestion.text), suggestion
@@ -109,7 +112,7 @@ def test_the_next_smaller_job_is_the_largest_that_fits(world):
     request = nofit.request
     smaller = (replace(request, pods=pods) for pods in range(request.pods - 1, 0, -1))
     largest = next((one for one in smaller if isinstance(place(capacity, one), Plan)), None)
-    told = {one.kind: one for one in would_fit(capacity, nofit)}.get(Change.FEWER_PODS)
+    told = {one.kind: one for one in would_fit(capacity, nofit)}.get(Kind.FEWER_PODS)
     assert (told.request if told else None) == largest
 
 
@@ -129,11 +132,11 @@ def test_reasons_and_suggestions_are_the_same_each_time_and_every_reason_has_a_n
 def test_a_job_short_of_one_group_is_told_the_next_smaller_one_and_preferred_mode():
     capacity = cluster((8, 7), (7, 3))
     found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
-    assert found[Change.FEWER_PODS].text == "15 of the 16 pods fit now, 1 fewer."
-    assert found[Change.PREFERRED].text == (
+    assert found[Kind.FEWER_PODS].text == "15 of the 16 pods fit now, 1 fewer."
+    assert found[Kind.PREFERRED].text == (
         "All 16 pods fit in preferred mode: 1 of 2 groups split, over 2 top groups."
     )
-    assert found[Change.PREFERRED].request == Request(
+    assert found[Kind.PREFERRED].request == Request(
         pods=16, gpus_per_pod=8, group_size=64, mode=Mode.PREFERRED
     )
 
@@ -142,9 +145,9 @@ def test_the_owner_with_the_fewest_gpus_whose_release_frees_a_group_is_named():
     capacity = cluster((8, 6), (7, 0))
     capacity.book("job-n-2-1-8", {NodeName("n-2-1-8"): 2})
     found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
-    assert found[Change.RELEASE].text == "The job fits once job-n-2-1-8 gives back 2 GPUs."
-    assert found[Change.RELEASE].owners == ("job-n-2-1-8",)
-    assert found[Change.RELEASE].numbers == {"owners": 1, "gpus": 2}
+    assert found[Kind.RELEASE].text == "The job fits once job-n-2-1-8 gives back 2 GPUs."
+    assert found[Kind.RELEASE].owners == ("job-n-2-1-8",)
+    assert found[Kind.RELEASE].numbers == {"owners": 1, "gpus": 2}
 
 
 def test_one_owner_of_many_gpus_yields_to_two_of_few():
@@ -152,8 +155,8 @@ def test_one_owner_of_many_gpus_yields_to_two_of_few():
     capacity.book("job-n-1-1-7", {NodeName("n-1-1-7"): 1})
     capacity.book("job-n-1-1-8", {NodeName("n-1-1-8"): 1})
     found = suggested(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
-    assert found[Change.RELEASE].owners == ("job-n-1-1-7", "job-n-1-1-8")
-    assert found[Change.RELEASE].numbers == {"owners": 2, "gpus": 2}
+    assert found[Kind.RELEASE].owners == ("job-n-1-1-7", "job-n-1-1-8")
+    assert found[Kind.RELEASE].numbers == {"owners": 2, "gpus": 2}
 
 
 def test_the_fewest_nodes_to_repair_and_uncordon_are_named():
@@ -163,11 +166,11 @@ def test_the_fewest_nodes_to_repair_and_uncordon_are_named():
     capacity.upsert(replace(node(1, 2, 5), cordoned=True))
     capacity.upsert(replace(node(2, 1, 6), ready=False))
     found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
-    assert found[Change.OPEN_NODES].text == (
+    assert found[Kind.OPEN_NODES].text == (
         "The job fits once n-2-1-6 is repaired and n-1-2-5 is uncordoned: 2 nodes."
     )
-    assert found[Change.OPEN_NODES].numbers == {"nodes": 2, "repair": 1, "uncordon": 1}
-    assert found[Change.OPEN_NODES].assume == Assumptions(
+    assert found[Kind.OPEN_NODES].numbers == {"nodes": 2, "repair": 1, "uncordon": 1}
+    assert found[Kind.OPEN_NODES].assume == Assumptions(
         free=(NodeName("n-1-2-5"), NodeName("n-2-1-6"))
     )
 
@@ -177,36 +180,36 @@ def test_a_job_that_fits_in_no_one_switchbox_is_told_to_spread():
     request = Request(pods=24, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
     assert refused(capacity, request).failed is FitTest.SPAN
     found = suggested(capacity, request)
-    assert found[Change.ANYWHERE].text == (
+    assert found[Kind.ANYWHERE].text == (
         "All 24 pods fit if not in one switchbox: 0 of 3 groups split, over 2 top groups."
     )
-    assert found[Change.ANYWHERE].request == replace(request, within=None)
+    assert found[Kind.ANYWHERE].request == replace(request, within=None)
 
 
 def test_two_changes_of_the_request_are_told_together_where_neither_suffices():
     capacity = cluster((7, 7), (7, 7))
     request = Request(pods=20, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
     found = suggested(capacity, request)
-    assert Change.ANYWHERE not in found
-    assert found[Change.PREFERRED].request == replace(request, within=None, mode=Mode.PREFERRED)
-    assert "in preferred mode if not in one switchbox" in found[Change.PREFERRED].text
+    assert Kind.ANYWHERE not in found
+    assert found[Kind.PREFERRED].request == replace(request, within=None, mode=Mode.PREFERRED)
+    assert "in preferred mode if not in one switchbox" in found[Kind.PREFERRED].text
 
 
 def test_another_gpu_type_is_suggested_where_the_job_fits_on_it():
     capacity = cluster((8,))
     wish = Eligibility(gpu_type="B")
     found = suggested(capacity, Request(pods=4, gpus_per_pod=8, eligible=wish))
-    assert found[Change.GPU_TYPE].request == Request(
+    assert found[Kind.GPU_TYPE].request == Request(
         pods=4, gpus_per_pod=8, eligible=Eligibility(gpu_type="A")
     )
-    assert "on A" in found[Change.GPU_TYPE].text
+    assert "on A" in found[Kind.GPU_TYPE].text
 
 
 def test_a_group_larger_than_any_that_exists_is_told_the_largest():
     capacity = cluster((8, 8), (8,))
     found = suggested(capacity, Request(pods=20, gpus_per_pod=8, group_size=8 * 20))
-    assert found[Change.GROUP_SIZE].request == Request(pods=20, gpus_per_pod=8, group_size=8 * 16)
-    assert "in groups of 128 GPUs, the largest that exist" in found[Change.GROUP_SIZE].text
+    assert found[Kind.GROUP_SIZE].request == Request(pods=20, gpus_per_pod=8, group_size=8 * 16)
+    assert "in groups of 128 GPUs, the largest that exist" in found[Kind.GROUP_SIZE].text
 
 
 def test_a_selector_and_left_out_nodes_in_the_way_are_named():
@@ -214,7 +217,7 @@ def test_a_selector_and_left_out_nodes_in_the_way_are_named():
     wish = Eligibility(selector=(("zone", "b"),), exclude=frozenset({NodeName("n-1-1-1")}))
     request = Request(pods=8, gpus_per_pod=8, eligible=wish)
     found = suggested(capacity, request)
-    assert "without the selector of 1 label and leaving out 1 node" in found[Change.ANY_NODE].text
+    assert "without the selector of 1 label and leaving out 1 node" in found[Kind.ANY_NODE].text
     assert reasons(capacity, refused(capacity, request))[1] == (
         "Of 8 nodes, 0 have the labels and 7 are not left out."
     )
@@ -226,7 +229,7 @@ def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
         capacity.upsert(replace(node(1, 1, number), taints=(Taint("team", "x"),)))
     request = Request(pods=8, gpus_per_pod=8)
     found = suggested(capacity, request)
-    assert found[Change.TOLERATE].request == replace(
+    assert found[Kind.TOLERATE].request == replace(
         request, eligible=Eligibility(tolerations=(Toleration("team", "Exists"),))
     )
     assert reasons(capacity, refused(capacity, request))[1] == (
@@ -277,7 +280,7 @@ def test_an_unknown_kind_of_group_is_answered_with_zero_of_them():
     capacity = cluster((8,))
     request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
     assert reasons(capacity, refused(capacity, request))[-1] == "There are 0 groups of kind rack."
-    assert suggested(capacity, request)[Change.ANYWHERE].numbers["pods"] == 4
+    assert suggested(capacity, request)[Kind.ANYWHERE].numbers["pods"] == 4
 
 
 def test_an_unknown_kind_of_group_is_said_first_whatever_is_free():
@@ -312,7 +315,7 @@ def test_a_refusal_has_a_number_and_counts_one_as_one(request_, text):
 
 def test_a_job_of_one_pod_is_suggested_as_one():
     request = Request(pods=1, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
-    assert suggested(cluster((8,)), request)[Change.ANYWHERE].text.startswith("The 1 pod fits if ")
+    assert suggested(cluster((8,)), request)[Kind.ANYWHERE].text.startswith("The 1 pod fits if ")
 
 
 def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
@@ -331,8 +334,8 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
         told = {one.kind: one.numbers for one in would_fit(capacity, nofit)}
         least = fewest_nodes(capacity, nofit.request), fewest_gpus(capacity, nofit.request)
         found = (
-            told.get(Change.OPEN_NODES, {}).get("nodes"),
-            told.get(Change.RELEASE, {}).get("gpus"),
+            told.get(Kind.OPEN_NODES, {}).get("nodes"),
+            told.get(Kind.RELEASE, {}).get("gpus"),
         )
         same.extend(mine == best for mine, best in zip(found, least, strict=True) if mine or best)
 

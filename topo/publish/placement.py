@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from topo.model.ids import NodeName, natural_key
-from topo.placement.advice.suggestions import Suggestion
+from topo.placement.advice.suggestion import Suggestion
 from topo.placement.booking.holds import Hold
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job import objective

@@ -1,137 +1,111 @@
-"""Changes of the cluster that would give slots: nodes to open, owners to release."""
+"""Changes of the cluster that would give slots: closed nodes to open, owners to release."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
 from topo.model.ids import NodeName
-from topo.placement.advice.need import Need, domains
+from topo.placement.advice.refused_job import RefusedJob
+from topo.placement.advice.repairs import SCOPES_TRIED, Candidate
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.capacity.what_if import opened
 from topo.placement.job.request import Mode
-from topo.placement.search.job_shape import Shape
 
-PROMISING = 3
-"""Groups of the kind that a job must stay in that are looked at first."""
-TRIED = 128
+DOMAINS_TRIED = 128
 """Domains that are looked at for owners to release."""
-MOST_NODES = 256
+NODES_TRIED = 256
 """Nodes whose owners are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A change that could be made: what it costs and the slots it gives, by cell."""
-
-    name: str
-    cost: int
-    slots: tuple[tuple[int, int], ...]
-
-    @property
-    def total(self) -> int:
-        """Slots in all cells."""
-        return sum(slots for _, slots in self.slots)
-
-
-def closed_nodes(capacity: Capacity, need: Need) -> list[Offer]:
+def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
     """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
-    offers = []
+    slots = job.view.slots
+    found = []
     for host in capacity.hosts():
-        if host.ready and not host.cordoned:
+        if host.open:
             continue
-        slots = capacity.free(host.name) // need.shape.gpus
-        if slots and eligible(opened(host, capacity.policy) if host.taints else host, need.wish):
-            offers.append(Offer(host.name, 1, ((capacity.position(host.name)[0], slots),)))
-    return offers
+        gain = capacity.free(host.name) // slots.gpus
+        if gain and eligible(opened(host, capacity.policy) if host.taints else host, slots.wish):
+            found.append(Candidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
+    return found
 
 
-def owners(capacity: Capacity, need: Need) -> list[Offer]:
+def owners(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
     """Owners of bookings in the domains that lack least for one more group; costs are their GPUs.
 
-    O(bookings), and O(hosts) of those domains.
+    O(bookings), and O(nodes) of those domains.
     """
-    near = _near(capacity, need)
-    offers = []
+    near = _near(capacity, job)
+    found = []
     for owner, booked in capacity.bookings().items():
         if near.keys().isdisjoint(booked):
             continue
-        gains = _gains(capacity, need, near, booked.items())
-        if gains:
-            offers.append(Offer(owner, sum(booked.values()), gains))
-    return offers
+        slots = _slots_given(capacity, job, near, booked)
+        if slots:
+            found.append(Candidate(owner, sum(booked.values()), slots))
+    return found
 
 
-_Near = dict[NodeName, tuple[int, int]]
-"""(cell, GPUs) of open nodes that the job may use."""
+_Nodes = dict[NodeName, tuple[int, int]]
+"""Open nodes that the job may use: (tier-1 domain, GPUs)."""
 
 
-def _near(capacity: Capacity, need: Need) -> _Near:
+def _near(capacity: Capacity, job: RefusedJob) -> _Nodes:
     """The nodes of the domains that lack least for one more group."""
-    near: _Near = {}
-    layout, tier = need.layout, need.shape.whole_in
-    for domain in _lacking(need)[:TRIED].tolist():
-        if len(near) >= MOST_NODES:
+    near: _Nodes = {}
+    firsts = job.view.layout.firsts[job.view.shape.tier]
+    for domain in _lacking_least(job)[:DOMAINS_TRIED].tolist():
+        if len(near) >= NODES_TRIED:
             break
-        nodes: _Near = {}
-        for cell in range(layout.firsts[tier][domain], layout.firsts[tier][domain + 1]):
-            for host_id, host, _ in capacity.members(cell):
-                if host.open and need.slots.mask[host_id] == ELIGIBLE:
-                    nodes[host.name] = cell, host.gpus
-        if _could_hold(capacity, need, nodes):
+        nodes = {
+            host.name: (at, host.gpus)
+            for at in range(firsts[domain], firsts[domain + 1])
+            for host_id, host, _ in capacity.members(at)
+            if host.open and job.view.slots.mask[host_id] == ELIGIBLE
+        }
+        if _could_hold_more(job, int(job.view.rooms[domain]), nodes):
             near |= nodes
     return near
 
 
-def _lacking(need: Need) -> Counts:
-    """Domains where something runs, from the one that lacks least for one more group on; those of
-    the scopes with most room come first, since several may have to be mended together.
+def _could_hold_more(job: RefusedJob, free: int, nodes: _Nodes) -> bool:
+    """Whether a domain would hold one more group, or the tail, if nothing ran on its nodes."""
+    shape = job.view.shape
+    empty = sum(gpus // shape.gpus for _, gpus in nodes.values())
+    size = 1 if job.request.mode is Mode.PREFERRED else shape.r or shape.k
+    return empty - free // shape.k * shape.k >= size
+
+
+def _lacking_least(job: RefusedJob) -> Counts:
+    """Domains in which GPUs are booked, the one that lacks fewest slots for one more group first.
+
+    Before all others come those of the scopes with most free slots.
     """
-    shape, layout = need.shape, need.layout
-    tier, size = shape.whole_in, _size(shape)
-    lacks = size - layout.rolled(need.slots.free, tier) % size
-    rank = np.full(len(lacks), 2)
-    for place, scope in reversed([*enumerate(need.scopes)]):
-        rank[domains(need, scope)] = min(place, PROMISING) // PROMISING
-    found = np.flatnonzero((rank <= 1) & (layout.rolled(need.slots.busy, tier) > 0))
-    ordered: Counts = found[np.lexsort((lacks[found], rank[found]))]
+    view = job.view
+    size = view.shape.k if view.shape.m else view.shape.r
+    lacks = size - view.rooms % size
+    rank = np.ones(len(lacks), np.int64)
+    for scope in job.scopes[:SCOPES_TRIED]:
+        rank[job.domains(scope)] = 0
+    booked = np.flatnonzero(view.layout.rolled(view.slots.busy, view.shape.tier))
+    ordered: Counts = booked[np.lexsort((lacks[booked], rank[booked]))]
     return ordered
 
 
-def _size(shape: Shape) -> int:
-    """Pods of a group that the job has."""
-    return shape.k if shape.m else shape.r
-
-
-def _could_hold(capacity: Capacity, need: Need, nodes: _Near) -> bool:
-    """Whether a group or the tail, or any pod where that is enough, would fit beside the whole
-    groups if nothing ran there.
-    """
-    shape = need.shape
-    whole = sum(gpus // shape.gpus for _, gpus in nodes.values())
-    free = sum(capacity.free(node) // shape.gpus for node in nodes)
-    if need.request.mode is Mode.PREFERRED:
-        return whole > free
-    return whole > free and whole - free // shape.k * shape.k >= (shape.r or shape.k)
-
-
-def _gains(
-    capacity: Capacity,
-    need: Need,
-    near: _Near,
-    booked: Iterable[tuple[NodeName, int]],
-) -> tuple[tuple[int, int], ...]:
-    """Slots by cell that come back with a booking."""
-    gains: dict[int, int] = {}
-    gpus = need.shape.gpus
-    for node, count in booked:
+def _slots_given(
+    capacity: Capacity, job: RefusedJob, near: _Nodes, booked: Mapping[NodeName, int]
+) -> dict[int, int]:
+    """Slots by tier-1 domain that come back with a booking."""
+    slots: dict[int, int] = {}
+    gpus = job.view.shape.gpus
+    for node, count in booked.items():
         if node in near:
-            cell, size = near[node]
+            at, size = near[node]
             used = capacity.used(node)
             gain = max(0, size - used + count) // gpus - max(0, size - used) // gpus
             if gain:
-                gains[cell] = gains.get(cell, 0) + gain
-    return tuple(gains.items())
+                slots[at] = slots.get(at, 0) + gain
+    return slots

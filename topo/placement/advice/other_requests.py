@@ -1,13 +1,14 @@
 """What a refused job could ask for instead and get."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from topo.placement.advice.need import Need, most_pods
-from topo.placement.advice.suggestion import Change, Suggestion
+from topo.placement.advice.refused_job import RefusedJob, Scope
+from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.layout import Counts
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.request import Eligibility, Mode, Request, Toleration
@@ -16,72 +17,113 @@ from topo.placement.job.words import counted, listed
 _OTHER_TYPES = 3
 
 
-def other_requests(capacity: Capacity, nofit: NoFit, needs: Sequence[Need]) -> Iterator[Suggestion]:
+def other_requests(
+    capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]
+) -> Iterator[Suggestion]:
     """Placeable requests that keep all pods and differ in one thing, or in two if none does."""
-    request = nofit.request
-    changes = _changes(capacity, nofit, needs)
+    request = refused.request
+    changes = _changes(capacity, refused, jobs)
     tried = [(kind, changed, place(capacity, changed)) for kind, changed in changes]
     if request.within is not None and not any(isinstance(plan, Plan) for *_, plan in tried):
         changed = replace(request, mode=Mode.PREFERRED, within=None)
-        tried.append((Change.PREFERRED, changed, place(capacity, changed)))
+        tried.append((SuggestionKind.PREFERRED, changed, place(capacity, changed)))
     for kind, changed, plan in tried:
         if isinstance(plan, Plan):
             yield _suggestion(kind, request, changed, plan)
 
 
-def fewer_pods(capacity: Capacity, request: Request, needs: Sequence[Need]) -> Suggestion | None:
+def fewer_pods(
+    capacity: Capacity, request: Request, jobs: Sequence[RefusedJob]
+) -> Suggestion | None:
     """The next smaller job that can be placed."""
-    most = max((most_pods(capacity, need) for need in needs), default=0)
-    pods = _placeable(capacity, request, most)
-    if not pods:
+    pods = max((_most_pods(capacity, job) for job in jobs), default=0)
+    smaller = replace(request, pods=pods)
+    if not pods or not isinstance(place(capacity, smaller), Plan):
         return None
-    less = request.pods - pods
+    fewer = request.pods - pods
     return Suggestion(
-        kind=Change.FEWER_PODS,
-        text=f"{pods} of the {counted(request.pods, 'pod')} fit now, {less} fewer.",
-        numbers={"pods": pods, "fewer": less, "gpus": pods * request.gpus_per_pod},
-        request=replace(request, pods=pods),
+        kind=SuggestionKind.FEWER_PODS,
+        text=f"{pods} of the {counted(request.pods, 'pod')} fit now, {fewer} fewer.",
+        numbers={"pods": pods, "fewer": fewer, "gpus": pods * request.gpus_per_pod},
+        request=smaller,
     )
 
 
-def _placeable(capacity: Capacity, request: Request, most: int) -> int:
-    """`most` if so many pods can be placed, else the largest number that a bisection finds."""
-    fits, fails = 0, most + 1
-    trial = most
-    while fails - fits > 1:
-        if isinstance(place(capacity, replace(request, pods=trial)), Plan):
-            fits = trial
-        else:
-            fails = trial
-        trial = (fits + fails) // 2
-    return fits
+def _most_pods(capacity: Capacity, job: RefusedJob) -> int:
+    """The most pods, fewer than asked for, for which there are slots in one scope; 0 for none.
+
+    In preferred mode any slots; else all whole groups, and a tail as large as the largest rest.
+    """
+    request, view = job.request, job.view
+    below = request.pods - 1
+    if request.mode is Mode.PREFERRED:
+        return min(below, job.scopes[0].free_slots) if job.scopes else 0
+    if request.group_size is None or not view.fits:
+        return _most_in_one_domain(capacity, job)
+    k = view.shape.k
+
+    def pods(scope: Scope) -> int:
+        free = job.free_slots(scope)
+        return int((free // k).sum()) * k + int((free % k).max(initial=0))
+
+    return min(below, _most_over(job.scopes, pods))
+
+
+def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
+    """As `_most_pods` for a job that is one group.
+
+    Which tier's domains hold the group depends on its size. So for each tier from the top down: as
+    many pods as one of its domains has slots for, if they are too many for the tier below.
+    """
+    view = job.view
+    peaks = (0, *capacity.peaks(view.slots.wish.gpu_type or "", view.shape.gpus))
+    for tier in range(view.shape.tier, 0, -1):
+        free = view.rooms_of(tier)
+
+        def pods(scope: Scope, tier: int = tier, free: Counts = free) -> int:
+            return int(free[job.domains(scope, tier)].max(initial=0))
+
+        most = min(job.request.pods - 1, peaks[tier], _most_over(job.scopes, pods))
+        if most > peaks[tier - 1]:
+            return most
+    return 0
+
+
+def _most_over(scopes: Sequence[Scope], pods: Callable[[Scope], int]) -> int:
+    """The most pods in any scope; stops at scopes with fewer slots than found pods."""
+    best = 0
+    for scope in scopes:
+        if scope.free_slots <= best:
+            break
+        best = max(best, pods(scope))
+    return best
 
 
 def _changes(
-    capacity: Capacity, nofit: NoFit, needs: Sequence[Need]
-) -> Iterator[tuple[Change, Request]]:
+    capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]
+) -> Iterator[tuple[SuggestionKind, Request]]:
     """Changes of one thing, each with its kind."""
-    request, wish = nofit.request, nofit.request.eligible
+    request, wish = refused.request, refused.request.eligible
     if request.within is not None:
-        yield Change.ANYWHERE, replace(request, within=None)
+        yield SuggestionKind.ANYWHERE, replace(request, within=None)
     if wish.gpu_type is not None:
         others = [name for name in capacity.gpu_types() if name != wish.gpu_type]
         for name in others[:_OTHER_TYPES]:
-            yield Change.GPU_TYPE, replace(request, eligible=replace(wish, gpu_type=name))
+            yield SuggestionKind.GPU_TYPE, replace(request, eligible=replace(wish, gpu_type=name))
     if request.mode is Mode.REQUIRED:
-        largest = max((need.shape.largest for need in needs), default=0)
+        largest = max((job.view.shape.largest for job in jobs), default=0)
         if 0 < largest < request.pods_per_group:
             size = largest * request.gpus_per_pod
-            yield Change.GROUP_SIZE, replace(request, group_size=size)
-        yield Change.PREFERRED, replace(request, mode=Mode.PREFERRED)
+            yield SuggestionKind.GROUP_SIZE, replace(request, group_size=size)
+        yield SuggestionKind.PREFERRED, replace(request, mode=Mode.PREFERRED)
     if wish.selector or wish.exclude:
         anyone = replace(wish, selector=(), exclude=frozenset())
-        yield Change.ANY_NODE, replace(request, eligible=anyone)
-    if nofit.failed is FitTest.LABEL:
+        yield SuggestionKind.ANY_NODE, replace(request, eligible=anyone)
+    if refused.failed is FitTest.LABEL:
         yield from _tolerating(capacity, request)
 
 
-def _tolerating(capacity: Capacity, request: Request) -> Iterator[tuple[Change, Request]]:
+def _tolerating(capacity: Capacity, request: Request) -> Iterator[tuple[SuggestionKind, Request]]:
     """The request with the taint tolerated that stands on most of the nodes it could use."""
     bears_all = replace(request.eligible, tolerations=(Toleration(operator="Exists"),))
     keys = Counter(
@@ -93,21 +135,22 @@ def _tolerating(capacity: Capacity, request: Request) -> Iterator[tuple[Change, 
     for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:1]:
         tolerations = (*request.eligible.tolerations, Toleration(key=key, operator="Exists"))
         wish = replace(request.eligible, tolerations=tolerations)
-        yield Change.TOLERATE, replace(request, eligible=wish)
+        yield SuggestionKind.TOLERATE, replace(request, eligible=wish)
 
 
-def _suggestion(kind: Change, request: Request, changed: Request, plan: Plan) -> Suggestion:
+def _suggestion(kind: SuggestionKind, request: Request, changed: Request, plan: Plan) -> Suggestion:
     split, tops = plan.objective.split_groups, plan.objective.span[0]
     of = f"{split} of {counted(len(plan.groups), 'group')} split"
     how = {
-        Change.ANYWHERE: f"if not in one {request.within}",
-        Change.GPU_TYPE: f"on {plan.gpu_type or 'nodes without a GPU type'}",
-        Change.GROUP_SIZE: f"in groups of {changed.group_size} GPUs, the largest that exist",
-        Change.PREFERRED: "in preferred mode",
-        Change.ANY_NODE: f"without {_filters(request.eligible)}",
-        Change.TOLERATE: f"if the taint {_tolerated(changed)} is tolerated",
+        SuggestionKind.ANYWHERE: f"if not in one {request.within}",
+        SuggestionKind.GPU_TYPE: f"on {plan.gpu_type or 'nodes without a GPU type'}",
+        SuggestionKind.GROUP_SIZE: f"in groups of {changed.group_size} GPUs, "
+        "the largest that exist",
+        SuggestionKind.PREFERRED: "in preferred mode",
+        SuggestionKind.ANY_NODE: f"without {_filters(request.eligible)}",
+        SuggestionKind.TOLERATE: f"if the taint {_tolerated(changed)} is tolerated",
     }[kind]
-    also = "" if changed.within or kind is not Change.PREFERRED else _left_out(request)
+    also = "" if changed.within or kind is not SuggestionKind.PREFERRED else _left_out(request)
     whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
     return Suggestion(
         kind=kind,

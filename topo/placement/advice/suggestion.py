@@ -8,9 +8,9 @@ from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.request import Request
 
 
-class Change(StrEnum):
-    """What would be changed, in the order in which it is told: first what keeps the whole job, then
-    what makes it smaller, then what others have to do for it.
+class SuggestionKind(StrEnum):
+    """What would be changed, in the order of an answer: first what keeps the whole job, then what
+    makes it smaller, then what others have to do for it.
     """
 
     ANYWHERE = "anywhere"
@@ -30,7 +30,7 @@ class Suggestion:
     to `assume` free or `owners` to release. `numbers` are those of the text, by name.
     """
 
-    kind: Change
+    kind: SuggestionKind
     text: str
     numbers: Mapping[str, int]
     request: Request | None = None

@@ -5,56 +5,56 @@ from dataclasses import replace
 
 import numpy as np
 
-from topo.placement.advice.need import Need, need_of, rooms_in
+from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration
 from topo.placement.job.words import counted, listed, plural
 
-_FULLEST = 3
+_SHOWN = 3
 
 
-def reasons(capacity: Capacity, nofit: NoFit) -> tuple[str, ...]:
+def reasons(capacity: Capacity, refused: NoFit) -> tuple[str, ...]:
     """The test that failed with its numbers, then what is known about it; one fact a sentence.
 
     `capacity` is the one that refused. O(nodes).
     """
-    numbers = nofit.shortfall
-    text = f"{nofit.text[:1].upper()}{nofit.text[1:]}"
+    numbers = refused.shortfall
+    text = f"{refused.text[:1].upper()}{refused.text[1:]}"
     first = f"{text}: {numbers['missing']} missing of {numbers['needed']}."
-    return (first, *_facts(capacity, nofit))
+    return (first, *_facts(capacity, refused))
 
 
-def _facts(capacity: Capacity, nofit: NoFit) -> Iterator[str]:
-    request = nofit.request
-    if nofit.failed is FitTest.LABEL:
+def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
+    request = refused.request
+    if refused.failed is FitTest.LABEL:
         yield _filtered(capacity, request)
         return
-    need = _roomiest(capacity, request)
-    if need is None:
+    job = _with_most_free(capacity, request)
+    if job is None:
         return
-    if nofit.failed in {FitTest.GPUS, FitTest.SLOTS}:
-        yield _pieces(need)
-        yield _closed(capacity, need)
+    slots, shape = job.view.slots, job.view.shape
+    if refused.failed in {FitTest.GPUS, FitTest.SLOTS}:
+        yield _pieces(slots)
+        yield _closed(capacity, slots.wish)
         return
-    gpus, pods = request.pods * request.gpus_per_pod, need.shape.pods
-    if need.slots.total >= pods:
+    if slots.total >= shape.pods:
+        gpus = shape.pods * shape.gpus
         yield (
-            f"Not the cause: {need.slots.room_gpus} GPUs are free of {gpus} needed, "
-            f"with room for {need.slots.total} of {counted(pods, 'pod')}."
+            f"Not the cause: {slots.room_gpus} GPUs are free of {gpus} needed, "
+            f"with room for {slots.total} of {counted(shape.pods, 'pod')}."
         )
-    fullest = _fullest(need)
+    fullest = _fullest(job)
     if fullest:
         yield fullest
 
 
-def _roomiest(capacity: Capacity, request: Request) -> Need | None:
-    """The need over the GPU type of which most is free."""
-    wished = request.eligible.gpu_type
-    types = capacity.gpu_types() if wished is None else (wished,)
-    needs = [need_of(capacity, request, gpu_type) for gpu_type in types]
-    return max(needs, key=lambda need: need.slots.room_gpus, default=None)
+def _with_most_free(capacity: Capacity, request: Request) -> RefusedJob | None:
+    """The job on the GPU type of which most is free."""
+    jobs = refused_jobs(capacity, request)
+    return max(jobs, key=lambda job: job.view.slots.room_gpus, default=None)
 
 
 def _filtered(capacity: Capacity, request: Request) -> str:
@@ -73,18 +73,17 @@ def _filtered(capacity: Capacity, request: Request) -> str:
     return f"Of {counted(len(hosts), 'node')}, {listed(found) or '0 have GPUs'}."
 
 
-def _pieces(need: Need) -> str:
-    pods, gpus = need.slots.total, need.shape.gpus
-    lost = need.slots.room_gpus - pods * gpus
+def _pieces(slots: Slots) -> str:
+    lost = slots.room_gpus - slots.total * slots.gpus
     return (
-        f"Of {counted(need.slots.room_gpus, 'free GPU')} on {counted(need.slots.nodes, 'node')}, "
-        f"{lost} are in pieces smaller than a pod of {gpus}."
+        f"Of {counted(slots.room_gpus, 'free GPU')} on {counted(slots.nodes, 'node')}, "
+        f"{lost} are in pieces smaller than a pod of {slots.gpus}."
     )
 
 
-def _closed(capacity: Capacity, need: Need) -> str:
-    """What is shut away, by cause."""
-    closed = [host for host in capacity.hosts() if not host.open and eligible(host, need.wish)]
+def _closed(capacity: Capacity, wish: Eligibility) -> str:
+    """Free GPUs that are shut away, by cause."""
+    closed = [host for host in capacity.hosts() if not host.open and eligible(host, wish)]
     gpus = sum(capacity.free(host.name) for host in closed)
     broken = sum(not host.ready for host in closed)
     return (
@@ -93,38 +92,35 @@ def _closed(capacity: Capacity, need: Need) -> str:
     )
 
 
-def _fullest(need: Need) -> str:
-    """What the fullest domains have room for, in groups where the job stays within a kind."""
-    shape, tier = need.shape, need.shape.whole_in
-    if need.request.within is not None:
-        return _fullest_scopes(need)
-    if not shape.tier:
+def _fullest(job: RefusedJob) -> str:
+    """The domains that lack least for one more group, or the groups that the job may stand in."""
+    if job.request.within is not None:
+        return _fullest_scopes(job)
+    view, shape = job.view, job.view.shape
+    if not view.fits:
         return ""
-    rooms = need.layout.rolled(need.slots.free, tier)
     size = shape.k if shape.m else shape.r
     # A domain that has room for whole groups is as near to the next one as what is left over is.
-    rest = rooms % size
-    order = np.argsort(-rest, kind="stable")[:_FULLEST].tolist()
-    names = [
-        f"{'/'.join(need.layout.ref(tier, domain).path)} for {int(rest[domain])}"
-        for domain in order
-    ]
-    if not names:
+    rest = view.rooms % size
+    order = np.argsort(-rest, kind="stable")[:_SHOWN].tolist()
+    if not order:
         return ""
-    kinds = {need.layout.ref(tier, domain).kind for domain in order}
+    refs = {domain: view.layout.ref(shape.tier, domain) for domain in order}
+    names = [f"{'/'.join(ref.path)} for {int(rest[domain])}" for domain, ref in refs.items()]
+    kinds = {ref.kind for ref in refs.values()}
     noun = kinds.pop() if len(kinds) == 1 else "domain"
     of = f"a group of {counted(size, 'pod')}"
     return f"Nearest to {of} are the {plural(noun)} with room left {listed(names)}."
 
 
-def _fullest_scopes(need: Need) -> str:
+def _fullest_scopes(job: RefusedJob) -> str:
     names = []
-    for scope in need.scopes[:_FULLEST]:
-        groups = int((rooms_in(need, scope) // need.shape.k).sum())
+    for scope in job.scopes[:_SHOWN]:
+        groups = int((job.free_slots(scope) // job.view.shape.k).sum())
         names.append(
             f"{'/'.join(scope.path)} for {counted(groups, 'whole group')} "
-            f"or {counted(scope.room, 'pod')}"
+            f"or {counted(scope.free_slots, 'pod')}"
         )
     if not names:
-        return f"There are 0 groups of kind {need.request.within}."
-    return f"The {plural(str(need.request.within))} with most room have it: {listed(names)}."
+        return f"There are 0 groups of kind {job.request.within}."
+    return f"The {plural(str(job.request.within))} with most room have it: {listed(names)}."
