@@ -2,9 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
+EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-slow fuzz oracle coverage lint format bench lock clean
@@ -12,22 +14,29 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-$(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	@mkdir -p $(VENV)
-	@flock $(VENV) $(MAKE) --no-print-directory install
+# What the product needs, and what its tests need besides. The locks pin the same versions.
+$(RUNTIME): requirements-run.lock pyproject.toml
+	@$(MAKE) --no-print-directory install LOCK=requirements-run.lock DONE=$(RUNTIME) ASKED="$(MAKECMDGOALS)"
 
-# Under the lock: of two makes at once, the second finds the work done. What runs from .venv goes on.
+$(STAMP): requirements.lock requirements-run.lock pyproject.toml
+	@$(MAKE) --no-print-directory install LOCK=requirements.lock DONE=$(STAMP) ASKED="$(MAKECMDGOALS)"
+	@touch $(RUNTIME)
+
+# Under a lock: of two makes at once, the second finds the work done. What runs from .venv goes on.
+install: LOCK ?= requirements.lock
+install: DONE ?= $(STAMP)
 install:
-	@if [ $(STAMP) -nt requirements.lock ] && [ $(STAMP) -nt pyproject.toml ]; then exit 0; fi; \
-	set -e; echo "Installing into $(VENV) (the first time takes about a minute)"; \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try: make PYTHON=python3.12 $(ASKED)"; exit 2; }
+	@mkdir -p $(VENV); exec 9<$(VENV); flock 9; \
+	if [ $(DONE) -nt $(LOCK) ] && [ $(DONE) -nt pyproject.toml ]; then exit 0; fi; \
+	set -e; echo "Installing $(LOCK) into $(VENV) (the first time takes about a minute)"; \
 	[ -x $(BIN)/pip ] || $(PYTHON) -m venv $(VENV); \
-	$(PIP) --require-hashes -r requirements.lock; \
+	$(PIP) --require-hashes -r $(LOCK); \
 	$(PIP) --no-deps --no-build-isolation -e .; \
-	touch $(STAMP)
+	touch $(DONE)
 
-run: $(STAMP) ## a simulated supernode cluster on this machine
+run: $(RUNTIME) ## a simulated supernode cluster on this machine
 	@$(BIN)/topo demo
 
 test: $(STAMP) ## the test suite, on both cores, with its coverage floor
@@ -62,9 +71,9 @@ format: $(STAMP) ## let ruff rewrite the layout
 bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 	$(BIN)/python -m bench
 
-lock: $(STAMP) ## pin every dependency with its hashes
-	$(BIN)/pip-compile -q --generate-hashes --strip-extras --all-build-deps --allow-unsafe --extra dev \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
+lock: $(STAMP) ## pin every dependency with its hashes: of what runs, and of everything
+	$(BIN)/pip-compile $(EXTRAS) --extra dev -o requirements.lock pyproject.toml
+	$(BIN)/pip-compile $(EXTRAS) -c requirements.lock -o requirements-run.lock pyproject.toml
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,14 +8,17 @@ from ssl import SSLContext
 
 import structlog
 
-from master.app import build_app
-from master.service import build_service
-from master.settings import MasterSettings
+from topo.kit.extras import needs
 from topo.kit.logs import configure_logs
 from topo.kit.settings import load
 from topo.kit.tasks import Site, run, serve
 from topo.kit.tls import server_context
 from topo.model.errors import BadInputError
+
+with needs("master"):
+    from master.app import build_app
+    from master.service import build_service
+    from master.settings import MasterSettings
 
 COLLECTOR_THRESHOLDS = (50_000, 10, 10)
 """Python's own first one is 700 objects: building the tree of 10,000 nodes then spends up to half

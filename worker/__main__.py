@@ -1,9 +1,5 @@
 """The `topo-worker` command."""
 
-# isort: off
-import worker.slim  # noqa: F401 - before everything that would import what it keeps out
-
-# isort: on
 import asyncio
 import sys
 from collections.abc import Sequence
@@ -11,13 +7,16 @@ from ipaddress import ip_address
 
 import structlog
 
+from topo.kit.extras import needs
 from topo.kit.logs import configure_logs
 from topo.kit.settings import load
 from topo.kit.tasks import Site, run, serve
 from topo.model.errors import BadInputError
-from worker.app import build_agent, build_app, identity_of
 from worker.replay import open_replay
 from worker.settings import WorkerSettings
+
+with needs("worker"):
+    from worker.app import build_agent, build_app, identity_of
 
 _log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from topo.model.ids import NodeName
 from topo.model.machine import NodeIdentity, ProbeState
 from topo.recording.bundle import Bundle, Take, write
 from worker.probes.probe import Probe, read_in_time
-from worker.redaction import fit_to_leave, reads_the_same
+from worker.redaction import redacted, same_facts
 
 STAND_IN = "node-anonymous"
 WITHHELD = "withheld: with its secrets masked it would say something else"
@@ -29,7 +29,7 @@ _HOME = re.compile(r"(?<=/home/)[^/\s\"'<]+")
 
 
 async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
-    """All probes at once, each once, stand-ins included. Secrets are masked, see `hiding`."""
+    """All probes at once, each once, stand-ins included. Secrets are masked, see `redaction`."""
     takes = await asyncio.gather(*(_take(probe) for probe in probes))
     for probe in probes:
         probe.close()
@@ -41,7 +41,7 @@ async def _take(probe: Probe) -> Take:
     begun_s = time.monotonic()
     reading = await read_in_time(probe)
     seconds = time.monotonic() - begun_s
-    text = fit_to_leave(reading.text, probe.format)
+    text = redacted(reading.text, probe.format)
     if text is None:
         return Take(probe.name, probe.format, ProbeState.FAILED, detail=WITHHELD, seconds=seconds)
     detail = hide_in_text(reading.detail)
@@ -91,7 +91,7 @@ def _word(name: str) -> re.Pattern[str]:
 
 def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
     """The changed text, or the one before if a parser would read them differently."""
-    same = text == changed or reads_the_same(text, changed, probe_format)
+    same = text == changed or same_facts(text, changed, probe_format)
     return changed if same else text
 
 

@@ -15,8 +15,9 @@ from tests.support.processes import gone
 from tests.support.waiting import CEILING_S, eventually
 from topo.model.machine import ProbeState
 from worker.probes import commands
-from worker.probes.commands import NVIDIA_EXITS, Command, find_program
+from worker.probes.commands import Command, find_program
 from worker.probes.probe import ok
+from worker.probes.vendors.nvidia import EXITS
 
 Programs = Path
 
@@ -69,7 +70,7 @@ async def test_a_program_that_is_not_installed_is_absent(programs: Programs) -> 
 async def test_exit_9_of_nvidia_smi_says_what_it_means(programs: Programs) -> None:
     """The documented meaning beats the long advice that the tool prints."""
     program(programs, "nvidia-smi", "echo NVIDIA-SMI has failed because; exit 9")
-    reading = await Command(("nvidia-smi",), exits=NVIDIA_EXITS).read()
+    reading = await Command(("nvidia-smi",), exits=EXITS).read()
     assert reading.state is ProbeState.FAILED
     assert reading.detail == "nvidia-smi ended with exit status 9: the driver is not loaded"
 

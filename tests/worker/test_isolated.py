@@ -44,7 +44,7 @@ def callers(tmp_path: Path) -> Callers:
 async def helper(mxsml: Path, callers: Callers, fake: str = "") -> AsyncIterator[HelperProcess]:
     """A helper of the library, whose last process ends when it is closed."""
     environment = {"FAKE_MXSML": fake, "FAKE_MXSML_CALLERS": str(callers.file)}
-    process = HelperProcess(("mxsml", str(mxsml)), environment=environment)
+    process = HelperProcess(("worker.probes.metax_library", str(mxsml)), environment=environment)
     yield process
     process.close()
     for pid in callers.pids:
@@ -117,7 +117,9 @@ async def test_an_absent_library_costs_no_process(tmp_path: Path) -> None:
     script = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); sys.argv[1:2] = []"
     script += "; from worker.probes.helper import main; sys.exit(main(sys.argv[1:]))"
     command = (sys.executable, "-c", script, str(tmp_path / "pid"))
-    process = HelperProcess(("mxsml", "/nowhere/libmxsml.so"), command=command)
+    process = HelperProcess(
+        ("worker.probes.metax_library", "/nowhere/libmxsml.so"), command=command
+    )
     reading = await process.read()
     assert reading.state is ProbeState.ABSENT
     assert reading.detail == "/nowhere/libmxsml.so is not on this host"
@@ -138,7 +140,7 @@ async def test_a_helper_that_died_between_readings_is_replaced(
 
 async def test_a_mistake_of_our_own_is_told_not_lost() -> None:
     """An exception inside a reading becomes its detail."""
-    process = HelperProcess(("mxsml", "libc.so.6"))
+    process = HelperProcess(("worker.probes.metax_library", "libc.so.6"))
     reading = await process.read()
     assert reading.state is ProbeState.FAILED
     assert "code 999" in reading.detail
@@ -172,7 +174,7 @@ async def test_a_hung_helper_dies_with_its_worker(
     script = f"""
 import asyncio
 from worker.probes.isolated import HelperProcess
-asyncio.run(HelperProcess(("mxsml", {str(mxsml)!r})).read())
+asyncio.run(HelperProcess(("worker.probes.metax_library", {str(mxsml)!r})).read())
 """
     fake = {"FAKE_MXSML": "hang", "FAKE_MXSML_CALLERS": str(callers.file)}
     worker = await asyncio.create_subprocess_exec(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from worker.probes import metax_library
-from worker.probes.metax_library import CallFailedError, LibraryMissingError, MetaxLibrary
+from worker.probes.library import AbsentError, FailedError
+from worker.probes.metax_library import MetaxLibrary
 
 LOCAL = "1b0c2fa6-1dd2-11b2-01cc-b51e3bd74330"
 REMOTES = ["1ad2e412-1dd2-11b2-01cc-cb1e3bd74330", "1ae13bca-1dd2-11b2-01cc-1b8b3bd74330"]
@@ -101,19 +102,19 @@ def test_a_driver_without_a_card_is_a_failure_with_its_code(
 ) -> None:
     """Code 2, "no device"."""
     monkeypatch.setenv("FAKE_MXSML", "nocard")
-    with pytest.raises(CallFailedError, match="mxSmlInitWithFlags ended with code 2"):
+    with pytest.raises(FailedError, match="mxSmlInitWithFlags ended with code 2"):
         MetaxLibrary(str(mxsml)).read()
 
 
 def test_a_library_that_is_something_else_is_found_out() -> None:
     """Libc has none of the calls."""
-    with pytest.raises(CallFailedError, match="code 999"):
+    with pytest.raises(FailedError, match="code 999"):
         MetaxLibrary("libc.so.6").read()
 
 
 def test_a_missing_library_is_missing() -> None:
     """The one given is the only one tried."""
-    with pytest.raises(LibraryMissingError):
+    with pytest.raises(AbsentError):
         MetaxLibrary("/nowhere/libmxsml.so")
 
 

@@ -17,7 +17,7 @@ CLUSTER = "01020304-0506-0708-090a-0b0c0d0e0f10"
 async def ask(library: Path, fake: str = "", times: int = 1) -> Reading:
     """The last of some readings over a library in whose folder nothing else lies."""
     environment = {"LD_LIBRARY_PATH": str(library.parent), "FAKE_NVML": fake}
-    process = HelperProcess(("nvml",), environment=environment)
+    process = HelperProcess(("worker.probes.nvidia_library",), environment=environment)
     try:
         for _ in range(times - 1):
             await process.read()

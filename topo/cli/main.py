@@ -7,25 +7,31 @@ command runs, so `topo --help` and completion answer in a fraction of a second.
 import sys
 from typing import Annotated, Any
 
-import typer
-from typer.core import TyperGroup
-
-from topo.cli.commands import (
-    diff,
-    doctor,
-    fragmentation,
-    gpus,
-    holds,
-    node,
-    parse,
-    place,
-    sim,
-    tree,
-)
-from topo.cli.demo import commands as demo
-from topo.cli.exits import CliError, Exit
-from topo.cli.render.safe import plain
+from topo.kit.extras import exit_for_missing, needs
 from topo.model.errors import BadInputError, Refusal
+
+with needs("cli"):
+    import typer
+    from typer.core import TyperGroup
+
+    from topo.cli.commands import (
+        diff,
+        doctor,
+        fragmentation,
+        gpus,
+        holds,
+        node,
+        parse,
+        place,
+        sim,
+        tree,
+    )
+    from topo.cli.demo import commands as demo
+    from topo.cli.exits import CliError, Exit
+    from topo.cli.render.safe import plain
+
+_EXTRAS = {"demo": "cli,master,sim,worker", "sim": "cli,sim"}
+"""What commands need that simulate; the others need `cli`."""
 
 
 class _Commands(TyperGroup):
@@ -35,6 +41,8 @@ class _Commands(TyperGroup):
         """Runs the command; see docs/cli.md for the exit codes."""
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            exit_for_missing(error, _EXTRAS.get(ctx.invoked_subcommand, "cli"))
         except CliError as error:
             code, refusal = error.exit_code, error.refusal
         except BadInputError as error:

@@ -5,14 +5,14 @@ lower source fills what the higher ones left unsaid and never overrides them. Al
 of its GPU 3 follows that GPU to its place in the result (see `gpu_join`).
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TypeVar
 
 from topo.facts.gpu_join import GpuTable
-from topo.facts.nvidia.nvlink import REMOTE, far_link
+from topo.facts.reader import Trust
+from topo.facts.registry import READERS
+from topo.facts.vendors import device
 from topo.model.errors import Refusal
 from topo.model.ids import natural_key
 from topo.model.machine import (
@@ -27,30 +27,17 @@ from topo.model.machine import (
     NetworkPort,
     NodeFacts,
     NodeIdentity,
-    PortState,
     ProbeHealth,
     ServerPeers,
 )
 from topo.model.observation import ParsedProbe
-
-_LIBRARY, _COMMAND, _EXPORTER, _SYSFS = range(4)
-_RANKS: Mapping[str, int] = MappingProxyType(
-    {
-        "mxsml": _LIBRARY,
-        "nvml": _LIBRARY,
-        "mx-exporter": _EXPORTER,
-        "sysfs-pci": _SYSFS,
-        "sysfs-infiniband": _SYSFS,
-    }
-)
-_NUMBERED = re.compile(r"GPU([0-9]{1,4})", re.ASCII)
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """One parsed probe; `indexes` leads from its GPU indexes to those of the result."""
+    """One parsed probe; `indexes` maps its GPU indexes to those of the result."""
 
     probe: ParsedProbe
     indexes: Mapping[int, int]
@@ -80,8 +67,8 @@ def assemble(
     probes = [found for _, found in parsed if isinstance(found, ParsedProbe)]
     table = GpuTable()
     sources: list[_Source] = []
-    for probe in sorted(probes, key=lambda p: _RANKS.get(p.format, _COMMAND)):
-        adding = _RANKS.get(probe.format, _COMMAND) < _SYSFS or not table.gpus
+    for probe in sorted(probes, key=_trust):
+        adding = _trust(probe) < Trust.KERNEL or not table.gpus
         listed = _Source(probe, {}).each(Gpu)
         sources.append(_Source(probe, table.take(listed, adding=adding)))
     matrix = _matrix(sources)
@@ -96,6 +83,11 @@ def assemble(
         nics=_nics(sources)[:MAX_NICS],
         probes=tuple(health),
     )
+
+
+def _trust(probe: ParsedProbe) -> Trust:
+    reader = READERS.get(probe.format)
+    return reader.trust if reader else Trust.COMMAND
 
 
 def _matrix(sources: Sequence[_Source]) -> LinkMatrix | None:
@@ -116,12 +108,13 @@ def _renamed(matrix: LinkMatrix, source: _Source) -> LinkMatrix:
     listed = {gpu.index for gpu in source.each(Gpu)}
     names: list[str] = []
     for name in matrix.gpus:
-        own = _NUMBERED.fullmatch(name)
-        index = int(own.group(1)) if own else None
-        if index is None or (index in listed and index not in source.indexes):
-            names.append(name if index is None else f"unlisted {name}")
+        found = device(name)
+        if found is None:
+            names.append(name)
+        elif found[1] in listed and found[1] not in source.indexes:
+            names.append(f"unlisted {name}")
         else:
-            names.append(f"GPU{source.index(index)}")
+            names.append(f"{found[0]}{source.index(found[1])}")
     return replace(matrix, gpus=tuple(names))
 
 
@@ -152,32 +145,26 @@ def _matrix_filled(known: LinkMatrix, more: LinkMatrix) -> LinkMatrix:
 
 
 def _with_numa(gpu: Gpu, matrix: LinkMatrix | None) -> Gpu:
-    name = f"GPU{gpu.index}"
-    if gpu.numa is not None or matrix is None or not matrix.numa or name not in matrix.gpus:
+    if gpu.numa is not None or matrix is None or not matrix.numa:
         return gpu
-    return replace(gpu, numa=matrix.numa[matrix.gpus.index(name)])
+    for name, numa in zip(matrix.gpus, matrix.numa, strict=True):
+        found = device(name)
+        if found is not None and found[1] == gpu.index:
+            return replace(gpu, numa=numa)
+    return gpu
 
 
 def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, ...]:
     """The ports by GPU and number; the first source decides a port's state."""
     ports: dict[tuple[int, int], LinkPort] = {}
     for source in sources:
+        reader = READERS.get(source.probe.format)
+        renumber = reader.renumber if reader else None
         found = (replace(port, gpu=source.index(port.gpu)) for port in source.each(LinkPort))
-        for port in _true_numbers(found, gpus) if source.probe.format == REMOTE else found:
+        for port in renumber(found, gpus) if renumber else found:
             known = ports.get((port.gpu, port.port))
             ports[port.gpu, port.port] = port if known is None else _port_filled(known, port)
     return tuple(ports[key] for key in sorted(ports))
-
-
-def _true_numbers(found: Iterator[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPort]:
-    """The ports at the far ends: only their numbers are the true ones (see `nvlink`)."""
-    by_bdf = {gpu.bdf: gpu for gpu in gpus if gpu.bdf}
-    by_index = {gpu.index: gpu for gpu in gpus}
-    for port in found:
-        end = far_link(port.remote or "")
-        near = by_index.get(port.gpu)
-        if end is not None and near is not None and end[0] in by_bdf:
-            yield LinkPort(by_bdf[end[0]].index, end[1], PortState.UP, remote=near.bdf)
 
 
 def _port_filled(known: LinkPort, more: LinkPort) -> LinkPort:

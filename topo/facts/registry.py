@@ -1,61 +1,28 @@
-"""Which formats there are, how each is recognised and who reads it.
+"""Every format there is: how a text is recognised and read. `topo/facts/vendors.py` finds them."""
 
-A new vendor is a module beside this one and a line in `_READERS`.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from topo.facts.declared import nodegroup
-from topo.facts.link_matrix import matrix
-from topo.facts.metax import mx_exporter, mx_smi_list, mx_smi_table, mxsml
-from topo.facts.nvidia import nvidia_smi_fabric, nvidia_smi_xml, nvlink, nvml
+from topo.facts import declared
+from topo.facts.reader import Mark, Reader
 from topo.facts.reading import complaints, foreign
 from topo.facts.reading.text import shorten, undress
 from topo.facts.sysfs import infiniband, pci
+from topo.facts.vendors import VENDORS
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean
 from topo.model.observation import ParsedProbe
 
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    name: str
-    recognises: Callable[[str], bool]
-    read: Callable[[str], ParsedProbe | Refusal]
-
-
-def _matrix_of(name: str, command: str, marks: Callable[[str], bool]) -> _Reader:
-    return _Reader(
-        name,
-        lambda text: matrix.looks_like_matrix(text) and marks(text),
-        lambda text: matrix.read(text, name, command),
-    )
-
-
-_READERS = (
-    _Reader(mxsml.FORMAT, mxsml.recognises, mxsml.read),
-    _Reader(nvml.FORMAT, nvml.recognises, nvml.read),
-    _Reader(nvidia_smi_xml.FORMAT, nvidia_smi_xml.recognises, nvidia_smi_xml.read),
-    _Reader(infiniband.FORMAT, infiniband.recognises, infiniband.read),
-    _Reader(pci.FORMAT, pci.recognises, pci.read),
-    _Reader(mx_smi_table.FORMAT, mx_smi_table.recognises, mx_smi_table.read),
-    _Reader(mx_smi_list.FORMAT, mx_smi_list.recognises, mx_smi_list.read),
-    _Reader(mx_exporter.FORMAT, mx_exporter.recognises, mx_exporter.read),
-    _matrix_of("mx-smi-topo", "mx-smi topo -m", matrix.of_metax),
-    _matrix_of("npu-smi-topo", "npu-smi info -t topo", matrix.of_ascend),
-    _matrix_of("nvidia-smi-topo", "nvidia-smi topo -m", matrix.of_nvidia),
-    _Reader(nvlink.REMOTE, nvlink.recognises_remote, nvlink.read_remote),
-    _Reader(nvlink.STATUS, nvlink.recognises_status, nvlink.read_status),
-    _Reader(nvidia_smi_fabric.FORMAT, nvidia_smi_fabric.recognises, nvidia_smi_fabric.read),
-    _Reader(nodegroup.FORMAT, nodegroup.recognises, nodegroup.read),
+_READERS = sorted(
+    (
+        *(reader for vendor in VENDORS for reader in vendor.readers),
+        infiniband.READER,
+        pci.READER,
+        declared.READER,
+    ),
+    key=lambda reader: reader.mark,
 )
-"""In order: what is recognised by the more telling mark first."""
-
-_BY_NAME = {reader.name: reader for reader in _READERS}
+READERS = {reader.name: reader for reader in _READERS}
 _FOREIGN = {known.name: known for known in foreign.FOREIGN}
 
-FORMATS: tuple[str, ...] = tuple(sorted(_BY_NAME))
+FORMATS: tuple[str, ...] = tuple(sorted(READERS))
 """The formats that are read."""
 
 
@@ -78,20 +45,20 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     plain = undress(text)
     if isinstance(plain, Refusal):
         return plain
-    if format is not None and format not in _BY_NAME:
+    if format is not None and format not in READERS:
         return _unknown_format(format)
     name = format or _recognise(plain)
-    if name in _BY_NAME:
-        return _read(_BY_NAME[name], plain)
+    if name in READERS:
+        return _read(READERS[name], plain)
     if name == complaints.FORMAT:
         return complaints.read(plain)
     return foreign.refusal(_FOREIGN[name]) if name in _FOREIGN else _unknown_text(plain)
 
 
-def _read(reader: _Reader, text: str) -> ParsedProbe | Refusal:
+def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
     """What the reader makes of it; a tool's complaint says more than what the reader misses."""
     understood = reader.read(text)
-    if isinstance(understood, Refusal) and reader.name != nodegroup.FORMAT:
+    if isinstance(understood, Refusal) and reader.mark is not Mark.DOCUMENT:
         return complaints.find(text) or understood
     return understood
 

@@ -8,12 +8,12 @@ each. Raw texts rather than facts, so that a bundle made by an old worker is rea
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 from annotated_types import MaxLen
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from topo.facts.registry import READERS
 from topo.kit.files import read_bounded
 from topo.model.errors import Refusal
 from topo.model.machine import NodeIdentity, ProbeState, Text
@@ -24,9 +24,6 @@ MAX_BUNDLE_BYTES = 1 << 20
 MAX_TEXT_BYTES = 8 << 20
 """As much as a probe may print; `nvidia-smi -q -x` of eight B200 is 360 kB."""
 
-_ENDINGS = MappingProxyType(
-    {"mxsml": "json", "nvml": "json", "nvidia-smi-xml": "xml", "mx-exporter": "prom"}
-)
 _FIX = "record it anew with `topo-worker --record DIR`"
 
 
@@ -79,7 +76,8 @@ def write(directory: Path, bundle: Bundle) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     entries = []
     for take in bundle.takes:
-        file = f"{take.probe}.{_ENDINGS.get(take.format, 'txt')}" if take.text else None
+        reader = READERS.get(take.format)
+        file = f"{take.probe}.{reader.ending if reader else 'txt'}" if take.text else None
         if file is not None:
             _replace(directory / file, take.text)
         entries.append(

@@ -17,23 +17,6 @@ from types import MappingProxyType
 from topo.kit.child_process import tethered
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok, timed_out
 
-METAX_FOLDERS = ("/opt/mxdriver/bin", "/opt/maca/bin", "/usr/local/maca/bin")
-"""Where drivers and MACA put mx-smi; it is on nobody's PATH."""
-NVIDIA_EXITS: Mapping[int, str] = MappingProxyType(
-    {
-        3: "not supported",
-        4: "no permission",
-        8: "a power cable is missing",
-        9: "the driver is not loaded",
-        10: "an interrupt problem",
-        12: "the NVML library is missing",
-        13: "the NVML library is too old",
-        14: "the infoROM is corrupt",
-        15: "a GPU has fallen off the bus",
-    }
-)
-"""`man nvidia-smi`, RETURN VALUE."""
-
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _STDOUT, _STDERR = 1, 2
 _STDERR_BYTES = 4096

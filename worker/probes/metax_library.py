@@ -4,15 +4,18 @@ Names and layouts are those of the published interface (header revision 2.3.1); 
 read are bound. Older libraries lack some calls: every call is looked up before it is used. Out
 structures are as large as the newest revision documents, so an older library writes less into them.
 
-Runs in the helper process (`worker.probes.helper`), hence only the standard library is imported.
+Runs in the helper process (`worker.probes.helper`), hence it imports little.
 """
 
 import ctypes
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ctypes import c_char, c_float, c_int, c_long, c_uint
+from functools import cache
 from typing import Any
+
+from worker.probes.library import AbsentError, FailedError
 
 LIBRARY = "libmxsml.so"
 SEARCHED = ("/opt/mxdriver/lib", "/opt/maca/lib", "/opt/mxn100/lib")
@@ -30,18 +33,6 @@ _REMOTE_SLOTS = 2
 _NEWEST = "2.3.1"
 """From this revision topology level 7 is ETH and 8 UNDEFINED; before it, 7 is UNDEFINED."""
 _ONLY_IN_NEWEST = "mxSmlGetEthThroughput"
-
-
-class LibraryMissingError(Exception):
-    """No libmxsml.so on this host."""
-
-
-class CallFailedError(Exception):
-    """A call without which nothing can be said ended with a code."""
-
-    def __init__(self, call: str, code: int) -> None:
-        super().__init__(f"{call} ended with code {code}")
-        self.code = code
 
 
 class _DeviceInfo(ctypes.Structure):
@@ -99,7 +90,17 @@ def _load(given: str | None) -> ctypes.CDLL:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise LibraryMissingError(given or LIBRARY)
+    raise AbsentError(f"{given or LIBRARY} is not on this host")
+
+
+def open_library(path: str | None = None) -> Callable[[], str]:
+    """The function that reads the library; it loads the library when it is first called."""
+
+    @cache
+    def library() -> MetaxLibrary:
+        return MetaxLibrary(path)
+
+    return lambda: library().read()
 
 
 class MetaxLibrary:
@@ -111,7 +112,7 @@ class MetaxLibrary:
         self._initialised = False
 
     def read(self) -> str:
-        """The `mxsml` text. Raises `CallFailedError` where the library does not come up.
+        """The `mxsml` text. Raises `FailedError` where the library does not come up.
 
         Calls that fail are listed under `errors` and leave their field null; so does, without
         being listed, a call that the device or the host does not support.
@@ -145,7 +146,7 @@ class MetaxLibrary:
             call = "mxSmlInit"
             code = self._function(call)()
         if code != SUCCESS:
-            raise CallFailedError(call, code)
+            raise FailedError(f"{call} ended with code {code}")
         self._initialised = True
 
     def _has(self, call: str) -> bool:
@@ -153,7 +154,7 @@ class MetaxLibrary:
 
     def _function(self, call: str) -> Any:
         if not self._has(call):
-            raise CallFailedError(call, NO_SUCH_CALL)
+            raise FailedError(f"{call} ended with code {NO_SUCH_CALL}")
         function = getattr(self._library, call)
         function.restype = c_uint
         return function

@@ -14,6 +14,8 @@ from typing import Any
 
 import pynvml
 
+from worker.probes.library import AbsentError, FailedError
+
 MAX_DEVICES = 128
 
 _PLAIN_ANSWERS = (
@@ -40,17 +42,25 @@ class NvidiaLibrary:
         self._ready = False
 
     def read(self) -> str:
-        """The `nvml` text; raises `pynvml.NVMLError` where NVML as a whole does not answer."""
-        if not self._ready:
-            pynvml.nvmlInit()
-            self._ready = True
+        """The `nvml` text; raises where NVML as a whole does not answer."""
         try:
+            if not self._ready:
+                pynvml.nvmlInit()
+                self._ready = True
             return json.dumps(_Reader().read())
-        except pynvml.NVMLError:
-            self._ready = False
-            with contextlib.suppress(pynvml.NVMLError):
-                pynvml.nvmlShutdown()
-            raise
+        except pynvml.NVMLError as error:
+            if self._ready:
+                self._ready = False
+                with contextlib.suppress(pynvml.NVMLError):
+                    pynvml.nvmlShutdown()
+            if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+                raise AbsentError(str(error)) from error
+            raise FailedError(str(error)) from error
+
+
+def open_library() -> Callable[[], str]:
+    """The function that reads NVML."""
+    return NvidiaLibrary().read
 
 
 class _Reader:

@@ -11,12 +11,11 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from topo.facts.vendors import PCI_IDS
 from worker.probes.probe import Reading, absent, failed, ok, timed_out
 
-GPU_CLASSES = ("0x0300", "0x0302", "0x1200", "0x0b40")
+_GPU_CLASSES = ("0x0300", "0x0302", "0x1200", "0x0b40")
 """VGA, 3D controller, processing accelerator, co-processor."""
-GPU_VENDORS = ("0x9999", "0x10de")
-"""MetaX, NVIDIA; a server's own VGA chip is somebody else's."""
 
 _MAX_CONTENT_BYTES = 4096
 _PCI_FILES = ("class", "device", "local_cpulist", "numa_node", "vendor")
@@ -94,8 +93,9 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _is_gpu(device: Path) -> bool:
+    # A server's own display controller is of another vendor.
     pci_class = _content(device / "class") or ""
-    return pci_class[:6] in GPU_CLASSES and _content(device / "vendor") in GPU_VENDORS
+    return pci_class[:6] in _GPU_CLASSES and _content(device / "vendor") in PCI_IDS
 
 
 def _lines(root: Path, folder: Path, files: tuple[str, ...]) -> Iterator[str]:

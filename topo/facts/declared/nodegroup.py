@@ -26,7 +26,6 @@ from topo.model.ids import (
 from topo.model.nearest import did_you_mean
 from topo.model.observation import DeclaredForest, DeclaredGroup, DeclaredNode, ParsedProbe
 
-FORMAT = "nodegroup"
 MAX_GROUP_DEPTH = 16
 """Twice the tiers of the deepest fabric known (rack, row, hall, …)."""
 _KEYS = ("name", "kind", "child", "status")
@@ -34,13 +33,6 @@ _KNOWN_KINDS = (NODE, DRAGONFLY, SWITCHBOX, NVLINK_DOMAIN, NVLINK_CLIQUE, Kind("
 _KIND = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _GROUP_NAME = re.compile(r"[^\s/](?:[^/]{0,251}[^\s/])?")
-_RECOGNISED = re.compile(
-    r"^[ \t]*['\"]?groups?['\"]?[ \t]*:"
-    r"|^[ \t]*(?:-[ \t]+)?kind:[ \t]*['\"]?(?:node|dragonfly|switchbox)\b"
-    r"|\"kind\"\s{0,64}:\s{0,64}\"(?:node|dragonfly|switchbox|nvlink-domain)\"",
-    re.MULTILINE | re.IGNORECASE,
-)
-_FOREIGN = re.compile(r"^[ \t{]*\"?apiVersion\"?[ \t]*:", re.MULTILINE)
 
 
 class _RefusedError(Exception):
@@ -49,13 +41,6 @@ class _RefusedError(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))
         self.refusal = refusal
-
-
-def recognises(text: str) -> bool:
-    """Whether `text` looks like the document, its key misspelt or not. O(len(text))."""
-    if "kind" not in text and "roup" not in text and "ROUP" not in text:
-        return False
-    return _RECOGNISED.search(text) is not None and _FOREIGN.search(text) is None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
@@ -85,7 +70,7 @@ def _understood(document: Any) -> ParsedProbe | Refusal:
         forest = DeclaredForest(walk.roots(document))
     except _RefusedError as refused:
         return refused.refusal
-    return ParsedProbe(FORMAT, (forest,), bounded(walk.warnings))
+    return ParsedProbe("nodegroup", (forest,), bounded(walk.warnings))
 
 
 @dataclass(frozen=True, slots=True)

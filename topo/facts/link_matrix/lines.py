@@ -6,19 +6,17 @@ by tabs or offsets.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topo.facts.link_matrix import codes
 
-_DEVICE = r"(?:GPU|NPU|DCU|MLU|Phy-ID)[0-9]{1,3}"
+DEVICES = ("GPU", "NPU", "Phy-ID", "DCU", "MLU")
+"""The words with which tools that print such matrices name devices."""
 _AFFINITIES = re.compile(
     r"(CPU Affinity)|((?:NUMA|Node) Affinity)|(GPU NUMA ID)|\b(NUMA)[ \t]{0,64}$", re.ASCII
 )
-_GPU = re.compile(_DEVICE, re.ASCII)
-_NAME = re.compile(rf"{_DEVICE}|NIC[0-9]{{1,3}}", re.ASCII)
-_GLUED_NAMES = re.compile(rf"(?:{_DEVICE}|NIC[0-9]{{1,3}})+", re.ASCII)
 _OTHER_NAME = re.compile(r"(?=\D*[0-9])[A-Za-z][\w.:-]{1,63}", re.ASCII)
-_ROW_START = re.compile(rf"^[ \t]*({_DEVICE})[ \t]*(\S+)", re.MULTILINE | re.ASCII)
 _WORD = re.compile(r"\S+")
 _TAB_STOP = 8
 
@@ -50,58 +48,66 @@ class Row:
     open: bool = False
 
 
-def first_row(text: str) -> tuple[int, str] | None:
-    """Line and device name of the first thing that looks like a matrix row. O(len(text))."""
-    for match in _ROW_START.finditer(text):
-        if codes.is_code(match.group(2)[:512]):
-            return text.count("\n", 0, match.start()) + 1, match.group(1)
-    return None
+class Grammar:
+    """What a line is, for matrices whose devices are named by these words and a number."""
 
+    def __init__(self, devices: Sequence[str] = DEVICES) -> None:
+        device = rf"(?:{'|'.join(devices)})[0-9]{{1,3}}"
+        self._gpu = re.compile(device, re.ASCII)
+        self._name = re.compile(rf"{device}|NIC[0-9]{{1,3}}", re.ASCII)
+        self._glued_names = re.compile(rf"(?:{device}|NIC[0-9]{{1,3}})+", re.ASCII)
+        self._row_start = re.compile(rf"^[ \t]*({device})[ \t]*(\S+)", re.MULTILINE | re.ASCII)
 
-def header(number: int, line: str) -> Header | None:
-    """The header on this line, or None: every word must be a device name or a heading."""
-    if _GPU.search(line) is None:
+    def first_row(self, text: str) -> tuple[int, str] | None:
+        """Line and device name of the first thing that looks like a matrix row. O(len(text))."""
+        for match in self._row_start.finditer(text):
+            if codes.is_code(match.group(2)[:512]):
+                return text.count("\n", 0, match.start()) + 1, match.group(1)
         return None
-    headings = tuple((_meaning(m), m.start()) for m in _AFFINITIES.finditer(line))
-    names: list[str] = []
-    for word in _AFFINITIES.sub(" ", line).split():
-        if _GLUED_NAMES.fullmatch(word):
-            names += _NAME.findall(word)
-        elif _OTHER_NAME.fullmatch(word) and not codes.is_code(word):
-            names.append(word)
-        else:
+
+    def header(self, number: int, line: str) -> Header | None:
+        """The header on this line, or None: every word must be a device name or a heading."""
+        if self._gpu.search(line) is None:
             return None
-    if len(names) == 1 and not headings and not line[:1].isspace():
-        return None
-    columns: dict[str, int] = {}
-    twice = ""
-    for name in names:
-        twice = twice or (name if name in columns else "")
-        columns.setdefault(name, len(columns))
-    gpus = tuple(name for name in columns if _GPU.fullmatch(name))
-    nics = tuple(name for name in columns if not _GPU.fullmatch(name))
-    return Header(number, gpus, nics, columns, headings, twice) if gpus else None
-
-
-def row(head: Header, number: int, line: str) -> tuple[str, Row] | None:
-    """The row on this line with its name, or None for prose: one cell must be a known code."""
-    start = _WORD.search(line)
-    if start is None:
-        return None
-    name, at = start.group(), start.end()
-    if name not in head.columns:
-        glued = _NAME.match(name)
-        if glued is None or glued.group() not in head.columns:
+        headings = tuple((_meaning(m), m.start()) for m in _AFFINITIES.finditer(line))
+        names: list[str] = []
+        for word in _AFFINITIES.sub(" ", line).split():
+            if self._glued_names.fullmatch(word):
+                names += self._name.findall(word)
+            elif _OTHER_NAME.fullmatch(word) and not codes.is_code(word):
+                names.append(word)
+            else:
+                return None
+        if len(names) == 1 and not headings and not line[:1].isspace():
             return None
-        name, at = glued.group(), start.start() + glued.end()
-    cells, last_cell, at = _cells(line, at, len(head.columns))
-    if not any(codes.is_code(cell) for cell in cells):
-        return None
-    tail = line[at:]
-    surplus = next((w for w in tail.split() if codes.is_code(w) and w not in {"N/A", "NA"}), "")
-    whole = len(cells) == len(head.columns)
-    affinity = _affinity(head, line, last_cell, at) if whole else {}
-    return name, Row(number, tuple(cells), affinity, surplus, at == len(line))
+        columns: dict[str, int] = {}
+        twice = ""
+        for name in names:
+            twice = twice or (name if name in columns else "")
+            columns.setdefault(name, len(columns))
+        gpus = tuple(name for name in columns if self._gpu.fullmatch(name))
+        nics = tuple(name for name in columns if not self._gpu.fullmatch(name))
+        return Header(number, gpus, nics, columns, headings, twice) if gpus else None
+
+    def row(self, head: Header, number: int, line: str) -> tuple[str, Row] | None:
+        """The row on this line with its name, or None for prose: one cell must be a known code."""
+        start = _WORD.search(line)
+        if start is None:
+            return None
+        name, at = start.group(), start.end()
+        if name not in head.columns:
+            glued = self._name.match(name)
+            if glued is None or glued.group() not in head.columns:
+                return None
+            name, at = glued.group(), start.start() + glued.end()
+        cells, last_cell, at = _cells(line, at, len(head.columns))
+        if not any(codes.is_code(cell) for cell in cells):
+            return None
+        tail = line[at:]
+        surplus = next((w for w in tail.split() if codes.is_code(w) and w not in {"N/A", "NA"}), "")
+        whole = len(cells) == len(head.columns)
+        affinity = _affinity(head, line, last_cell, at) if whole else {}
+        return name, Row(number, tuple(cells), affinity, surplus, at == len(line))
 
 
 def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:

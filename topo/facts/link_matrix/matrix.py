@@ -1,21 +1,40 @@
-"""The device matrix that three vendors print alike, read into a `LinkMatrix`.
+"""The device matrix that several vendors print alike, read into a `LinkMatrix`.
 
-`mx-smi topo -m|-n`, `nvidia-smi topo -m` and `npu-smi info -t topo` share one grammar: a header of
-device names and affinity headings, one row per device, a legend, a legend of NICs.
+Result: how every GPU reaches every other GPU and NIC. `mx-smi topo -m|-n`, `nvidia-smi topo -m` and
+`npu-smi info -t topo` share one grammar: a header of device names and affinity headings, one row
+per device, a legend, a legend of NICs.
 
-Text that is cut short is read as far as it is certain. One GPU row that is missing or cut is
-completed from its column, because the tools print symmetric matrices. Two of them leave cells that
-nobody printed: refused, naming the rows (a node with seven of its eight GPUs would be a false
-statement). NIC rows that are missing or cut are left out with a warning; the GPU rows still say how
-GPUs reach NICs.
+A text that is cut is read as far as it is certain:
+
+- One GPU row that is missing or short is completed from its column. That is right because the tools
+  print symmetric matrices: the cell (a, b) is printed again as (b, a).
+- Of two such rows a and b nobody has printed the cells (a, b) and (b, a). The text is refused, for
+  a node with seven of its eight GPUs would be a false statement.
+- NIC rows that are missing or short are left out with a warning. The GPU rows still say how GPUs
+  reach NICs.
+- The last cell of a text without a final line break may be the beginning of a longer code: `NV1` of
+  `NV18`. It is dropped, which makes its row short.
+
+Cost: O(length of the text).
+
+Example: the text ends in the middle of the row of GPU2.
+
+            GPU0  GPU1  GPU2
+      GPU0   X    NV4   SYS
+      GPU1  NV4    X    PHB
+      GPU2  SY
+
+`SY` is in no legend, so the last line is no row. The row of GPU2 is missing and is completed from
+the column of GPU2: SYS, PHB, and X for itself. A warning says so.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from topo.facts.link_matrix import codes, lines
-from topo.facts.link_matrix.lines import Header, Row
+from topo.facts.link_matrix import codes
+from topo.facts.link_matrix.lines import DEVICES, Grammar, Header, Row
+from topo.facts.reader import Mark, Reader
 from topo.facts.reading.text import bounded, numbered, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, MAX_NICS, Link, LinkKind, LinkMatrix
@@ -24,8 +43,9 @@ from topo.model.observation import ParsedProbe
 _PARED_ESCAPE = re.compile(r"\[(?:[0-9]{1,3}(?:;[0-9]{1,3}){0,4})?m(?=\s|[A-Z]|$)", re.ASCII)
 """What a web page leaves of an ANSI colour: the escape character is gone, `[4m` stays."""
 _NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,3})\s*:\s*(\S{1,64})\s*", re.ASCII)
-_ASCEND = re.compile(r"^[ \t]*(?:NPU[0-9]|Phy-ID[0-9])", re.MULTILINE)
-_METAX = re.compile(r"[Mm][Xx]-[Ss][Mm][Ii]|MetaX|Device link type matrix|Node Affinity|\bMX\b")
+_ANYTHING = re.compile("")
+_TELLING_DEVICES = DEVICES[:3]
+"""A text without any of these words holds no matrix; others are too common in prose."""
 _FIRST_ID = re.compile(r"([0-9]{1,5})(?:[,-].*)?", re.ASCII)
 _CPU_LIST = re.compile(r"[0-9,\s-]{1,512}", re.ASCII)
 
@@ -34,6 +54,7 @@ _CPU_LIST = re.compile(r"[0-9,\s-]{1,512}", re.ASCII)
 class _Reading:
     """What has been understood of the text so far."""
 
+    grammar: Grammar
     fix: str
     head: Header | None = None
     rows: dict[str, Row] = field(default_factory=dict)
@@ -42,45 +63,57 @@ class _Reading:
     trouble: Refusal | None = None
 
 
-def looks_like_matrix(text: str) -> bool:
-    """Whether `text` has a row of a device matrix, or at least its header. O(len(text))."""
-    if "GPU" not in text and "NPU" not in text and "Phy-ID" not in text:
-        return False
-    if lines.first_row(text) is not None:
-        return True
-    return "Affinity" in text and any(
-        lines.header(number, line) for number, line in numbered(text) if "Affinity" in line
+def reader(
+    name: str,
+    command: str,
+    mark: Mark,
+    pattern: re.Pattern[str] = _ANYTHING,
+    *,
+    devices: Sequence[str] = (),
+) -> Reader:
+    """The reader of a matrix that `command` prints, recognised by its shape and `pattern`.
+
+    `devices` are words for devices that are not among `DEVICES`.
+    """
+    grammar = Grammar((*DEVICES, *devices))
+    words = (*_TELLING_DEVICES, *devices)
+    return Reader(
+        name=name,
+        mark=mark,
+        recognises=lambda text: (
+            any(word in text for word in words)
+            and _has_matrix(grammar, text)
+            and pattern.search(text) is not None
+        ),
+        read=lambda text: _read(grammar, text, name, command),
+        command=command,
+        gives=("matrix",),
     )
 
 
-def of_ascend(text: str) -> bool:
-    """Whether a matrix names its devices as npu-smi does."""
-    return _ASCEND.search(text) is not None
+def _has_matrix(grammar: Grammar, text: str) -> bool:
+    """Whether `text` has a row of a device matrix, or at least its header. O(len(text))."""
+    return grammar.first_row(text) is not None or (
+        "Affinity" in text
+        and any(
+            grammar.header(number, line) for number, line in numbered(text) if "Affinity" in line
+        )
+    )
 
 
-def of_metax(text: str) -> bool:
-    """Whether a matrix bears one of mx-smi's marks."""
-    return _METAX.search(text) is not None
-
-
-def of_nvidia(text: str) -> bool:
-    """Whether a matrix is neither of the others: nvidia-smi leaves no mark of its own."""
-    return not of_metax(text) and not of_ascend(text)
-
-
-def read(text: str, format_name: str, command: str) -> ParsedProbe | Refusal:
+def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe | Refusal:
     """The first matrix in `text` as one `LinkMatrix`; `command` is what printed it. O(len(text)).
 
     Refused: no header, two GPU rows missing or short, one shifted or doubled, more devices than
     `MAX_GPUS` and `MAX_NICS`.
     """
-    reading = _Reading(f"run `{command}` again and give its whole output")
+    reading = _Reading(grammar, f"run `{command}` again and give its whole output")
     for number, line in numbered(text):
         plain = _PARED_ESCAPE.sub("", line) if "[" in line else line
-        if not _take(reading, number, plain):
+        if not _note_line(reading, number, plain):
             break
     if reading.head is None:
-        return _headless(text, reading.fix)
+        return _headless(reading, text)
     if not text.endswith("\n"):
         _doubt_last_cell(reading, text.count("\n") + 1)
     refusal = (
@@ -91,12 +124,12 @@ def read(text: str, format_name: str, command: str) -> ParsedProbe | Refusal:
     if refusal is not None:
         return refusal
     matrix = _matrix(reading.head, reading)
-    return ParsedProbe(format_name, (matrix,), bounded(reading.warnings))
+    return ParsedProbe(name, (matrix,), bounded(reading.warnings))
 
 
-def _take(reading: _Reading, number: int, line: str) -> bool:
+def _note_line(reading: _Reading, number: int, line: str) -> bool:
     """Takes in one line; False when the matrix is over and the rest need not be read."""
-    head = lines.header(number, line)
+    head = reading.grammar.header(number, line)
     if head is not None:
         if reading.rows:
             reading.warnings.append(f"line {number}: a second matrix follows and was not read")
@@ -107,11 +140,11 @@ def _take(reading: _Reading, number: int, line: str) -> bool:
         if nic is not None:
             reading.nic_names.setdefault(nic.group(1), nic.group(2))
         else:
-            _take_row(reading, lines.row(reading.head, number, line))
+            _note_row(reading, reading.grammar.row(reading.head, number, line))
     return True
 
 
-def _take_row(reading: _Reading, named: tuple[str, Row] | None) -> None:
+def _note_row(reading: _Reading, named: tuple[str, Row] | None) -> None:
     if named is None:
         return
     name, row = named
@@ -131,8 +164,9 @@ def _doubt_last_cell(reading: _Reading, last_line: int) -> None:
             reading.rows[name] = replace(row, codes=row.codes[:-1])
 
 
-def _headless(text: str, fix: str) -> Refusal:
-    first = lines.first_row(text)
+def _headless(reading: _Reading, text: str) -> Refusal:
+    fix = reading.fix
+    first = reading.grammar.first_row(text)
     if first is None:
         return Refusal("no device matrix in the text", "the whole text", fix)
     line, name = first

@@ -6,6 +6,7 @@ UUID) from the same tool's test data.
 
 import re
 
+from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
 from topo.facts.reading.text import bounded, numbered, shorten
@@ -14,7 +15,7 @@ from topo.model.ids import Bdf
 from topo.model.machine import Gpu
 from topo.model.observation import ParsedProbe
 
-FORMAT = "mx-smi-list"
+_NAME = "mx-smi-list"
 _FIX = "run `mx-smi -L` again and give its whole output"
 _CARD = re.compile(
     r"GPU#([0-9]{1,4}) (?:(.{1,200}?) )??((?:Not ?|Un)?Available) ?(?:\((.{0,300})\)?)?",
@@ -26,12 +27,12 @@ _RECOGNISED = re.compile(
 )
 
 
-def recognises(text: str) -> bool:
+def _recognises(text: str) -> bool:
     """Whether `text` has a card's line. O(len(text))."""
     return "GPU#" in text and _RECOGNISED.search(text) is not None
 
 
-def read(text: str) -> ParsedProbe | Refusal:
+def _read(text: str) -> ParsedProbe | Refusal:
     """The cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
     found: list[tuple[int, Gpu]] = []
     for number, line in numbered(text):
@@ -42,7 +43,17 @@ def read(text: str) -> ParsedProbe | Refusal:
     if refusal is not None:
         return refusal
     warnings = gpu_list.gaps(found, gpu_list.attached(text))
-    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
+    return ParsedProbe(_NAME, (gpu_list.ordered(found),), bounded(warnings))
+
+
+READER = Reader(
+    name=_NAME,
+    mark=Mark.TITLE,
+    recognises=_recognises,
+    read=_read,
+    command="mx-smi -L",
+    gives=("gpus",),
+)
 
 
 def _gpu(match: re.Match[str]) -> Gpu:

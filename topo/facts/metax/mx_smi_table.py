@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import normal_bdf, said
 from topo.facts.reading.text import bounded, numbered, shorten
@@ -17,7 +18,7 @@ from topo.model.errors import Refusal
 from topo.model.machine import Gpu
 from topo.model.observation import ParsedProbe
 
-FORMAT = "mx-smi-table"
+_NAME = "mx-smi-table"
 _FIX = "run `mx-smi` again and give its whole output"
 _TITLE = re.compile(r"\|\s*MX-SMI\s+[0-9]")
 _RULED = frozenset("|+-= ")
@@ -25,6 +26,8 @@ _INDEXED = re.compile(r"([0-9]{1,4})(?:\s+(.*))?", re.ASCII)
 _MEMORY = re.compile(r"[0-9]{1,9}\s*/\s*([0-9]{1,9})\s*(MiB|GiB)", re.ASCII)
 _BRAND = re.compile(r"^MetaX\s+")
 """The table says `MetaX C500` where the library, `mx-smi -L` and node labels say `MXC500`."""
+_PROCESSES = re.compile(r"^[ \t]*\|[ \t]*Process.*\Z", re.DOTALL | re.MULTILINE)
+"""The table of processes with their command lines. It comes last; nothing in it is read."""
 _UNIT_BYTES = {"MiB": 2**20, "GiB": 2**30}
 
 
@@ -38,12 +41,12 @@ class _Layout:
     state: int | None
 
 
-def recognises(text: str) -> bool:
+def _recognises(text: str) -> bool:
     """Whether `text` has the table's title and its bus column. O(len(text))."""
     return "MX-SMI" in text and "Bus-id" in text and _TITLE.search(text) is not None
 
 
-def read(text: str) -> ParsedProbe | Refusal:
+def _read(text: str) -> ParsedProbe | Refusal:
     """The cards as GPUs, healthy where the table has a state. Refused: no card, no header."""
     layout: _Layout | None = None
     header: list[list[str]] = []
@@ -65,7 +68,22 @@ def read(text: str) -> ParsedProbe | Refusal:
     if refusal is not None:
         return refusal
     warnings += gpu_list.gaps(found, gpu_list.attached(text))
-    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
+    return ParsedProbe(_NAME, (gpu_list.ordered(found),), bounded(warnings))
+
+
+def _without_processes(text: str) -> str:
+    return _PROCESSES.sub("", text)
+
+
+READER = Reader(
+    name=_NAME,
+    mark=Mark.TITLE,
+    recognises=_recognises,
+    read=_read,
+    command="mx-smi",
+    gives=("gpus",),
+    without_processes=_without_processes,
+)
 
 
 def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:

@@ -9,13 +9,14 @@ import re
 from dataclasses import dataclass, field
 
 from topo.facts.nvidia import fabric_health, words
+from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.text import bounded, numbered
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
 from topo.model.observation import ParsedProbe
 
-FORMAT = "nvidia-smi-fabric"
+_NAME = "nvidia-smi-fabric"
 _FIX = "run `nvidia-smi -q` again and give its whole output, or `nvidia-smi -q -x`"
 _GPU = re.compile(r"\s*GPU\s+([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*", re.IGNORECASE)
 _PAIR = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*:[ \t](.{0,400})")
@@ -61,7 +62,7 @@ class _Walk:
         return self.sections[-1]
 
 
-def recognises(text: str) -> bool:
+def _recognises(text: str) -> bool:
     """Whether `text` is a query's log, or holds Fabric sections of one. O(len(text))."""
     if "NVSMI LOG" in text and _HEAD.search(text):
         return True
@@ -70,7 +71,7 @@ def recognises(text: str) -> bool:
     return ("CliqueId" in text or "ClusterUUID" in text) and _CLIQUE.search(text) is not None
 
 
-def read(text: str) -> ParsedProbe | Refusal:
+def _read(text: str) -> ParsedProbe | Refusal:
     """GPUs where the text names them, and the fabric of each. O(len(text)).
 
     Without GPU lines the sections are numbered as they come, with a warning. Refused: a text
@@ -100,7 +101,16 @@ def read(text: str) -> ParsedProbe | Refusal:
     if len(named) < len(sections):
         warnings.append("fabric sections without a GPU line are numbered in the order printed")
     gpus = gpu_list.ordered(found)
-    return ParsedProbe(FORMAT, tuple(f for f in (gpus, fabrics) if f), bounded(warnings))
+    return ParsedProbe(_NAME, tuple(f for f in (gpus, fabrics) if f), bounded(warnings))
+
+
+READER = Reader(
+    name=_NAME,
+    mark=Mark.LINES,
+    recognises=_recognises,
+    read=_read,
+    command="nvidia-smi -q",
+)
 
 
 def _take(walk: _Walk, number: int, line: str) -> None:

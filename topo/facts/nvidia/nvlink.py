@@ -5,11 +5,12 @@ leptonai/gpud issue 1085.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from topo.facts.nvidia import nvlink_ports
 from topo.facts.nvidia.nvlink_ports import SeenLinks
+from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
 from topo.facts.reading.text import bounded, numbered, shorten
@@ -18,8 +19,6 @@ from topo.model.ids import Bdf
 from topo.model.machine import Gpu, LinkPort, PortState
 from topo.model.observation import ParsedProbe
 
-STATUS = "nvlink-status"
-REMOTE = "nvlink-remote"
 MAX_LINKS = 1024
 _GPU = re.compile(r"GPU ([0-9]{1,4}): ?(.{0,200}?) ?(?:\(UUID: ?([^) ]{1,80})\)?)?")
 _GPU_LINE = re.compile(r"^[ \t]*GPU[ \t]+[0-9]{1,4}:", re.MULTILINE)
@@ -52,7 +51,7 @@ class _Section:
     all_inactive: bool = False
 
 
-def recognises_status(text: str) -> bool:
+def _recognises_status(text: str) -> bool:
     """Whether `text` lists speeds or inactive links per GPU. O(len(text))."""
     if "GPU" not in text or _GPU_LINE.search(text) is None:
         return False
@@ -61,52 +60,46 @@ def recognises_status(text: str) -> bool:
     )
 
 
-def recognises_remote(text: str) -> bool:
+def _recognises_remote(text: str) -> bool:
     """Whether `text` lists remote ends per GPU. O(len(text))."""
     if "Link" not in text or _GPU_LINE.search(text) is None:
         return False
     return _REMOTE_LINE.search(text) is not None
 
 
-def read_status(text: str) -> ParsedProbe | Refusal:
+def _read_status(text: str) -> ParsedProbe | Refusal:
     """GPUs with UUID and model, and their ports; see `nvlink_ports` for what inactive means.
 
     Speeds are left out: nvidia-smi prints GB/s per direction, a port's speed is in GT/s.
     """
-    sections = list(_sections(text))
-    fix = "run `nvidia-smi nvlink -s` again and give its whole output"
-    refusal = gpu_list.unsound([(s.line, s.gpu) for s in sections], fix)
-    if refusal is not None:
-        return refusal
+    sections = _sections(text, "-s")
+    if isinstance(sections, Refusal):
+        return sections
     ports = nvlink_ports.judged(_seen(section) for section in sections)
-    gpus = gpu_list.ordered([(s.line, s.gpu) for s in sections])
-    return ParsedProbe(STATUS, (gpus, ports) if ports else (gpus,))
+    return ParsedProbe("nvlink-status", tuple(fact for fact in (_gpus(sections), ports) if fact))
 
 
-def read_remote(text: str) -> ParsedProbe | Refusal:
+def _read_remote(text: str) -> ParsedProbe | Refusal:
     """GPUs, and one port per active link with its far end as `far_end` writes it.
 
     The port numbers are the tool's own: it lists active links only and numbers them anew, so they
-    join with nothing. The number of the far end is the true one; `topo.facts.assemble` joins
-    by it.
+    join with nothing. The number of the far end is the true one, see `_renumber`.
     """
-    sections = list(_sections(text))
-    fix = "run `nvidia-smi nvlink -R` again and give its whole output"
-    refusal = gpu_list.unsound([(s.line, s.gpu) for s in sections], fix)
-    if refusal is not None:
-        return refusal
+    sections = _sections(text, "-R")
+    if isinstance(sections, Refusal):
+        return sections
     warnings: list[str] = []
     ports: list[LinkPort] = []
     for section in sections:
-        for number, said in section.links.items():
-            match = _REMOTE.fullmatch(said)
+        for number, words in section.links.items():
+            match = _REMOTE.fullmatch(words)
             if match is None:
-                warnings.append(f"GPU {section.gpu.index} link {number}: {shorten(said, 60)}")
+                warnings.append(f"GPU {section.gpu.index} link {number}: {shorten(words, 60)}")
                 continue
             remote = far_end(normal_bdf(match.group(1)), match.group(2))
             ports.append(LinkPort(section.gpu.index, number, PortState.UP, remote=remote))
-    gpus = gpu_list.ordered([(s.line, s.gpu) for s in sections])
-    return ParsedProbe(REMOTE, (gpus, tuple(ports)) if ports else (gpus,), bounded(warnings))
+    facts = tuple(fact for fact in (_gpus(sections), tuple(ports)) if fact)
+    return ParsedProbe("nvlink-remote", facts, bounded(warnings))
 
 
 def far_end(bdf: Bdf | None, link: str | None) -> str | None:
@@ -120,7 +113,46 @@ def far_link(remote: str) -> tuple[Bdf, int] | None:
     return (Bdf(match.group(1)), int(match.group(2))) if match else None
 
 
-def _sections(text: str) -> Iterator[_Section]:
+def _renumber(ports: Iterable[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPort]:
+    """The ports at the far ends, where those are GPUs of this host."""
+    by_bdf = {gpu.bdf: gpu for gpu in gpus if gpu.bdf}
+    by_index = {gpu.index: gpu for gpu in gpus}
+    for port in ports:
+        end = far_link(port.remote or "")
+        near = by_index.get(port.gpu)
+        if end is not None and near is not None and end[0] in by_bdf:
+            yield LinkPort(by_bdf[end[0]].index, end[1], PortState.UP, remote=near.bdf)
+
+
+STATUS_READER = Reader(
+    name="nvlink-status",
+    mark=Mark.LINES,
+    recognises=_recognises_status,
+    read=_read_status,
+    command="nvidia-smi nvlink -s",
+)
+REMOTE_READER = Reader(
+    name="nvlink-remote",
+    mark=Mark.LINES,
+    recognises=_recognises_remote,
+    read=_read_remote,
+    command="nvidia-smi nvlink -R",
+    renumber=_renumber,
+)
+
+
+def _gpus(sections: Iterable[_Section]) -> tuple[Gpu, ...]:
+    return gpu_list.ordered([(section.line, section.gpu) for section in sections])
+
+
+def _sections(text: str, flag: str) -> list[_Section] | Refusal:
+    """The text cut at its `GPU n:` lines; refused where those are no list of GPUs."""
+    sections = list(_cut(text))
+    fix = f"run `nvidia-smi nvlink {flag}` again and give its whole output"
+    return gpu_list.unsound([(s.line, s.gpu) for s in sections], fix) or sections
+
+
+def _cut(text: str) -> Iterator[_Section]:
     section: _Section | None = None
     for number, line in numbered(text):
         bare = " ".join(line.split())
@@ -142,7 +174,7 @@ def _sections(text: str) -> Iterator[_Section]:
 
 def _seen(section: _Section) -> SeenLinks:
     active: dict[int, bool] = {}
-    for number, said in section.links.items():
-        speed = _SPEED.fullmatch(said)
-        active[number] = bool(speed) or said.strip("<>").lower() == "active"
+    for number, words in section.links.items():
+        speed = _SPEED.fullmatch(words)
+        active[number] = bool(speed) or words.strip("<>").lower() == "active"
     return SeenLinks(section.gpu.index, section.gpu.model or "", active, section.all_inactive)

@@ -3,16 +3,18 @@
 Source: nvml.h as nvidia-ml-py 13.615 carries it.
 """
 
-import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen
 
 from topo.facts.nvidia import fabric_health, nvlink_ports
 from topo.facts.nvidia.nvlink_ports import SeenLinks
-from topo.facts.reading.identity import fabric_uuid, gpu_uuid, normal_bdf, said
-from topo.facts.reading.library_json import FailedCall, LibraryText, Square, failures, load
-from topo.facts.reading.text import bounded, sane, shorten
+from topo.facts.reading import library_json
+from topo.facts.reading.identity import fabric_uuid, normal_bdf, said
+from topo.facts.reading.library_json import SELF, DeviceText, FailedCalls, LibraryText, Square
+from topo.facts.reading.text import sane, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import (
@@ -27,8 +29,7 @@ from topo.model.machine import (
 )
 from topo.model.observation import ParsedProbe
 
-FORMAT = "nvml"
-_NAMED = re.compile(r'"format"\s{0,64}:\s{0,64}"nvml"')
+_NAME = "nvml"
 _LEVELS = {
     0: Link(LinkKind.PIX, "INTERNAL"),  # two chips of one board (K80); a device with itself is X
     10: Link(LinkKind.PIX, "PIX"),
@@ -38,8 +39,6 @@ _LEVELS = {
     50: Link(LinkKind.SYSTEM, "SYS"),
 }
 """nvmlGpuTopologyLevel_t; spaced by ten where MetaX counts by one."""
-_UNDEFINED = Link(LinkKind.NONE, "NA")
-_SELF = Link(LinkKind.SELF, "X")
 _LINK_STATES_ALIVE = frozenset({1, 2, 3})
 """Active, asleep, active with traffic disabled; 0 is inactive."""
 _REMOTE_GPU = 0
@@ -69,11 +68,7 @@ class _PlatformText(LibraryText):
     tray: int | str | None = None
 
 
-class _DeviceText(LibraryText):
-    index: Annotated[int, Ge(0), Le(MAX_GPUS - 1)]
-    uuid: str | None = None
-    bdf: str | None = None
-    name: str | None = None
+class _DeviceText(DeviceText):
     memory_bytes: int | None = None
     fabric: _FabricText | None = None
     platform: _PlatformText | None = None
@@ -86,50 +81,38 @@ class _Text(LibraryText):
     devices: Annotated[tuple[_DeviceText, ...], MaxLen(MAX_GPUS)]
     topology: Square = ()
     p2p: Square | None = None
-    errors: Annotated[tuple[FailedCall, ...], MaxLen(10_000)] = ()
+    errors: FailedCalls = ()
 
 
-def recognises(text: str) -> bool:
-    """Whether `text` says that it is this format. O(len(text))."""
-    return _NAMED.search(text) is not None
-
-
-def read(text: str) -> ParsedProbe | Refusal:
+def _read(text: str) -> ParsedProbe | Refusal:
     """GPUs, NVLink ports, the link matrix and the fabric of each GPU.
 
     A device whose handle the library does not give is a GPU all the same, an unhealthy one.
     Refused: another shape, no device, one index twice.
     """
-    library = load(_Text, text, FORMAT)
+    library = library_json.load(_Text, text, _NAME)
     if isinstance(library, Refusal):
         return library
     devices = {device.index: device for device in library.devices}
-    gpus = [_gpu(device) for device in library.devices] + _lost(library, devices)
-    if len(devices) < len(library.devices) or not gpus:
-        what = "a device is listed twice" if gpus else "the library lists no device"
-        return Refusal(what, "devices", "check `nvidia-smi -L` on the host")
-    warnings = failures(library.errors)
-    facts = (
-        tuple(sorted(gpus, key=lambda gpu: gpu.index)),
+    warnings = library_json.failures(library.errors)
+    others = (
         nvlink_ports.judged(_seen(device) for device in library.devices),
         _matrix(library, devices, warnings),
         tuple(f for _, device in sorted(devices.items()) if (f := _fabric(device)) is not None),
     )
-    return ParsedProbe(FORMAT, tuple(fact for fact in facts if fact), bounded(warnings))
+    gpus = [_gpu(device) for device in library.devices] + _lost(library, devices)
+    return library_json.stated(_NAME, gpus, others, warnings, tool="nvidia-smi")
+
+
+READER = library_json.reader(_NAME, _read)
 
 
 def _gpu(device: _DeviceText) -> Gpu:
-    """A device. Its `numa` is the node of its own memory (GB200: 2, 10, …), not of its CPUs."""
-    return Gpu(
-        index=device.index,
-        uuid=gpu_uuid(device.uuid),
-        bdf=normal_bdf(device.bdf or ""),
-        model=said(shorten(device.name or "")),
-        memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES),
-    )
+    """A device. NVML's NUMA node is that of the GPU's own memory (GB200: 2, 10, …): left out."""
+    return replace(device.gpu(), memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES))
 
 
-def _lost(library: _Text, devices: dict[int, _DeviceText]) -> list[Gpu]:
+def _lost(library: _Text, devices: Mapping[int, _DeviceText]) -> list[Gpu]:
     codes = {
         call.device: call.code
         for call in library.errors
@@ -173,7 +156,7 @@ def _fabric(device: _DeviceText) -> GpuFabric | None:
 
 
 def _matrix(
-    library: _Text, devices: dict[int, _DeviceText], warnings: list[str]
+    library: _Text, devices: Mapping[int, _DeviceText], warnings: list[str]
 ) -> LinkMatrix | None:
     """The matrix in nvidia-smi's terms: NVLink where links are active, else the PCI ancestor."""
     rows = library.topology
@@ -185,23 +168,13 @@ def _matrix(
     reach = _Reach(library, devices)
     size = range(len(rows))
     links = tuple(
-        tuple(_SELF if a == b else reach.nvlink(a, b) or _level(rows[a][b]) for b in size)
+        tuple(
+            SELF if a == b else reach.nvlink(a, b) or library_json.level(_LEVELS, rows[a][b])
+            for b in size
+        )
         for a in size
     )
-    return LinkMatrix(
-        gpus=tuple(f"GPU{index}" for index in size),
-        nics=(),
-        links=links,
-        numa=(None,) * len(rows),
-        cpus=("",) * len(rows),
-        unknown_codes=sum(link.kind is LinkKind.UNKNOWN for row in links for link in row),
-    )
-
-
-def _level(level: int | None) -> Link:
-    if level is None or level < 0:
-        return _UNDEFINED
-    return _LEVELS.get(level) or Link(LinkKind.UNKNOWN, shorten(str(level), 16))
+    return library_json.link_matrix(size, links, (None,) * len(rows))
 
 
 class _Reach:
@@ -212,7 +185,7 @@ class _Reach:
     with as many links as the lesser of the two has.
     """
 
-    def __init__(self, library: _Text, devices: dict[int, _DeviceText]) -> None:
+    def __init__(self, library: _Text, devices: Mapping[int, _DeviceText]) -> None:
         at: dict[Bdf, int] = {}
         for index, device in devices.items():
             address = normal_bdf(device.bdf or "")

@@ -1,21 +1,31 @@
-"""The door for the JSON of our own library probes: validated whole, or refused with a place."""
+"""What the readers of our own library probes share: JSON with one entry per device.
 
+A probe writes the library's raw numbers; a vendor's reader holds the table of what they mean.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
 
-from annotated_types import MaxLen
+from annotated_types import Ge, Le, MaxLen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from topo.facts.reading.text import shorten
+from topo.facts.reader import Mark, Read, Reader, Trust
+from topo.facts.reading.identity import gpu_uuid, normal_bdf, said
+from topo.facts.reading.text import bounded, shorten
 from topo.model.errors import Refusal
-from topo.model.machine import MAX_GPUS
+from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
+from topo.model.observation import ParsedProbe, ProbeFact
 
 Row = Annotated[tuple[int | None, ...], MaxLen(MAX_GPUS)]
 Square = Annotated[tuple[Row, ...], MaxLen(MAX_GPUS)]
 """A matrix of raw numbers; None or a negative number where a call failed."""
+SELF = Link(LinkKind.SELF, "X")
+UNDEFINED = Link(LinkKind.NONE, "NA")
 
 
 class LibraryText(BaseModel):
-    """Base of the two shapes. Unknown keys are ignored, so that neighbouring versions get along."""
+    """Base of all shapes. Unknown keys are ignored, so that neighbouring versions get along."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -28,7 +38,41 @@ class FailedCall(LibraryText):
     code: int
 
 
+FailedCalls = Annotated[tuple[FailedCall, ...], MaxLen(10_000)]
+
+
+class DeviceText(LibraryText):
+    """What every library says of a device."""
+
+    index: Annotated[int, Ge(0), Le(MAX_GPUS - 1)]
+    uuid: str | None = None
+    bdf: str | None = None
+    name: str | None = None
+
+    def gpu(self) -> Gpu:
+        """The GPU as far as these four fields state it."""
+        return Gpu(
+            index=self.index,
+            uuid=gpu_uuid(self.uuid),
+            bdf=normal_bdf(self.bdf or ""),
+            model=said(shorten(self.name or "")),
+        )
+
+
 T = TypeVar("T", bound=LibraryText)
+
+
+def reader(name: str, read: Read) -> Reader:
+    """The reader of the texts that say `"format": name`."""
+    named = re.compile(rf'"format"\s{{0,64}}:\s{{0,64}}"{name}"')
+    return Reader(
+        name=name,
+        mark=Mark.FORMAT_NAME,
+        recognises=lambda text: named.search(text) is not None,
+        read=read,
+        trust=Trust.LIBRARY,
+        ending="json",
+    )
 
 
 def load(shape: type[T], text: str, probe: str) -> T | Refusal:
@@ -44,10 +88,51 @@ def load(shape: type[T], text: str, probe: str) -> T | Refusal:
         )
 
 
-def failures(calls: tuple[FailedCall, ...]) -> list[str]:
+def stated(
+    probe: str,
+    gpus: Sequence[Gpu],
+    others: Iterable[ProbeFact | None],
+    warnings: list[str],
+    *,
+    tool: str,
+) -> ParsedProbe | Refusal:
+    """The GPUs in the order of their indexes, and the other facts that are not empty.
+
+    Refused: no GPU, or one index twice; `tool` shows a person which devices there are.
+    """
+    if len({gpu.index for gpu in gpus}) < len(gpus) or not gpus:
+        what = "a device is listed twice" if gpus else "the library lists no device"
+        return Refusal(what, "devices", f"check `{tool} -L` on the host")
+    listed = tuple(sorted(gpus, key=lambda gpu: gpu.index))
+    return ParsedProbe(probe, (listed, *(fact for fact in others if fact)), bounded(warnings))
+
+
+def failures(calls: Iterable[FailedCall]) -> list[str]:
     """The failed calls as warnings."""
-    return [f"{shorten(call.call, 60)}{_of(call)}: code {call.code}" for call in calls]
+    return [
+        f"{shorten(call.call, 60)}"
+        + ("" if call.device is None else f" of device {call.device}")
+        + f": code {call.code}"
+        for call in calls
+    ]
 
 
-def _of(call: FailedCall) -> str:
-    return "" if call.device is None else f" of device {call.device}"
+def level(levels: Mapping[int, Link], number: int | None) -> Link:
+    """The link that a library's level stands for; of kind UNKNOWN where the table has it not."""
+    if number is None or number < 0:
+        return UNDEFINED
+    return levels.get(number) or Link(LinkKind.UNKNOWN, shorten(str(number), 16))
+
+
+def link_matrix(
+    indexes: Sequence[int], links: tuple[tuple[Link, ...], ...], numa: Iterable[int | None]
+) -> LinkMatrix:
+    """The matrix over the GPUs of these indexes."""
+    return LinkMatrix(
+        gpus=tuple(f"GPU{index}" for index in indexes),
+        nics=(),
+        links=links,
+        numa=tuple(numa),
+        cpus=("",) * len(links),
+        unknown_codes=sum(link.kind is LinkKind.UNKNOWN for row in links for link in row),
+    )

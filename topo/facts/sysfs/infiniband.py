@@ -8,13 +8,14 @@ from them). Source: kernel documentation ABI/stable/sysfs-class-infiniband and a
 import re
 from dataclasses import dataclass, field
 
+from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading.identity import last_bdf, said
 from topo.facts.reading.text import bounded, numbered, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_NICS, NetworkPort
 from topo.model.observation import ParsedProbe
 
-FORMAT = "sysfs-infiniband"
+_FORMAT = "sysfs-infiniband"
 _TREE = "infiniband/"
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r"ports/([0-9]{1,3})/(\w{1,40})", re.ASCII)
@@ -32,12 +33,12 @@ class _Hca:
     ports: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
-def recognises(text: str) -> bool:
+def _recognises(text: str) -> bool:
     """Whether `text` has a line of the tree. O(len(text))."""
     return "class/infiniband/" in text and _RECOGNISED.search(text) is not None
 
 
-def read(text: str) -> ParsedProbe | Refusal:
+def _read(text: str) -> ParsedProbe | Refusal:
     """The host's InfiniBand and RoCE ports; up means state ACTIVE and physical state LinkUp.
 
     A port without a state is left out with a warning. Refused: no port, more than `MAX_NICS`.
@@ -60,7 +61,16 @@ def read(text: str) -> ParsedProbe | Refusal:
         what = f"{len(ports)} InfiniBand ports are more than {MAX_NICS}" if ports else "no port"
         fix = "give the lines `path: content` of /sys/class/infiniband, as `--record` writes them"
         return Refusal(what, "the whole text", fix)
-    return ParsedProbe(FORMAT, (tuple(ports),), bounded(warnings))
+    return ParsedProbe(_FORMAT, (tuple(ports),), bounded(warnings))
+
+
+READER: Reader = Reader(
+    name=_FORMAT,
+    mark=Mark.PATHS,
+    recognises=_recognises,
+    read=_read,
+    trust=Trust.KERNEL,
+)
 
 
 def _note(hca: _Hca, key: str, word: str) -> None:

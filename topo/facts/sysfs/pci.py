@@ -8,14 +8,16 @@ Source: kernel documentation ABI/testing/sysfs-bus-pci; nvml.h for the levels.
 import re
 from dataclasses import dataclass, field
 
+from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading.identity import normal_bdf
 from topo.facts.reading.text import numbered
+from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
 
-FORMAT = "sysfs-pci"
+_NAME = "sysfs-pci"
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _LINE = re.compile(
     rf"(?:realpath )?\S{{0,40}}/bus/pci/devices/({_ADDRESS})(?:/(\w{{1,40}}))?: ?(.{{0,1000}})",
@@ -23,8 +25,6 @@ _LINE = re.compile(
 )
 _ROOT = re.compile(r"/(pci[0-9a-f]{4,8}:[0-9a-f]{2})(/.*)?$", re.IGNORECASE)
 _CPU_LIST = re.compile(r"[0-9,-]{1,512}", re.ASCII)
-_VENDORS = frozenset({"0x10de", "0x9999"})
-"""NVIDIA and MetaX; others' display controllers (server management chips) are no GPUs here."""
 _CLASSES = ("0x0300", "0x0302", "0x0380", "0x0b40", "0x1200")
 """VGA, 3D and other display controllers, co-processors, processing accelerators."""
 _SAME_SWITCH = 2
@@ -52,18 +52,19 @@ class _Device:
 
     @property
     def is_gpu(self) -> bool:
+        # A server's own display controller (its management chip) is of another vendor.
         vendor, kind = self.words.get("vendor", ""), self.words.get("class", "")
-        return vendor.lower() in _VENDORS and kind.lower().startswith(_CLASSES)
+        return vendor.lower() in PCI_IDS and kind.lower().startswith(_CLASSES)
 
 
-def recognises(text: str) -> bool:
+def _recognises(text: str) -> bool:
     """Whether `text` has a line of the tree. O(len(text))."""
     return "/bus/pci/devices/" in text and any(
         _LINE.fullmatch(line) for _, line in numbered(text) if "/bus/pci/devices/" in line
     )
 
 
-def read(text: str) -> ParsedProbe | Refusal:
+def _read(text: str) -> ParsedProbe | Refusal:
     """GPUs in the order of their addresses, and their matrix where all have a real path.
 
     Refused: no GPU of a known vendor, more than `MAX_GPUS`.
@@ -81,8 +82,17 @@ def read(text: str) -> ParsedProbe | Refusal:
         return Refusal(what, "the whole text", "check `lspci -d 9999:` and `lspci -d 10de:`")
     listed = tuple(Gpu(index, bdf=d.bdf, numa=d.numa) for index, d in enumerate(gpus))
     if not all(device.chain for device in gpus):
-        return ParsedProbe(FORMAT, (listed,), ("no real paths: PCI distances are left out",))
-    return ParsedProbe(FORMAT, (listed, _matrix(gpus)))
+        return ParsedProbe(_NAME, (listed,), ("no real paths: PCI distances are left out",))
+    return ParsedProbe(_NAME, (listed, _matrix(gpus)))
+
+
+READER: Reader = Reader(
+    name=_NAME,
+    mark=Mark.PATHS,
+    recognises=_recognises,
+    read=_read,
+    trust=Trust.KERNEL,
+)
 
 
 def _order(bdf: Bdf) -> tuple[int, str]:

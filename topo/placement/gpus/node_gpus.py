@@ -2,19 +2,18 @@
 a set of them was chosen.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from topo.facts.registry import READERS
+from topo.facts.vendors import device
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu, LinkMatrix, NodeFacts, ProbeState
 from topo.placement.gpus.gpu_sets import Choice, Table, table
 from topo.placement.gpus.pair_weights import pair_weights, weakest
 
-_DEVICE = re.compile(r"(?:GPU|NPU|Phy-ID)([0-9]{1,3})", re.ASCII)
-"""How the three tools name the devices of their matrices; another name joins with no GPU."""
 _UNSAID = "?"
 
 
@@ -110,8 +109,8 @@ def node_gpus(facts: NodeFacts) -> NodeGpus | Refusal:
         return _no_matrix(facts)
     rows: dict[int, int] = {}
     for row, name in enumerate(facts.matrix.gpus):
-        if (device := _DEVICE.fullmatch(name)) and int(device.group(1)) <= MAX_GPUS:
-            rows.setdefault(int(device.group(1)), row)
+        if (found := device(name)) and found[1] <= MAX_GPUS:
+            rows.setdefault(found[1], row)
     gpus = facts.gpus or tuple(Gpu(number) for number in rows)
     listed = tuple({gpu.index: gpu for gpu in sorted(gpus, key=lambda gpu: gpu.index)}.values())
     return NodeGpus(listed, tuple(rows.get(gpu.index) for gpu in listed), facts.matrix)
@@ -125,7 +124,9 @@ def _no_matrix(facts: NodeFacts) -> Refusal:
         if probe.state in (ProbeState.FAILED, ProbeState.TIMED_OUT)
     ]
     said = f" ({', '.join(failed)})" if failed else ""
-    fix = f"see the probes of `topo node {name}`; a matrix comes from mx-smi, nvidia-smi or npu-smi"
+    tools = sorted({r.command.split()[0] for r in READERS.values() if "matrix" in r.gives})
+    sources = f"{', '.join(tools[:-1])} or {tools[-1]}"
+    fix = f"see the probes of `topo node {name}`; a matrix comes from {sources}"
     return Refusal(f"the worker of {name} reports no link matrix{said}", "node", fix)
 
 

@@ -1,0 +1,90 @@
+"""What is said once of a format, and once of a vendor.
+
+A vendor is a folder beside this file whose `__init__` holds a `Vendor` by the name `VENDOR`; see
+`vendors`. Everything that treats formats differently (recognition, precedence, recordings, what is
+removed from them, which commands a worker runs) reads these tables.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from topo.model.errors import Refusal
+from topo.model.machine import Gpu, LinkPort
+from topo.model.observation import ParsedProbe
+
+
+class Mark(IntEnum):
+    """By what a format is recognised. The more telling mark is looked for first."""
+
+    FORMAT_NAME = 0
+    """The text names its format, or has an element of that name."""
+    PATHS = 1
+    """Paths of sysfs."""
+    TITLE = 2
+    """Titles, line beginnings or metrics that only this tool prints."""
+    TITLED_MATRIX = 3
+    """The shape of a device matrix, and words that only this tool prints."""
+    NAMED_MATRIX = 4
+    """The shape of a device matrix, and names that only this vendor gives to devices."""
+    PLAIN_MATRIX = 5
+    """The shape of a device matrix, and nothing else."""
+    LINES = 6
+    """The shape of single lines."""
+    DOCUMENT = 7
+    """Keys of a document that people write."""
+
+
+class Trust(IntEnum):
+    """How far a source is believed: a lower value fills first, a higher one adds what is unsaid."""
+
+    LIBRARY = 0
+    COMMAND = 1
+    EXPORTER = 2
+    KERNEL = 3
+
+
+Field = Literal["gpus", "matrix", "ports", "peers", "fabrics", "nics"]
+"""A field of `NodeFacts` that a format may fill."""
+Read = Callable[[str], ParsedProbe | Refusal]
+Renumber = Callable[[Iterable[LinkPort], Sequence[Gpu]], Iterator[LinkPort]]
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One format.
+
+    `command` is what prints it, where a command does. `gives` are the facts that it can state.
+    `ending` is that of its file in a recording; texts with the ending `xml` have tags.
+    `without_processes` removes the table of processes with their command lines, where the format
+    has one. `renumber` maps ports to their true GPU and number, given the host's GPUs, where the
+    tool numbers them in a way of its own.
+    """
+
+    name: str
+    mark: Mark
+    recognises: Callable[[str], bool]
+    read: Read
+    trust: Trust = Trust.COMMAND
+    command: str = ""
+    gives: tuple[Field, ...] = ()
+    ending: str = "txt"
+    without_processes: Callable[[str], str] = _unchanged
+    renumber: Renumber | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vendor:
+    """One vendor: the formats of its tools, its PCI vendor id, how matrices name its devices.
+
+    `devices` are the words before the number: `GPU` of `GPU3`. The number is the GPU's index.
+    """
+
+    readers: tuple[Reader, ...]
+    pci_id: str = ""
+    devices: tuple[str, ...] = ("GPU",)

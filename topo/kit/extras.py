@@ -1,0 +1,31 @@
+"""The parts of the product that are installed on demand (`extras` in pyproject.toml)."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+_PRODUCT = ("topo", "master", "worker")
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around imports of packages that `extra` brings; see `exit_for_missing`."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        exit_for_missing(missing, extra)
+
+
+def exit_for_missing(missing: ModuleNotFoundError, extra: str) -> NoReturn:
+    """Ends the process with exit code 2 and one line that says what to install.
+
+    A missing module of our own is a defect: it is raised again.
+    """
+    package = (missing.name or "").partition(".")[0]
+    if package in _PRODUCT:
+        raise missing
+    sys.stderr.write(
+        f"error: {package} is not installed; pip install 'supernode-topology[{extra}]'\n"
+    )
+    raise SystemExit(2) from None

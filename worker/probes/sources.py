@@ -1,0 +1,55 @@
+"""The kinds of probes that a vendor has. A probe has the name of the format that it reads."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from topo.facts.registry import READERS
+from worker.probes.commands import Command
+from worker.probes.isolated import HelperProcess
+from worker.probes.probe import Probe, Reading
+from worker.settings import WorkerSettings
+
+
+def library(settings: WorkerSettings, name: str, module: str, *arguments: str) -> Probe:
+    """A vendor library in a helper process; `module` binds it, see `worker.probes.helper`."""
+    helper = HelperProcess((module, *arguments))
+    return Probe(
+        name=name,
+        format=name,
+        interval_s=settings.probe_interval,
+        timeout_s=settings.probe_timeout,
+        read=helper.read,
+        close=helper.close,
+    )
+
+
+def command(
+    settings: WorkerSettings,
+    name: str,
+    *,
+    instead_of: str,
+    folders: Sequence[str] = (),
+    exits: Mapping[int, str] = MappingProxyType({}),
+) -> Probe:
+    """The command that prints this format, looked for on the PATH and in `folders`."""
+    tool = Command(READERS[name].command.split(), folders=folders, exits=exits)
+    return stand_in(settings, name, tool.read, instead_of=instead_of)
+
+
+def stand_in(
+    settings: WorkerSettings,
+    name: str,
+    read: Callable[[], Awaitable[Reading]],
+    *,
+    instead_of: str,
+) -> Probe:
+    """A source that is read while the probe `instead_of` does not answer all that it gives."""
+    return Probe(
+        name=name,
+        format=name,
+        interval_s=settings.command_interval,
+        timeout_s=settings.command_timeout,
+        read=read,
+        instead_of=(instead_of,),
+        gives=frozenset(READERS[name].gives),
+    )
