@@ -2,10 +2,10 @@
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds
@@ -146,23 +146,15 @@ class MasterSettings(ServiceSettings, LogSettings):
         return ()
 
     def _manager_refusals(self) -> tuple[Refusal, ...]:
-        where = "--cluster-manager-address"
         if not MANAGED.is_used_in(self.mode):
             return ()
         if not self.cluster_manager_address:
             what = f"mode {self.mode} needs a cluster manager and there is no address"
-            return (Refusal(what, where, "give its URL, such as https://10.0.0.1"),)
-        url = urlsplit(self.cluster_manager_address)
-        if url.scheme not in ("http", "https") or not url.hostname:
-            what = f"{self.cluster_manager_address!r} is no URL"
-            return (Refusal(what, where, "write https://HOST or https://HOST:PORT"),)
-        if url.username or url.password:
-            fix = "put the files username and password into --credentials-dir"
-            return (Refusal("the address carries credentials", where, fix),)
-        if url.scheme == "http" and not self.cluster_manager_allow_http:
-            fix = "use https, or say --cluster-manager-allow-http if this is a trial"
-            return (Refusal("credentials would travel over plain http", where, fix),)
-        return ()
+            fix = "give its URL, such as https://10.0.0.1"
+            return (Refusal(what, "--cluster-manager-address", fix),)
+        allow_http = self.cluster_manager_allow_http
+        refused = address_refusal(self.cluster_manager_address, allow_http=allow_http)
+        return () if refused is None else (refused,)
 
     def _tls_refusals(self) -> tuple[Refusal, ...]:
         if (self.tls_cert is None) == (self.tls_key is None):

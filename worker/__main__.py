@@ -3,10 +3,10 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from ipaddress import ip_address
 
 import structlog
 
+from topo.kit.addresses import is_loopback
 from topo.kit.extras import needs
 from topo.kit.logs import configure_logs
 from topo.kit.settings import load
@@ -72,15 +72,8 @@ def _say_what_is_odd(settings: WorkerSettings) -> None:
     if settings.enable_training:
         _log.warning("--enable-training does nothing: this worker never changes hardware state")
     host = settings.server_address.rpartition(":")[0]
-    if settings.token_file is not None and not settings.server_tls and not _is_loopback(host):
+    if settings.token_file is not None and not settings.server_tls and not is_loopback(host):
         _log.warning("the token travels in the clear", fix="add --server-tls and --tls-ca")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 if __name__ == "__main__":

@@ -96,6 +96,14 @@ def test_what_does_not_go_together_is_refused(flags: list[str], where: str, part
     assert part in refused[0].fix
 
 
+def test_a_refused_address_is_not_shown_since_it_may_hold_a_password() -> None:
+    flags = ("--mode=switchbox", "--cluster-manager-address=htps://user:s3cret@10.0.0.1")
+    refused = read(MasterSettings, flags)
+    assert isinstance(refused, tuple)
+    assert "is no URL" in refused[0].what
+    assert "s3cret" not in str(refused)
+
+
 def test_what_fits_is_not_refused() -> None:
     trial = ("--cluster-manager-address=http://h", "--cluster-manager-allow-http")
     assert settings("--mode=switchbox", *trial).cluster_manager_allow_http

@@ -36,36 +36,35 @@ class ClusterManagerSettings:
 
 
 def base_url(settings: ClusterManagerSettings) -> URL:
-    """The manager's address as a URL to append paths to.
-
-    Raises `BadInputError` for one that is no URL, carries credentials, or would send them in clear
-    text without leave.
-    """
-    refused = _address_refusal(settings)
+    """The manager's address as a URL to append paths to; raises `BadInputError`."""
+    refused = address_refusal(settings.address, allow_http=settings.allow_http)
     if refused is not None:
-        what, fix = refused
-        raise BadInputError(Refusal(what, "--cluster-manager-address", fix))
+        raise BadInputError(refused)
     return URL(settings.address.rstrip("/"))
 
 
-def _address_refusal(settings: ClusterManagerSettings) -> tuple[str, str] | None:
+def address_refusal(address: str, *, allow_http: bool) -> Refusal | None:
+    """Why an address is no URL to append paths to, or would give credentials away; shows neither.
+
+    `allow_http`: the operator lets credentials travel in clear text.
+    """
     write = "write https://HOST or https://HOST:PORT"
     try:
-        url = URL(settings.address)
+        url = URL(address)
     except ValueError:
-        return "the address is no URL", write
+        return _refused("the address is no URL", write)
     if url.scheme not in ("http", "https") or not url.host:
-        return "the address is no URL of http or https", write
+        return _refused("the address is no URL of http or https", write)
     if url.user is not None or url.password is not None:
-        return (
-            "the address carries credentials",
-            "put the files username and password into --credentials-dir",
-        )
+        fix = "put the files username and password into --credentials-dir"
+        return _refused("the address carries credentials", fix)
     if url.query_string or url.fragment:
-        return "the address carries a query or a fragment", write
-    if url.scheme == "http" and not settings.allow_http:
-        return (
-            "credentials would travel over plain http",
-            "use https, or say --cluster-manager-allow-http if this is a trial",
-        )
+        return _refused("the address carries a query or a fragment", write)
+    if url.scheme == "http" and not allow_http:
+        fix = "use https, or say --cluster-manager-allow-http if this is a trial"
+        return _refused("credentials would travel over plain http", fix)
     return None
+
+
+def _refused(what: str, fix: str) -> Refusal:
+    return Refusal(what, "--cluster-manager-address", fix)

@@ -24,6 +24,7 @@ from topo.cli.client.documents import (
 from topo.cli.client.points import is_point
 from topo.cli.client.sse import MAX_DATA_CHARS, EventParser, ServerEvent
 from topo.cli.exits import CliError, Exit, usage
+from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
@@ -35,7 +36,6 @@ MAX_ANSWER_BYTES = 256 << 20
 _ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _SILENCE_S = 60.0
 """An event stream sends comments when nothing happens; a minute of silence is a dead connection."""
-_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _T = TypeVar("_T")
 
 
@@ -78,7 +78,7 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
     if parsed.scheme not in {"http", "https"} or not host:
         raise usage("not an http or https URL", f"--master {url}", "write http://HOST:9001")
     token = read_token(token_file) if token_file is not None else None
-    if token is not None and parsed.scheme == "http" and host not in _LOOPBACK:
+    if token is not None and parsed.scheme == "http" and not is_loopback(host):
         fix = "use https://, or leave --token-file away: reading needs no token by default"
         raise usage("a token would travel unencrypted", f"--master {url}", fix)
     return Target(parsed, token, ca_file)
