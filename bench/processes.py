@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 import orjson
 
 from bench.scale import CannotRunError
-from topo.kit.child_process import die_with_parent, tethered
+from topo.kit.child_process import die_with_parent, die_with_parent_command
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +47,7 @@ def process(name: str, argv: tuple[str, ...], home: Path) -> Iterator["Running"]
     log = home / f"{name}.log"
     with log.open("wb") as output:
         child = subprocess.Popen(
-            tethered(*argv),
+            die_with_parent_command(*argv),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -84,7 +84,7 @@ class Running:
 
     @property
     def pid(self) -> int:
-        """Its process id; the tether becomes the program, so it is the program's own."""
+        """Its process id; the command becomes the program, so it is the program's own."""
         return self.child.pid
 
     def wait_for(self, found: Callable[[], R | None], what: str) -> R:

@@ -38,7 +38,7 @@ def demo(home: Home) -> Demo:
     for node in demo_world().nodes:
         write_bundle(recordings / node.name, node)
     told = Demo("http://127.0.0.1:9", str(recordings), NODES, "demo", {"topo-master": 42})
-    home.tell(told)
+    home.publish(told)
     return told
 
 
@@ -64,7 +64,7 @@ def test_a_demo_is_found_while_it_runs_and_not_after(demo: Demo, home: Home) -> 
 
 def test_what_a_killed_demo_left_is_no_demo_and_is_removed_by_the_next() -> None:
     with Home() as killed:
-        killed.tell(Demo("http://127.0.0.1:9", "/x", NODES, "demo"))
+        killed.publish(Demo("http://127.0.0.1:9", "/x", NODES, "demo"))
         left = directory().with_name("left")
         shutil.copytree(killed.path, left)
     left.rename(directory())
@@ -294,7 +294,7 @@ def test_status_shows_processes_and_faults(demo: Demo, topo: Topo) -> None:
 
 def test_status_shows_nothing_that_a_terminal_obeys(home: Home, topo: Topo) -> None:
     evil = "a\x1b[2J\u202eb"
-    home.tell(Demo(f"http://{evil}", str(home.path / "recordings"), (), "demo", {evil: 42}))
+    home.publish(Demo(f"http://{evil}", str(home.path / "recordings"), (), "demo", {evil: 42}))
     shown = topo("demo", "status")
     assert shown.exit_code == Exit.OK
     assert not {"\x1b", "\u202e"} & set(shown.stdout)
@@ -332,14 +332,14 @@ def test_an_unknown_world_is_refused_before_anything_starts(topo: Topo) -> None:
 
 
 def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
-    stage = plan.Stage(tmp_path)
-    plan.prepare(stage, demo_world())
-    secrets = [stage.token(node).read_text() for node in NODES]
-    secrets.append((stage.manager / "secret" / "password").read_text().strip())
-    secrets.append(stage.api_token.read_text())
+    files = plan.DemoFiles(tmp_path)
+    plan.prepare(files, demo_world())
+    secrets = [files.worker_token(node).read_text() for node in NODES]
+    secrets.append((files.manager / "secret" / "password").read_text().strip())
+    secrets.append(files.api_token.read_text())
     assert len(set(secrets)) == 10
     ports = plan.Ports(1, 2, 3)
-    programs = plan.programs(stage, demo_world(), "demo", ports)
+    programs = plan.programs(files, demo_world(), "demo", ports)
     assert [program.name for program in programs[:3]] == [
         "topo-master",
         "cluster manager",
@@ -356,10 +356,10 @@ def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:
 
 
 def test_a_world_without_switchboxes_needs_no_manager(tmp_path: Path) -> None:
-    stage = plan.Stage(tmp_path)
+    files = plan.DemoFiles(tmp_path)
     small = world(0, 1, 4)
-    plan.prepare(stage, small)
-    programs = plan.programs(stage, small, "0x1x4", plan.Ports(1, 2, 3))
+    plan.prepare(files, small)
+    programs = plan.programs(files, small, "0x1x4", plan.Ports(1, 2, 3))
     assert "cluster manager" not in {program.name for program in programs}
     assert "--mode=auto" in programs[0].argv
     assert "--node-number=4" in programs[0].argv

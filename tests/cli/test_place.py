@@ -173,7 +173,7 @@ def test_without_a_hold_no_token_travels_and_with_one_the_demos_does(
     with Home() as home:
         token = home.path / "token"
         token.write_text("s3cret")
-        home.tell(Demo(fake_master.url, "", (), "demo", {}, str(token)))
+        home.publish(Demo(fake_master.url, "", (), "demo", {}, str(token)))
         topo(*JOB, env={})
         asked = [request for request in fake_master.asked if request.method == "POST"]
         assert "Authorization" not in asked[0].headers
@@ -188,7 +188,7 @@ def test_a_token_of_the_users_goes_before_the_demos(
     mine = tmp_path / "mine"
     mine.write_text("mine")
     with Home() as home:
-        home.tell(Demo(fake_master.url, "", (), "demo", {}, "/nowhere"))
+        home.publish(Demo(fake_master.url, "", (), "demo", {}, "/nowhere"))
         shown = topo(*JOB, "--hold", "1m", "--token-file", str(mine), env={})
     assert shown.exit_code == Exit.OK
     posted = next(request for request in fake_master.asked if request.method == "POST")

@@ -1,8 +1,8 @@
 """Ties a process to the life of its parent, by what Linux offers; see prctl(2).
 
 Run as a program it ties itself to its parent and becomes another program:
-`python tether.py PARENT_PID PROGRAM ARGUMENT…`. It imports nothing of this product, so that it
-starts in 20 ms.
+`python child_process.py PARENT_PID PROGRAM ARGUMENT…`. It imports nothing of this product, so that
+it starts in 20 ms.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def tethered(program: str, *arguments: str) -> Sequence[str]:
+def die_with_parent_command(program: str, *arguments: str) -> Sequence[str]:
     """The command line that runs a program, given by its path, tied to this process.
 
     The program becomes the process that is started: same number, same exit status.

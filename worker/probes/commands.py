@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from topo.kit.child_process import tethered
+from topo.kit.child_process import die_with_parent_command
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok, timed_out
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")
@@ -86,7 +86,7 @@ class Command:
     async def _run(self, program: str) -> Answer:
         process, printed = await asyncio.get_running_loop().subprocess_exec(
             lambda: _Printed(self._limit_bytes),
-            *tethered(program, *self._argv[1:]),
+            *die_with_parent_command(program, *self._argv[1:]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

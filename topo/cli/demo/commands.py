@@ -33,8 +33,8 @@ def demo(
     import os
 
     from topo.cli import worlds
-    from topo.cli.demo.lifecycle import play
-    from topo.cli.demo.messages import Narrator
+    from topo.cli.demo.lifecycle import run_demo
+    from topo.cli.demo.messages import Messages
     from topo.cli.exits import usage
     from topo.cli.render import terminal
 
@@ -42,7 +42,7 @@ def demo(
         fix = "run it on Linux; `topo sim generate` and topo-worker --replay work anywhere"
         raise usage("the demo's processes are watched by means of Linux", "topo demo", fix)
     simulated = worlds.chosen(world)
-    code = asyncio.run(play(simulated, world, Narrator(terminal.out()), once=once))
+    code = asyncio.run(run_demo(simulated, world, Messages(terminal.out()), once=once))
     raise typer.Exit(code)
 
 
@@ -87,10 +87,10 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     """Show the running demo: its address, its processes, what is broken."""
     from topo.cli.client import connection
     from topo.cli.demo import faults
-    from topo.cli.demo.runtime import the_demo
+    from topo.cli.demo.runtime import required_demo
     from topo.cli.render import demo_state
 
-    running = the_demo()
+    running = required_demo()
     standing = faults.standing(running)
     if output is Output.TABLE:
         connection.draw(lambda marks: demo_state.status(running, standing, marks))

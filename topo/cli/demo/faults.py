@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 from topo.cli import worlds
-from topo.cli.demo.runtime import Demo, the_demo
+from topo.cli.demo.runtime import Demo, required_demo
 from topo.cli.exits import CliError, Exit, usage
+from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 from topo.recording.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
 from topo.sim.worlds.presets import SimNode
@@ -17,7 +18,7 @@ def cut(node: str, slot: int) -> tuple[str, ...]:
 
     Raises `CliError` where no demo runs, or the node or the cable does not exist.
     """
-    demo = the_demo()
+    demo = required_demo()
     ends = _ends(demo, node, slot)
     for end in ends:
         _write(demo, end.node, _standing(demo, end.node) | {end})
@@ -29,11 +30,11 @@ def add(words: str) -> str:
 
     Raises `CliError`.
     """
-    demo = the_demo()
-    heard = parse_timeline(f"at 0s: {words}")
-    if isinstance(heard, Refusal):
-        raise CliError(Exit.USAGE, Refusal(heard.what, "SENTENCE", heard.fix))
-    (sentence,) = heard.sentences
+    demo = required_demo()
+    parsed = parse_timeline(f"at 0s: {words}")
+    if isinstance(parsed, Refusal):
+        raise CliError(Exit.USAGE, Refusal(parsed.what, "SENTENCE", parsed.fix))
+    (sentence,) = parsed.sentences
     node = sentence.fault.node
     _known(demo, node)
     others = _standing(demo, node) - {sentence.fault}
@@ -43,7 +44,7 @@ def add(words: str) -> str:
 
 def heal() -> int:
     """Ends every fault; how many there were. Raises `CliError` where no demo runs."""
-    demo = the_demo()
+    demo = required_demo()
     broken = {node: faults for node in demo.nodes if (faults := _standing(demo, node))}
     for node in broken:
         _write(demo, node, ())
@@ -89,10 +90,8 @@ def _standing(demo: Demo, node: str) -> frozenset[Fault]:
 
 def _write(demo: Demo, node: str, faults: Iterable[Fault]) -> None:
     """Replaces the file at once: the worker never reads half a sentence."""
-    file = demo.replay_dir(node) / FAULTS_FILE
-    draft = file.with_suffix(".new")
-    draft.write_text("".join(f"{_words(fault)}\n" for fault in sorted(faults)), encoding="utf-8")
-    draft.replace(file)
+    lines = "".join(f"{_words(fault)}\n" for fault in sorted(faults))
+    replace_whole(demo.replay_dir(node) / FAULTS_FILE, lines.encode())
 
 
 def _words(fault: Fault) -> str:

@@ -5,13 +5,13 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from topo.cli.client.client import Master, connect, target
 from topo.cli.client.documents import TopologyDoc
 from topo.cli.client.following import Connected, Lost, follow
-from topo.cli.demo.messages import Narrator, Progress
-from topo.cli.demo.plan import USUAL_PORTS, Ports, Stage, prepare, programs
+from topo.cli.demo.messages import Messages, Progress
+from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, prepare, programs
 from topo.cli.demo.ports import free
 from topo.cli.demo.processes import Died, Started, running
 from topo.cli.demo.runtime import Demo, Home
@@ -27,62 +27,64 @@ _RETRY_S = 0.25
 _READY = "Ready"
 
 
-@dataclass(slots=True)
-class _Cast:
-    """Who runs now, told to other terminals whenever it changes."""
+class _RunningDemo:
+    """The demo with its processes, told to other terminals whenever they change."""
 
-    home: Home
-    narrator: Narrator
-    demo: Demo
-    is_up: bool = False
-    hopeless: Died | None = None
-    pids: dict[str, int] = field(default_factory=dict)
+    def __init__(self, home: Home, demo: Demo, messages: Messages) -> None:
+        self._home = home
+        self.demo = demo
+        self.messages = messages
+        self.is_up = False
+        self.hopeless: Died | None = None
 
-    def tell(self, news: Started | Died) -> None:
-        if isinstance(news, Started):
-            self.pids[news.program.name] = news.pid
+    def report(self, event: Started | Died) -> None:
+        """A process was started or died."""
+        pids = dict(self.demo.pids)
+        if isinstance(event, Started):
+            pids[event.program.name] = event.pid
         else:
-            self.pids.pop(news.program.name, None)
-            self.narrator.died(news)
-            if not self.is_up and news.deaths >= _TOO_MANY_DEATHS:
-                self.hopeless = news
-        self.home.tell(replace(self.demo, pids=dict(self.pids)))
+            pids.pop(event.program.name, None)
+            self.messages.died(event)
+            if not self.is_up and event.deaths >= _TOO_MANY_DEATHS:
+                self.hopeless = event
+        self.demo = replace(self.demo, pids=pids)
+        self._home.publish(self.demo)
 
 
-async def play(world: World, world_name: str, narrator: Narrator, *, once: bool) -> Exit:
+async def run_demo(world: World, world_name: str, messages: Messages, *, once: bool) -> Exit:
     """Runs the demo until Ctrl-C or SIGTERM; with `once` until the tree stands.
 
     Raises `CliError` when it does not come up, or when another demo runs.
     """
     began = time.monotonic()
     with Home() as home, _ended_by_signals():
-        stage, ports = Stage(home.path), Ports(*free(USUAL_PORTS))
-        prepare(stage, world)
+        files, ports = DemoFiles(home.path), Ports(*free(USUAL_PORTS))
+        prepare(files, world)
         names = tuple(str(node.name) for node in world.nodes)
         demo = Demo(
             master=ports.master,
-            recordings=str(stage.recordings),
+            recordings=str(files.recordings),
             nodes=names,
             world=world_name,
-            token_file=str(stage.api_token),
+            token_file=str(files.api_token),
         )
-        narrator.starts(ports, USUAL_PORTS, len(names))
-        cast = _Cast(home, narrator, demo)
+        messages.starting(ports, USUAL_PORTS, len(names))
+        started = _RunningDemo(home, demo, messages)
         try:
             async with (
-                running(programs(stage, world, world_name, ports), cast.tell),
+                running(programs(files, world, world_name, ports), started.report),
                 connect(target(ports.master, None, None)) as master,
             ):
-                document = await _until_ready(master, cast, len(names))
-                cast.is_up = True
-                narrator.stands(document, time.monotonic() - began)
+                document = await _until_ready(master, started)
+                started.is_up = True
+                messages.ready(document, time.monotonic() - began)
                 if not once:
-                    narrator.invites(replace(demo, pids=cast.pids))
-                    await _follow(master, narrator)
+                    messages.suggestions(started.demo)
+                    await _follow(master, messages)
         except asyncio.CancelledError:
-            return Exit.OK if cast.is_up else Exit.INTERRUPTED
+            return Exit.OK if started.is_up else Exit.INTERRUPTED
         finally:
-            narrator.ends()
+            messages.ended()
     return Exit.OK
 
 
@@ -100,34 +102,38 @@ def _ended_by_signals() -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _until_ready(master: Master, cast: _Cast, nodes: int) -> TopologyDoc:
+async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDoc:
     """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
     deadline = time.monotonic() + _PATIENCE_S
     newest: TopologyDoc | None = None
     while time.monotonic() < deadline:
-        if cast.hopeless is not None:
-            raise _not_up(f"{cast.hopeless.program.name} {cast.hopeless.how}")
+        if started.hopeless is not None:
+            raise _not_up(f"{started.hopeless.program.name} {started.hopeless.how}")
         try:
             newest = await master.topology()
         except CliError:
-            cast.narrator.progress(Progress(running=len(cast.pids)))
+            started.messages.progress(Progress(running=len(started.demo.pids)))
         else:
-            progress = _progress(newest, len(cast.pids), nodes)
-            cast.narrator.progress(progress)
-            if progress.ready == nodes and not newest.get("unplaced"):
+            progress = _progress(newest, started.demo)
+            started.messages.progress(progress)
+            if progress.ready == progress.nodes and not newest.get("unplaced"):
                 return newest
         await asyncio.sleep(_LOOK_S)
     if newest is not None:
-        cast.narrator.shows(newest)
+        started.messages.tree(newest)
     raise _not_up(f"no Ready tree after {_PATIENCE_S:.0f} s")
 
 
-def _progress(document: TopologyDoc, running: int, nodes: int) -> Progress:
+def _progress(document: TopologyDoc, demo: Demo) -> Progress:
     counts = [capacity for group in document["groups"] if (capacity := group.get("capacity"))]
-    known = sum(count["nodes"] for count in counts) + len(document.get("unplaced", []))
     whole = all(group["status"] == _READY for group in document["groups"])
-    ready = sum(count["ready"] for count in counts) if whole else 0
-    return Progress(running=running, answers=True, known=known, ready=ready, nodes=nodes)
+    return Progress(
+        running=len(demo.pids),
+        answers=True,
+        known=sum(count["nodes"] for count in counts) + len(document.get("unplaced", [])),
+        ready=sum(count["ready"] for count in counts) if whole else 0,
+        nodes=len(demo.nodes),
+    )
 
 
 def _not_up(what: str) -> CliError:
@@ -135,16 +141,16 @@ def _not_up(what: str) -> CliError:
     return CliError(Exit.FINDING, Refusal(f"the demo did not come up: {what}", "topo demo", fix))
 
 
-async def _follow(master: Master, narrator: Narrator) -> None:
+async def _follow(master: Master, messages: Messages) -> None:
     lost = False
     async for event in follow(master, retry_s=_RETRY_S):
         if isinstance(event, Lost):
             if not lost:
-                narrator.lost(event.refusal)
+                messages.lost(event.refusal)
             lost = True
         elif isinstance(event, Connected):
             if lost:
-                narrator.found(event.generation)
+                messages.found(event.generation)
             lost = False
         else:
-            narrator.changed(event.get("changes", []))
+            messages.changed(event.get("changes", []))

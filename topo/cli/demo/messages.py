@@ -15,8 +15,9 @@ from topo.cli.client.documents import ChangeDoc, TopologyDoc
 from topo.cli.demo.plan import Ports
 from topo.cli.demo.processes import Died
 from topo.cli.demo.runtime import Demo
-from topo.cli.render import changes, terminal, tree
+from topo.cli.render import changes, terminal
 from topo.cli.render.safe import plain
+from topo.cli.render.tree import topology
 from topo.model.errors import Refusal
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Progress:
         return f"the master answers, {self.known} of {self.nodes} nodes known, {self.ready} Ready"
 
 
-class Narrator:
+class Messages:
     """Prints to one console; a terminal also gets a progress line while the demo starts."""
 
     def __init__(self, console: Console) -> None:
@@ -48,8 +49,8 @@ class Narrator:
         self._marks = terminal.glyphs(console)
         self._status: Status | None = None
 
-    def starts(self, ports: Ports, usual: Sequence[int], nodes: int) -> None:
-        """The first words; says so where a usual port was taken."""
+    def starting(self, ports: Ports, usual: Sequence[int], nodes: int) -> None:
+        """The demo starts; says so where a usual port was taken."""
         self._say(f"starting a cluster manager, {nodes} workers and a master on this machine")
         chosen = (ports.api, ports.reports, ports.manager)
         for wanted, port in zip(usual, chosen, strict=True):
@@ -64,19 +65,19 @@ class Narrator:
         if self._status is not None:
             self._status.update(str(progress))
 
-    def stands(self, document: TopologyDoc, seconds: float) -> None:
+    def ready(self, document: TopologyDoc, seconds: float) -> None:
         """The tree is complete and Ready."""
         self._quiet()
         self._say(f"the tree stands after {seconds:.1f} s", "green")
         self._console.print()
-        self.shows(document)
+        self.tree(document)
 
-    def shows(self, document: TopologyDoc) -> None:
+    def tree(self, document: TopologyDoc) -> None:
         """A tree, whatever its state."""
         self._quiet()
-        self._console.print(tree.topology(document, self._marks))
+        self._console.print(topology(document, self._marks))
 
-    def invites(self, demo: Demo) -> None:
+    def suggestions(self, demo: Demo) -> None:
         """The URL and what to try."""
         topo = _command()
         node = "node-sample3" if "node-sample3" in demo.nodes else demo.nodes[0]
@@ -120,8 +121,8 @@ class Narrator:
             shown = Text(f"    {plain(line)}", style="dim", no_wrap=True, overflow="ellipsis")
             self._console.print(shown)
 
-    def ends(self) -> None:
-        """The last words."""
+    def ended(self) -> None:
+        """Nothing of the demo is left."""
         self._quiet()
         self._say("everything is stopped and removed")
 

@@ -2,6 +2,7 @@
 
 import secrets
 import sysconfig
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,123 +32,101 @@ class Ports:
         return f"http://{LOOPBACK}:{self.api}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A demo's directory, with its parts."""
+class DemoFiles:
+    """The paths below a demo's directory."""
 
-    home: Path
-
-    @property
-    def recordings(self) -> Path:
+    def __init__(self, home: Path) -> None:
+        self.recordings = home / "recordings"
         """One directory per node, which its worker replays."""
-        return self.home / "recordings"
-
-    @property
-    def manager(self) -> Path:
+        self.logs = home / "logs"
+        self.state = home / "state"
+        self.secrets = home / "secrets"
+        self.manager = self.secrets / "manager"
         """The cluster manager's authority and accounts."""
-        return self.home / "secrets" / "manager"
-
-    @property
-    def tokens(self) -> Path:
-        """The master's file of worker tokens, one bound to each node."""
-        return self.home / "secrets" / "worker-tokens"
-
-    def token(self, node: str) -> Path:
-        """The token file of one worker."""
-        return self.home / "secrets" / f"{node}.token"
-
-    @property
-    def api_token(self) -> Path:
+        self.worker_tokens = self.secrets / "worker-tokens"
+        """The master's file: one token bound to each node."""
+        self.api_token = self.secrets / "api-token"
         """The one token for calls that write: the master's file, and the command line's."""
-        return self.home / "secrets" / "api-token"
 
-    def log(self, name: str) -> Path:
-        """The log of one process."""
-        return self.home / "logs" / f"{name}.log"
+    def worker_token(self, node: str) -> Path:
+        """The token file of one worker."""
+        return self.secrets / f"{node}.token"
 
 
-def prepare(stage: Stage, world: World) -> None:
+def prepare(files: DemoFiles, world: World) -> None:
     """Writes recordings and fresh secrets; the directory above them is private already."""
     from topo.sim.clustermanager.certificates import Authority  # noqa: PLC0415 - 0.1 s
 
-    for folder in (stage.recordings, stage.manager / "secret", stage.home / "logs"):
+    for folder in (files.recordings, files.manager / "secret", files.logs, files.state):
         folder.mkdir(parents=True)
-    (stage.home / "state").mkdir()
-    tokens = {str(node.name): secrets.token_urlsafe(24) for node in world.nodes}
+    lines = ""
     for node in world.nodes:
-        write_bundle(stage.recordings / node.name, node)
-        write_private(stage.token(node.name), tokens[node.name].encode())
-    lines = "".join(f"{node} {token}\n" for node, token in tokens.items())
-    write_private(stage.tokens, lines.encode())
-    write_private(stage.api_token, secrets.token_urlsafe(24).encode())
+        token = secrets.token_urlsafe(24)
+        write_bundle(files.recordings / node.name, node)
+        write_private(files.worker_token(node.name), token.encode())
+        lines += f"{node.name} {token}\n"
+    write_private(files.worker_tokens, lines.encode())
+    write_private(files.api_token, secrets.token_urlsafe(24).encode())
     # The master looks at these when it starts, and it starts together with their owner.
-    Authority.at(stage.manager)
-    credentials = {"username": "metax", "password": secrets.token_urlsafe(18)}
-    for name, value in credentials.items():
-        write_private(stage.manager / "secret" / name, f"{value}\n".encode())
+    Authority.at(files.manager)
+    write_private(files.manager / "secret" / "username", b"metax\n")
+    write_private(files.manager / "secret" / "password", f"{secrets.token_urlsafe(18)}\n".encode())
 
 
-def programs(stage: Stage, world: World, world_name: str, ports: Ports) -> tuple[Program, ...]:
+def programs(files: DemoFiles, world: World, world_name: str, ports: Ports) -> tuple[Program, ...]:
     """The master, the cluster manager where the world has switchboxes, a worker per node."""
     managed = any(node.switchbox is not None for node in world.nodes)
-    workers = [_worker(stage, str(node.name), ports) for node in world.nodes]
-    manager = [_manager(stage, world_name, ports)] if managed else []
-    return (_master(stage, world, ports, managed=managed), *manager, *workers)
+    workers = [_worker(files, str(node.name), ports) for node in world.nodes]
+    manager = [_manager(files, world_name, ports)] if managed else []
+    return (_master(files, world, ports, managed=managed), *manager, *workers)
 
 
-def _master(stage: Stage, world: World, ports: Ports, *, managed: bool) -> Program:
+def _master(files: DemoFiles, world: World, ports: Ports, *, managed: bool) -> Program:
+    largest_dragonfly = max(Counter(node.dragonfly for node in world.nodes).values())
     manager_flags = (
         f"--cluster-manager-address=https://{LOOPBACK}:{ports.manager}",
-        f"--cluster-manager-ca-file={stage.manager / 'ca.pem'}",
-        f"--credentials-dir={stage.manager / 'secret'}",
+        f"--cluster-manager-ca-file={files.manager / 'ca.pem'}",
+        f"--credentials-dir={files.manager / 'secret'}",
         "--cluster-manager-poll-topo-period=5",
         "--cluster-manager-poll-event-period=1",
     )
-    mode = "switchbox" if managed else "auto"
     argv = (
         _script("topo-master"),
-        f"--mode={mode}",
+        f"--mode={'switchbox' if managed else 'auto'}",
         f"--bind-address={LOOPBACK}",
         f"--server-port={ports.api}",
         f"--rpc-server-port={ports.reports}",
-        f"--node-number={_largest_dragonfly(world)}",
+        f"--node-number={largest_dragonfly}",
         f"--gpus-per-node={world.nodes[0].hardware.gpus}",
-        f"--worker-token-file={stage.tokens}",
-        f"--api-token-file={stage.api_token}",
-        f"--state-file={stage.home / 'state' / 'state.json'}",
+        f"--worker-token-file={files.worker_tokens}",
+        f"--api-token-file={files.api_token}",
+        f"--state-file={files.state / 'state.json'}",
         f"--beat-interval={BEAT_S}",
         "--state-save-interval=1",
         "--log-format=console",
         *(manager_flags if managed else ()),
     )
-    return Program("topo-master", argv, stage.log("topo-master"))
+    return Program("topo-master", argv, files.logs / "topo-master.log")
 
 
-def _manager(stage: Stage, world_name: str, ports: Ports) -> Program:
-    command = (_script("topo"), "sim", "clustermanager", str(stage.manager), world_name)
+def _manager(files: DemoFiles, world_name: str, ports: Ports) -> Program:
+    command = (_script("topo"), "sim", "clustermanager", str(files.manager), world_name)
     argv = (*command, f"--port={ports.manager}")
-    return Program("cluster manager", argv, stage.log("cluster-manager"))
+    return Program("cluster manager", argv, files.logs / "cluster-manager.log")
 
 
-def _worker(stage: Stage, node: str, ports: Ports) -> Program:
+def _worker(files: DemoFiles, node: str, ports: Ports) -> Program:
     argv = (
         _script("topo-worker"),
         f"--node-name={node}",
         f"--server-address={LOOPBACK}:{ports.reports}",
         f"--metrics-address={LOOPBACK}:0",
-        f"--token-file={stage.token(node)}",
-        f"--replay={stage.recordings / node}",
+        f"--token-file={files.worker_token(node)}",
+        f"--replay={files.recordings / node}",
         f"--probe-interval={_PROBE_S}",
         "--log-format=console",
     )
-    return Program(f"topo-worker {node}", argv, stage.log(f"topo-worker-{node}"))
-
-
-def _largest_dragonfly(world: World) -> int:
-    sizes: dict[str | None, int] = {}
-    for node in world.nodes:
-        sizes[node.dragonfly] = sizes.get(node.dragonfly, 0) + 1
-    return max(sizes.values())
+    return Program(f"topo-worker {node}", argv, files.logs / f"topo-worker-{node}.log")
 
 
 def _script(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The demo's processes: started together, tethered to the demo, started again when they die."""
+"""The demo's processes: started together, ended with the demo, started again when they die."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from topo.kit.child_process import adopt_orphans, tethered
+from topo.kit.child_process import adopt_orphans, die_with_parent_command
 
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _STEADY_S = 10.0
@@ -53,40 +53,40 @@ class Died:
     restart_in_s: float
 
 
-Told = Callable[[Started | Died], None]
+Report = Callable[[Started | Died], None]
 
 
 @asynccontextmanager
-async def running(programs: Sequence[Program], tell: Told) -> AsyncIterator[None]:
+async def running(programs: Sequence[Program], report: Report) -> AsyncIterator[None]:
     """All the programs run inside the block, and none of them after it."""
     adopt_orphans()
     by_script: dict[str, list[Program]] = defaultdict(list)
     for program in programs:
         by_script[program.argv[0]].append(program)
-    troupes = [asyncio.create_task(_keep_all(alike, tell)) for alike in by_script.values()]
+    tasks = [asyncio.create_task(_keep_all(alike, report)) for alike in by_script.values()]
     try:
         yield
     finally:
-        for troupe in troupes:
-            troupe.cancel()
-        await asyncio.gather(*troupes, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _keep_all(alike: Sequence[Program], tell: Told) -> None:
-    """Keeps programs of one console script; several of them are born in the nursery."""
-    born = await _born(alike) if len(alike) > 1 else {}
+async def _keep_all(alike: Sequence[Program], report: Report) -> None:
+    """Keeps programs of one console script running; several of them are forked."""
+    pids = await _forked(alike) if len(alike) > 1 else {}
     async with asyncio.TaskGroup() as group:
         for program in alike:
-            group.create_task(_keep(program, born.get(program.name), tell))
+            group.create_task(_keep(program, pids.get(program.name), report))
 
 
-async def _keep(program: Program, pid: int | None, tell: Told) -> None:
+async def _keep(program: Program, pid: int | None, report: Report) -> None:
     """Runs one program until cancelled; starts it again, later each time it dies at once."""
     deaths = 0
     while True:
         began = time.monotonic()
         pid = pid or _spawn(program)
-        tell(Started(program, pid))
+        report(Started(program, pid))
         try:
             code = await _ended(pid)
         except asyncio.CancelledError:
@@ -94,17 +94,16 @@ async def _keep(program: Program, pid: int | None, tell: Told) -> None:
             raise
         deaths = 1 if time.monotonic() - began > _STEADY_S else deaths + 1
         wait_s = _BACKOFF_S[min(deaths, len(_BACKOFF_S)) - 1]
-        tell(Died(program, pid, _how(code), _last_lines(program.log), deaths, wait_s))
+        report(Died(program, pid, _how(code), _last_lines(program.log), deaths, wait_s))
         pid = None
         await asyncio.sleep(wait_s)
 
 
 def _spawn(program: Program) -> int:
     """Starts it in a session of its own: Ctrl-C is for the demo, which then ends the others."""
-    argv = list(tethered(*program.argv))
     return os.posix_spawn(
         sys.executable,
-        argv,
+        list(die_with_parent_command(*program.argv)),
         environment(),
         file_actions=(
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, _READ_ONLY, 0),
@@ -115,29 +114,27 @@ def _spawn(program: Program) -> int:
     )
 
 
-async def _born(alike: Sequence[Program]) -> Mapping[str, int]:
-    """The processes that the nursery started, by name; see `topo.cli.demo.fork_server`.
+async def _forked(alike: Sequence[Program]) -> Mapping[str, int]:
+    """The processes that the fork server started, by name; see `topo.cli.demo.fork_server`.
 
-    Whoever it did not start is started alone, so a nursery that fails costs time and nothing else.
+    What it did not start is spawned, so a fork server that fails costs time and nothing else.
     """
-    script = Path(alike[0].argv[0]).name
-    command = ("-P", "-m", "topo.cli.demo.fork_server", script)
-    nursery = await asyncio.create_subprocess_exec(
+    server = await asyncio.create_subprocess_exec(
         sys.executable,
-        *command,
+        *("-P", "-m", "topo.cli.demo.fork_server", Path(alike[0].argv[0]).name),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=environment(),
     )
-    asked = (json.dumps({"name": p.name, "argv": p.argv, "log": str(p.log)}) for p in alike)
+    wanted = [{"name": each.name, "argv": each.argv, "log": str(each.log)} for each in alike]
     try:
-        told, _ = await nursery.communicate("\n".join(asked).encode())
+        written, _ = await server.communicate(json.dumps(wanted).encode())
     except asyncio.CancelledError:
-        nursery.kill()
+        server.kill()
         raise
-    lines = [line.rpartition(" ") for line in told.decode().splitlines()]
-    return {name: int(pid) for name, _, pid in lines}
+    lines = [line.partition(" ") for line in written.decode().splitlines()]
+    return {name: int(pid) for pid, _, name in lines}
 
 
 def environment() -> dict[str, str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from topo.cli.exits import CliError, Exit, usage
+from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 
 _LOCK = "lock"
@@ -66,7 +67,7 @@ def running_demo() -> Demo | None:
         return None
 
 
-def the_demo() -> Demo:
+def required_demo() -> Demo:
     """The running demo; raises `CliError` where there is none."""
     demo = running_demo()
     if demo is None:
@@ -103,11 +104,9 @@ class Home:
         if self._lock is not None:
             self._lock.close()
 
-    def tell(self, demo: Demo) -> None:
+    def publish(self, demo: Demo) -> None:
         """Lets other terminals find the demo from now on."""
-        fresh = self.path / f".{_FILE}"
-        fresh.write_text(json.dumps(asdict(demo)), encoding="utf-8")
-        fresh.replace(self.path / _FILE)
+        replace_whole(self.path / _FILE, json.dumps(asdict(demo)).encode())
 
     def _empty(self) -> None:
         """Removes what this program puts there, and nothing that somebody else put there."""

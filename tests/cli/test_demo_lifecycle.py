@@ -14,10 +14,9 @@ from rich.console import Console
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 from topo.cli import worlds
-from topo.cli.demo import lifecycle as playing
-from topo.cli.demo import plan, processes
-from topo.cli.demo.lifecycle import play
-from topo.cli.demo.messages import Narrator
+from topo.cli.demo import lifecycle, plan, processes
+from topo.cli.demo.lifecycle import run_demo
+from topo.cli.demo.messages import Messages
 from topo.cli.demo.ports import free
 from topo.cli.demo.runtime import directory, running_demo
 from topo.cli.exits import CliError, Exit
@@ -25,13 +24,13 @@ from topo.cli.exits import CliError, Exit
 WORLD = "1x1x2x2"
 
 
-class Stage:
+class Screen:
     """What the demo printed so far."""
 
     def __init__(self, *, terminal: bool = False) -> None:
         self._file = io.StringIO()
         width, height = 120, 50
-        self.narrator = Narrator(
+        self.messages = Messages(
             Console(
                 file=self._file,
                 width=width,
@@ -55,27 +54,27 @@ class Stage:
 @pytest.fixture(autouse=True)
 def _odd_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo that somebody runs meanwhile keeps its ports."""
-    monkeypatch.setattr(playing, "USUAL_PORTS", free((0, 0, 0)))
+    monkeypatch.setattr(lifecycle, "USUAL_PORTS", free((0, 0, 0)))
 
 
 async def test_a_demo_from_start_to_end() -> None:
     """The tree, a death, a restart, a master that goes and comes back, Ctrl-C, nothing left."""
-    stage = Stage()
-    task = asyncio.create_task(play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False))
-    await stage.shows("Ctrl-C ends everything")
-    assert "● switchbox-sample1  switchbox  Ready  2/2 nodes · 4 GPUs" in stage.text
+    screen = Screen()
+    task = asyncio.create_task(run_demo(worlds.chosen(WORLD), WORLD, screen.messages, once=False))
+    await screen.shows("Ctrl-C ends everything")
+    assert "● switchbox-sample1  switchbox  Ready  2/2 nodes · 4 GPUs" in screen.text
     demo = running_demo()
     assert demo is not None
     assert len(demo.pids) == 4
     os.kill(demo.pids["topo-worker node-sample1"], signal.SIGKILL)
-    await stage.shows("topo-worker node-sample1 (pid")
+    await screen.shows("topo-worker node-sample1 (pid")
     os.kill(demo.pids["topo-master"], signal.SIGKILL)
-    await stage.shows("the master answers again")
+    await screen.shows("the master answers again")
     now = running_demo()
     assert now is not None
     os.kill(os.getpid(), signal.SIGINT)
     assert await task == Exit.OK
-    assert "everything is stopped and removed" in stage.text
+    assert "everything is stopped and removed" in screen.text
     for pid in {*demo.pids.values(), *now.pids.values()}:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -88,13 +87,13 @@ async def test_once_ends_with_the_tree_and_says_which_ports_were_taken(
     with ExitStack() as stack:
         holder = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         taken = holder.getsockname()[1]
-        monkeypatch.setattr(playing, "USUAL_PORTS", (taken, *free((0, 0))))
-        stage = Stage(terminal=True)
-        code = await play(worlds.chosen("0x1x2x2"), "0x1x2x2", stage.narrator, once=True)
+        monkeypatch.setattr(lifecycle, "USUAL_PORTS", (taken, *free((0, 0))))
+        screen = Screen(terminal=True)
+        code = await run_demo(worlds.chosen("0x1x2x2"), "0x1x2x2", screen.messages, once=True)
     assert code == Exit.OK
-    assert f"port {taken} is taken, using" in stage.text
-    assert "dragonfly  Ready  2/2 nodes" in stage.text
-    assert "Try in another terminal" not in stage.text
+    assert f"port {taken} is taken, using" in screen.text
+    assert "dragonfly  Ready  2/2 nodes" in screen.text
+    assert "Try in another terminal" not in screen.text
     assert not directory().exists()
 
 
@@ -104,25 +103,26 @@ async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log(
     """It is given up after three deaths in a row: the cause will not go away by itself."""
     code = "print('no such port'); raise SystemExit(2)"
 
-    def broken(stage: plan.Stage, *_: object) -> list[processes.Program]:
-        return [processes.Program("broken", (sys.executable, "-c", code), stage.log("broken"))]
+    def broken(files: plan.DemoFiles, *_: object) -> list[processes.Program]:
+        command = (sys.executable, "-c", code)
+        return [processes.Program("broken", command, files.logs / "broken.log")]
 
-    monkeypatch.setattr(playing, "programs", broken)
+    monkeypatch.setattr(lifecycle, "programs", broken)
     monkeypatch.setattr(processes, "_BACKOFF_S", (0.01,))
-    stage = Stage()
+    screen = Screen()
     with pytest.raises(CliError) as refused:
-        await play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False)
+        await run_demo(worlds.chosen(WORLD), WORLD, screen.messages, once=False)
     assert refused.value.exit_code == Exit.FINDING
     assert "broken ended with exit code 2" in refused.value.refusal.what
-    assert "no such port" in stage.text
+    assert "no such port" in screen.text
     assert not directory().exists()
 
 
 @pytest.fixture
 def a_masters_place(fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> FakeMaster:
     """The demo starts no process and takes the fake master for its own."""
-    monkeypatch.setattr(playing, "free", lambda _: (fake_master.port, 1, 2))
-    monkeypatch.setattr(playing, "programs", lambda *_: ())
+    monkeypatch.setattr(lifecycle, "free", lambda _: (fake_master.port, 1, 2))
+    monkeypatch.setattr(lifecycle, "programs", lambda *_: ())
     return fake_master
 
 
@@ -130,38 +130,38 @@ async def test_a_tree_that_does_not_come_is_given_up_and_shown(
     a_masters_place: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_masters_place.document = samples.troubled()
-    monkeypatch.setattr(playing, "_PATIENCE_S", 0.3)
-    stage = Stage(terminal=True)
+    monkeypatch.setattr(lifecycle, "_PATIENCE_S", 0.3)
+    screen = Screen(terminal=True)
     with pytest.raises(CliError, match="no Ready tree after 0 s"):
-        await play(worlds.chosen("1x2x2"), "1x2x2", stage.narrator, once=True)
-    assert "✗ node-3  NotReady" in stage.text
+        await run_demo(worlds.chosen("1x2x2"), "1x2x2", screen.messages, once=True)
+    assert "✗ node-3  NotReady" in screen.text
 
 
 async def test_changes_losses_and_returns_are_lines_with_a_time(
     a_masters_place: FakeMaster,
 ) -> None:
-    stage = Stage()
+    screen = Screen()
     task = asyncio.create_task(
-        play(worlds.chosen("1x2x2"), "1x2x2", stage.narrator, once=False),
+        run_demo(worlds.chosen("1x2x2"), "1x2x2", screen.messages, once=False),
     )
-    await stage.shows("Ctrl-C ends everything")
+    await screen.shows("Ctrl-C ends everything")
     async with asyncio.timeout(10):
         while not a_masters_place.has_listener():
             await asyncio.sleep(0.01)
     await asyncio.to_thread(a_masters_place.publish, samples.troubled(), samples.changes())
-    await stage.shows("✗ node-3  Ready → NotReady")
+    await screen.shows("✗ node-3  Ready → NotReady")
     await asyncio.to_thread(a_masters_place.stop)
-    await stage.shows("▲ no master answers: Connection refused")
+    await screen.shows("▲ no master answers: Connection refused")
     await asyncio.to_thread(a_masters_place.start)
-    await stage.shows("● the master answers again, generation 13")
+    await screen.shows("● the master answers again, generation 13")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await task == Exit.OK
 
 
 async def test_ctrl_c_while_it_starts_is_an_interruption() -> None:
-    stage = Stage()
-    task = asyncio.create_task(play(worlds.chosen(WORLD), WORLD, stage.narrator, once=False))
-    await stage.shows("starting")
+    screen = Screen()
+    task = asyncio.create_task(run_demo(worlds.chosen(WORLD), WORLD, screen.messages, once=False))
+    await screen.shows("starting")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await task == Exit.INTERRUPTED
     assert not directory().exists()

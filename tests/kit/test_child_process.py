@@ -1,4 +1,4 @@
-"""The tether: a process that ends with its parent, and is otherwise the program itself."""
+"""A process that ends with its parent, and is otherwise the program itself."""
 
 import os
 import signal
@@ -14,9 +14,11 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
 
 
-def test_a_tethered_program_is_the_program() -> None:
+def test_a_tied_program_is_the_program() -> None:
     """Its arguments, its output, its exit status."""
-    done = run(*child_process.tethered("/bin/sh", "-c", 'echo "$0 $1"; exit 7', "a", "b c"))
+    done = run(
+        *child_process.die_with_parent_command("/bin/sh", "-c", 'echo "$0 $1"; exit 7', "a", "b c")
+    )
     assert (done.returncode, done.stdout, done.stderr) == (7, "a b c\n", "")
 
 
@@ -34,11 +36,12 @@ def test_a_process_whose_parent_is_gone_already_does_not_begin() -> None:
     assert (done.returncode, done.stdout) == (1, "")
 
 
-def test_a_tethered_process_dies_with_a_parent_that_was_killed() -> None:
+def test_a_tied_process_dies_with_a_parent_that_was_killed() -> None:
     """It never hears of it: the kernel ends it."""
     script = (
-        "import subprocess, time; from topo.kit.child_process import tethered\n"
-        "child = subprocess.Popen(tethered('/bin/sh', '-c', 'echo $$; exec sleep 600'))\n"
+        "import subprocess, time; from topo.kit.child_process import die_with_parent_command\n"
+        "command = die_with_parent_command('/bin/sh', '-c', 'echo $$; exec sleep 600')\n"
+        "child = subprocess.Popen(command)\n"
         "time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
