@@ -69,7 +69,7 @@ async def _restore(service: Service, saver: StateSaver) -> None:
         _log.info("state restored", age_s=round(age_s, 1), generation=generation)
     holds = found.holds if isinstance(found, State) else found
     if holds is not None:
-        service.placements.restore(holds)
+        service.placements.state.restore(holds)
     saver.loaded(found)
 
 
@@ -81,7 +81,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     settings, engine = service.settings, service.engine
     works: dict[str, Work] = {
         "engine": engine.run,
-        "placements": partial(service.placements.run, settings.recount_interval),
+        "placements": partial(service.placements.upkeep.run, settings.recount_interval),
         "loop-lag": partial(_measure_lag, service, engine.clock),
     }
     context = SourceContext(settings, engine, service.registry)

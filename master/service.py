@@ -102,7 +102,7 @@ def build_service(
     )
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
-    engine.follower = placements.follow
+    engine.follower = placements.state.follow
     startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
     readiness = Readiness(settings.mode, startup, sources)
     tokens = _tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
@@ -130,7 +130,7 @@ def build_service(
         placements=placements,
         replica=replica,
     )
-    registry.register(CapacityCollector(measured, placements.all))
+    registry.register(CapacityCollector(measured, placements.holds.all))
     registry.register(TreeCollector(_readings(service)))
     return service
 
@@ -177,7 +177,7 @@ def _saver(
     if settings.state_file is None:
         return None
 
-    placements.ledger.kept_on_disk = True
+    placements.state.saved.required = True
 
     def settled() -> bool:
         snapshot = engine.snapshot
@@ -193,9 +193,9 @@ def _saver(
             memory=engine.memory,
             generation=lambda: engine.snapshot.generation,
             settled=settled,
-            holds=placements.memory,
+            holds=placements.state.memory,
         ),
-        ledger=placements.ledger,
+        changes=placements.state.saved,
         metrics=metrics,
     )
 

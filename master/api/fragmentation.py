@@ -14,7 +14,7 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
     service = request.app[SERVICE]
     if missing := service.missing():
         return not_ready(service, missing)
-    survey = await service.placements.survey()
+    survey = await service.placements.upkeep.survey()
     document = fragmentation_document(survey.report, survey.generation, observed=survey.observed)
     document["run"] = service.engine.history.run
     return web.Response(body=orjson.dumps(document), content_type="application/json")

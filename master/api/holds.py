@@ -12,7 +12,7 @@ from master.api.placements import declined, held
 from master.api.requests.body import read_body
 from master.api.requests.placement import pods_of
 from master.api.requests.query import Parameter, Query
-from master.booking.placements import LARGE_PODS
+from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 from topo.model.ids import NodeName
@@ -20,6 +20,7 @@ from topo.model.rest.jobs import HoldBody
 from topo.placement.booking.holds import Ended, Hold, HoldId
 from topo.publish.placement import hold_document, whole_hold
 
+_HOW = {"released": "was released", "expired": "expired", "bound": "ended: its pods are bound"}
 ID = (Parameter("id", "string", "the hold's id", place="path"),)
 
 
@@ -34,7 +35,7 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
     """All holds, the oldest first."""
-    body = await request.app[SERVICE].placements.listed(_listed)
+    body = await request.app[SERVICE].placements.holds.listed(_listed)
     return web.Response(body=body, content_type="application/json")
 
 
@@ -46,28 +47,29 @@ async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """One hold with its groups."""
     service = request.app[SERVICE]
     hold_id = HoldId(query.strings["id"])
-    return await _shown(service, hold_id, service.placements.find(hold_id))
+    return await _shown(service, hold_id, service.placements.holds.find(hold_id))
 
 
 async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold without its time limit."""
     service = request.app[SERVICE]
     hold_id = HoldId(query.strings["id"])
-    found = service.placements.commit(hold_id)
-    if isinstance(found, Hold) and (lost := await service.placements.promised(found, new=False)):
-        return declined(lost)
+    holds = service.placements.holds
+    found = holds.commit(hold_id)
+    if isinstance(found, Hold) and (refused := await holds.promised(found, new=False)):
+        return declined(refused)
     return await _shown(service, hold_id, found)
 
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold is given back, committed or not."""
     hold_id = HoldId(query.strings["id"])
-    placements = request.app[SERVICE].placements
-    found = placements.release(hold_id)
+    holds = request.app[SERVICE].placements.holds
+    found = holds.release(hold_id)
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
-    if lost := await placements.promised(found, new=False):
-        return declined(lost)
+    if refused := await holds.promised(found, new=False):
+        return declined(refused)
     body = orjson.dumps({"id": hold_id, "state": "released"})
     return web.Response(body=body, content_type="application/json")
 
@@ -76,10 +78,10 @@ async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) 
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
     placements = service.placements
-    tell = partial(_whole, found, placements.clock(), placements.lost(found))
+    tell = partial(_whole, found, placements.state.clock(), placements.holds.unusable_nodes(found))
     if found.wish.request.pods > LARGE_PODS:
         with bounded():
-            body = await placements.aside.do(lambda: tell)
+            body = await placements.planner.executor.run(lambda: tell)
     else:
         body = tell()
     return web.Response(body=body, content_type="application/json")
@@ -92,9 +94,7 @@ def _whole(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
 def _gone(hold_id: HoldId, ended: Ended | None) -> web.Response:
     """410 for a hold that ended, 404 for one that never was (or ended long ago)."""
     if ended is not None:
-        text = (
-            f"hold {hold_id} was released" if ended.how == "released" else f"hold {hold_id} expired"
-        )
+        text = f"hold {hold_id} {_HOW[ended.how]}"
         return problem(410, text, field="id", fix="ask for a new one: POST /v1/holds")
     fix = "GET /v1/holds lists those there are"
     return problem(404, f"there is no hold {hold_id[:64]!r}", field="id", fix=fix)

@@ -13,7 +13,7 @@ from master.api.requests.authorization import forbidden
 from master.api.requests.body import read_body
 from master.api.requests.placement import assumptions_of, body_of, check_nodes, request_of, wish_of
 from master.api.requests.query import Query
-from master.booking.placements import LARGE_PODS, Answer
+from master.booking.planner import LARGE_PODS, Outcome, Question
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.kit.problem import refusal
@@ -33,7 +33,7 @@ STATUS = {
     Obstacle.TERMS: 400,
     Obstacle.KEY: 409,
     Obstacle.FULL: 429,
-    Obstacle.ROOM: 409,
+    Obstacle.NO_LONGER_FITS: 409,
     Obstacle.DISK: 503,
 }
 
@@ -63,13 +63,13 @@ async def _placed(request: web.Request, body: PlacementBody) -> web.StreamRespon
     job = request_of(body)
     wish_of(request, body, job)
     await check_nodes(job, service.placements)
+    question, planner = Question(job, body.explain), service.placements.planner
     if assumptions is not None or job.pods > LARGE_PODS:
         told = partial(_document, service)
         with bounded():
-            document = await service.placements.what_if(job, assumptions or Assumptions(), told)
+            document = await planner.what_if(question, assumptions or Assumptions(), told)
         return _response(document)
-    answer = await service.placements.advised(service.placements.answer(job))
-    return _response(_document(service, answer))
+    return _response(_document(service, await planner.advised(planner.plan(question))))
 
 
 async def held(
@@ -82,20 +82,22 @@ async def held(
     placements = service.placements
     wish = wish_of(request, body, request_of(body))
     assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
-    known = placements.known(wish)
-    answer: Answer | Hold | Declined | None = known
+    known = placements.holds.known(wish)
+    answer: Outcome | Hold | Declined | None = known
     if answer is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, placements)
-        answer = placements.hold(wish, given)
+        answer = placements.holds.hold(wish, given, explain=body.explain)
     if isinstance(answer, Declined):
         return declined(answer)
     hold = answer if isinstance(answer, Hold) else answer.hold
-    if hold is not None and (lost := await placements.promised(hold, new=hold is not known)):
-        return declined(lost)
+    if hold is not None and (
+        refused := await placements.holds.promised(hold, new=hold is not known)
+    ):
+        return declined(refused)
     if isinstance(answer, Hold):
         tell = partial(_again, service, answer)
     else:
-        tell = partial(_document, service, await placements.advised(answer))
+        tell = partial(_document, service, await placements.planner.advised(answer))
     large = wish.request.pods > LARGE_PODS
     return _response(await asyncio.to_thread(tell) if large else tell())
 
@@ -107,7 +109,7 @@ def declined(found: Declined) -> web.Response:
     return refusal(status, found.refusal, headers=headers)
 
 
-def _document(service: Service, answer: Answer) -> bytes:
+def _document(service: Service, answer: Outcome) -> bytes:
     told = Told(answer.generation, answer.explanation, answer.would_fit, answer.rooms)
     if not isinstance(answer.result, Plan):
         return _bytes(service, refusal_document(answer.result, told))
@@ -125,7 +127,7 @@ def _again(service: Service, hold: Hold) -> bytes:
 def _bytes(service: Service, document: dict[str, Any], hold: Hold | None = None) -> bytes:
     document["run"] = service.engine.history.run
     if hold is not None:
-        document["hold"] = hold_document(hold, service.placements.clock())
+        document["hold"] = hold_document(hold, service.placements.state.clock())
     return orjson.dumps(document)
 
 

@@ -1,10 +1,10 @@
-"""Why a job is refused and what would let it in: found aside, once for all who ask the same."""
+"""Why a job is refused and what would let it in: found in a thread, once for all who ask it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from master.booking.executors import Aside
+from master.booking.executors import SingleThreadExecutor
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestions import would_fit
 from topo.placement.advice.why_not import reasons
@@ -42,20 +42,20 @@ class Adviser:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._known: dict[_Case, Advice] = {}
-        self._aside = Aside(AT_ONCE)
+        self._executor = SingleThreadExecutor(AT_ONCE)
 
     async def advice(self, refused: NoFit) -> Advice:
         """Why the capacity has just refused the job, and the changes under which it would fit."""
         key = (self._capacity.version, refused.request)
-        if key in self._known or self._aside.crowded:
+        if key in self._known or self._executor.full:
             return self._known.get(key, Advice((refused.text,)))
         copy = self._capacity.copy()  # before anything else can happen
 
-        def begin() -> Callable[[], Advice]:
+        def prepare() -> Callable[[], Advice]:
             known = self._known.get(key)
             return partial(advice_on, copy, refused) if known is None else lambda: known
 
-        found = self._known[key] = await self._aside.do(begin)
+        found = self._known[key] = await self._executor.run(prepare)
         while len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
         return found

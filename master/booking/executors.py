@@ -1,6 +1,7 @@
-"""Who works when: one piece a round of the loop, and what takes long in a thread, one by one.
+"""Keeps the API responsive while many ask for placements.
 
-Hundreds who ask for placements at once must not keep the tree from those who only read it.
+At most one placement per event-loop iteration and long work in one thread, both behind bounded
+queues: hundreds who ask at once must not keep the tree from those who only read it.
 """
 
 import asyncio
@@ -8,39 +9,39 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-WAITING = 256
-"""Pieces that may wait for the loop: of the dearest, 7 ms each at 10,000 nodes, about two seconds.
+LOOP_QUEUE = 256
+"""Callers that may wait for the loop: of the dearest, 7 ms each at 10,000 nodes, about two seconds.
 """
-WAITING_ASIDE = 64
+THREAD_QUEUE = 64
 """Jobs that may wait for the thread: most take a hundredth of a second, none has a copy before."""
 
 R = TypeVar("R")
 
 
-class CrowdedError(Exception):
+class QueueFullError(Exception):
     """So many wait already that one more is better sent away."""
 
 
-class Turns:
-    """Turns on the event loop, first come, first served; in between it serves everybody else."""
+class LoopQueue:
+    """A FIFO that lets one caller run per event-loop iteration."""
 
-    def __init__(self, limit: int = WAITING) -> None:
+    def __init__(self, limit: int = LOOP_QUEUE) -> None:
         self._limit = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._taken = False
+        self._busy = False
 
-    async def turn(self) -> None:
-        """Returns in a round of the loop in which nobody else has a turn.
+    async def acquire(self) -> None:
+        """Returns in an iteration of the loop that no other caller runs in.
 
-        It lasts until the caller awaits something. Raises `CrowdedError` when too many wait.
+        The caller has it until it awaits something. Raises `QueueFullError` when too many wait.
         """
         loop = asyncio.get_running_loop()
-        if not self._taken:
-            self._taken = True
+        if not self._busy:
+            self._busy = True
             loop.call_soon(self._next, loop)
             return
         if len(self._waiting) >= self._limit:
-            raise CrowdedError
+            raise QueueFullError
         mine: asyncio.Future[None] = loop.create_future()
         self._waiting.append(mine)
         await mine
@@ -52,32 +53,32 @@ class Turns:
                 first.set_result(None)
                 loop.call_soon(self._next, loop)
                 return
-        self._taken = False
+        self._busy = False
 
 
-class Aside:
-    """Long work in a thread, one job at a time: the loop shares its core with one thread only."""
+class SingleThreadExecutor:
+    """One worker thread behind a bounded queue: the loop shares its core with one thread only."""
 
-    def __init__(self, limit: int = WAITING_ASIDE) -> None:
+    def __init__(self, limit: int = THREAD_QUEUE) -> None:
         self._limit = limit
         self._waiting = 0
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @property
-    def crowded(self) -> bool:
+    def full(self) -> bool:
         """Whether one more would be sent away."""
         return self._waiting >= self._limit
 
-    async def do(self, begin: Callable[[], Callable[[], R]]) -> R:
-        """What the work returns; `begin` makes it on the loop when its turn has come.
+    async def run(self, prepare: Callable[[], Callable[[], R]]) -> R:
+        """The result of a job, which `prepare` makes on the loop once the thread is free for it.
 
-        Raises `CrowdedError` when too many wait, and what the two raise.
+        Raises `QueueFullError` when too many wait, and what the two raise.
         """
-        if self.crowded:
-            raise CrowdedError
+        if self.full:
+            raise QueueFullError
         self._waiting += 1
         try:
-            async with self._turn:
-                return await asyncio.to_thread(begin())
+            async with self._lock:
+                return await asyncio.to_thread(prepare())
         finally:
             self._waiting -= 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from master.booking.ledger import Ledger
+from master.booking.saved_changes import SavedChanges
 from master.metrics import ServiceMetrics
 from master.state.document import Judgement, State
 from master.state.store import StateStore
@@ -52,7 +52,7 @@ class StateSaver:
     store: StateStore
     interval_s: float
     state: Saved
-    ledger: Ledger
+    changes: SavedChanges
     metrics: ServiceMetrics
     _judgement: Judgement | None = None
     _generation: Generation | None = None
@@ -64,7 +64,7 @@ class StateSaver:
         if isinstance(found, State):
             self._judgement = Judgement.of(found.memory, found.saved_at_s)
         else:
-            self.ledger.note()  # the holds are in a document of another kind until the first save
+            self.changes.count()  # the holds are in a document of another kind until the first save
 
     async def run(self) -> None:
         """Runs until cancelled, then saves once more."""
@@ -75,7 +75,7 @@ class StateSaver:
                 if time.monotonic() >= next_s:
                     pause_s = await self._save() if self._due() else 0.0
                     next_s = time.monotonic() + max(self.interval_s, pause_s)
-                elif self.ledger.changed.is_set():
+                elif self.changes.changed.is_set():
                     await asyncio.sleep(GATHER_S)
                     await asyncio.sleep(await self._save_holds())
         finally:
@@ -85,7 +85,7 @@ class StateSaver:
         """Returns at that time, or when holds changed."""
         try:
             async with asyncio.timeout(max(0.0, next_s - time.monotonic())):
-                await self.ledger.changed.wait()
+                await self.changes.changed.wait()
         except TimeoutError:
             return
 
@@ -94,7 +94,7 @@ class StateSaver:
         return self.state.settled() and (self._changed() or old)
 
     def _changed(self) -> bool:
-        return self.state.generation() != self._generation or self.ledger.changed.is_set()
+        return self.state.generation() != self._generation or self.changes.changed.is_set()
 
     async def _save(self) -> float:
         """Saves everything; how long to rest."""
@@ -116,7 +116,7 @@ class StateSaver:
     def _save_last(self) -> None:
         if self.state.settled() and self._changed():
             self._write(self._new_judgement(), self.state.holds())
-        elif self.ledger.changed.is_set() and self._judgement is not None:
+        elif self.changes.changed.is_set() and self._judgement is not None:
             self._write(self._last_judgement, self.state.holds())
 
     def _new_judgement(self) -> Callable[[], Judgement]:
@@ -132,12 +132,12 @@ class StateSaver:
     async def _written(self, judge: Callable[[], Judgement]) -> bool:
         """Saves a judgement with the holds as they are now; those who wait for it are told."""
         holds = self.state.holds()
-        changes = self.ledger.begin()
+        changes = self.changes.begin()
         reason = await asyncio.to_thread(self._write, judge, holds)
         if reason:
-            self.ledger.failed(reason)
+            self.changes.failed(reason)
         else:
-            self.ledger.written(changes)
+            self.changes.saved(changes)
         return not reason
 
     def _write(self, judge: Callable[[], Judgement], holds: HoldsMemory) -> str:

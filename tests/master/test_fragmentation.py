@@ -16,20 +16,20 @@ async def test_the_report_follows_the_holds_and_never_touches_them(tmp_path: Pat
         assert (kind["free_gpus"], kind["whole_groups"], kind["integrity"]) == (128, 4, 1.0)
         assert answer.json["mix_observed"] is False
         await caller.held(NODES - 1)
-        version = caller.master.service.placements.capacity.version
+        version = caller.master.service.placements.state.capacity.version
         (kind,) = (await caller.master.get("/v1/fragmentation")).json["types"]
         assert (kind["free_gpus"], kind["whole_groups"]) == (104, 3)
         assert 0 < kind["integrity"] < 1
-        assert caller.master.service.placements.capacity.version == version
+        assert caller.master.service.placements.state.capacity.version == version
 
 
 async def test_the_report_is_made_once_per_version(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         placements = caller.master.service.placements
-        first = await placements.survey()
-        assert await placements.survey() is first
+        first = await placements.upkeep.survey()
+        assert await placements.upkeep.survey() is first
         await caller.held()
-        assert await placements.survey() is not first
+        assert await placements.upkeep.survey() is not first
 
 
 async def test_the_jobs_that_were_held_make_the_mix(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ async def test_a_retry_gets_its_hold_though_a_node_that_it_excludes_went(tmp_pat
     async with placing(tmp_path) as caller:
         body = {**GANG, "key": "job-7", "exclude": ["n1-1-3"]}
         first = await caller.post("/v1/holds", body)
-        caller.master.service.placements.capacity.remove(NodeName("n1-1-3"))
+        caller.master.service.placements.state.capacity.remove(NodeName("n1-1-3"))
         again = await caller.post("/v1/holds", body)
         assert again.json["hold"]["id"] == first.json["hold"]["id"]
         other = await caller.post("/v1/holds", {**body, "key": "job-8"})
@@ -148,7 +148,7 @@ async def test_the_groups_of_an_earlier_answer_are_taken_if_they_fit(tmp_path: P
 async def test_groups_that_are_not_the_best_are_kept_all_the_same(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         groups = [{"nodes": [{"name": f"n1-1-{n}", "pods": 1} for n in range(NODES)]}]
-        found = await caller.held(**GANG, groups=groups)
+        found = await caller.held(**GANG, groups=groups, explain=True)
         assert found["replanned"] is False
         assert nodes(found) == [f"n1-1-{n}" for n in range(NODES)]
         assert found["groups"][0]["domains"][0]["path"] == ["s1", "d1-1"]
@@ -343,20 +343,20 @@ async def test_a_node_that_went_stays_booked_and_is_told_as_lost(tmp_path: Path)
             return not (await caller.master.get(f"/v1/holds/{name}")).json["lost"]
 
         await eventually(found)
-        assert caller.master.service.placements.capacity.used(NodeName(gone)) == 8
+        assert caller.master.service.placements.state.capacity.used(NodeName(gone)) == 8
 
 
 async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         placements = caller.master.service.placements
-        capacity = placements.capacity
+        capacity = placements.state.capacity
         capacity._used[NodeName("n0-0-0")] = 3  # as a mistake of the increments would
         with capture_logs() as logs:
-            await placements.recount()
+            await placements.upkeep.recount()
         assert capacity.used(NodeName("n0-0-0")) == 0
         capacity._rooms[0] += 1
         with capture_logs() as more:
-            await placements.recount()
+            await placements.upkeep.recount()
         said = [e for e in (*logs, *more) if e["event"] == "capacity was counted wrongly"]
         assert said
         assert "n0-0-0" in {e["node"] for e in said}
@@ -367,24 +367,24 @@ async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> No
 
 async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        capacity = caller.master.service.placements.capacity
+        capacity = caller.master.service.placements.state.capacity
         right = {host.name: host for host in capacity.hosts()}
         capacity.upsert(replace(right[NodeName("n0-0-0")], gpus=4))
         capacity.remove(NodeName("n0-0-1"))
         capacity.upsert(replace(right[NodeName("n0-0-2")], name=NodeName("ghost")))
         with capture_logs() as logs:
-            await caller.master.service.placements.recount()
+            await caller.master.service.placements.upkeep.recount()
         assert {host.name: host for host in capacity.hosts()} == right
         said = [(e["node"], e["counted"], e["kept"]) for e in logs]
         assert said == [("n0-0-0", 8, 4), ("n0-0-1", 8, 0), ("ghost", 0, 8)]
         with capture_logs() as logs:
-            await caller.master.service.placements.recount()
+            await caller.master.service.placements.upkeep.recount()
         assert logs == []
 
 
 async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        capacity = caller.master.service.placements.capacity
+        capacity = caller.master.service.placements.state.capacity
         kept = (await caller.held())["hold"]["id"]
         gone = (await caller.held())["hold"]["id"]
         await caller.delete(f"/v1/holds/{gone}")
@@ -392,7 +392,7 @@ async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Pa
         capacity.book(gone, {NodeName("n1-1-1"): 8})
         capacity.release(kept)
         with capture_logs() as logs:
-            await caller.master.service.placements.recount()
+            await caller.master.service.placements.upkeep.recount()
         assert capacity.bookings() == right
         assert len(logs) == 5
 
@@ -454,7 +454,7 @@ async def test_nodes_that_come_later_than_the_hold_after_a_restart_are_still_hel
         assert refused.json["shortfall"]["missing"] == 16
         rest = await caller.post("/v1/placements", {**one_by_one, "pods": 4 * NODES - 2})
         assert not set(nodes(rest.json)) & set(taken)
-        await caller.master.service.placements.recount()
+        await caller.master.service.placements.upkeep.recount()
         assert "differences_total 0.0" in (await caller.master.get("/metrics")).body.decode()
 
 

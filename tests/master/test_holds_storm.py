@@ -66,15 +66,15 @@ async def test_a_storm_of_clients_never_takes_anything_twice(tmp_path: Path) -> 
         assert seen["refused"] > 0
         assert seen.keys() <= {"held", "refused", "200", "410"}
         placements = caller.master.service.placements
-        capacity = placements.capacity
+        capacity = placements.state.capacity
         taken = Counter[str]()
-        for hold in placements.all():
+        for hold in placements.holds.all():
             taken.update(hold.gpus)
             assert capacity.bookings()[hold.id] == hold.gpus
         assert max(taken.values(), default=0) <= 8
-        assert set(capacity.bookings()) == {hold.id for hold in placements.all()}
+        assert set(capacity.bookings()) == {hold.id for hold in placements.holds.all()}
         assert capacity.recount() == ()
-        assert placements.holds.recount() == ()
-        for hold in placements.all():
+        assert placements.state.bookings.recount() == ()
+        for hold in placements.holds.all():
             await caller.delete(f"/v1/holds/{hold.id}")
         assert not capacity.bookings()

@@ -200,7 +200,7 @@ async def test_a_hold_is_given_only_once_the_disk_has_it(
         assert (refused.status, refused.json["field"]) == (503, "--state-file")
         assert "Retry-After" in refused.headers
         assert await caller.holds() == []
-        assert not caller.master.service.placements.capacity.bookings()
+        assert not caller.master.service.placements.state.capacity.bookings()
         blocker.unlink()
 
         async def given() -> bool:

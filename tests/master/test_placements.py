@@ -41,7 +41,10 @@ async def test_a_job_gets_whole_groups_in_rank_order_with_the_proof(tmp_path: Pa
         assert (objective["split_groups"], objective["top_groups"]) == (0, 1)
         assert objective.keys() == found["bounds"].keys() == found["certified"].keys()
         assert found["certified"]["top_groups"]
-        assert len(found["explanation"]) >= len(objective)
+        assert found["explanation"] == []
+        explained = checked(await caller.post("/v1/placements", {**JOB, "explain": True}))
+        assert len(explained.pop("explanation")) >= len(objective)
+        assert explained == {key: value for key, value in found.items() if key != "explanation"}
         assert "hold" not in found
 
 
@@ -53,11 +56,15 @@ async def test_the_query_says_the_same_as_the_body(tmp_path: Path) -> None:
             "within": "switchbox",
             "selector": {"metax-tech.com/switchbox": "s1"},
             "exclude": ["n1-0-0", "n1-0-1"],
+            "explain": True,
         }
         query = "pods=6&gpus_per_pod=8&group_size=32&mode=preferred&within=switchbox"
-        query += "&selector=metax-tech.com/switchbox=s1&exclude=n1-0-0,n1-0-1"
+        query += "&selector=metax-tech.com/switchbox=s1&exclude=n1-0-0,n1-0-1&explain=true"
         by_query = checked(await caller.master.get(f"/v1/placements?{query}"))
         assert by_query == checked(await caller.post("/v1/placements", body))
+        assert by_query["explanation"]
+        unclear = await caller.master.get(f"/v1/placements?{query.replace('true', 'yes')}")
+        assert (unclear.status, unclear.json["field"]) == (400, "explain")
         nodes = [n["name"] for group in by_query["groups"] for n in group["nodes"]]
         assert sorted(nodes) == ["n1-0-2", "n1-0-3", *(f"n1-1-{n}" for n in range(NODES))]
 
@@ -188,9 +195,9 @@ async def test_a_body_without_end_is_not_read(tmp_path: Path) -> None:
 
 async def test_a_what_if_changes_nothing(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
-        before = caller.master.service.placements.capacity.version
+        before = caller.master.service.placements.state.capacity.version
         await caller.held(NODES)
-        (hold,) = caller.master.service.placements.all()
+        (hold,) = caller.master.service.placements.holds.all()
         job = {"pods": NODES, "gpus_per_pod": 8, "group_size": 32}
         free = checked(
             await caller.post("/v1/placements", {**job, "assume": {"free": list(hold.gpus)}})
@@ -200,7 +207,7 @@ async def test_a_what_if_changes_nothing(tmp_path: Path) -> None:
         for how in ("down", "drain"):
             none = checked(await caller.post("/v1/placements", {**job, "assume": {how: nodes}}))
             assert none["feasible"] is False
-        assert caller.master.service.placements.capacity.version == before + 1
+        assert caller.master.service.placements.state.capacity.version == before + 1
         assert len(await caller.holds()) == 1
 
 
@@ -240,7 +247,7 @@ async def test_the_free_capacity_follows_the_tree(tmp_path: Path) -> None:
             generation = await caller.master.generation()
         answer = await caller.post("/v1/placements", job)
         assert (answer.status, answer.json["field"]) == (400, "exclude")
-        assert caller.master.service.placements.capacity.recount() == ()
+        assert caller.master.service.placements.state.capacity.recount() == ()
 
 
 async def test_before_the_tree_is_complete_nothing_is_placed(token_flag: str) -> None:
@@ -269,8 +276,8 @@ async def test_the_operators_policy_is_kept(tmp_path: Path) -> None:
 async def test_a_reserve_that_names_no_group_is_said_once(tmp_path: Path) -> None:
     async with placing(tmp_path, "--reserve-groups=s0/d0-1=1,s9=1,s1=1") as caller:
         with capture_logs() as logs:
-            await caller.master.service.placements.recount()
-            await caller.master.service.placements.recount()
+            await caller.master.service.placements.upkeep.recount()
+            await caller.master.service.placements.upkeep.recount()
         assert [(e["event"], e["path"]) for e in logs] == [
             ("a reserve names no group of the tree", "s9")
         ]

@@ -98,7 +98,7 @@ async def test_it_neither_takes_up_nor_touches_the_state_file(tmp_path: Path) ->
     (folder / "file").write_text("unusable")
     flags = (f"--state-file={folder / 'file'}", "--state-save-interval=50ms")
     async with replica(tmp_path, *flags) as caller:
-        caller.master.service.placements.ledger.note()
+        caller.master.service.placements.state.saved.count()
         await asyncio.sleep(0.2)
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("file", "unusable")]
 

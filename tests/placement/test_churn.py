@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.placement.holding import committed, expired, released, reserved_as
 from tests.placement.oracle import cpsat
 from tests.placement.oracle.model import Model, model_of, models, replace_type, violations
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
-from topo.placement.booking.holds import Declined, Grant, Hold, HoldId, Holds, Wish
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.holds import Declined, Hold, HoldId, Wish
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -35,7 +37,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.choice = random.Random(seed)  # noqa: S311 - seeded, no secret
         self.capacity = Capacity(RESERVING if seed % 2 else Policy())
-        self.holds = Holds(self.capacity)
+        self.holds = Bookings(self.capacity)
         self.hosts = {host.name: self.dressed(host) for host in hosts(NODES, "8+16", seed)}
         self.gone: list[Host] = []
         self.jobs: dict[str, dict[NodeName, int]] = {}
@@ -59,7 +61,7 @@ class World:
     def step(self) -> None:
         """A request, and what else happens until the next one."""
         self.now_s += 1
-        for hold in self.holds.expire(self.now_s):
+        for hold in expired(self.holds, self.now_s):
             assert self.held.pop(hold.id) <= self.now_s
             del self.jobs[hold.id]
         happenings = (self.end, self.end_a_hold, self.flip, self.lose, self.regain, self.alter)
@@ -86,9 +88,9 @@ class World:
             hold_id = self.choice.choice(list(self.held))
             del self.held[hold_id]
             if self.choice.random() < 0.5:
-                assert isinstance(self.holds.commit(hold_id, self.now_s), Hold)
+                assert isinstance(committed(self.holds, hold_id, self.now_s), Hold)
             else:
-                assert isinstance(self.holds.release(hold_id, self.now_s), Hold)
+                assert isinstance(released(self.holds, hold_id, self.now_s), Hold)
                 del self.jobs[hold_id]
 
     def flip(self) -> None:
@@ -187,14 +189,14 @@ class World:
             return
         hold_s = self.choice.randint(1, 40)
         wish = Wish(plan.request, hold_s)
-        hold = self.holds.reserve(wish, plan, Grant(HoldId(owner), 1), self.now_s)
+        hold = reserved_as(self.holds, wish, plan, HoldId(owner), self.now_s)
         assert isinstance(hold, Hold), hold
         self.held[hold.id] = self.now_s + hold_s
-        again = self.holds.reserve(wish, plan, Grant(HoldId("again"), 1), self.now_s)
+        again = reserved_as(self.holds, wish, plan, HoldId(f"{owner}-again"), self.now_s)
         if isinstance(again, Declined):
             return
         assert all(self.capacity.used(n) <= self.hosts[n].gpus for n in gpus), "held twice"
-        self.holds.release(again.id, self.now_s)
+        released(self.holds, again.id, self.now_s)
 
 
 def lived(seed: int, requests_: int) -> World:

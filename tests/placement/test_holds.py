@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from tests.placement.holding import committed, expired, released, reserved, reserved_as
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import (
     Declined,
     Ended,
-    Grant,
     Hold,
     HoldId,
-    Holds,
     HoldsMemory,
     HoldState,
     Limits,
     Obstacle,
     Wish,
-    lost,
+    unusable_nodes,
 )
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
@@ -49,66 +49,60 @@ def wish(pods: int = 4, hold_s: float = 60.0, key: str | None = None) -> Wish:
     return Wish(Request(pods=pods, gpus_per_pod=8), hold_s, key)
 
 
-def reserved(holds: Holds, capacity: Capacity, asked: Wish, *, name: str, now_s: float = 0.0):
-    plan = place(capacity, asked.request)
-    assert isinstance(plan, Plan), plan
-    return holds.reserve(asked, plan, Grant(HoldId(name), 1), now_s)
-
-
 def test_a_hold_books_its_gpus_until_it_is_released() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     hold = reserved(holds, capacity, wish(), name="h1")
     assert isinstance(hold, Hold)
     assert hold.state is HoldState.HELD
     assert capacity.bookings() == {"h1": hold.gpus}
     assert sum(hold.gpus.values()) == 32
-    assert holds.release(HoldId("h1"), 1.0) == hold
+    assert released(holds, HoldId("h1"), 1.0) == hold
     assert not capacity.bookings()
     assert holds.find(HoldId("h1")) == Ended(HoldId("h1"), "released", 1.0)
 
 
 def test_a_hold_ends_at_its_deadline_and_not_before() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     hold = reserved(holds, capacity, wish(hold_s=60), name="h1", now_s=5.0)
-    assert holds.expire(64.9) == ()
-    assert holds.expire(65.0) == (hold,)
+    assert expired(holds, 64.9) == ()
+    assert expired(holds, 65.0) == (hold,)
     assert not capacity.bookings()
-    assert holds.commit(HoldId("h1"), 65.0) == Ended(HoldId("h1"), "expired", 65.0)
+    assert committed(holds, HoldId("h1"), 65.0) == Ended(HoldId("h1"), "expired", 65.0)
 
 
 def test_a_deadline_counts_also_before_anybody_swept() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=60), name="h1")
-    assert isinstance(holds.commit(HoldId("h1"), 60.0), Ended)
+    assert isinstance(committed(holds, HoldId("h1"), 60.0), Ended)
 
 
 def test_a_committed_hold_stays_until_it_is_released() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     reserved(holds, capacity, wish(hold_s=60), name="h1")
-    kept = holds.commit(HoldId("h1"), 59.0)
+    kept = committed(holds, HoldId("h1"), 59.0)
     assert isinstance(kept, Hold)
     assert kept.state is HoldState.COMMITTED
     version = holds.version
-    assert holds.commit(HoldId("h1"), 59.5) == kept, "twice is once"
+    assert committed(holds, HoldId("h1"), 59.5) == kept, "twice is once"
     assert holds.version == version
-    assert holds.expire(1e9) == ()
+    assert expired(holds, 1e9) == ()
     assert capacity.bookings()
-    assert holds.release(HoldId("h1"), 1e9) == kept
+    assert released(holds, HoldId("h1"), 1e9) == kept
     assert not capacity.bookings()
 
 
 def test_the_same_key_and_request_is_the_same_hold() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     first = reserved(holds, capacity, wish(key="job-7"), name="h1")
     assert holds.known(wish(key="job-7")) == first
     assert reserved(holds, capacity, wish(key="job-7"), name="h2") == first
     assert list(capacity.bookings()) == ["h1"]
-    holds.commit(HoldId("h1"), 0.0)
+    committed(holds, HoldId("h1"), 0.0)
     assert holds.known(wish(key="job-7")) == holds.find(HoldId("h1"))
 
 
@@ -127,7 +121,7 @@ def test_the_same_key_with_another_request_is_refused_and_names_both(
     other: Wish, difference: str
 ) -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
     found = holds.known(other)
     assert isinstance(found, Declined)
@@ -139,9 +133,9 @@ def test_the_same_key_with_another_request_is_refused_and_names_both(
 
 def test_a_key_is_free_again_when_its_hold_has_ended() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
-    holds.release(HoldId("h1"), 1.0)
+    released(holds, HoldId("h1"), 1.0)
     assert holds.known(wish(5, key="job-7")) is None
     hold = reserved(holds, capacity, wish(key="job-7"), name="h2")
     assert isinstance(hold, Hold)
@@ -150,7 +144,7 @@ def test_a_key_is_free_again_when_its_hold_has_ended() -> None:
 
 def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     asked = wish()
     plan = place(capacity, asked.request)
     assert isinstance(plan, Plan)
@@ -162,9 +156,9 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
         (lambda: capacity.remove(taken), "not there"),
     ):
         change()
-        found = holds.reserve(asked, plan, Grant(HoldId("h1"), 1), 0.0)
+        found = reserved_as(holds, asked, plan, HoldId("h1"), 0.0)
         assert isinstance(found, Declined)
-        assert found.obstacle is Obstacle.ROOM
+        assert found.obstacle is Obstacle.NO_LONGER_FITS
         assert taken in found.refusal.what
         assert part in found.refusal.what
     assert "h1" not in capacity.bookings()
@@ -187,7 +181,7 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
 )
 def test_what_is_beyond_the_limits_is_declined(asked: Wish, obstacle: Obstacle, field: str) -> None:
     capacity = cluster()
-    holds = Holds(capacity, Limits(holds=2, hold_s=3600, pods=5))
+    holds = Bookings(capacity, Limits(holds=2, hold_s=3600, pods=5))
     found = reserved(holds, capacity, asked, name="h1")
     assert isinstance(found, Declined)
     assert (found.obstacle, found.refusal.where) == (obstacle, field)
@@ -196,28 +190,28 @@ def test_what_is_beyond_the_limits_is_declined(asked: Wish, obstacle: Obstacle, 
 
 def test_there_are_never_more_holds_than_allowed() -> None:
     capacity = cluster()
-    holds = Holds(capacity, Limits(holds=2))
+    holds = Bookings(capacity, Limits(holds=2))
     for name in ("h1", "h2"):
         assert isinstance(reserved(holds, capacity, wish(1), name=name), Hold)
     found = reserved(holds, capacity, wish(1), name="h3")
     assert isinstance(found, Declined)
     assert found.obstacle is Obstacle.FULL
-    holds.release(HoldId("h1"), 0.0)
+    released(holds, HoldId("h1"), 0.0)
     assert isinstance(reserved(holds, capacity, wish(1), name="h3"), Hold)
 
 
 def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     reserved(holds, capacity, wish(1, hold_s=60), name="short", now_s=100.0)
     reserved(holds, capacity, wish(1, hold_s=600, key="k"), name="long", now_s=100.0)
     reserved(holds, capacity, wish(1, hold_s=60), name="kept", now_s=100.0)
-    holds.commit(HoldId("kept"), 100.0)
+    committed(holds, HoldId("kept"), 100.0)
     text = TypeAdapter(HoldsMemory).dump_json(holds.memory(1_000_000.0))
 
     # Another process, whose clock starts at 5, two minutes later by the wall clock.
     fresh = cluster()
-    again = Holds(fresh)
+    again = Bookings(fresh)
     memory = TypeAdapter(HoldsMemory).validate_json(text)
     dropped = again.restore(memory, 5.0, 1_000_215.0)
     assert [hold.id for hold in dropped] == ["short"]
@@ -227,17 +221,17 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     assert isinstance(found, Hold)
     assert found.deadline_s == pytest.approx(5.0 + 480.0)
     assert again.known(wish(1, hold_s=600, key="k")) == found
-    assert again.expire(484.0) == ()
-    assert again.expire(486.0) == (found,)
-    assert again.expire(1e9) == ()
+    assert expired(again, 484.0) == ()
+    assert expired(again, 486.0) == (found,)
+    assert expired(again, 1e9) == ()
 
 
 def test_a_clock_that_was_set_back_prolongs_no_hold_beyond_the_limit() -> None:
     capacity = cluster()
-    holds = Holds(capacity, Limits(hold_s=600))
+    holds = Bookings(capacity, Limits(hold_s=600))
     reserved(holds, capacity, wish(hold_s=600), name="h1")
     memory = holds.memory(2_000_000.0)
-    again = Holds(cluster(), Limits(hold_s=600))
+    again = Bookings(cluster(), Limits(hold_s=600))
     again.restore(memory, 0.0, 1_000_000.0)
     found = again.find(HoldId("h1"))
     assert isinstance(found, Hold)
@@ -246,10 +240,10 @@ def test_a_clock_that_was_set_back_prolongs_no_hold_beyond_the_limit() -> None:
 
 def test_a_booking_on_a_node_that_went_stays_and_is_told_as_lost() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     hold = reserved(holds, capacity, wish(), name="h1")
     assert isinstance(hold, Hold)
-    assert lost(capacity, hold) == {}
+    assert unusable_nodes(capacity, hold) == {}
     gone, closed, shrunk, fine = hold.gpus
     capacity.remove(gone)
     capacity.upsert(replace(host(closed), ready=False))
@@ -257,21 +251,21 @@ def test_a_booking_on_a_node_that_went_stays_and_is_told_as_lost() -> None:
     assert before is not None
     capacity.upsert(replace(before, gpus=4))
     assert capacity.bookings()["h1"] == hold.gpus
-    told = lost(capacity, hold)
+    told = unusable_nodes(capacity, hold)
     assert list(told) == [gone, closed, shrunk]
     assert fine not in told
     assert told[shrunk] == "8 GPUs are booked where 4 are left"
-    holds.release(HoldId("h1"), 0.0)
+    released(holds, HoldId("h1"), 0.0)
     capacity.upsert(host(gone))
     assert capacity.used(gone) == 0
 
 
 def test_ends_are_remembered_for_a_while_only() -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     for number in range(1001):
         reserved(holds, capacity, wish(1), name=f"h{number}")
-        holds.release(HoldId(f"h{number}"), 0.0)
+        released(holds, HoldId(f"h{number}"), 0.0)
     assert holds.find(HoldId("h0")) is None
     assert isinstance(holds.find(HoldId("h1")), Ended)
 
@@ -293,7 +287,7 @@ _STEPS = st.lists(
 def test_whatever_happens_nothing_is_booked_twice(steps: Sequence[tuple[str, int, float]]) -> None:
     """Bookings are those of the living holds, each node's sum is within its GPUs while it is up."""
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     now_s, made = 0.0, 0
     for what, number, seconds in steps:
         if what == "reserve":
@@ -302,20 +296,21 @@ def test_whatever_happens_nothing_is_booked_twice(steps: Sequence[tuple[str, int
             if isinstance(plan, NoFit):
                 continue
             made += 1
-            grant = Grant(HoldId(f"h{made}"), 1)
-            assert isinstance(holds.reserve(asked, plan, grant, now_s), Hold)
+            hold = reserved_as(holds, asked, plan, HoldId(f"h{made}"), now_s)
+            assert isinstance(hold, Hold)
         elif what == "commit":
-            holds.commit(HoldId(f"h{number}"), now_s)
+            committed(holds, HoldId(f"h{number}"), now_s)
         elif what == "release":
-            holds.release(HoldId(f"h{number}"), now_s)
+            released(holds, HoldId(f"h{number}"), now_s)
         elif what == "wait":
             now_s += number
-            holds.expire(now_s)
+            expired(holds, now_s)
         else:
             node = f"n{number // 4}-{number % 4}"
             before = capacity.host(NodeName(node))
             assert before is not None
             capacity.upsert(replace(before, cordoned=not before.cordoned))
+        holds.validate()
         assert capacity.bookings() == {hold.id: hold.gpus for hold in holds}
         for each in capacity.hosts():
             assert capacity.used(each.name) <= each.gpus

@@ -4,8 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from tests.placement.holding import committed, reserved_as
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
-from topo.placement.booking.holds import Grant, Hold, HoldId, Holds, HoldsMemory, Wish
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.holds import Hold, HoldId, HoldsMemory, Wish
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -55,20 +57,20 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
     asked: list[tuple[Request, float, bool, str | None]], later_s: float, started_s: float
 ) -> None:
     capacity = cluster()
-    holds = Holds(capacity)
+    holds = Bookings(capacity)
     for number, (request, hold_s, kept, key) in enumerate(asked):
         wish = Wish(request, hold_s, key)
         plan = place(capacity, request)
         if isinstance(plan, NoFit) or holds.known(wish):
             continue
-        hold = holds.reserve(wish, plan, Grant(HoldId(f"h{number}"), 7), 50.0)
+        hold = reserved_as(holds, wish, plan, HoldId(f"h{number}"), 50.0)
         assert isinstance(hold, Hold)
         if kept:
-            holds.commit(hold.id, 50.0)
+            committed(holds, hold.id, 50.0)
 
     text = MEMORY.dump_json(holds.memory(1e9))
     fresh = cluster()
-    again = Holds(fresh)
+    again = Bookings(fresh)
     ahead_s = 1e9 + 50.0 + later_s - started_s
     dropped = again.restore(MEMORY.validate_json(text), started_s, ahead_s)
 

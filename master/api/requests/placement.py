@@ -19,6 +19,7 @@ from topo.placement.job.plan import Pods
 from topo.placement.job.request import Eligibility, Labels, Mode, Request, Toleration, flaw
 
 KEY_HEADER = "Idempotency-Key"
+_FLAGS = {"true": True, "false": False}
 
 PARAMETERS = (
     Parameter("pods", "integer", "the number of pods", required=True, minimum=1),
@@ -29,6 +30,7 @@ PARAMETERS = (
     Parameter("gpu_type", "string", "the model of GPU"),
     Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),
     Parameter("exclude", "string", "nodes that are not to be used: n1,n2"),
+    Parameter("explain", "string", "true: sentences on why a plan is as it is"),
 )
 
 
@@ -39,6 +41,8 @@ def body_of(query: Query) -> PlacementBody:
         values["selector"] = _selector(query.strings["selector"])
     if "exclude" in query.strings:
         values["exclude"] = [n.strip() for n in query.strings["exclude"].split(",") if n.strip()]
+    if query.strings.get("explain") in _FLAGS:
+        values["explain"] = _FLAGS[query.strings["explain"]]
     return checked(PlacementBody, values)
 
 
@@ -94,12 +98,14 @@ async def check_nodes(request: Request, placements: Placements) -> None:
 
     Nothing is awaited where all are known.
     """
-    capacity = placements.capacity
+    capacity = placements.state.capacity
     unknown = [node for node in request.eligible.exclude if capacity.host(node) is None]
     if unknown:
         node = min(unknown)
         with bounded():
-            fix = await placements.aside.do(lambda: partial(_nearest, node, capacity.copy()))
+            fix = await placements.planner.executor.run(
+                lambda: partial(_nearest, node, capacity.copy())
+            )
         raise BadInputError(Refusal(f"there is no node {node!r}", "exclude", fix))
 
 

@@ -105,6 +105,7 @@ def place(  # noqa: PLR0913 - a parameter per option
         hold_s=placements.hold_s(hold),
         key=key,
         assume=assume,
+        explain=explain or None,
     )
     find = connection.chosen if hold is None else connection.trusted
     to = find(master, token_file, ca_file)

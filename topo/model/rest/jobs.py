@@ -86,8 +86,12 @@ class Job(Body):
 
 
 class JobBody(Job):
-    """A job, and what is to be reserved for it."""
+    """A job, what is to be said about it, and what is to be reserved for it."""
 
+    explain: bool = Field(
+        False,
+        description="whether the answer has sentences on why a plan is as it is, true or false",
+    )
     hold_s: Seconds | None = Field(None, description=HELD_FOR)
     key: Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS)] | None = Field(
         None,

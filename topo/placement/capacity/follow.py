@@ -145,8 +145,10 @@ def _nodes(forest: Forest) -> Iterator[tuple[Node, _Chain]]:
 def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     """A node as the forest alone describes it, with the labels that its place and GPUs imply.
 
-    A node without a worker is not ready in the forest; that says nothing about the cluster's node.
+    Of a node without a worker the forest says nothing: it is as ready as the cluster finds it, and
+    no GPU was seen.
     """
+    silent = {each.code for each in node.reasons} == {NO_WORKER}
     labels = {HOSTNAME: str(node.name)}
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type
@@ -156,8 +158,8 @@ def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
         path=GroupPath(tuple(group.name for group in chain)),
         kinds=tuple(Kind(group.kind) for group in chain),
         tiers=tuple(group.tier for group in chain),
-        gpus=node.gpus,
+        gpus=0 if silent else node.gpus,
         gpu_type=node.gpu_type,
-        ready=node.status is Status.READY or {each.code for each in node.reasons} == {NO_WORKER},
+        ready=node.status is Status.READY or silent,
         labels=tuple(sorted(labels.items())),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from master.booking.executors import Aside, CrowdedError, Turns
+from master.booking.executors import LoopQueue, QueueFullError, SingleThreadExecutor
 from tests.master.placing import placing
 
 
@@ -19,11 +19,11 @@ async def rounds(seen: list[str], over: asyncio.Event) -> None:
         await asyncio.sleep(0)
 
 
-async def test_between_two_turns_the_loop_serves_everybody_else() -> None:
-    turns, seen, over = Turns(), list[str](), asyncio.Event()
+async def test_between_two_queue_the_loop_serves_everybody_else() -> None:
+    queue, seen, over = LoopQueue(), list[str](), asyncio.Event()
 
     async def piece(name: str) -> None:
-        await turns.turn()
+        await queue.acquire()
         seen.append(name)
 
     others = asyncio.create_task(rounds(seen, over))
@@ -37,25 +37,25 @@ async def test_between_two_turns_the_loop_serves_everybody_else() -> None:
 
 
 async def test_who_comes_when_too_many_wait_for_a_turn_is_sent_away() -> None:
-    turns = Turns(limit=2)
-    waiting = [asyncio.create_task(turns.turn()) for _ in range(5)]
+    queue = LoopQueue(limit=2)
+    waiting = [asyncio.create_task(queue.acquire()) for _ in range(5)]
     found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [isinstance(each, CrowdedError) for each in found] == [False] * 3 + [True] * 2
-    await turns.turn()
+    assert [isinstance(each, QueueFullError) for each in found] == [False] * 3 + [True] * 2
+    await queue.acquire()
 
 
 async def test_who_gives_up_waiting_holds_up_nobody() -> None:
-    turns = Turns()
-    waiting = [asyncio.create_task(turns.turn()) for _ in range(4)]
+    queue = LoopQueue()
+    waiting = [asyncio.create_task(queue.acquire()) for _ in range(4)]
     await asyncio.sleep(0)
     waiting[1].cancel()
     waiting[2].cancel()
     await asyncio.wait_for(waiting[3], 1)
-    await asyncio.wait_for(turns.turn(), 1)
+    await asyncio.wait_for(queue.acquire(), 1)
 
 
-async def test_aside_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
-    aside, busy, begun = Aside(limit=3), threading.Lock(), list[int]()
+async def test_executor_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
+    executor, busy, begun = SingleThreadExecutor(limit=3), threading.Lock(), list[int]()
 
     def begin(number: int) -> int:
         assert busy.acquire(blocking=False), "two at once"
@@ -63,19 +63,20 @@ async def test_aside_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
         busy.release()
         return number
 
-    jobs = [aside.do(partial(partial, begin, number)) for number in range(5)]
+    jobs = [executor.run(partial(partial, begin, number)) for number in range(5)]
     found = await asyncio.gather(*jobs, return_exceptions=True)
     assert found[:3] == begun == [0, 1, 2]
-    assert all(isinstance(each, CrowdedError) for each in found[3:])
+    assert all(isinstance(each, QueueFullError) for each in found[3:])
     with pytest.raises(ValueError, match="no"):
-        await aside.do(lambda: lambda: int("no"))
-    assert await aside.do(lambda: lambda: 7) == 7, "a job that failed leaves no trace"
+        await executor.run(lambda: lambda: int("no"))
+    assert await executor.run(lambda: lambda: 7) == 7, "a job that failed leaves no trace"
 
 
 async def test_one_too_many_is_told_to_come_back(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         placements = caller.master.service.placements
-        placements.aside, placements.turns = Aside(limit=0), Turns(limit=0)
+        planner = placements.planner
+        planner.executor, planner.loop_queue = SingleThreadExecutor(limit=0), LoopQueue(limit=0)
         job = {"pods": 1, "gpus_per_pod": 8}
         refused = await caller.post("/v1/placements", {**job, "assume": {"down": ["n0-0-0"]}})
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
@@ -86,7 +87,7 @@ async def test_one_too_many_is_told_to_come_back(tmp_path: Path) -> None:
         assert set(statuses) <= {200, 503}
 
 
-async def test_a_large_job_is_answered_aside_with_the_same_words(
+async def test_a_large_job_is_answered_executor_with_the_same_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = {"pods": 6, "gpus_per_pod": 8, "group_size": 16}

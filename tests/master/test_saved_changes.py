@@ -4,56 +4,56 @@ import asyncio
 
 import pytest
 
-from master.booking import ledger
-from master.booking.ledger import Ledger
+from master.booking import saved_changes
+from master.booking.saved_changes import SavedChanges
 
 
-def kept_on_disk() -> Ledger:
-    book = Ledger()
-    book.kept_on_disk = True
+def kept_on_disk() -> SavedChanges:
+    book = SavedChanges()
+    book.required = True
     return book
 
 
 async def test_without_a_state_file_nothing_is_waited_for() -> None:
-    book = Ledger()
-    book.note()
-    assert await book.kept() == ""
+    book = SavedChanges()
+    book.count()
+    assert await book.wait() == ""
 
 
 async def test_a_change_during_a_write_waits_for_the_next_one() -> None:
     book = kept_on_disk()
-    book.note()
-    first = asyncio.create_task(book.kept())
+    book.count()
+    first = asyncio.create_task(book.wait())
     await asyncio.sleep(0)
     copied = book.begin()
-    book.note()
-    second = asyncio.create_task(book.kept())
+    book.count()
+    second = asyncio.create_task(book.wait())
     await asyncio.sleep(0)
-    book.written(copied)
+    book.saved(copied)
     assert await first == ""
     assert not second.done()
     assert book.changed.is_set()
-    book.written(book.begin())
+    book.saved(book.begin())
     assert await second == ""
 
 
 async def test_while_the_disk_fails_all_are_told_at_once_and_then_no_more() -> None:
     book = kept_on_disk()
-    book.note()
-    waiting = asyncio.create_task(book.kept())
+    book.count()
+    waiting = asyncio.create_task(book.wait())
     await asyncio.sleep(0)
     book.begin()
     book.failed("No space left on device")
-    assert await waiting == await book.kept() == "No space left on device"
+    assert await waiting == await book.wait() == "No space left on device"
     assert book.changed.is_set(), "it is tried again"
-    book.written(book.begin())
-    assert await book.kept() == ""
+    book.saved(book.begin())
+    assert await book.wait() == ""
 
 
 async def test_a_disk_that_hangs_is_not_waited_for_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ledger, "KEEP_S", 0.01)
+    monkeypatch.setattr(saved_changes, "WAIT_S", 0.01)
     book = kept_on_disk()
-    book.note()
-    assert "more than" in await book.kept()
+    book.count()
+    assert "more than" in await book.wait()

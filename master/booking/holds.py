@@ -1,0 +1,121 @@
+"""Holds as callers of the API have them: asked for, promised once on disk, kept or given back."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from master.booking.planner import Outcome, Planner, Question
+from master.booking.state import BookingState
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.placement.booking.events import HoldAsked, HoldChange, HoldCommitted, HoldReleased, What
+from topo.placement.booking.holds import (
+    Declined,
+    Ended,
+    Hold,
+    HoldId,
+    Obstacle,
+    Wish,
+    unusable_nodes,
+)
+from topo.placement.job.plan import NoFit, Pods
+from topo.placement.job.request import Request
+
+LIST_AGE_S = 0.25
+"""The list of all holds that is given out is at most this old."""
+
+
+class HoldService:
+    """Turns calls about holds into events of the bookings, and their changes into answers."""
+
+    def __init__(
+        self, state: BookingState, planner: Planner, reserved: Callable[[Request], None]
+    ) -> None:
+        self._state, self._planner, self._reserved = state, planner, reserved
+        self._list = -1, 0.0, b""
+        self._listing = asyncio.Lock()
+
+    def known(self, wish: Wish) -> Hold | Declined | None:
+        """The hold that the wish's key has, if any, or why there can be none, before planning."""
+        self._state.advance()
+        bookings, metrics = self._state.bookings, self._state.metrics
+        found = bookings.known(wish) or bookings.flaw(wish)
+        if isinstance(found, Declined):
+            metrics.declined(found.obstacle)
+        elif found is not None:
+            metrics.count(What.REPEATED)
+        return found
+
+    def hold(
+        self, wish: Wish, given: Sequence[Pods] | None = None, *, explain: bool = False
+    ) -> Outcome | Declined:
+        """The best placement now, booked; or the groups `given`, where they still fit.
+
+        Ask `known` before.
+        """
+        question = Question(wish.request, explain)
+        outcome = self._planner.plan(question)
+        if given is not None:
+            outcome = self._planner.with_groups(question, outcome, given)
+        if isinstance(outcome.result, NoFit):
+            return outcome
+        hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
+        asked = HoldAsked.of(wish, outcome.result, hold_id, outcome.generation)
+        *_, change = self._state.advance(asked)
+        if isinstance(change, Declined):
+            return change
+        assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
+        self._reserved(wish.request)
+        return replace(outcome, hold=change.hold)
+
+    async def promised(self, hold: Hold, *, new: bool) -> Declined | None:
+        """None once the hold is on disk, where holds are kept there; else why it is not.
+
+        A new one is then given back: it could be lost.
+        """
+        why = await self._state.saved.wait()
+        if not why:
+            return None
+        if new:
+            self.release(hold.id)
+        self._state.metrics.declined(Obstacle.DISK)
+        done = "so the hold was given back" if new else "so a restart may forget this"
+        what = f"the state file cannot be written ({why}), {done}"
+        fix = "make room or mend the rights of the state file's directory, and ask again"
+        return Declined(Obstacle.DISK, Refusal(what, "--state-file", fix))
+
+    def commit(self, hold_id: HoldId) -> Hold | Ended | None:
+        """The hold without its time limit; how it ended, or None for one that never was."""
+        self._state.advance(HoldCommitted(hold_id))
+        return self._state.bookings.find(hold_id)
+
+    def release(self, hold_id: HoldId) -> Hold | Ended | None:
+        """The hold that is not any more; how it ended before, or None for one that never was."""
+        *_, change = self._state.advance(HoldReleased(hold_id))
+        return change.hold if isinstance(change, HoldChange) else self._state.bookings.find(hold_id)
+
+    def find(self, hold_id: HoldId) -> Hold | Ended | None:
+        """A hold, how it ended, or None."""
+        self._state.advance()
+        return self._state.bookings.find(hold_id)
+
+    def all(self) -> list[Hold]:
+        """All holds, the oldest first."""
+        self._state.advance()
+        return list(self._state.bookings)
+
+    async def listed(self, render: Callable[[Sequence[Hold], float], bytes]) -> bytes:
+        """All holds rendered, at most `LIST_AGE_S` old; made once for all who ask."""
+        async with self._listing:
+            holds, now_s = self.all(), self._state.clock()
+            version, made_s, body = self._list
+            if version != self._state.bookings.version or now_s - made_s >= LIST_AGE_S:
+                version = self._state.bookings.version
+                body = await asyncio.to_thread(render, holds, now_s)
+                self._list = version, now_s, body
+            return body
+
+    def unusable_nodes(self, hold: Hold) -> Mapping[NodeName, str]:
+        """The nodes of a hold that are not as they were, with why."""
+        return unusable_nodes(self._state.capacity, hold)

@@ -1,0 +1,64 @@
+"""Which changes of holds are saved: a hold is promised once it is on disk."""
+
+import asyncio
+
+WAIT_S = 5.0
+"""A disk that takes longer is one that cannot be written to."""
+
+
+class SavedChanges:
+    """Counts changes, and knows up to which of them the state is saved. On the loop only.
+
+    Where nobody saves (`required` is false) nothing is waited for.
+    """
+
+    def __init__(self) -> None:
+        self.required = False
+        self.changed = asyncio.Event()
+        """Set when there is something to be saved."""
+        self._changes = self._saved = 0
+        self._failure = ""
+        self._waiting: dict[asyncio.Future[str], int] = {}
+
+    def count(self) -> None:
+        """Something changed."""
+        self._changes += 1
+        self.changed.set()
+
+    def begin(self) -> int:
+        """How many changes a copy has that is made now; to be given to `saved`."""
+        self.changed.clear()
+        return self._changes
+
+    def saved(self, changes: int) -> None:
+        """So many changes are saved."""
+        self._failure = ""
+        self._saved = max(self._saved, changes)
+        self._resolve("", self._saved)
+
+    def failed(self, reason: str) -> None:
+        """Saving failed for this reason; it is to be tried again."""
+        self._failure = reason
+        self.changed.set()
+        self._resolve(reason, self._changes)
+
+    async def wait(self) -> str:
+        """Empty once all that changed before is saved; else why it is not, within `WAIT_S`."""
+        if not self.required or self._saved >= self._changes:
+            return ""
+        if self._failure:
+            return self._failure
+        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting[done] = self._changes
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await done
+        except TimeoutError:
+            return f"it took more than {WAIT_S:g} s"
+        finally:
+            self._waiting.pop(done, None)
+
+    def _resolve(self, reason: str, changes: int) -> None:
+        for done, number in list(self._waiting.items()):
+            if number <= changes and not done.done():
+                done.set_result(reason)

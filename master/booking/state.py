@@ -1,0 +1,94 @@
+"""The one owner of free capacity: it follows the forest and the cluster, and books.
+
+Everything here runs on the event loop and none of it waits, so between looking and booking nobody
+else can take what was found.
+"""
+
+import time
+from collections.abc import Iterable
+
+import structlog
+
+from master.booking.metrics import PlacementMetrics
+from master.booking.saved_changes import SavedChanges
+from master.tree.engine import Clock
+from topo.model.cluster import ClusterNode
+from topo.model.forest import Snapshot
+from topo.model.ids import NodeName
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.events import Change, Event, HoldChange, What
+from topo.placement.booking.holds import Declined, Hold, HoldsMemory, Limits
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.follow import Follower
+from topo.placement.job.policy import Policy
+
+_log = structlog.get_logger(__name__)
+
+
+class BookingState:
+    """Owns the capacity and the bookings of one master. Only the event loop may touch it."""
+
+    def __init__(
+        self, policy: Policy, limits: Limits, metrics: PlacementMetrics, clock: Clock
+    ) -> None:
+        self.capacity = Capacity(policy)
+        self.bookings = Bookings(self.capacity, limits)
+        self.follower = Follower(self.capacity)
+        self.saved = SavedChanges()
+        self.metrics = metrics
+        self.clock = clock
+        self.generation = 0
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Takes over what is published; O(changes)."""
+        self.generation = snapshot.generation
+        if snapshot.forest is not self.follower.forest:
+            self.follower.follow(snapshot.forest)
+
+    def follow_cluster(
+        self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
+    ) -> None:
+        """Takes over nodes of the cluster that came or changed, and that went; O(nodes given)."""
+        self.follower.follow_cluster(changed, removed)
+
+    def advance(self, *events: Event) -> tuple[Change, ...]:
+        """Takes up events now; what came of them is counted, logged and soon on disk."""
+        changes = self.bookings.advance(self.clock(), *events)
+        for change in changes:
+            if isinstance(change, Declined):
+                self.metrics.declined(change.obstacle)
+            elif isinstance(change, HoldChange):
+                self._note(change)
+        return changes
+
+    def memory(self) -> HoldsMemory:
+        """What the state file keeps of the holds."""
+        self.advance()
+        return self.bookings.memory(time.time() - self.clock())
+
+    def restore(self, memory: HoldsMemory) -> None:
+        """Takes up the holds of an earlier process; those that ended meanwhile are said."""
+        now_s = self.clock()
+        dropped = self.bookings.restore(memory, now_s, time.time() - now_s)
+        for hold in dropped:
+            self.metrics.count(What.EXPIRED)
+            _log.info("hold expired while the master was away", hold=hold.id, pods=_pods(hold))
+        if len(self.bookings):
+            _log.info("holds restored", holds=len(self.bookings))
+        for _ in self.bookings:
+            self.metrics.count("restored")
+        if dropped:
+            self.saved.count()
+
+    def _note(self, change: HoldChange) -> None:
+        hold = change.hold
+        self.metrics.count(change.what)
+        if change.what is What.REPEATED:
+            return
+        self.saved.count()
+        gpus = sum(hold.gpus.values())
+        _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus)
+
+
+def _pods(hold: Hold) -> int:
+    return hold.wish.request.pods

@@ -1,0 +1,78 @@
+"""What is done about bookings without being asked: expiry, recounts, fresh gauges."""
+
+import asyncio
+
+import structlog
+
+from master.booking.fragmentation_report import Survey, Surveyor
+from master.booking.state import BookingState
+from topo.placement.capacity.recount import host_differences, restore_hosts
+
+TICK_S = 0.25
+"""How long after its deadline an expired hold may stay in sight of those who only look."""
+SURVEY_S = 15.0
+"""The gauges of free groups are at most this old, which is how often Prometheus usually asks."""
+_LOGGED_DIFFERENCES = 20
+
+_log = structlog.get_logger(__name__)
+
+
+class Upkeep:
+    """Ends holds in time, counts everything anew now and then, and renews the report."""
+
+    def __init__(self, state: BookingState, surveyor: Surveyor) -> None:
+        self._state, self._surveyor = state, surveyor
+        self._absent: set[str] = set()
+
+    async def run(self, recount_s: float) -> None:
+        """Works until cancelled; recounts every `recount_s` seconds."""
+        clock = self._state.clock
+        recounted_s = surveyed_s = clock()
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._state.advance()
+            now_s = clock()
+            if now_s - recounted_s >= recount_s:
+                recounted_s = now_s
+                await self.recount()
+            if now_s - surveyed_s >= SURVEY_S:
+                surveyed_s = now_s
+                await self.survey()
+
+    async def survey(self) -> Survey:
+        """The report on the capacity now."""
+        return await self._surveyor.survey(self._state.generation)
+
+    async def recount(self) -> None:
+        """Counts everything anew; what the increments got wrong is said, and corrected.
+
+        The hosts are compared in a thread, on a copy: that is most of the work. Raises
+        `BrokenInvariantError` where bookings contradict themselves, which ends the process.
+        """
+        state, follower = self._state, self._state.follower
+        moved = await asyncio.to_thread(
+            host_differences, state.capacity.copy(), follower.forest, follower.cluster.copy()
+        )
+        if moved:
+            nodes = [each.node for each in moved]
+            restore_hosts(state.capacity, follower.forest, follower.cluster, nodes)
+        found = (*moved, *state.bookings.recount(), *state.capacity.recount())
+        state.metrics.recounted(len(found))
+        for difference in found[:_LOGGED_DIFFERENCES]:
+            _log.warning(
+                "capacity was counted wrongly",
+                node=difference.node,
+                kept=difference.kept,
+                counted=difference.counted,
+                differences=len(found),
+            )
+        self._check_reserves()
+
+    def _check_reserves(self) -> None:
+        """Says once that a reserve names a group that is not there (any more)."""
+        layout = self._state.capacity.layout()
+        paths = [path for path, _ in self._state.capacity.policy.reserves]
+        absent = {"/".join(path) for path in paths if layout.range_of(path) is None}
+        for path in sorted(absent - self._absent):
+            _log.warning("a reserve names no group of the tree", path=path, fix="--reserve-groups")
+        self._absent = absent

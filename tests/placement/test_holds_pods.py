@@ -1,0 +1,292 @@
+"""Holds turn into pods: each GPU counted once, whatever comes in whatever order."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from tests.placement.holding import committed, expired, released, reserved
+from topo.model.errors import BrokenInvariantError
+from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.events import (
+    Change,
+    Event,
+    HoldAsked,
+    HoldChange,
+    HoldCommitted,
+    HoldReleased,
+    Pod,
+    PodGone,
+    PodPhase,
+    PodSeen,
+    What,
+)
+from topo.placement.booking.holds import Ended, Hold, HoldId, Limits, Wish
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.engine import place
+from topo.placement.job.plan import NoFit
+from topo.placement.job.request import Request
+
+NODES = tuple(NodeName(f"n{number}") for number in range(6))
+
+
+def cluster() -> Capacity:
+    capacity = Capacity()
+    for number, name in enumerate(NODES):
+        path = GroupPath((GroupName(f"d{number // 3}"),))
+        capacity.upsert(Host(name=name, path=path, kinds=(Kind("leaf"),), tiers=(1,), gpus=8))
+    return capacity
+
+
+def pod(uid: str, node: str, hold: str | None = "h1", gpus: int = 8) -> Pod:
+    hold_id = HoldId(hold) if hold is not None else None
+    return Pod(uid=uid, namespace="jobs", name=uid, node=NodeName(node), gpus=gpus, hold=hold_id)
+
+
+def seen(phase: PodPhase, *pods: Pod) -> tuple[PodSeen, ...]:
+    return tuple(PodSeen(each, phase) for each in pods)
+
+
+def nominated(*pods: Pod) -> tuple[PodSeen, ...]:
+    return seen(PodPhase.NOMINATED, *pods)
+
+
+def bound(*pods: Pod) -> tuple[PodSeen, ...]:
+    return seen(PodPhase.BOUND, *pods)
+
+
+def held(pods: int = 3) -> tuple[Capacity, Bookings, Hold]:
+    capacity = cluster()
+    bookings = Bookings(capacity)
+    hold = reserved(bookings, capacity, Wish(Request(pods=pods, gpus_per_pod=8), 60), name="h1")
+    assert isinstance(hold, Hold)
+    assert list(hold.gpus) == list(NODES[:pods])
+    return capacity, bookings, hold
+
+
+def used(capacity: Capacity) -> dict[str, int]:
+    return {node: capacity.used(node) for node in NODES if capacity.used(node)}
+
+
+def of_holds(changes: tuple[Change, ...]) -> list[str]:
+    return [str(change) for change in changes if isinstance(change, HoldChange)]
+
+
+def test_a_hold_that_turns_into_bound_pods_is_counted_once_and_has_then_ended():
+    capacity, bookings, _ = held()
+    whole = used(capacity)
+    pods = [pod(f"p{n}", f"n{n}") for n in range(3)]
+    assert of_holds(bookings.advance(1, *nominated(*pods))) == []
+    assert used(capacity) == whole
+    assert of_holds(bookings.advance(2, *bound(*pods[:2]))) == []
+    assert used(capacity) == whole
+    assert of_holds(bookings.advance(3, *bound(pods[2]))) == ["bound h1"]
+    assert used(capacity) == whole
+    assert bookings.find(HoldId("h1")) == Ended(HoldId("h1"), "bound", 3)
+    bookings.advance(4, *(PodGone(each.uid) for each in pods))
+    assert not capacity.bookings()
+
+
+def test_a_pod_that_never_belonged_to_a_hold_counts_too():
+    capacity, bookings, _ = held()
+    bookings.advance(1, *bound(pod("p", "n5", hold=None), pod("q", "n4", hold="unknown")))
+    assert used(capacity) == {"n0": 8, "n1": 8, "n2": 8, "n4": 8, "n5": 8}
+
+
+def test_pods_that_went_elsewhere_are_told_and_the_hold_waits_for_the_others():
+    capacity, bookings, _ = held()
+    assert of_holds(bookings.advance(1, *bound(pod("p0", "n0")))) == []
+    assert of_holds(bookings.advance(2, *bound(pod("p1", "n5")))) == ["strayed h1 n5:8"]
+    assert used(capacity) == {"n0": 8, "n5": 8, "n1": 8}
+    assert of_holds(bookings.advance(3, *bound(pod("p2", "n1")))) == ["bound h1 n5:8"]
+    assert used(capacity) == {"n0": 8, "n5": 8, "n1": 8}
+
+
+def test_a_nominated_pod_that_is_bound_elsewhere_gives_its_node_back():
+    capacity, bookings, _ = held()
+    bookings.advance(1, *nominated(pod("p0", "n0"), pod("p1", "n1"), pod("p2", "n2")))
+    changes = bookings.advance(2, *bound(pod("p0", "n4")))
+    assert of_holds(changes) == ["strayed h1 n4:8"]
+    assert used(capacity) == {"n1": 8, "n2": 8, "n4": 8}
+
+
+def test_a_terminating_pod_counts_until_it_is_gone_and_then_its_hold_waits_again():
+    capacity, bookings, _ = held()
+    bookings.advance(1, *bound(pod("p0", "n0")))
+    bookings.advance(2, *seen(PodPhase.TERMINATING, pod("p0", "n0")))
+    assert used(capacity) == {"n0": 8, "n1": 8, "n2": 8}
+    bookings.advance(3, *bound(pod("p1", "n1"), pod("p2", "n2")))
+    assert isinstance(bookings.find(HoldId("h1")), Hold), "a pod that ends is not bound"
+    bookings.advance(4, PodGone("p0"))
+    assert capacity.bookings()["h1"] == {"n0": 8}
+
+
+@pytest.mark.parametrize("ends", ["expired", "released"])
+def test_pods_of_a_hold_that_ended_go_on_to_count(ends: str):
+    capacity, bookings, _ = held()
+    bookings.advance(1, *bound(pod("p0", "n0")))
+    if ends == "expired":
+        assert [hold.id for hold in expired(bookings, 60)] == ["h1"]
+    else:
+        released(bookings, HoldId("h1"), 2)
+    assert used(capacity) == {"n0": 8}
+
+
+def test_what_is_older_or_repeated_changes_nothing():
+    _, bookings, _ = held()
+    bookings.advance(1, *bound(pod("p0", "n0")))
+    version = bookings.version
+    assert bookings.advance(2, *bound(pod("p0", "n0"))) == ()
+    assert bookings.advance(2, *nominated(pod("p0", "n1"))) == ()
+    assert bookings.advance(2, PodGone("nobody")) == ()
+    assert bookings.version == version
+
+
+def test_an_id_that_is_not_new_is_our_own_mistake():
+    capacity, bookings, _ = held(2)
+    with pytest.raises(BrokenInvariantError, match="h1 is not a new name"):
+        reserved(bookings, capacity, Wish(Request(pods=1, gpus_per_pod=8), 60), name="h1")
+
+
+def test_what_the_capacity_books_otherwise_is_found_mended_and_named():
+    capacity, bookings, hold = held()
+    capacity.book("h1", {NODES[0]: 4})
+    capacity.book("nobody", {NODES[5]: 1})
+    with pytest.raises(BrokenInvariantError, match="the capacity books something else"):
+        bookings.validate()
+    assert [(each.node, each.counted, each.kept) for each in bookings.recount()] == [
+        ("n0", 8, 4), ("n1", 8, 0), ("n2", 8, 0), ("n5", 0, 1),
+    ]  # fmt: skip
+    assert capacity.bookings() == {"h1": hold.gpus}
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda b: b._keys.update(key="h9"), "keys"),
+        (lambda b: b._deadlines.clear(), "never expire"),
+        (lambda b: b._pods_of.update(h9={"p9": None}), "pods by hold"),
+        (lambda b: b._ends.update(h1=Ended(HoldId("h1"), "released", 0)), "has ended"),
+        (lambda b: setattr(b, "_most", 0), "1 holds, where 0 may be"),
+    ],
+)
+def test_a_broken_index_is_named(damage, what):
+    _, bookings, _ = held()
+    bookings.advance(1, *bound(pod("p0", "n0")))
+    bookings.validate()
+    damage(bookings)
+    with pytest.raises(BrokenInvariantError, match=what):
+        bookings.validate()
+
+
+HOLDS = st.sampled_from(["h1", "h2", "h3", "h4"])
+PODS = st.builds(
+    pod,
+    st.sampled_from([f"p{n}" for n in range(6)]),
+    st.sampled_from(NODES),
+    st.one_of(st.none(), HOLDS),
+    st.sampled_from([2, 8]),
+)
+LIMITS = Limits(holds=3)
+
+
+class Everything(RuleBasedStateMachine):
+    """Holds and pods come and go in any order, beside naive books and a log that is replayed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.capacity = cluster()
+        self.bookings = Bookings(self.capacity, LIMITS)
+        self.now_s = 0.0
+        self.made = 0
+        self.pods: dict[str, Pod] = {}
+        self.log: list[tuple[float, tuple[Event, ...], tuple[Change, ...]]] = []
+
+    def advance(self, *events: Event) -> tuple[Change, ...]:
+        changes = self.bookings.advance(self.now_s, *events)
+        self.log.append((self.now_s, events, changes))
+        return changes
+
+    @rule(pods=st.integers(1, 4), gpus=st.sampled_from([4, 8]), hold_s=st.integers(1, 9))
+    def ask(self, pods: int, gpus: int, hold_s: int) -> None:
+        request = Request(pods=pods, gpus_per_pod=gpus)
+        plan = place(self.capacity, request)
+        if not isinstance(plan, NoFit):
+            self.made += 1
+            name = HoldId(f"h{self.made}")
+            key = f"key-{self.made % 3}"
+            self.advance(HoldAsked.of(Wish(request, hold_s, key), plan, name, 1))
+
+    @rule(name=HOLDS)
+    def commit(self, name: str) -> None:
+        self.advance(HoldCommitted(HoldId(name)))
+
+    @rule(name=HOLDS)
+    def release(self, name: str) -> None:
+        self.advance(HoldReleased(HoldId(name)))
+
+    @rule(seconds=st.integers(0, 5))
+    def wait(self, seconds: int) -> None:
+        self.now_s += seconds
+        self.advance()
+        assert all(h.deadline_s is None or h.deadline_s > self.now_s for h in self.bookings)
+
+    @rule(each=PODS, phase=st.sampled_from(PodPhase))
+    def see(self, each: Pod, phase: PodPhase) -> None:
+        if self.advance(PodSeen(each, phase)):
+            self.pods[each.uid] = each
+
+    @rule(each=PODS)
+    def end(self, each: Pod) -> None:
+        self.pods.pop(each.uid, None)
+        self.advance(PodGone(each.uid))
+
+    @invariant()
+    def nothing_is_counted_twice_or_forgotten(self) -> None:
+        self.bookings.validate()
+        assert self.bookings.recount() == ()
+        assert self.capacity.recount() == ()
+        taken = Counter[NodeName]()
+        for each in self.pods.values():
+            taken[each.node] += each.gpus
+        for hold in self.bookings:
+            own = Counter[NodeName]()
+            for each in self.pods.values():
+                if each.hold == hold.id:
+                    own[each.node] += each.gpus
+            awaited = self.capacity.bookings().get(hold.id, {})
+            missing = max(0, sum(hold.gpus.values()) - sum(own.values()))
+            assert sum(awaited.values()) == missing
+            for node, gpus in awaited.items():
+                assert gpus + own[node] <= hold.gpus[node]
+            taken.update(awaited)
+        assert {n: self.capacity.used(n) for n in NODES} == {n: taken[n] for n in NODES}
+
+    def teardown(self) -> None:
+        """The log replayed elsewhere, and a machine that goes on from the state, are the same."""
+        again = Bookings(cluster(), LIMITS)
+        for now_s, events, changes in self.log:
+            assert again.advance(now_s, *events) == changes
+        assert again.state() == self.bookings.state()
+        onward = Bookings(cluster(), LIMITS)
+        onward.take_up(self.bookings.state())
+        onward.validate()
+        assert onward.state() == self.bookings.state()
+        later = self.now_s + 100
+        assert onward.advance(later) == self.bookings.advance(later)
+
+
+TestEverything = Everything.TestCase
+TestEverything.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_a_committed_hold_ends_with_its_pods_too():
+    capacity, bookings, _ = held(1)
+    committed(bookings, HoldId("h1"), 1)
+    changes = bookings.advance(2, *bound(pod("p0", "n0")))
+    assert [c.what for c in changes if isinstance(c, HoldChange)] == [What.BOUND]
+    assert used(capacity) == {"n0": 8}

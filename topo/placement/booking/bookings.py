@@ -1,0 +1,444 @@
+"""Who takes which GPUs: holds and pods as one machine, events in and changes out.
+
+Every hold and every pod books its GPUs in the `Capacity` under an owner of its own, so that whoever
+places next sees them as used. Nothing here reads a clock: the same events at the same times give
+the same bookings (`replay` relies on it).
+
+How a hold turns into pods: a pod of a hold takes the hold's share of its node, so the two are
+counted once. The hold goes on booking what it waits for, which is its GPUs less those that its pods
+take; once bound pods take all of it, it has ended. A pod that went elsewhere takes from the share
+of the nodes last in rank, because those of the first ranks come first; and it is said (`STRAYED`).
+
+Example: a hold of 8 GPUs on each of n1, n2, n3. A pod is bound to n1: pod n1 8, hold n2 8, n3 8. A
+pod is bound to n9: pods n1 8, n9 8, hold n2 8, and `STRAYED n9 8`. A pod is bound to n2: pods n1 8,
+n9 8, n2 8, and the hold has ended, `BOUND n9 8`.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from topo.model.errors import BrokenInvariantError, Refusal
+from topo.model.ids import NodeName
+from topo.model.limits import MAX_KEY_CHARS
+from topo.placement.booking.events import (
+    Absent,
+    Change,
+    Event,
+    Gpus,
+    HoldAsked,
+    HoldChange,
+    HoldCommitted,
+    HoldReleased,
+    Pod,
+    PodChange,
+    PodGone,
+    PodPhase,
+    PodSeen,
+    What,
+)
+from topo.placement.booking.holds import (
+    FORMAT,
+    Declined,
+    Ended,
+    Hold,
+    HoldId,
+    HoldsMemory,
+    Limits,
+    Obstacle,
+    Wish,
+    booked,
+    difference,
+    shortage,
+)
+from topo.placement.capacity.capacity import Capacity, Difference
+
+_REMEMBERED_ENDS = 1000
+"""Ends of holds that are told apart from holds that never were."""
+_PHASES = tuple(PodPhase)
+
+
+@dataclass(frozen=True, slots=True)
+class BookingsState:
+    """All that a machine knows, to go on from in another process. Times are of its clock."""
+
+    holds: tuple[Hold, ...] = ()
+    pods: tuple[PodSeen, ...] = ()
+    ended: tuple[Ended, ...] = ()
+
+
+class Bookings:
+    """All holds and pods; what they take is booked in the capacity, and nothing else is."""
+
+    def __init__(self, capacity: Capacity, limits: Limits | None = None) -> None:
+        self._capacity = capacity
+        self._limits = limits or Limits()
+        self._holds: dict[HoldId, Hold] = {}
+        self._keys: dict[str, HoldId] = {}
+        self._deadlines: list[tuple[float, HoldId]] = []
+        self._ends: dict[HoldId, Ended] = {}
+        self._ended: deque[HoldId] = deque()
+        self._pods: dict[str, PodSeen] = {}
+        self._pods_of: dict[HoldId, dict[str, None]] = {}
+        self._elsewhere: dict[HoldId, Gpus] = {}
+        self._most = self._limits.holds
+        self.version = 0
+        """Grows with every change."""
+
+    # What there is
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def __iter__(self) -> Iterator[Hold]:
+        """The holds, the oldest first."""
+        return iter(self._holds.values())
+
+    def find(self, hold_id: HoldId) -> Hold | Ended | None:
+        """The hold, how it ended, or None for one that never was (or ended long ago); O(1)."""
+        return self._holds.get(hold_id) or self._ends.get(hold_id)
+
+    def known(self, wish: Wish) -> Hold | Declined | None:
+        """The hold that the wish's key already has; declined where that is for something else.
+
+        None: the key is new, so a hold is yet to be made. O(1).
+        """
+        if wish.key is None or wish.key not in self._keys:
+            return None
+        hold = self._holds[self._keys[wish.key]]
+        if hold.wish == wish:
+            return hold
+        what = f"the key {wish.key!r} belongs to hold {hold.id} of another request: "
+        what += difference(hold.wish, wish)
+        fix = f"use a new key, or repeat that request, or release {hold.id} first"
+        return Declined(Obstacle.KEY, Refusal(what, "key", fix))
+
+    def flaw(self, wish: Wish) -> Declined | None:
+        """What makes a wish impossible whatever is free: time, pods, key, number of holds; O(1)."""
+        limits, pods = self._limits, wish.request.pods
+        if not 0 < wish.hold_s <= limits.hold_s:
+            what = f"hold_s is {wish.hold_s:g}"
+            return _beyond(what, "hold_s", f"give seconds, more than 0, at most {limits.hold_s:g}")
+        if wish.key is not None and not 0 < len(wish.key) <= MAX_KEY_CHARS:
+            what = f"the key has {len(wish.key)} characters"
+            return _beyond(what, "key", f"give 1 to {MAX_KEY_CHARS}")
+        if wish.key is not None and not wish.key.isprintable():  # no half of a code point either
+            what = "the key has characters that cannot be shown"
+            return _beyond(what, "key", "give letters, digits and punctuation")
+        if pods > limits.pods:
+            what = f"a hold of {pods} pods"
+            return _beyond(what, "pods", f"hold at most {limits.pods} pods at once")
+        if len(self._holds) >= limits.holds:
+            what = f"there are {len(self._holds)} holds already"
+            fix = "release one, or commit less and release sooner"
+            return Declined(Obstacle.FULL, Refusal(what, "holds", fix))
+        return None
+
+    def awaited(self, hold: Hold) -> dict[NodeName, int]:
+        """GPUs by node that the hold keeps for pods that are not there yet; O(nodes and pods)."""
+        taken = self._taken(hold.id)
+        left = max(0, sum(hold.gpus.values()) - sum(taken.values()))
+        awaited: dict[NodeName, int] = {}
+        for node, gpus in hold.gpus.items():
+            share = min(left, max(0, gpus - taken[node]))
+            if share:
+                awaited[node] = share
+                left -= share
+        return awaited
+
+    # What happens
+
+    def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
+        """Take up the time and the events in their order; what came of them.
+
+        First the holds whose time is over end. Of an event that is repeated nothing comes.
+        O(log holds) for the time, O(nodes of the hold and its pods) for an event.
+        """
+        changes = [*self._expired(now_s)]
+        for event in events:
+            changes += self._handled(event, now_s)
+        return tuple(changes)
+
+    def _handled(self, event: Event, now_s: float) -> Iterator[Change]:
+        match event:
+            case HoldAsked():
+                yield self._asked(event, now_s)
+            case HoldCommitted():
+                yield from self._committed(event.id)
+            case HoldReleased():
+                yield self._released(event.id, now_s)
+            case PodSeen():
+                yield from self._pod_seen(event, now_s)
+            case PodGone():
+                yield from self._pod_gone(event.uid, now_s)
+
+    def _expired(self, now_s: float) -> Iterator[Change]:
+        while self._deadlines and self._deadlines[0][0] <= now_s:
+            deadline_s, hold_id = heappop(self._deadlines)
+            hold = self._holds.get(hold_id)
+            if hold is not None and hold.deadline_s == deadline_s:
+                yield self._end(hold, What.EXPIRED, deadline_s)
+
+    def _asked(self, asked: HoldAsked, now_s: float) -> Change:
+        """All of it or nothing: a node that is gone, closed or too full by now declines it."""
+        if self.find(asked.id) is not None:
+            raise BrokenInvariantError(f"bookings: {asked.id} is not a new name for a hold")
+        known = self.known(asked.wish)
+        if isinstance(known, Hold):
+            return HoldChange(What.REPEATED, known)
+        declined = known or self.flaw(asked.wish) or self._no_longer_fits(asked)
+        if declined is not None:
+            return declined
+        hold = Hold(
+            id=asked.id,
+            wish=asked.wish,
+            mode=asked.mode,
+            gpu_type=asked.gpu_type,
+            groups=asked.groups,
+            generation=asked.generation,
+            created_s=now_s,
+            deadline_s=now_s + asked.wish.hold_s,
+        )
+        self._add(hold)
+        return HoldChange(What.RESERVED, hold)
+
+    def _committed(self, hold_id: HoldId) -> Iterator[Change]:
+        hold = self._holds.get(hold_id)
+        if hold is None:
+            yield Absent(hold_id, self._ends.get(hold_id))
+        elif hold.deadline_s is not None:
+            kept = self._holds[hold_id] = replace(hold, deadline_s=None)
+            self.version += 1
+            yield HoldChange(What.COMMITTED, kept)
+
+    def _released(self, hold_id: HoldId, now_s: float) -> Change:
+        hold = self._holds.get(hold_id)
+        if hold is None:
+            return Absent(hold_id, self._ends.get(hold_id))
+        return self._end(hold, What.RELEASED, now_s)
+
+    def _pod_seen(self, seen: PodSeen, now_s: float) -> Iterator[Change]:
+        """A pod that is bound is not nominated any more, whatever an older message says."""
+        pod, before = seen.pod, self._pods.get(seen.pod.uid)
+        if before is not None and (
+            seen == before or _PHASES.index(seen.phase) < _PHASES.index(before.phase)
+        ):
+            return
+        if before is not None and before.pod.hold != pod.hold:
+            yield from self._pod_gone(pod.uid, now_s)
+        self._take(seen)
+        self.version += 1
+        yield PodChange(pod, seen.phase)
+        yield from self._follow_pods(pod.hold, now_s)
+
+    def _pod_gone(self, uid: str, now_s: float) -> Iterator[Change]:
+        seen = self._pods.pop(uid, None)
+        if seen is None:
+            return
+        pod = seen.pod
+        self._capacity.release(pod.owner)
+        if pod.hold is not None:
+            del self._pods_of[pod.hold][uid]
+            if not self._pods_of[pod.hold]:
+                del self._pods_of[pod.hold]
+        self.version += 1
+        yield PodChange(pod, None)
+        yield from self._follow_pods(pod.hold, now_s)
+
+    def _follow_pods(self, hold_id: HoldId | None, now_s: float) -> Iterator[Change]:
+        """Books what the hold of a pod still waits for; ends it once bound pods take all of it."""
+        hold = self._holds.get(hold_id) if hold_id is not None else None
+        if hold is None:
+            return
+        self._book(hold)
+        before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold)
+        self._elsewhere[hold.id] = now
+        if sum(self._taken(hold.id, PodPhase.BOUND).values()) >= sum(hold.gpus.values()):
+            yield self._end(hold, What.BOUND, now_s)
+        elif now and now != before:
+            yield HoldChange(What.STRAYED, hold, now)
+
+    # A state to go on from, and checks
+
+    def state(self) -> BookingsState:
+        """All of it as a value; O(holds and pods)."""
+        ended = tuple(self._ends[hold_id] for hold_id in self._ended)
+        return BookingsState(tuple(self), tuple(self._pods.values()), ended)
+
+    def take_up(self, state: BookingsState) -> None:
+        """Goes on from a state, in a machine that nothing has happened to yet."""
+        for seen in state.pods:
+            self._take(seen)
+        for hold in state.holds:
+            self._add(hold)
+        for ended in state.ended:
+            self._remember(ended)
+        self._most = max(self._most, len(self))
+
+    def memory(self, ahead_s: float) -> HoldsMemory:
+        """What a state file keeps; `ahead_s` is Unix time minus the time of this clock.
+
+        No pods: the cluster tells of them anew.
+        """
+        return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in self))
+
+    def restore(self, memory: HoldsMemory, now_s: float, ahead_s: float) -> tuple[Hold, ...]:
+        """Takes up kept holds; those whose time is over meanwhile, which are dropped.
+
+        What they booked is booked again, also on nodes that are not there (yet). A clock that was
+        set back prolongs no hold beyond the limit.
+        """
+        latest_s = now_s + self._limits.hold_s
+        holds = [_moved(kept, -ahead_s) for kept in memory.holds]
+        dropped = [each for each in holds if not _outlives(each, now_s)]
+        for hold in holds:
+            if hold.deadline_s is None:
+                self._add(hold)
+            elif hold.deadline_s > now_s:
+                self._add(replace(hold, deadline_s=min(hold.deadline_s, latest_s)))
+        self._most = max(self._most, len(self))
+        return tuple(dropped)
+
+    def recount(self) -> tuple[Difference, ...]:
+        """Where something else is booked than holds and pods take; it is mended. Then `validate`.
+
+        O(holds and pods and their nodes).
+        """
+        found: list[Difference] = []
+        owed, bookings = self._owed(), self._capacity.bookings()
+        for owner in [*owed, *(owner for owner in bookings if owner not in owed)]:
+            meant, kept = owed.get(owner, {}), bookings.get(owner, {})
+            nodes = [node for node in {**meant, **kept} if meant.get(node) != kept.get(node)]
+            found += [Difference(node, meant.get(node, 0), kept.get(node, 0)) for node in nodes]
+            if nodes:
+                self._put(owner, meant)
+        self.validate()
+        return tuple(found)
+
+    def validate(self) -> None:
+        """Raises `BrokenInvariantError` with the first invariant that does not hold.
+
+        O(holds and pods and their nodes).
+        """
+        for broken, what in self._broken():
+            if broken:
+                raise BrokenInvariantError(f"bookings: {what}")
+
+    def _broken(self) -> Iterator[tuple[bool, str]]:
+        """Each invariant as (does it fail, what fails)."""
+        holds = self._holds
+        yield self._owed() != self._capacity.bookings(), "the capacity books something else"
+        keys = {hold.wish.key: hold.id for hold in self if hold.wish.key is not None}
+        yield keys != self._keys, "the index of keys names other holds"
+        due = {(hold.deadline_s, hold.id) for hold in self if hold.deadline_s is not None}
+        yield not due <= set(self._deadlines), "a hold with a deadline would never expire"
+        yield len(holds) > self._most, f"{len(holds)} holds, where {self._most} may be"
+        yield any(hold_id != hold.id for hold_id, hold in holds.items()), "a hold has another id"
+        yield not holds.keys().isdisjoint(self._ends), "a hold is there and has ended"
+        yield {*self._ended} != self._ends.keys(), "the ends are not those remembered"
+        yield len(self._ended) > _REMEMBERED_ENDS, "too many ends are remembered"
+        of = {(pod.hold, pod.uid) for pod in self._all_pods() if pod.hold is not None}
+        indexed = {(hold_id, uid) for hold_id, uids in self._pods_of.items() for uid in uids}
+        yield of != indexed, "the index of pods by hold names others"
+        for hold in self:
+            planned, taken = sum(hold.gpus.values()), sum(self._taken(hold.id).values())
+            counted = taken + sum(self.awaited(hold).values())
+            yield counted != max(planned, taken), f"hold {hold.id} and its pods count {counted}"
+
+    def _owed(self) -> dict[str, Mapping[NodeName, int]]:
+        """GPUs by node for each owner, from holds and pods alone."""
+        owed: dict[str, Mapping[NodeName, int]] = {}
+        for hold in self:
+            if awaited := self.awaited(hold):
+                owed[hold.id] = awaited
+        for pod in self._all_pods():
+            owed[pod.owner] = {pod.node: pod.gpus}
+        return owed
+
+    def _all_pods(self) -> Iterator[Pod]:
+        return (seen.pod for seen in self._pods.values())
+
+    # How it is kept
+
+    def _no_longer_fits(self, asked: HoldAsked) -> Declined | None:
+        pods = (group.pods for group in asked.groups)
+        for node, gpus in booked(pods, asked.wish.request.gpus_per_pod).items():
+            what = shortage(self._capacity, node, gpus)
+            if what:
+                fix = "place the job again"
+                return Declined(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
+        return None
+
+    def _taken(self, hold_id: HoldId, *phases: PodPhase) -> Counter[NodeName]:
+        """GPUs by node that the pods of a hold take, or those of them in some phases."""
+        taken: Counter[NodeName] = Counter()
+        for uid in self._pods_of.get(hold_id, ()):
+            seen = self._pods[uid]
+            if not phases or seen.phase in phases:
+                taken[seen.pod.node] += seen.pod.gpus
+        return taken
+
+    def _beyond_plan(self, hold: Hold) -> Gpus:
+        """What the pods take, but for those that end, on nodes where the hold planned less."""
+        taken = self._taken(hold.id, PodPhase.NOMINATED, PodPhase.BOUND)
+        beyond = ((node, gpus - hold.gpus.get(node, 0)) for node, gpus in taken.items())
+        return tuple(sorted((node, gpus) for node, gpus in beyond if gpus > 0))
+
+    def _take(self, seen: PodSeen) -> None:
+        pod = seen.pod
+        self._pods[pod.uid] = seen
+        if pod.hold is not None:
+            self._pods_of.setdefault(pod.hold, {})[pod.uid] = None
+        self._capacity.book(pod.owner, {pod.node: pod.gpus})
+
+    def _book(self, hold: Hold) -> None:
+        self._put(hold.id, self.awaited(hold))
+
+    def _put(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
+        if gpus:
+            self._capacity.book(owner, gpus)
+        else:
+            self._capacity.release(owner)
+
+    def _add(self, hold: Hold) -> None:
+        self._holds[hold.id] = hold
+        self._elsewhere[hold.id] = self._beyond_plan(hold)
+        self._book(hold)
+        if hold.wish.key is not None:
+            self._keys[hold.wish.key] = hold.id
+        if hold.deadline_s is not None:
+            heappush(self._deadlines, (hold.deadline_s, hold.id))
+        self.version += 1
+
+    def _end(self, hold: Hold, what: What, at_s: float) -> HoldChange:
+        self._capacity.release(hold.id)
+        del self._holds[hold.id]
+        if hold.wish.key is not None:
+            del self._keys[hold.wish.key]
+        self._remember(Ended(hold.id, what.value, at_s))
+        self.version += 1
+        return HoldChange(what, hold, self._elsewhere.pop(hold.id, ()))
+
+    def _remember(self, ended: Ended) -> None:
+        self._ends[ended.id] = ended
+        self._ended.append(ended.id)
+        if len(self._ended) > _REMEMBERED_ENDS:
+            self._ends.pop(self._ended.popleft(), None)
+
+
+def _moved(hold: Hold, by_s: float) -> Hold:
+    deadline_s = hold.deadline_s
+    return replace(
+        hold,
+        created_s=hold.created_s + by_s,
+        deadline_s=None if deadline_s is None else deadline_s + by_s,
+    )
+
+
+def _outlives(hold: Hold, now_s: float) -> bool:
+    return hold.deadline_s is None or hold.deadline_s > now_s
+
+
+def _beyond(what: str, where: str, fix: str) -> Declined:
+    return Declined(Obstacle.TERMS, Refusal(what, where, fix))

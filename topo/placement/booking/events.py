@@ -1,0 +1,157 @@
+"""What happens to bookings, and what comes of it: the events and the changes of the machine."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import Declined, Ended, Hold, HoldId, Wish
+from topo.placement.job.plan import Plan, PlannedGroup
+from topo.placement.job.request import Mode
+
+Gpus = tuple[tuple[NodeName, int], ...]
+"""GPUs by node."""
+
+
+class PodPhase(StrEnum):
+    """How far a pod is, in this order; in each of them it takes the GPUs of its node."""
+
+    NOMINATED = "nominated"
+    BOUND = "bound"
+    TERMINATING = "terminating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod that asks for `gpus` GPUs (at least 1) and has a node. `uid` is its identity.
+
+    `hold` is the hold that was made for it, None for a pod that never had one.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: NodeName
+    gpus: int
+    hold: HoldId | None = None
+
+    @property
+    def owner(self) -> str:
+        """Under what its GPUs are booked. Names come again while the old pod terminates."""
+        return f"pod/{self.namespace}/{self.name}/{self.uid}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldAsked:
+    """A placement is to be reserved under a new id; `generation` is that of the forest it is on."""
+
+    id: HoldId
+    wish: Wish
+    generation: int
+    mode: Mode
+    gpu_type: str
+    groups: tuple[PlannedGroup, ...]
+    kind: Literal["hold-asked"] = "hold-asked"
+
+    @classmethod
+    def of(cls, wish: Wish, plan: Plan, hold_id: HoldId, generation: int) -> "HoldAsked":
+        """The plan, to be reserved."""
+        return cls(
+            id=hold_id,
+            wish=wish,
+            generation=generation,
+            mode=plan.mode,
+            gpu_type=plan.gpu_type,
+            groups=plan.groups,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HoldCommitted:
+    """The hold is to stay until it is released."""
+
+    id: HoldId
+    kind: Literal["hold-committed"] = "hold-committed"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldReleased:
+    """The hold is given back."""
+
+    id: HoldId
+    kind: Literal["hold-released"] = "hold-released"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod is nominated to its node, bound to it, or terminating there."""
+
+    pod: Pod
+    phase: PodPhase
+    kind: Literal["pod-seen"] = "pod-seen"
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod ended, or lost its nomination: it takes nothing any more."""
+
+    uid: str
+    kind: Literal["pod-gone"] = "pod-gone"
+
+
+Event = HoldAsked | HoldCommitted | HoldReleased | PodSeen | PodGone
+
+
+class What(StrEnum):
+    """What happened to a hold."""
+
+    RESERVED = "reserved"
+    REPEATED = "repeated"
+    COMMITTED = "committed"
+    RELEASED = "released"
+    EXPIRED = "expired"
+    BOUND = "bound"
+    """Pods take all of it, so it has ended."""
+    STRAYED = "strayed"
+    """Pods of it are, or are nominated, where it did not book: `elsewhere`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldChange:
+    """Something happened to a hold, which is as it is then (or was, where it ended)."""
+
+    what: What
+    hold: Hold
+    elsewhere: Gpus = ()
+
+    def __str__(self) -> str:
+        """One line, as logs of events keep it."""
+        nodes = " ".join(f"{node}:{gpus}" for node, gpus in self.elsewhere)
+        return f"{self.what} {self.hold.id} {nodes}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A hold that is to be committed or released is not there; how it ended, if it ever was."""
+
+    id: HoldId
+    ended: Ended | None
+
+    def __str__(self) -> str:
+        """One line, as logs of events keep it."""
+        return f"absent {self.id} {self.ended.how if self.ended else ''}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class PodChange:
+    """A pod came or went on (`phase`), or went (None)."""
+
+    pod: Pod
+    phase: PodPhase | None
+
+    def __str__(self) -> str:
+        """One line, as logs of events keep it."""
+        return f"pod {self.pod.uid} {self.phase or 'gone'} {self.pod.node}"
+
+
+Change = HoldChange | Declined | Absent | PodChange
