@@ -1,0 +1,198 @@
+"""The built wheel with no more than an extra brings: what people get by `pip install`."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.waiting import CEILING_S
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import demo_world
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("topo", "master", "worker")
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q")
+NODE = demo_world().nodes[0]
+NOT_FOR_WORKERS = {"numpy", "typer", "rich", "cryptography", "jmespath", "pyyaml"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree, built without a network."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, source / name)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    flags = ("--no-deps", "--no-build-isolation", "--no-index", "-w", built)
+    subprocess.run((*PIP, "wheel", *flags, source), check=True)
+    (found,) = built.glob("*.whl")
+    return found
+
+
+Installed = Callable[[str], Path]
+"""The folder of the commands, with these extras installed."""
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """A virtual environment with the wheel, and links to what its extra requires."""
+
+    @cache
+    def install(extra: str) -> Path:
+        home = tmp_path_factory.mktemp(extra or "base")
+        subprocess.run((sys.executable, "-m", "venv", "--without-pip", home), check=True)
+        (packages,) = home.glob("lib/python*/site-packages")
+        for found in required(wheel, extra):
+            link(found, packages)
+        python = ("--python", home / "bin/python")
+        subprocess.run((*PIP, *python, "install", "--no-index", "--no-deps", wheel), check=True)
+        return home / "bin"
+
+    return install
+
+
+def required(wheel: Path, extra: str) -> list[Distribution]:
+    """What the wheel with the extra requires, and what that requires."""
+    found: dict[str, Distribution] = {}
+    with zipfile.ZipFile(wheel) as archive:
+        (metadata,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        lines = archive.read(metadata).decode().splitlines()
+    left = [
+        (Requirement(line.partition(": ")[2]), extra)
+        for line in lines
+        if line.startswith("Requires-Dist: ")
+    ]
+    while left:
+        wanted, its_extra = left.pop()
+        name = canonicalize_name(wanted.name)
+        applies = wanted.marker is None or wanted.marker.evaluate({"extra": its_extra})
+        if applies and name not in found:
+            found[name] = distribution(name)
+            left += [(Requirement(line), "") for line in found[name].requires or ()]
+    return list(found.values())
+
+
+def link(found: Distribution, packages: Path) -> None:
+    """Links the distribution's top-level files and folders."""
+    for name in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+        (packages / name).symlink_to(Path(str(found.locate_file(name))))
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
+    """Schemas and `py.typed` too."""
+    listed = subprocess.run(
+        ("git", "ls-files", "-co", "--exclude-standard", *PACKAGES),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with zipfile.ZipFile(wheel) as archive:
+        assert {f for f in listed.stdout.split() if (ROOT / f).exists()} <= set(archive.namelist())
+
+
+def test_a_worker_installs_only_what_it_uses(wheel: Path) -> None:
+    """None of what only masters, people and simulations need."""
+    names = {canonicalize_name(found.name) for found in required(wheel, "worker")}
+    assert "nvidia-ml-py" in names
+    assert not names & NOT_FOR_WORKERS
+
+
+def test_an_installed_worker_reports_to_an_installed_master(
+    installed: Installed, tmp_path: Path
+) -> None:
+    """Each with its own extra: the master answers from a file, the worker replays a recording."""
+    config = tmp_path / "nodegroup.yaml"
+    config.write_text(f"group:\n- name: pair\n  kind: dragonfly\n  child: [{NODE.name}]\n")
+    write_bundle(tmp_path / "recording", NODE)
+    master = (
+        installed("master") / "topo-master",
+        "--mode=config",
+        f"--config-file={config}",
+        *("--bind-address=127.0.0.1", "--server-port=0", "--rpc-server-port=0"),
+        "--allow-anonymous-workers",
+    )
+    with running(*master, log=tmp_path / "master.log") as masters:
+        ports = {e["site"]: e["port"] for e in (event(masters, "listening", n) for n in (0, 1))}
+        url = f"http://127.0.0.1:{ports['api']}/node_group"
+        with urllib.request.urlopen(url, timeout=CEILING_S) as answer:
+            assert NODE.name in answer.read().decode()
+        worker = (
+            installed("worker") / "topo-worker",
+            f"--server-address=127.0.0.1:{ports['reports']}",
+            "--metrics-address=127.0.0.1:0",
+            f"--replay={tmp_path / 'recording'}",
+        )
+        with running(*worker, log=tmp_path / "worker.log") as workers:
+            assert event(workers, "reports arrive")["gpus"] == 8
+
+
+@contextmanager
+def running(*argv: object, log: Path) -> Iterator[Path]:
+    """The command runs inside the block; its log."""
+    with log.open("wb") as output:
+        process = subprocess.Popen([str(word) for word in argv], stdout=output, stderr=output)
+        try:
+            yield log
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def event(log: Path, name: str, number: int = 0) -> dict[str, object]:
+    """The log's line of that event."""
+    until_s = time.monotonic() + CEILING_S
+    while time.monotonic() < until_s:
+        lines = [json.loads(line) for line in log.read_text().splitlines() if line[:1] == "{"]
+        found = [line for line in lines if line["event"] == name]
+        if len(found) > number:
+            return dict(found[number])
+        time.sleep(0.05)
+    raise AssertionError(f"no {name!r} in {log.read_text()}")
+
+
+@pytest.mark.parametrize(
+    ("extra", "command", "missing"),
+    [
+        ("", "topo-master", "[master]"),
+        ("", "topo-worker", "[worker]"),
+        ("", "topo", "[cli]"),
+        ("cli", "topo sim place --nodes=8 --pods=2 --gpus=8", "[cli,sim]"),
+    ],
+)
+def test_a_command_without_its_extra_says_what_to_install(
+    installed: Installed, extra: str, command: str, missing: str
+) -> None:
+    """One line and exit code 2, not a traceback."""
+    name, *arguments = command.split()
+    done = subprocess.run(
+        (installed(extra) / name, *arguments), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(f"pip install 'supernode-topology{missing}'")
+
+
+def test_installed_commands_of_people_work(installed: Installed, tmp_path: Path) -> None:
+    """With the extra `cli` alone."""
+    config = tmp_path / "nodegroup.yaml"
+    config.write_text("group:\n- name: pair\n  kind: dragonfly\n  child: [a, b]\n")
+    done = subprocess.run(
+        (installed("cli") / "topo", "parse", config), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nodegroup" in done.stdout
