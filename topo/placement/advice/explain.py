@@ -11,11 +11,12 @@ import numpy as np
 
 from topo.placement.advice.alternatives import alternatives
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.layout import Counts
+from topo.placement.engine import view_of
 from topo.placement.job.objective import Objective, Profile, names, values
 from topo.placement.job.plan import DomainRef, Plan, Rejected
 from topo.placement.job.words import counted, listed, plural
-from topo.placement.search.job_shape import Shape, shape_of
+from topo.placement.search.free_view import FreeView
 
 MOST_PODS = 64
 """Pods of a plan up to which alternatives are looked for; above, where two more searches take
@@ -29,20 +30,23 @@ _UNPROVEN = "the best that was found, without proof"
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
-    """A plan with what its sentences need to know about the cluster."""
+class _Explained:
+    """A plan, the view that it was searched on, and what lost against it.
+
+    `cells` are tier-1 domains at both ends of each group, `rejected` the alternatives by the
+    objective at which they lost.
+    """
 
     plan: Plan
-    layout: Layout
-    shape: Shape
-    free: Counts
+    view: FreeView
     cells: tuple[int, ...]
-    refused: Mapping[str, Rejected]
+    rejected: Mapping[str, Rejected]
 
     def refs(self, tier: int) -> tuple[DomainRef, ...]:
         """Domains of a tier that the plan uses: those at both ends of each of its groups."""
-        domains = dict.fromkeys(self.layout.of[tier][cell] for cell in self.cells)
-        return tuple(self.layout.ref(tier, domain) for domain in domains)
+        layout = self.view.layout
+        domains = dict.fromkeys(layout.of[tier][cell] for cell in self.cells)
+        return tuple(layout.ref(tier, domain) for domain in domains)
 
     def noun(self, tier: int) -> str:
         """What the domains of a tier are called."""
@@ -57,7 +61,7 @@ def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
     pods two more placements for each tier, then array passes over the domains and O(groups of the
     plan).
     """
-    case = _case(capacity, plan)
+    case = _explained(capacity, plan)
     tiers = len(plan.objective.span)
     span = [_span(case, name, tier) for name, tier in _spans(tiers)]
     return (
@@ -71,18 +75,15 @@ def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _case(capacity: Capacity, plan: Plan) -> _Case:
+def _explained(capacity: Capacity, plan: Plan) -> _Explained:
     ends = dict.fromkeys(node for g in plan.groups for node in (g.pods[0][0], g.pods[-1][0]))
-    request = plan.request
-    few = request.pods <= MOST_PODS
+    few = plan.request.pods <= MOST_PODS
     others = plan.rejected or (alternatives(capacity, plan) if few else ())
-    return _Case(
+    return _Explained(
         plan=plan,
-        layout=capacity.layout(),
-        shape=shape_of(capacity, request, plan.gpu_type),
-        free=capacity.slots(request.eligible, plan.gpu_type, request.gpus_per_pod).free,
+        view=view_of(capacity, plan.request, plan.gpu_type),
         cells=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
-        refused={rejected.objective: rejected for rejected in reversed(others)},
+        rejected={each.objective: each for each in reversed(others)},
     )
 
 
@@ -93,23 +94,24 @@ def _spans(tiers: int) -> list[tuple[str, int]]:
     return list(zip(names(tiers)[1 : tiers + 1], range(tiers, 0, -1), strict=True))
 
 
-def _split(case: _Case) -> str:
+def _split(case: _Explained) -> str:
     split, of = case.plan.objective.split_groups, counted(len(case.plan.groups), "group")
-    where = plural(case.noun(case.shape.whole_in))
+    shape = case.view.shape
+    where = plural(case.noun(shape.tier))
     if not split:
         are = _is(len(case.plan.groups))
         return f"0 of {of} {are} split over several {where}; {_LEAST.format(0)}."
     said = f"{split} of {of} {_is(split)} split over several {where}"
-    room = _groups(case, case.shape.whole_in)
-    if case.shape.tier and int(room.sum()) < case.shape.m:
+    whole = int(case.view.groups(shape.tier).sum())
+    if case.view.fits and whole < shape.m:
         return (
-            f"{said}: there is room for {counted(int(room.sum()), 'whole group')} of the "
-            f"{case.shape.m} needed{_alternative(case, 'split_groups', 'splits')}."
+            f"{said}: there is room for {counted(whole, 'whole group')} of the "
+            f"{shape.m} needed{_alternative(case, 'split_groups', 'splits')}."
         )
     return f"{said}{_verdict(case, 'split_groups', 'splits')}."
 
 
-def _span(case: _Case, name: str, tier: int) -> str:
+def _span(case: _Explained, name: str, tier: int) -> str:
     used = case.plan.objective.span[len(case.plan.objective.span) - tier]
     noun = case.noun(tier)
     said = counted(used, noun)
@@ -123,29 +125,19 @@ def _span(case: _Case, name: str, tier: int) -> str:
     return f"{said}{_verdict(case, name, 'takes')}."
 
 
-def _lack(case: _Case, tier: int, fewer: int) -> str:
+def _lack(case: _Explained, tier: int, fewer: int) -> str:
     """What the fullest domains of a tier cannot hold together, or nothing."""
-    plan, shape = case.plan, case.shape
+    view, shape = case.view, case.view.shape
     noun = case.noun(tier)
     who = "the fullest one has" if fewer == 1 else f"the fullest {counted(fewer, noun)} have"
-    if shape.whole_in <= tier and not plan.objective.split_groups:
-        groups = _most(_groups(case, tier), fewer)
+    if shape.tier <= tier and not case.plan.objective.split_groups:
+        groups = _most(view.groups(tier), fewer)
         if groups < shape.m:
             return f"{who} room for {groups} of {counted(shape.m, 'group')}, so {fewer} cannot do"
-    pods = _most(case.layout.rolled(case.free, tier), fewer)
+    pods = _most(view.rooms_of(tier), fewer)
     if pods < shape.pods:
         return f"{who} room for {pods} of {counted(shape.pods, 'pod')}, so {fewer} cannot do"
     return ""
-
-
-def _groups(case: _Case, tier: int) -> Counts:
-    """Whole groups of the job that fit, by domain of a tier not below the groups' own."""
-    layout, own = case.layout, case.shape.whole_in
-    groups: Counts = layout.rolled(case.free, own) // case.shape.k
-    if tier == own or not groups.size:
-        return groups
-    sums: Counts = np.add.reduceat(groups, layout.below(tier, own)[:-1])
-    return sums
 
 
 def _most(counts: Counts, several: int) -> int:
@@ -155,8 +147,11 @@ def _most(counts: Counts, several: int) -> int:
     return int(np.partition(counts, len(counts) - several)[-several:].sum())
 
 
-def _left(case: _Case) -> str:
-    left, gpus = case.plan.objective.whole_groups_left, case.shape.canonical * case.shape.gpus
+def _left(case: _Explained) -> str:
+    left, gpus = (
+        case.plan.objective.whole_groups_left,
+        case.view.shape.canonical * case.view.shape.gpus,
+    )
     said = f"{counted(left, 'whole group')} of {counted(gpus, 'GPU')} {_stay(left)} free"
     return f"{said}{_verdict(case, 'whole_groups_left', 'leaves')}."
 
@@ -175,23 +170,25 @@ class _Free:
     of: Callable[[Objective], Profile]
 
 
-def _top_profile(case: _Case) -> _Free:
+def _top_profile(case: _Explained) -> _Free:
     def of(objective: Objective) -> Profile:
         return objective.profile_top
 
-    return _Free(case.noun(case.layout.tiers), "free group", of(case.plan.objective), of)
+    return _Free(case.noun(case.view.layout.tiers), "free group", of(case.plan.objective), of)
 
 
-def _low_profile(case: _Case) -> _Free:
+def _low_profile(case: _Explained) -> _Free:
     def of(objective: Objective) -> Profile:
         return objective.profile_tier1
 
-    return _Free(case.noun(case.shape.canonical_tier), "free slot", of(case.plan.objective), of)
+    return _Free(
+        case.noun(case.view.shape.canonical_tier), "free slot", of(case.plan.objective), of
+    )
 
 
-def _profile(case: _Case, name: str, free: _Free) -> str:
+def _profile(case: _Explained, name: str, free: _Free) -> str:
     said = _moves(free)
-    other = case.refused.get(name)
+    other = case.rejected.get(name)
     if other is not None:
         capacity, fewer = _parting(free.own, free.of(other.value))
         domains = f"{counted(fewer, free.noun)} fewer with {counted(capacity, free.unit)}"
@@ -230,7 +227,7 @@ def _parting(own: Profile, other: Profile) -> tuple[int, int]:
     return 0, 0
 
 
-def _broken(case: _Case) -> str:
+def _broken(case: _Explained) -> str:
     broken = case.plan.objective.newly_broken
     said = f"{counted(broken, f'untouched {case.noun(1)}')} {_is(broken)} broken into"
     return f"{said}{_verdict(case, 'newly_broken', 'breaks into')}."
@@ -240,12 +237,12 @@ def _is(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def _penalty(case: _Case) -> str:
+def _penalty(case: _Explained) -> str:
     said = f"The penalty of its nodes is {case.plan.objective.penalty}"
     return f"{said}{_verdict(case, 'penalty', 'has')}."
 
 
-def _verdict(case: _Case, name: str, verb: str) -> str:
+def _verdict(case: _Explained, name: str, verb: str) -> str:
     """Why no better value: the alternative that lost here, the bound, or that nothing proves it."""
     plan = case.plan
     value, bound = values(plan.objective)[name], plan.bounds.get(name)
@@ -262,8 +259,8 @@ def _verdict(case: _Case, name: str, verb: str) -> str:
     return f"; {_UNPROVEN}" if bound is None else f"; {_UNPROVEN}: the bound is {bound}"
 
 
-def _alternative(case: _Case, name: str, verb: str) -> str:
-    other = case.refused.get(name)
+def _alternative(case: _Explained, name: str, verb: str) -> str:
+    other = case.rejected.get(name)
     if other is None:
         return ""
     return f"; the best alternative, {_who(other)}, {verb} {values(other.value)[name]}"
