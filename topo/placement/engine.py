@@ -24,7 +24,7 @@ from topo.placement.search.fit_tests import (
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import shape_of
 from topo.placement.search.one_domain import in_cell
-from topo.placement.search.reserve import Reserves, kept_back, spared
+from topo.placement.search.reserve import Reserves, kept_back, taken_from
 from topo.placement.search.split_groups import found_split
 from topo.placement.search.whole_groups import LOOKED_INTO, Found, Proof, found_whole, judged
 from topo.placement.search.within import inside_any, limited
@@ -112,7 +112,7 @@ def _sparing(reserves: Reserves, view: FreeView, request: Request, search: Searc
     bounds all placements bounds it, too.
     """
     best = search(view, request)
-    if best is None or spared(view, best.found.draft.cells, reserves):
+    if best is None or taken_from(view, best.found.draft.cells, reserves) is None:
         return best
     free = kept_back(view.layout, view.shape, view.slots.free, reserves)
     other = search(view.only(free), request)

@@ -6,6 +6,7 @@ groups have room for, a bound, or what the best alternative would have cost.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
@@ -161,8 +162,11 @@ def _stay(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Free:
-    """A profile with the words for its domains and for what is counted in them."""
+class _Profile:
+    """How a plan changes the free capacities of some domains, with the words for them.
+
+    `unit` is what is counted in a domain, `of` reads the same profile of another objective.
+    """
 
     noun: str
     unit: str
@@ -170,23 +174,19 @@ class _Free:
     of: Callable[[Objective], Profile]
 
 
-def _top_profile(case: _Explained) -> _Free:
-    def of(objective: Objective) -> Profile:
-        return objective.profile_top
-
-    return _Free(case.noun(case.view.layout.tiers), "free group", of(case.plan.objective), of)
+def _top_profile(case: _Explained) -> _Profile:
+    of = attrgetter("profile_top")
+    return _Profile(case.noun(case.view.layout.tiers), "free group", of(case.plan.objective), of)
 
 
-def _low_profile(case: _Explained) -> _Free:
-    def of(objective: Objective) -> Profile:
-        return objective.profile_tier1
-
-    return _Free(
+def _low_profile(case: _Explained) -> _Profile:
+    of = attrgetter("profile_tier1")
+    return _Profile(
         case.noun(case.view.shape.canonical_tier), "free slot", of(case.plan.objective), of
     )
 
 
-def _profile(case: _Explained, name: str, free: _Free) -> str:
+def _profile(case: _Explained, name: str, free: _Profile) -> str:
     said = _moves(free)
     other = case.rejected.get(name)
     if other is not None:
@@ -199,7 +199,7 @@ def _profile(case: _Explained, name: str, free: _Free) -> str:
     return f"{said}; {_UNPROVEN}."
 
 
-def _moves(free: _Free) -> str:
+def _moves(free: _Profile) -> str:
     """How the sorted list of free capacities changes."""
     before = [(capacity, -by) for capacity, by in free.own if by < 0]
     after = [(capacity, by) for capacity, by in free.own if by > 0]

@@ -1,19 +1,20 @@
 """Groups that somebody was told earlier, or chose: whether the job may have them now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from topo.model.ids import GroupPath
 from topo.placement.booking.holds import booked, shortage
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
-from topo.placement.capacity.layout import Counts
-from topo.placement.job.objective import Objective, values
+from topo.placement.engine import view_of
+from topo.placement.job.objective import names
 from topo.placement.job.plan import Plan, PlannedGroup, Pods
 from topo.placement.job.request import Mode, Request
 from topo.placement.job.words import listed
-from topo.placement.quality.measure import measure
-from topo.placement.search.job_shape import Shape, shape_of
+from topo.placement.quality.certificate import certified_by
+from topo.placement.quality.measure import weighed
+from topo.placement.search.free_view import FreeView
+from topo.placement.search.reserve import taken_from
 
 
 def confirmed(
@@ -31,23 +32,26 @@ def confirmed(
         _misshapen(request, given)
         or _unusable(capacity, request, (gpu_type, given))
         or _apart(capacity, request, given)
-        or _reserved(capacity, request, (gpu_type, given), best)
     )
     if against:
         return against
-    shape = shape_of(capacity, request, gpu_type)
-    found = measure(capacity, request, given)
+    view = view_of(capacity, request, gpu_type)
+    if best is not None and not best.used_reserve:
+        kept = taken_from(view, _cells(capacity, given), capacity.policy.reserves)
+        if kept is not None:
+            return f"they would use groups that are kept free in {'/'.join(kept)}"
+    found = weighed(capacity, view, given)
     if found.split_groups and request.mode is Mode.REQUIRED:
         return f"{found.split_groups} of the groups would be split by now"
-    bounds: Mapping[str, int | None] = {} if best is None else best.bounds
+    bounds = dict.fromkeys(names(len(found.span))) if best is None else best.bounds
     return Plan(
         request=request,
         mode=Mode.PREFERRED if found.split_groups else Mode.REQUIRED,
         gpu_type=gpu_type,
-        groups=_groups(capacity, shape, given),
+        groups=_groups(capacity, view, given),
         objective=found,
         bounds=bounds,
-        certified=_certified(found, bounds),
+        certified=certified_by(bounds, found),
         used_reserve=best is not None and best.used_reserve,
     )
 
@@ -59,9 +63,8 @@ def _type_of(capacity: Capacity, given: Sequence[Pods]) -> str:
 
 def _misshapen(request: Request, given: Sequence[Pods]) -> str:
     sizes = [sum(pods for _, pods in group) for group in given]
-    wanted = [request.pods_per_group] * request.whole_groups + [request.tail] * bool(request.tail)
-    if sizes != wanted:
-        shown = listed([str(size) for size in sizes]), listed([str(size) for size in wanted])
+    if sizes != list(request.group_pods):
+        shown = listed(list(map(str, sizes))), listed(list(map(str, request.group_pods)))
         return f"they have {shown[0]} pods where the job's groups have {shown[1]}"
     return ""
 
@@ -93,54 +96,20 @@ def _apart(capacity: Capacity, request: Request, given: Sequence[Pods]) -> str:
     return "" if len(shared) == 1 else f"they are in {len(shared)} groups of kind {request.within}"
 
 
-def _reserved(
-    capacity: Capacity,
-    request: Request,
-    given: tuple[str, Sequence[Pods]],
-    best: Plan | None,
-) -> str:
-    """Whether they take groups that the policy keeps, and others would do."""
-    gpu_type, groups = given
-    if best is None or best.used_reserve or not capacity.policy.reserves:
-        return ""
-    free = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod).free
-    after = free.copy()
-    for group in groups:
-        for node, pods in group:
-            after[capacity.position(node)[0]] -= pods
-    shape = shape_of(capacity, request, gpu_type)
-    for path, kept in capacity.policy.reserves:
-        before, left = (_whole_in(capacity, shape, path, slots) for slots in (free, after))
-        if left < min(kept, before):
-            return f"they would use groups that are kept free in {'/'.join(path)}"
-    return ""
+def _cells(capacity: Capacity, given: Sequence[Pods]) -> dict[int, int]:
+    """Pods by tier-1 domain."""
+    cells: dict[int, int] = {}
+    for group in given:
+        for at, pods in capacity.located(group, []).items():
+            cells[at] = cells.get(at, 0) + pods
+    return cells
 
 
-def _whole_in(capacity: Capacity, shape: Shape, path: GroupPath, free: Counts) -> int:
-    """Canonical groups that are free inside a group; 0 for one that is not there."""
-    layout = capacity.layout()
-    of = layout.of[shape.canonical_tier]
-    rooms: dict[int, int] = {}
-    for at in range(*(layout.range_of(path) or (0, 0))):
-        rooms[of[at]] = rooms.get(of[at], 0) + int(free[at])
-    return sum(room // shape.canonical for room in rooms.values())
-
-
-def _groups(capacity: Capacity, shape: Shape, given: Sequence[Pods]) -> tuple[PlannedGroup, ...]:
-    layout, tier = capacity.layout(), shape.whole_in
+def _groups(capacity: Capacity, view: FreeView, given: Sequence[Pods]) -> tuple[PlannedGroup, ...]:
+    layout, shape = view.layout, view.shape
     groups = []
     for index, pods in enumerate(given):
-        homes = dict.fromkeys(layout.of[tier][capacity.position(node)[0]] for node, _ in pods)
-        domains = tuple(layout.ref(tier, domain) for domain in homes)
+        homes = dict.fromkeys(layout.of[shape.tier][at] for at in capacity.located(pods, []))
+        domains = tuple(layout.ref(shape.tier, domain) for domain in homes)
         groups.append(PlannedGroup(index, index >= shape.m, tuple(pods), domains))
     return tuple(groups)
-
-
-def _certified(found: Objective, bounds: Mapping[str, int | None]) -> dict[str, bool]:
-    """What the bounds prove: each name whose value is the bound, up to the first gap."""
-    certified: dict[str, bool] = {}
-    proven = True
-    for name, value in values(found).items():
-        proven = proven and value == bounds.get(name)
-        certified[name] = proven
-    return certified

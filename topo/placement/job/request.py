@@ -74,6 +74,12 @@ class Request:
         """r: pods of the last, smaller group; 0 where there is none."""
         return self.pods % self.pods_per_group
 
+    @property
+    def group_pods(self) -> tuple[int, ...]:
+        """Pods of each group in rank order: k, k, …, and the tail."""
+        tail = (self.tail,) if self.tail else ()
+        return (self.pods_per_group,) * self.whole_groups + tail
+
 
 def flaw(request: Request) -> Refusal | None:
     """What makes a request meaningless on any cluster, or None; O(1)."""

@@ -21,7 +21,7 @@ def bounds_of(
 ) -> tuple[Bounds, Mapping[str, bool]]:
     """Bounds by name, and the names whose values are proven the best given those before.
 
-    Proven is what the search proves or the bound equals. `split`: not all groups could be whole,
+    `split`: not all groups could be whole,
     so that only slots bound the domains.
     """
     tiers = len(objective.span)
@@ -35,24 +35,34 @@ def bounds_of(
     least_split = _least_split(view) if split else 0
     most_left = _most_left(view, split=split)
     bounds = (least_split, *spans, most_left, None, None, 0, 0)
-    span = objective.span if tiers > 1 else objective.span * 2
+    named = dict(zip(called, bounds, strict=True))
+    return named, certified_by(named, objective, proof)
+
+
+def certified_by(
+    bounds: Bounds, objective: Objective, proof: Proof = Proof.NONE
+) -> Mapping[str, bool]:
+    """The names of the bounds, each with whether its value is proven the best given those before.
+
+    A value is proven if the search proves it, or if it is its bound.
+    """
+    span = objective.span if len(objective.span) > 1 else objective.span * 2
     values = (objective.split_groups, *span, objective.whole_groups_left)
     known = len(values)
     late = (objective.newly_broken, objective.penalty)
     certified: dict[str, bool] = {}
     sure = True
-    for at, name in enumerate(called):
+    for at, (name, bound) in enumerate(bounds.items()):
         if at < known:
-            met = values[at] == bounds[at]
             needed = Proof.SPANS if at < known - 1 else Proof.TOP
-            sure = sure and (met or (at > 0 and proof >= needed))
+            sure = sure and (values[at] == bound or (at > 0 and proof >= needed))
         elif at < known + 2:
             sure = sure and (proof >= _PROVES[at - known + 2] or not _changed(objective))
         else:
             value = late[at - known - 2]
             sure = sure and (not value or (at == known + 2 and proof >= Proof.BROKEN))
         certified[name] = sure
-    return dict(zip(called, bounds, strict=True)), certified
+    return certified
 
 
 @lru_cache(maxsize=64)

@@ -24,8 +24,10 @@ def kept_back(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) ->
     return left
 
 
-def spared(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> bool:
-    """Whether taking so many slots of each cell leaves every reserve what it had, or enough."""
+def taken_from(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> GroupPath | None:
+    """The first reserve that is left neither what it had nor enough if so many slots of each cell
+    are taken; None where all are.
+    """
     layout, shape, free = view.layout, view.shape, view.slots.free
     for path, groups in reserves:
         found = layout.range_of(path)
@@ -38,8 +40,8 @@ def spared(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> bool
             before += room // shape.canonical
             after += (room - taken) // shape.canonical
         if after < min(groups, before):
-            return False
-    return True
+            return path
+    return None
 
 
 def _canonical(
