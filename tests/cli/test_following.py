@@ -12,8 +12,9 @@ from tests.cli.conftest import FakeMaster
 from topo.cli.client import client, sse
 from topo.cli.client.client import Master, Target, connect
 from topo.cli.client.following import Connected, Lost, follow
-from topo.cli.client.points import resumed
+from topo.cli.client.generation_id import resumed
 from topo.cli.client.sse import EventParser, ServerEvent
+from topo.model.rest.changes import StepDocument
 
 
 def events(text: str) -> list[ServerEvent]:
@@ -66,7 +67,9 @@ async def test_changes_come_as_they_are_published(master: Master, fake_master: F
     news = asyncio.create_task(heard(stream))
     await listening(fake_master)
     await asyncio.to_thread(fake_master.publish, samples.troubled(), samples.changes())
-    assert (await news)["changes"] == samples.changes()
+    step = await news
+    assert isinstance(step, StepDocument)
+    assert step.model_dump(mode="json", exclude_unset=True)["changes"] == samples.changes()
 
 
 async def test_what_happened_while_the_master_was_away_is_told_afterwards(
@@ -88,7 +91,7 @@ async def test_what_happened_while_the_master_was_away_is_told_afterwards(
     while isinstance(seen[-1], Lost):
         seen.append(await heard(stream))
     assert seen[-1] == Connected(13)
-    assert (await heard(stream))["generation"] == 13
+    assert (await heard(stream)).generation == 13
 
 
 async def test_a_master_that_counts_anew_is_followed_from_where_it_is(
@@ -119,7 +122,7 @@ async def test_a_restarted_master_is_not_asked_for_what_another_run_counted(
     await listening(fake_master)
     document = {**samples.troubled(), "run": "aaaaaaaa"}
     await asyncio.to_thread(fake_master.publish, document, samples.changes())
-    assert (await news)["generation"] == 13
+    assert (await news).generation == 13
     news = asyncio.create_task(heard(stream))
     await asyncio.to_thread(fake_master.say, None)
     assert await news == Connected(13)

@@ -22,7 +22,7 @@ def test_a_warning_shows_nothing_that_a_terminal_obeys(
     topo: Topo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = {"format": "x", "warnings": ["odd line a\x1b[2J\u202eb"]}
-    monkeypatch.setattr("topo.cli.understood.understood", lambda *_: said)
+    monkeypatch.setattr("topo.cli.probe_document.probe_document", lambda *_: said)
     (tmp_path / "probe").touch()
     shown = topo("parse", str(tmp_path / "probe"))
     assert "odd line a" in shown.stderr

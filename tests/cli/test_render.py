@@ -14,13 +14,16 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.cli import samples
-from topo.cli.client.client import as_topology
-from topo.cli.client.placement_documents import FRAGMENTATION
-from topo.cli.client.placements import as_hold, as_placement
+from topo.cli.client.placements import read_placement
+from topo.cli.client.reading import read
 from topo.cli.diagnosis import diagnosis
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
 from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
 from topo.cli.render.words import age
+from topo.model.rest.changes import ChangeDocument
+from topo.model.rest.fragmentation import FragmentationDocument
+from topo.model.rest.holds import HoldDocument
+from topo.model.rest.topology import TopologyDocument
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -32,6 +35,14 @@ def text(renderable: RenderableType, *, encoding: str = "utf-8", width: int = 10
     stream.flush()
     lines = raw.getvalue().decode(encoding).split("\n")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def as_topology(document: Any) -> TopologyDocument:
+    return read(TopologyDocument, document)
+
+
+def as_change(document: Any) -> ChangeDocument:
+    return read(ChangeDocument, document)
 
 
 def bare() -> Any:
@@ -50,8 +61,8 @@ JOB = {"pods": 4, "gpus_per_pod": 4, "group_size": 12}
 
 def placed(document: Any, marks: Glyphs) -> RenderableType:
     """A placement's answer inside the healthy tree."""
-    roots = as_topology(samples.healthy())["groups"]
-    return placement.answer(as_placement(document), JOB, roots, marks, explain=True)
+    roots = as_topology(samples.healthy()).groups
+    return placement.answer(read_placement(document), JOB, roots, marks, explain=True)
 
 
 PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
@@ -60,18 +71,18 @@ PICTURES: dict[str, Callable[[Glyphs], RenderableType]] = {
     "tree-bare": lambda marks: tree.topology(as_topology(bare()), marks),
     "node": lambda marks: node.page(as_topology(samples.inside()), "node-3", marks),
     "node-lonely": lambda marks: node.page(as_topology(lonely()), "node-9", marks),
-    "changes": lambda marks: changes.listed(samples.changes(), marks),
+    "changes": lambda marks: changes.listed(map(as_change, samples.changes()), marks),
     "findings": lambda marks: findings.report(
         diagnosis.examine(as_topology(samples.troubled())), ["GET /health answers 200"], marks
     ),
     "place": lambda marks: placed({**samples.placement(), "hold": samples.held()}, marks),
     "place-refused": lambda marks: placed(samples.refusal(), marks),
-    "holds": lambda marks: holds.listed([as_hold(samples.held())], marks),
+    "holds": lambda marks: holds.listed([read(HoldDocument, samples.held())], marks),
     "hold": lambda marks: holds.page(
-        as_hold(samples.hold()), as_topology(samples.healthy())["groups"], marks
+        read(HoldDocument, samples.hold()), as_topology(samples.healthy()).groups, marks
     ),
     "fragmentation": lambda marks: fragmentation.report(
-        FRAGMENTATION.validate_python(samples.fragmentation()), marks
+        read(FragmentationDocument, samples.fragmentation()), marks
     ),
     "findings-none": lambda marks: findings.report([], ["all 4 nodes are Ready"], marks),
 }
@@ -128,7 +139,7 @@ def test_square_brackets_of_a_name_are_text_and_not_markup() -> None:
     ],
 )
 def test_a_change_is_one_line(change: Any, line: str) -> None:
-    assert text(changes.line(change, UNICODE)).startswith(line)
+    assert text(changes.line(as_change(change), UNICODE)).startswith(line)
 
 
 @pytest.mark.parametrize(

@@ -6,28 +6,23 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import orjson
-from pydantic import TypeAdapter
 from yarl import URL
 
-from topo.cli.client.documents import (
-    CHANGES,
-    PROBLEM,
-    TOPOLOGY,
-    ChangesDoc,
-    TopologyDoc,
-    checked,
-)
-from topo.cli.client.points import is_point
+from topo.cli.client.generation_id import is_generation_id
+from topo.cli.client.reading import checked, from_json, read
 from topo.cli.client.sse import MAX_DATA_CHARS, EventParser, ServerEvent
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
+from topo.model.rest.changes import StepDocument
+from topo.model.rest.problem import Problem
+from topo.model.rest.topology import TopologyDocument
 
 TOPOLOGY_PATH = "/v1/topology"
 DIFF_PATH = "/v1/topology/diff"
@@ -36,7 +31,6 @@ MAX_ANSWER_BYTES = 256 << 20
 _ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _SILENCE_S = 60.0
 """An event stream sends comments when nothing happens; a minute of silence is a dead connection."""
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +43,8 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A raw answer: the doctor looks at status words, everybody else at documents."""
+class Response:
+    """A raw response: the doctor looks at the status, everybody else at documents."""
 
     status: int
     body: bytes
@@ -58,11 +52,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """One event of the stream: the changes, and the point to resume after."""
+class ChangeEvent:
+    """One event of the stream: the changes, and the generation to resume after."""
 
-    point: str
-    changes: ChangesDoc
+    generation_id: str
+    step: StepDocument
 
 
 def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
@@ -107,9 +101,9 @@ class Master:
         self.url = to.url
         self._session = session
 
-    async def topology(self, **query: str | int) -> TopologyDoc:
+    async def topology(self, **query: str | int) -> TopologyDocument:
         """`GET /v1/topology`; `group`, `node` and `depth` narrow it."""
-        return as_topology(await self.document(TOPOLOGY_PATH, **query))
+        return read(TopologyDocument, await self.document(TOPOLOGY_PATH, **query))
 
     async def document(self, path: str, **query: str | int) -> Any:
         """The JSON document at a path as it is."""
@@ -118,13 +112,13 @@ class Master:
             raise _refused(answer, f"GET {path}")
         return self._parsed(answer, f"GET {path}")
 
-    def _parsed(self, answer: Answer, call: str) -> Any:
+    def _parsed(self, answer: Response, call: str) -> Any:
         try:
-            return orjson.loads(answer.body)
+            return from_json(answer.body)
         except orjson.JSONDecodeError:
             raise self._not_a_master(f"{call} did not answer JSON") from None
 
-    async def told(self, method: str, path: str, body: Any = None) -> Any:
+    async def send(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON document that a `POST` or `DELETE` answers, None where it answers nothing.
 
         A body that the master finds malformed (400) is what the person at the terminal wrote.
@@ -135,11 +129,11 @@ class Master:
             raise _refused(answer, f"{method} {path}", malformed=Exit.USAGE)
         return self._parsed(answer, f"{method} {path}") if answer.body else None
 
-    async def get(self, path: str, **query: str | int) -> Answer:
+    async def get(self, path: str, **query: str | int) -> Response:
         """The raw answer at a path, whatever its status. Redirects are not followed."""
         return await self._called("GET", self.url.joinpath(path.lstrip("/")).with_query(query))
 
-    async def _called(self, method: str, url: URL, body: Any = None) -> Answer:
+    async def _called(self, method: str, url: URL, body: Any = None) -> Response:
         data = None if body is None else orjson.dumps(body)
         headers = None if body is None else {"Content-Type": "application/json"}
         try:
@@ -151,10 +145,10 @@ class Master:
             raise self._unreachable(error) from error
         if content is None:
             raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-        return Answer(response.status, content, response.headers)
+        return Response(response.status, content, response.headers)
 
-    async def changes(self, since: str) -> AsyncGenerator[Moved | None, None]:
-        """Follows `/v1/topology/events` after a point: changes, or None where history is gone.
+    async def changes(self, since: str) -> AsyncGenerator[ChangeEvent | None, None]:
+        """Follows `/v1/topology/events` after a generation: changes, or None where it is forgotten.
 
         Ends when the master closes the stream; raises `CliError` when the connection breaks.
         """
@@ -167,20 +161,20 @@ class Master:
             ) as response:
                 if response.status != 200:
                     body = await _body(response) or b""
-                    raise _refused(Answer(response.status, body, response.headers), "GET events")
+                    raise _refused(Response(response.status, body, response.headers), "GET events")
                 async for event in _events(response):
-                    yield None if event.event == "reset" else self._moved(event)
+                    yield None if event.event == "reset" else self._change(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise self._unreachable(error) from error
 
-    def _moved(self, event: ServerEvent) -> Moved:
+    def _change(self, event: ServerEvent) -> ChangeEvent:
         try:
-            changes = typed(CHANGES, orjson.loads(event.data))
+            step = read(StepDocument, from_json(event.data))
         except orjson.JSONDecodeError:
             raise self._not_a_master("an event is not JSON") from None
-        if not is_point(event.id):
+        if not is_generation_id(event.id):
             raise self._not_a_master("an event has no id to resume after")
-        return Moved(event.id, changes)
+        return ChangeEvent(event.id, step)
 
     def _unreachable(self, error: Exception) -> CliError:
         reason, fix = _reason(error)
@@ -189,11 +183,6 @@ class Master:
     def _not_a_master(self, what: str) -> CliError:
         fix = "is this the address of a topo-master? give it with --master or TOPO_MASTER"
         return CliError(Exit.UNREACHABLE, Refusal(what, str(self.url), fix))
-
-
-def as_topology(document: Any) -> TopologyDoc:
-    """A document of `/v1/topology` with its types checked; raises `CliError` otherwise."""
-    return typed(TOPOLOGY, document)
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes | None:
@@ -222,15 +211,6 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent
                 yield event
 
 
-def typed(adapter: TypeAdapter[_T], data: Any) -> _T:
-    """`data` as the document of `adapter`; raises `CliError` where it is not one."""
-    document = checked(adapter, data)
-    if isinstance(document, Refusal):
-        what = f"the answer is not the document expected: {document.what}"
-        raise CliError(Exit.UNREACHABLE, Refusal(what, document.where, document.fix))
-    return document
-
-
 def _reason(error: Exception) -> tuple[str, str]:
     """What happened and the next step, by kind of failure."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -253,24 +233,23 @@ def _reason(error: Exception) -> tuple[str, str]:
     return f"the connection broke {broke}", "try again"
 
 
-def _refused(answer: Answer, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:
+def _refused(answer: Response, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:
     """The master's own problem document as an error, or the bare status; 400 is `malformed`."""
     try:
-        problem = checked(PROBLEM, orjson.loads(answer.body))
+        found = checked(Problem, from_json(answer.body))
     except orjson.JSONDecodeError:
-        problem = {}
-    if isinstance(problem, Refusal):
-        problem = {}
-    what = problem.get("detail") or problem.get("title") or f"HTTP status {answer.status}"
-    said = None if answer.status in _OURS_TO_SAY else problem.get("fix")
+        found = Problem()
+    problem = Problem() if isinstance(found, Refusal) else found
+    what = problem.detail or problem.title or f"HTTP status {answer.status}"
+    said = "" if answer.status in _FIX_IS_OURS else problem.fix
     fix = said or _FIXES.get(answer.status, "look at the master's log")
     code = Exit.UNREACHABLE if answer.status >= 500 or answer.status < 400 else Exit.REFUSED
     code = malformed if answer.status == 400 else code
-    return CliError(code, Refusal(what, problem.get("field") or call, fix))
+    return CliError(code, Refusal(what, problem.field or call, fix))
 
 
-_OURS_TO_SAY = (401, 403)
-"""The master speaks of a header, its caller gave a file."""
+_FIX_IS_OURS = (401, 403)
+"""The fix of the master speaks of a header, its caller gave a file."""
 _FIXES = {
     401: "give a valid token with --token-file",
     403: "this token may not do that; use another one with --token-file",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from topo.cli.client.client import TOPOLOGY_PATH, Master, Target, connect
-from topo.cli.client.documents import ChangesDoc
-from topo.cli.client.points import point_of, resumed
+from topo.cli.client.generation_id import generation_id, resumed
 from topo.cli.exits import CliError
 from topo.model.errors import Refusal
+from topo.model.rest.changes import StepDocument
 
 _RETRY_S = 1.0
 _REFRESH_S = 5.0
@@ -35,65 +35,67 @@ class Lost:
 
 async def follow(
     master: Master, *, retry_s: float = _RETRY_S
-) -> AsyncIterator[Connected | ChangesDoc | Lost]:
+) -> AsyncIterator[Connected | StepDocument | Lost]:
     """Every change of the forest from now on, without end.
 
-    After a break the stream resumes at the last point seen. A master that forgot it, or another
-    run that counts anew, answers with its present: `Connected` says so.
+    After a break the stream resumes at the last generation seen. A master that forgot it, or
+    another run that counts anew, answers with its present: `Connected` says so.
     """
     last: str | None = None
     while True:
         try:
             document = await master.topology(depth=0)
-            last = resumed(last, point_of(document))
-            yield Connected(document["generation"])
+            last = resumed(last, generation_id(document.generation, document.run))
+            yield Connected(document.generation)
             async with aclosing(master.changes(last)) as stream:
-                async for moved in stream:
-                    if moved is None:
+                async for event in stream:
+                    if event is None:
                         last = None
                         break
-                    last = moved.point
-                    yield moved.changes
+                    last = event.generation_id
+                    yield event.step
         except CliError as error:
             yield Lost(error.refusal)
         await asyncio.sleep(retry_s)
 
 
-class Screen(Protocol):
+class Display(Protocol):
     """Where a watched document is shown."""
 
     def show(self, document: Any, trouble: Refusal | None) -> None:
         """Shows the newest document known and what keeps us from a newer one."""
 
 
-async def watch(to: Target, query: Mapping[str, str | int], screen: Screen) -> None:
+async def watch(to: Target, query: Mapping[str, str | int], display: Display) -> None:
     """Shows `/v1/topology` and keeps it true until cancelled.
 
     Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
     """
     async with connect(to) as master:
         document = await master.document(TOPOLOGY_PATH, **query)
-        screen.show(document, None)
+        display.show(document, None)
         moved = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(_note_changes(master, moved))
                 while True:
                     await _moved_or_time(moved)
-                    document = await _shown(master, query, screen, document)
+                    document = await _shown(master, query, display, document)
         except ExceptionGroup as failures:
             # The first to fail cancels the other; a closed pipe must reach the shell as itself.
             raise failures.exceptions[0] from None
 
 
-async def _shown(master: Master, query: Mapping[str, str | int], screen: Screen, known: Any) -> Any:
+async def _shown(
+    master: Master, query: Mapping[str, str | int], display: Display, known: Any
+) -> Any:
     """Shows the present document, or the one known and why there is no newer one; which it was."""
     trouble: Refusal | None = None
     try:
         known = await master.document(TOPOLOGY_PATH, **query)
     except CliError as error:
         trouble = error.refusal
-    screen.show(known, trouble)
+    display.show(known, trouble)
     return known
 
 

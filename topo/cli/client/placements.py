@@ -4,19 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from topo.cli.client.client import Master, typed
-from topo.cli.client.documents import GroupDoc
-from topo.cli.client.placement_documents import (
-    HOLD,
-    HOLDS,
-    PLACEMENT,
-    HoldDoc,
-    PlacementDoc,
-    PodGroupDoc,
-)
+from topo.cli.client.client import Master
+from topo.cli.client.reading import read
 from topo.cli.exits import CliError, usage
 from topo.kit.durations import parse_duration
 from topo.model.errors import Refusal
+from topo.model.rest.placements import FitsDocument, NoFitDocument
+from topo.model.rest.pod_groups import PodGroupDocument
+from topo.model.rest.topology import GroupDocument
 
 PLACEMENTS_PATH = "/v1/placements"
 HOLDS_PATH = "/v1/holds"
@@ -78,10 +73,10 @@ def hold_s(text: str | None) -> float | None:
     return seconds
 
 
-async def placed(master: Master, request: dict[str, Any]) -> Any:
+async def place(master: Master, request: dict[str, Any]) -> Any:
     """The master's raw answer; raises `CliError`, for a malformed request with the option."""
     try:
-        return await master.told("POST", PLACEMENTS_PATH, request)
+        return await master.send("POST", PLACEMENTS_PATH, request)
     except CliError as error:
         refusal = error.refusal
         where = _OPTIONS.get(refusal.where, refusal.where)
@@ -94,41 +89,30 @@ def _as_options(sentence: str) -> str:
     return re.sub(r"\w+_\w+", lambda word: _OPTIONS.get(word[0], word[0]), sentence)
 
 
-def as_placement(document: Any) -> PlacementDoc:
-    """The answer of `/v1/placements` with its types checked; raises `CliError` otherwise."""
-    return typed(PLACEMENT, document)
+def read_placement(raw: Any) -> FitsDocument | NoFitDocument:
+    """The answer of `/v1/placements`; raises `CliError` where it is none."""
+    refused = isinstance(raw, dict) and raw.get("feasible") is False
+    return read(NoFitDocument, raw) if refused else read(FitsDocument, raw)
 
 
-def as_hold(document: Any) -> HoldDoc:
-    """A hold with its types checked; raises `CliError` otherwise."""
-    return typed(HOLD, document)
-
-
-def as_holds(document: Any) -> list[HoldDoc]:
-    """The answer of `GET /v1/holds` with its types checked; raises `CliError` otherwise."""
-    return typed(HOLDS, document)["holds"]
-
-
-async def roots(master: Master, groups: Sequence[PodGroupDoc]) -> list[GroupDoc]:
+async def roots(master: Master, groups: Sequence[PodGroupDocument]) -> list[GroupDocument]:
     """The roots of the tree that the groups lie in; one that is gone by now is left out."""
     names = [
-        domain["path"][0]
+        domain.path[0]
         for group in groups
-        for domain in group["domains"]
-        if domain["path"] and not (domain["kind"] == "node" and len(domain["path"]) == 1)
+        for domain in group.domains
+        if domain.path and not (domain.kind == "node" and len(domain.path) == 1)
     ]
-    found: list[GroupDoc] = []
+    found: list[GroupDocument] = []
     for name in dict.fromkeys(names):
         try:
-            candidates = (await master.topology(group=name))["groups"]
+            candidates = (await master.topology(group=name)).groups
         except CliError:
             continue
-        found += [group for group in candidates if group.get("path", [name]) == [name]]
+        found += [group for group in candidates if group.path == (name,)]
     return found
 
 
-def hostfile(groups: Iterable[PodGroupDoc]) -> list[str]:
+def hostfile(groups: Iterable[PodGroupDocument]) -> list[str]:
     """A node name per pod, in rank order."""
-    return [
-        node["name"] for group in groups for node in group["nodes"] for _ in range(node["pods"])
-    ]
+    return [node.name for group in groups for node in group.nodes for _ in range(node.pods)]

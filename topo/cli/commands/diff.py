@@ -9,14 +9,14 @@ from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
 
 if TYPE_CHECKING:
     from topo.cli.client.client import Master
-    from topo.cli.client.documents import DiffDoc
     from topo.cli.render.terminal import Glyphs
+    from topo.model.rest.changes import DiffDocument
 
 
-def _point(text: str) -> str:
-    from topo.cli.client.points import is_point
+def _generation(text: str) -> str:
+    from topo.cli.client.generation_id import is_generation_id
 
-    if not is_point(text):
+    if not is_generation_id(text):
         raise typer.BadParameter(f"{text!r} is no generation; write one such as 7 or 7.5e0c21af")
     return text
 
@@ -26,12 +26,14 @@ def diff(
     since: Annotated[
         str | None,
         typer.Option(
-            "--from", parser=_point, metavar="GENERATION", help="Default: the one before --to."
+            "--from", parser=_generation, metavar="GENERATION", help="Default: the one before --to."
         ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--to", parser=_point, metavar="GENERATION", help="Default: the current one."),
+        typer.Option(
+            "--to", parser=_generation, metavar="GENERATION", help="Default: the current one."
+        ),
     ] = None,
     output: OutputFormat = Output.TABLE,
     master: MasterUrl = None,
@@ -40,32 +42,36 @@ def diff(
 ) -> None:
     """Show what changed between two generations; without options, the last change."""
     from topo.cli.client import connection
-    from topo.cli.client.client import DIFF_PATH, typed
-    from topo.cli.client.documents import DIFF
-    from topo.cli.client.points import before, point_of
+    from topo.cli.client.client import DIFF_PATH
+    from topo.cli.client.generation_id import before, generation_id
+    from topo.cli.client.reading import read
+    from topo.model.rest.changes import DiffDocument
 
-    async def question(asked: "Master") -> Any:
-        end = until or point_of(await asked.topology(depth=0))
-        return await asked.document(DIFF_PATH, **{"from": since or before(end), "to": end})
+    async def conversation(client: "Master") -> Any:
+        end = until
+        if end is None:
+            now = await client.topology(depth=0)
+            end = generation_id(now.generation, now.run)
+        return await client.document(DIFF_PATH, **{"from": since or before(end), "to": end})
 
     to = connection.chosen(master, token_file, ca_file)
-    raw = connection.ask(to, question)
-    document = typed(DIFF, raw)
+    raw = connection.ask(to, conversation)
+    document = read(DiffDocument, raw)
     if output is Output.TABLE:
         _draw(document)
     else:
         print(connection.dumped(raw, output), end="")
 
 
-def _draw(document: "DiffDoc") -> None:
+def _draw(document: "DiffDocument") -> None:
     from rich.console import Group
     from rich.text import Text
 
     from topo.cli.client import connection
     from topo.cli.render import changes
 
-    title = Text(f"generation {document['from']} to {document['to']}", style="bold")
-    moved = document["changes"]
+    title = Text(f"generation {document.start} to {document.end}", style="bold")
+    moved = document.changes
 
     def picture(glyphs: "Glyphs") -> Group:
         nothing = Text("nothing changed", style="dim")

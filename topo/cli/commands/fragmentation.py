@@ -13,14 +13,14 @@ def fragmentation(
 ) -> None:
     """Show how broken up the free GPUs are, and the largest job that fits now."""
     from topo.cli.client import connection
-    from topo.cli.client.client import typed
-    from topo.cli.client.placement_documents import FRAGMENTATION
+    from topo.cli.client.reading import read
     from topo.cli.render import fragmentation as picture
+    from topo.model.rest.fragmentation import FragmentationDocument
 
     to = connection.chosen(master, token_file, ca_file)
-    raw = connection.ask(to, lambda asked: asked.document("/v1/fragmentation"))
+    raw = connection.ask(to, lambda client: client.document("/v1/fragmentation"))
     if output is Output.TABLE:
-        document = typed(FRAGMENTATION, raw)
+        document = read(FragmentationDocument, raw)
         connection.draw(lambda glyphs: picture.report(document, glyphs))
     else:
         print(connection.dumped(raw, output), end="")

@@ -30,21 +30,21 @@ def gpus(
 ) -> None:
     """Show the links between a node's GPUs, what n of them are worth, and which to take."""
     from topo.cli.client import connection
-    from topo.cli.client.client import typed
-    from topo.cli.client.gpu_documents import GPUS
+    from topo.cli.client.reading import read
     from topo.cli.render import gpus as picture
+    from topo.model.rest.gpus import GpusDocument
 
     query = {"n": count, "free": free}
     asked_for = {key: value for key, value in query.items() if value is not None}
     to, path = connection.chosen(master, token_file, ca_file), _path(name)
-    raw = connection.ask(to, lambda asked: asked.document(path, **asked_for))
-    document = typed(GPUS, raw)
+    raw = connection.ask(to, lambda client: client.document(path, **asked_for))
+    document = read(GpusDocument, raw)
     if output is Output.TABLE:
         connection.draw(lambda glyphs: picture.page(document, glyphs))
     else:
         print(connection.dumped(raw, output), end="")
-    choice = document.get("choice")
-    if choice is not None and not choice["fits"]:
+    choice = document.choice
+    if choice is not None and not choice.fits:
         raise typer.Exit(Exit.NO_FIT)
 
 

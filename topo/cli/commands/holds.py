@@ -9,7 +9,7 @@ from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
 
 if TYPE_CHECKING:
     from topo.cli.client.client import Master
-    from topo.cli.client.documents import GroupDoc
+    from topo.model.rest.topology import GroupDocument
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -31,12 +31,14 @@ def holds(
     if context.invoked_subcommand is not None:
         return
     from topo.cli.client import connection, placements
+    from topo.cli.client.reading import read
     from topo.cli.render import holds as picture
+    from topo.model.rest.holds import HoldsDocument
 
     to = connection.chosen(master, token_file, ca_file)
-    raw = connection.ask(to, lambda asked: asked.document(placements.HOLDS_PATH))
+    raw = connection.ask(to, lambda client: client.document(placements.HOLDS_PATH))
     if output is Output.TABLE:
-        entries = placements.as_holds(raw)
+        entries = read(HoldsDocument, raw).holds
         connection.draw(lambda glyphs: picture.listed(entries, glyphs))
     else:
         print(connection.dumped(raw, output), end="")
@@ -53,17 +55,19 @@ def show(
 ) -> None:
     """Show one hold with its nodes inside the tree."""
     from topo.cli.client import connection, placements
+    from topo.cli.client.reading import read
     from topo.cli.render import holds as picture
+    from topo.model.rest.holds import HoldDocument
 
-    async def question(asked: "Master") -> tuple[Any, "list[GroupDoc]"]:
-        raw = await asked.document(_path(hold))
+    async def conversation(client: "Master") -> tuple[Any, "list[GroupDocument]"]:
+        raw = await client.document(_path(hold))
         if output is not Output.TABLE:
             return raw, []
-        return raw, await placements.roots(asked, placements.as_hold(raw).get("groups", []))
+        return raw, await placements.roots(client, read(HoldDocument, raw).groups)
 
-    raw, roots = connection.ask(connection.chosen(master, token_file, ca_file), question)
+    raw, roots = connection.ask(connection.chosen(master, token_file, ca_file), conversation)
     if output is Output.TABLE:
-        connection.draw(lambda glyphs: picture.page(placements.as_hold(raw), roots, glyphs))
+        connection.draw(lambda glyphs: picture.page(read(HoldDocument, raw), roots, glyphs))
     else:
         print(connection.dumped(raw, output), end="")
 
@@ -80,7 +84,7 @@ def commit(
     from topo.cli.client import connection
 
     to = connection.trusted(master, token_file, ca_file)
-    connection.ask(to, lambda asked: asked.told("POST", f"{_path(hold)}/commit"))
+    connection.ask(to, lambda client: client.send("POST", f"{_path(hold)}/commit"))
     print(f"{_shown(hold)} is committed; `topo holds release` gives its nodes back")
 
 
@@ -96,7 +100,7 @@ def release(
     from topo.cli.client import connection
 
     to = connection.trusted(master, token_file, ca_file)
-    connection.ask(to, lambda asked: asked.told("DELETE", _path(hold)))
+    connection.ask(to, lambda client: client.send("DELETE", _path(hold)))
     print(f"{_shown(hold)} is released")
 
 

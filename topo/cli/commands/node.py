@@ -27,8 +27,8 @@ def node(
 
     to = connection.chosen(master, token_file, ca_file)
     if output is Output.TABLE:
-        document = connection.ask(to, lambda asked: asked.topology(node=name))
+        document = connection.ask(to, lambda client: client.topology(node=name))
         connection.draw(lambda glyphs: picture.page(document, name, glyphs))
     else:
-        raw = connection.ask(to, lambda asked: asked.document(TOPOLOGY_PATH, node=name))
+        raw = connection.ask(to, lambda client: client.document(TOPOLOGY_PATH, node=name))
         print(connection.dumped(raw, output), end="")

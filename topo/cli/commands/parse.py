@@ -27,11 +27,11 @@ def parse(
 ) -> None:
     """Say which format a probe output has, and print what is understood of it."""
     from topo.cli.client.connection import dumped
+    from topo.cli.probe_document import probe_document
     from topo.cli.render.safe import plain
-    from topo.cli.understood import understood
     from topo.model.errors import Refusal
 
-    parsed = understood(_content(file), format_name)
+    parsed = probe_document(_content(file), format_name)
     if isinstance(parsed, Refusal):
         raise CliError(Exit.USAGE, parsed)
     typer.echo(f"format: {parsed['format']}", err=True)

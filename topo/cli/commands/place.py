@@ -11,8 +11,8 @@ from topo.cli.options import CaFile, MasterUrl, Output, TokenFile
 
 if TYPE_CHECKING:
     from topo.cli.client.client import Master, Target
-    from topo.cli.client.documents import GroupDoc
-    from topo.cli.client.placement_documents import PlacementDoc
+    from topo.model.rest.placements import FitsDocument, NoFitDocument
+    from topo.model.rest.topology import GroupDocument
 
 
 class PlaceMode(StrEnum):
@@ -114,23 +114,24 @@ def place(  # noqa: PLR0913 - a parameter per option
 
 def _asked(
     to: "Target", request: dict[str, Any], output: PlaceOutput
-) -> tuple[Any, "list[GroupDoc]"]:
+) -> tuple[Any, "list[GroupDocument]"]:
     """The answer, and for a picture the top groups around it."""
     from topo.cli.client import connection, placements
 
-    async def question(asked: "Master") -> tuple[Any, "list[GroupDoc]"]:
-        raw = await placements.placed(asked, request)
+    async def conversation(client: "Master") -> tuple[Any, "list[GroupDocument]"]:
+        raw = await placements.place(client, request)
         if output is not PlaceOutput.TREE:
             return raw, []
-        groups = placements.as_placement(raw).get("groups", [])
-        return raw, await placements.roots(asked, groups)
+        document = placements.read_placement(raw)
+        groups = document.groups if document.feasible else ()
+        return raw, await placements.roots(client, groups)
 
-    return connection.ask(to, question)
+    return connection.ask(to, conversation)
 
 
 def _show(
     raw: Any,
-    roots: "list[GroupDoc]",
+    roots: "list[GroupDocument]",
     request: dict[str, Any],
     output: PlaceOutput,
     *,
@@ -139,35 +140,40 @@ def _show(
     """The answer as it was asked for; ends with `NO_FIT` where there is no placement."""
     from topo.cli.client import connection, placements
 
-    document = placements.as_placement(raw)
+    document = placements.read_placement(raw)
     if output in (PlaceOutput.JSON, PlaceOutput.YAML):
         print(connection.dumped(raw, Output(str(output))), end="")
     elif output is PlaceOutput.NODES:
         _names(document, request)
     else:
         _picture(document, request, roots, explain=explain)
-    if not document["feasible"]:
+    if not document.feasible:
         raise typer.Exit(Exit.NO_FIT)
 
 
-def _names(document: "PlacementDoc", request: dict[str, Any]) -> None:
+def _names(document: "FitsDocument | NoFitDocument", request: dict[str, Any]) -> None:
     """Names to standard output and nothing else; a refusal or a hold goes to standard error."""
     from topo.cli.client import placements
     from topo.cli.render import placement, terminal
     from topo.cli.render.safe import plain
 
-    for name in placements.hostfile(document.get("groups", [])):
-        print(plain(name))
+    if document.feasible:
+        for name in placements.hostfile(document.groups):
+            print(plain(name))
     console = terminal.err()
     glyphs = terminal.glyphs(console)
-    if not document["feasible"]:
+    if not document.feasible:
         console.print(placement.answer(document, request, [], glyphs, explain=False))
-    elif hold := document.get("hold"):
+    elif hold := document.hold:
         console.print(placement.held(hold, glyphs))
 
 
 def _picture(
-    document: "PlacementDoc", request: dict[str, Any], roots: "list[GroupDoc]", *, explain: bool
+    document: "FitsDocument | NoFitDocument",
+    request: dict[str, Any],
+    roots: "list[GroupDocument]",
+    *,
+    explain: bool,
 ) -> None:
     from topo.cli.client import connection
     from topo.cli.render import placement

@@ -48,17 +48,17 @@ def tree(
     if watch:
         _watch(to, query, output)
     elif output is Output.TABLE:
-        document = connection.ask(to, lambda asked: asked.topology(**query))
+        document = connection.ask(to, lambda client: client.topology(**query))
         connection.draw(lambda glyphs: picture.topology(document, glyphs))
     else:
-        raw = connection.ask(to, lambda asked: asked.document(TOPOLOGY_PATH, **query))
+        raw = connection.ask(to, lambda client: client.document(TOPOLOGY_PATH, **query))
         print(connection.dumped(raw, output), end="")
 
 
 def _watch(to: "Target", query: "Mapping[str, str | int]", output: Output) -> None:
     """Ctrl-C is how a watch ends, so it is no failure."""
     from topo.cli.client import connection, following
-    from topo.cli.render import screens
+    from topo.cli.render import watch_display
 
-    with suppress(KeyboardInterrupt), screens.screen(output) as screen:
-        connection.run(following.watch(to, query, screen))
+    with suppress(KeyboardInterrupt), watch_display.display(output) as display:
+        connection.run(following.watch(to, query, display))

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from topo.cli.client.client import Master, connect, target
-from topo.cli.client.documents import TopologyDoc
 from topo.cli.client.following import Connected, Lost, follow
 from topo.cli.demo.messages import Messages, Progress
 from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, prepare, programs
@@ -17,6 +16,7 @@ from topo.cli.demo.processes import Died, Started, running
 from topo.cli.demo.runtime import Demo, Home
 from topo.cli.exits import CliError, Exit
 from topo.model.errors import Refusal
+from topo.model.rest.topology import TopologyDocument
 from topo.sim.worlds.presets import World
 
 _LOOK_S = 0.1
@@ -102,10 +102,10 @@ def _ended_by_signals() -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDoc:
+async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDocument:
     """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
     deadline = time.monotonic() + _PATIENCE_S
-    newest: TopologyDoc | None = None
+    newest: TopologyDocument | None = None
     while time.monotonic() < deadline:
         if started.hopeless is not None:
             raise _not_up(f"{started.hopeless.program.name} {started.hopeless.how}")
@@ -116,7 +116,7 @@ async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDoc:
         else:
             progress = _progress(newest, started.demo)
             started.messages.progress(progress)
-            if progress.ready == progress.nodes and not newest.get("unplaced"):
+            if progress.ready == progress.nodes and not newest.unplaced:
                 return newest
         await asyncio.sleep(_LOOK_S)
     if newest is not None:
@@ -124,14 +124,13 @@ async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDoc:
     raise _not_up(f"no Ready tree after {_PATIENCE_S:.0f} s")
 
 
-def _progress(document: TopologyDoc, demo: Demo) -> Progress:
-    counts = [capacity for group in document["groups"] if (capacity := group.get("capacity"))]
-    whole = all(group["status"] == _READY for group in document["groups"])
+def _progress(document: TopologyDocument, demo: Demo) -> Progress:
+    whole = all(group.status == _READY for group in document.groups)
     return Progress(
         running=len(demo.pids),
         answers=True,
-        known=sum(count["nodes"] for count in counts) + len(document.get("unplaced", [])),
-        ready=sum(count["ready"] for count in counts) if whole else 0,
+        known=sum(group.capacity.nodes for group in document.groups) + len(document.unplaced),
+        ready=sum(group.capacity.ready for group in document.groups) if whole else 0,
         nodes=len(demo.nodes),
     )
 
@@ -153,4 +152,4 @@ async def _follow(master: Master, messages: Messages) -> None:
                 messages.found(event.generation)
             lost = False
         else:
-            messages.changed(event.get("changes", []))
+            messages.changed(event.changes)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from topo.cli.client.documents import ChangeDoc, TopologyDoc
 from topo.cli.demo.plan import Ports
 from topo.cli.demo.processes import Died
 from topo.cli.demo.runtime import Demo
@@ -19,6 +18,8 @@ from topo.cli.render import changes, terminal
 from topo.cli.render.safe import plain
 from topo.cli.render.tree import topology
 from topo.model.errors import Refusal
+from topo.model.rest.changes import ChangeDocument
+from topo.model.rest.topology import TopologyDocument
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -65,14 +66,14 @@ class Messages:
         if self._status is not None:
             self._status.update(str(progress))
 
-    def ready(self, document: TopologyDoc, seconds: float) -> None:
+    def ready(self, document: TopologyDocument, seconds: float) -> None:
         """The tree is complete and Ready."""
         self._quiet()
         self._say(f"the tree stands after {seconds:.1f} s", "green")
         self._console.print()
         self.tree(document)
 
-    def tree(self, document: TopologyDoc) -> None:
+    def tree(self, document: TopologyDocument) -> None:
         """A tree, whatever its state."""
         self._quiet()
         self._console.print(topology(document, self._marks))
@@ -96,7 +97,7 @@ class Messages:
             self._console.print(Text(f"  {command:{width}}  ").append(what, style="dim"))
         self._console.print("\nChanges appear below; Ctrl-C ends everything.\n", style="bold")
 
-    def changed(self, moved: Iterable[ChangeDoc]) -> None:
+    def changed(self, moved: Iterable[ChangeDocument]) -> None:
         """One line per change."""
         for change in moved:
             self._stamped(changes.line(change, self._marks))

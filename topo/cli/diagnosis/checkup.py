@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 
 from topo.cli.client.client import Master
-from topo.cli.client.documents import TopologyDoc
 from topo.cli.diagnosis import diagnosis
 from topo.cli.diagnosis.diagnosis import Finding, Severity
+from topo.model.rest.topology import TopologyDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ def as_document(checkup: Checkup) -> dict[str, Any]:
 def _detail(body: bytes) -> str:
     """The sentence of a problem document; nothing where the body is something else."""
     try:
-        told = orjson.loads(body)
+        problem = orjson.loads(body)
     except orjson.JSONDecodeError:
         return ""
-    return str(told.get("detail", "")) if isinstance(told, dict) else ""
+    return str(problem.get("detail", "")) if isinstance(problem, dict) else ""
 
 
 def _version(body: bytes) -> str | None:
@@ -74,15 +74,12 @@ def _version(body: bytes) -> str | None:
     return str(stated)
 
 
-def _well(document: TopologyDoc) -> list[str]:
+def _well(document: TopologyDocument) -> list[str]:
     lines = [
-        f"source {source['source']} is well"
-        for source in document.get("sources", [])
-        if source["state"] == "ok"
+        f"source {source.source} is well" for source in document.sources if source.state == "ok"
     ]
-    totals = [group["capacity"] for group in document["groups"] if group.get("capacity")]
-    ready = sum(capacity["ready"] for capacity in totals if capacity)
-    nodes = sum(capacity["nodes"] for capacity in totals if capacity)
+    ready = sum(group.capacity.ready for group in document.groups)
+    nodes = sum(group.capacity.nodes for group in document.groups)
     if nodes and ready == nodes:
         lines.append(f"all {nodes} nodes in groups are Ready")
     return lines

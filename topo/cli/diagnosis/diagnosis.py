@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topo.cli.client.documents import GroupDoc, NodeDoc, TopologyDoc, is_node
+from topo.model.rest.topology import GroupDocument, NodeDocument, TopologyDocument
 
 READY = "Ready"
 _SOURCE_OLD_S = 120.0
@@ -65,7 +65,7 @@ _CONSEQUENCES = {"child-not-ready"}
 """Reasons that only repeat what a child already says."""
 
 
-def examine(document: TopologyDoc) -> list[Finding]:
+def examine(document: TopologyDocument) -> list[Finding]:
     """Every finding of one `/v1/topology` answer, sources first. O(vertices)."""
     return [
         *_restored(document),
@@ -86,53 +86,53 @@ def service(path: str, status: int, detail: str) -> Iterator[Finding]:
         yield Finding(Severity.WRONG, path.strip("/"), "master", what, step)
 
 
-def _restored(document: TopologyDoc) -> Iterator[Finding]:
-    if (age_s := document.get("restored_age_s")) is not None:
+def _restored(document: TopologyDocument) -> Iterator[Finding]:
+    if (age_s := document.restored_age_s) is not None:
         what = f"the tree comes from the state file and is {age_s:.0f} s old"
         step = "no source has spoken since the master started: see the findings on sources"
         yield Finding(Severity.WRONG, "restored", "master", what, step)
 
 
-def _sources(document: TopologyDoc) -> Iterator[Finding]:
+def _sources(document: TopologyDocument) -> Iterator[Finding]:
     """Trouble with the sources; in config mode a tree without any worker is what was asked for."""
-    for source in document.get("sources", []):
-        name, state, age_s = source["source"], source["state"], source.get("age_s")
+    for source in document.sources:
+        name, state, age_s = source.source, source.state, source.age_s
         step = _SOURCE_STEPS.get(name, "look at the master's log")
         if state == "waiting":
-            if name == "workers" and document.get("mode") == "config":
+            if name == "workers" and document.mode == "config":
                 continue
             yield Finding(Severity.WRONG, "source-waiting", name, "has not spoken yet", step)
         elif state != "ok":
-            since = source.get("failing_s") or 0.0
-            what = f"failing for {since:.0f} s: {source.get('trouble') or state}"
+            since = source.failing_s or 0.0
+            what = f"failing for {since:.0f} s: {source.trouble or state}"
             yield Finding(Severity.WRONG, "source-failing", name, what, step)
         elif age_s is not None and age_s > _SOURCE_OLD_S and name != "config-file":
             what = f"its last good answer is {age_s:.0f} s old"
             yield Finding(Severity.WRONG, "source-old", name, what, step)
 
 
-def _reasons(document: TopologyDoc) -> Iterator[Finding]:
+def _reasons(document: TopologyDocument) -> Iterator[Finding]:
     """One finding per reason of a group, one per reason code over all nodes that share it."""
     by_code: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for path, vertex in _walk(document["groups"], ()):
-        for reason in vertex.get("reasons", []):
-            if is_node(vertex):
-                by_code[reason["code"]].append((vertex["name"], reason["text"]))
-            elif reason["code"] not in _CONSEQUENCES:
-                step = _STEPS.get(reason["code"], "`topo tree` shows its children")
+    for path, vertex in _walk(document.groups, ()):
+        for reason in vertex.reasons:
+            if isinstance(vertex, NodeDocument):
+                by_code[reason.code].append((vertex.name, reason.text))
+            elif reason.code not in _CONSEQUENCES:
+                step = _STEPS.get(reason.code, "`topo tree` shows its children")
                 name = "/".join(path)
-                yield Finding(Severity.WRONG, reason["code"], name, reason["text"], step)
-    for entry in document.get("unplaced", []):
-        for reason in entry.get("reasons", []):
-            if reason["code"] != entry["reason"]["code"]:
-                by_code[reason["code"]].append((entry["name"], reason["text"]))
+                yield Finding(Severity.WRONG, reason.code, name, reason.text, step)
+    for entry in document.unplaced:
+        for reason in entry.reasons:
+            if reason.code != entry.reason.code:
+                by_code[reason.code].append((entry.name, reason.text))
     yield from _grouped(by_code)
 
 
-def _unplaced(document: TopologyDoc) -> Iterator[Finding]:
+def _unplaced(document: TopologyDocument) -> Iterator[Finding]:
     by_code: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for entry in document.get("unplaced", []):
-        by_code[entry["reason"]["code"]].append((entry["name"], entry["reason"]["text"]))
+    for entry in document.unplaced:
+        by_code[entry.reason.code].append((entry.name, entry.reason.text))
     yield from _grouped(by_code)
 
 
@@ -150,31 +150,31 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _conflicts(document: TopologyDoc) -> Iterator[Finding]:
-    for entry in document.get("conflicts", []):
-        step = entry.get("fix") or "decide which of the two holds, and mend the other"
-        subject = _listed(entry["subjects"])
-        yield Finding(Severity.WRONG, entry["code"], subject, entry["text"], step)
+def _conflicts(document: TopologyDocument) -> Iterator[Finding]:
+    for entry in document.conflicts:
+        step = entry.fix or "decide which of the two holds, and mend the other"
+        subject = _listed(entry.subjects)
+        yield Finding(Severity.WRONG, entry.code, subject, entry.text, step)
 
 
-def _unjoined(document: TopologyDoc) -> Iterator[Finding]:
-    for entry in document.get("unjoined", []):
-        what = entry.get("text") or "the cluster manager lists it, no node joins it"
+def _unjoined(document: TopologyDocument) -> Iterator[Finding]:
+    for entry in document.unjoined:
+        what = entry.text or "the cluster manager lists it, no node joins it"
         step = "give the machine a name that joins (host name, address, system UUID), or remove it"
-        yield Finding(Severity.WRONG, "unjoined", entry["id"], what, step)
+        yield Finding(Severity.WRONG, "unjoined", entry.id, what, step)
 
 
-def _emptiness(document: TopologyDoc) -> Iterator[Finding]:
-    if not document["groups"] and not document.get("unplaced"):
+def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
+    if not document.groups and not document.unplaced:
         step = "start topo-workers, or write nodegroup.yaml (--mode config)"
         yield Finding(Severity.WRONG, "empty", "the tree", "no node is known", step)
 
 
 def _walk(
-    children: Iterable[NodeDoc | GroupDoc], above: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], NodeDoc | GroupDoc]]:
+    children: Iterable[NodeDocument | GroupDocument], above: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], NodeDocument | GroupDocument]]:
     for child in children:
-        path = (*above, child["name"])
+        path = (*above, child.name)
         yield path, child
-        if not is_node(child):
-            yield from _walk(child.get("child", []), path)
+        if isinstance(child, GroupDocument):
+            yield from _walk(child.child, path)

@@ -8,47 +8,52 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.client.placement_documents import FragmentationDoc, LargestJobDoc, TierDoc, TypeDoc
 from topo.cli.render import bars
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
+from topo.model.rest.fragmentation import (
+    FragmentationDocument,
+    LargestDocument,
+    TierDocument,
+    TypeDocument,
+)
 
 
-def report(document: FragmentationDoc, glyphs: Glyphs) -> RenderableType:
+def report(document: FragmentationDocument, glyphs: Glyphs) -> RenderableType:
     """The answer of `GET /v1/fragmentation`."""
-    if not document["types"]:
+    if not document.types:
         return Text("no node has GPUs that are known; `topo doctor` says why", style="yellow")
-    return Stack(*(block for each in document["types"] for block in _type(each, glyphs)))
+    return Stack(*(block for each in document.types for block in _type(each, glyphs)))
 
 
-def _type(report: TypeDoc, glyphs: Glyphs) -> Iterator[RenderableType]:
-    nodes, closed = report["nodes"], report["nodes"] - report["open_nodes"]
-    head = Text().append(plain(report["gpu_type"]) or "GPUs of no known type", style="bold")
+def _type(report: TypeDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
+    nodes, closed = report.nodes, report.nodes - report.open_nodes
+    head = Text().append(plain(report.gpu_type) or "GPUs of no known type", style="bold")
     head.append(f"  {nodes} node{plural(nodes)}", style="dim")
     head.append(f", {closed} closed" if closed else "", style="yellow")
     yield head
     yield _indented(_shares(report, glyphs))
-    size = report["group_gpus"]
+    size = report.group_gpus
     yield Text(f"\ngroups by tier; a whole group is {size} GPU{plural(size)}", style="bold")
-    yield _indented(_tiers(report["tiers"]))
+    yield _indented(_tiers(report.tiers))
     yield Text("\nlargest job that fits now, no group split", style="bold")
-    yield _indented(_largest(report["largest"], report["gpus"], glyphs))
+    yield _indented(_largest(report.largest, report.gpus, glyphs))
 
 
 def _indented(table: Table) -> Padding:
     return Padding(table, (0, 0, 0, 2), expand=False)
 
 
-def _shares(report: TypeDoc, glyphs: Glyphs) -> Table:
-    free, size = report["free_gpus"], report["group_gpus"]
-    usable, whole = free - report["unusable_gpus"], report["whole_groups"]
+def _shares(report: TypeDocument, glyphs: Glyphs) -> Table:
+    free, size = report.free_gpus, report.group_gpus
+    usable, whole = free - report.unusable_gpus, report.whole_groups
     rows = Table.grid(padding=(0, 2, 0, 0))
     for name, part, most, words in (
-        ("free", free, report["gpus"], f"{free} of {report['gpus']} GPUs"),
+        ("free", free, report.gpus, f"{free} of {report.gpus} GPUs"),
         (
             "integrity",
-            report["integrity"],
+            report.integrity,
             1.0,
             f"of the free room is whole: {whole} free group{plural(whole)} of {size}",
         ),
@@ -60,31 +65,31 @@ def _shares(report: TypeDoc, glyphs: Glyphs) -> Table:
     return rows
 
 
-def _tiers(tiers: Sequence[TierDoc]) -> Table:
+def _tiers(tiers: Sequence[TierDocument]) -> Table:
     columns = ("groups", "untouched", "partly used", "full", "closed", "whole groups free")
     rows = _table("tier", "kind", *columns)
     for tier in tiers:
         counts = (
-            tier["domains"],
-            tier["pristine"],
-            tier["partly_used"],
-            tier["full"],
-            tier["closed"],
-            tier["whole_groups"],
+            tier.domains,
+            tier.pristine,
+            tier.partly_used,
+            tier.full,
+            tier.closed,
+            tier.whole_groups,
         )
-        rows.add_row(str(tier["tier"]), plain(tier["kind"]), *map(str, counts))
+        rows.add_row(str(tier.tier), plain(tier.kind), *map(str, counts))
     return rows
 
 
-def _largest(jobs: Sequence[LargestJobDoc], gpus: int, glyphs: Glyphs) -> Table:
+def _largest(jobs: Sequence[LargestDocument], gpus: int, glyphs: Glyphs) -> Table:
     rows = _table("groups of", "", "GPUs", "pods")
     for job in jobs:
-        size, most = job["group_size"], job["gpus"]
-        if most == 0 and job.get("tier") is None:
+        size, most = job.group_size, job.gpus
+        if most == 0 and job.tier is None:
             words = Text("and more: larger than any group of the tree", style="dim")
             rows.add_row(str(size), words, "", "")
             break
-        pods = f"{job['pods']} x {job['gpus_per_pod']} GPUs" if most else "none fits now"
+        pods = f"{job.pods} x {job.gpus_per_pod} GPUs" if most else "none fits now"
         rows.add_row(str(size), bars.share(most, gpus, glyphs), str(most), pods)
     return rows
 

@@ -10,7 +10,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.client.documents import GroupDoc, NodeDetailDoc, NodeDoc, TopologyDoc, is_node
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import conflict
@@ -27,6 +26,12 @@ from topo.model.machine import (
     ProbeHealth,
     ProbeState,
     ServerPeers,
+)
+from topo.model.rest.topology import (
+    GroupDocument,
+    NodeDetailDocument,
+    NodeDocument,
+    TopologyDocument,
 )
 
 _GIB = 1 << 30
@@ -48,75 +53,75 @@ _LINK_STYLES = {
 _PROBE_STYLES = {ProbeState.OK: "green", ProbeState.ABSENT: "dim"}
 
 
-def page(document: TopologyDoc, name: str, glyphs: Glyphs) -> RenderableType:
+def page(document: TopologyDocument, name: str, glyphs: Glyphs) -> RenderableType:
     """The answer of `/v1/topology?node=NAME` for people."""
     return Stack(*_blocks(document, name, glyphs))
 
 
-def _blocks(document: TopologyDoc, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
-    found = _placed(document["groups"], name)
-    unplaced = next((e for e in document.get("unplaced", []) if e["name"] == name), None)
+def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
+    found = _path_and_leaf(document.groups, name)
+    unplaced = next((e for e in document.unplaced if e.name == name), None)
     leaf = found[1] if found else unplaced
     if leaf is not None:
         path = found[0] if found else []
-        yield _head(leaf, path, glyphs) + reason_lines(leaf.get("reasons", []), glyphs)
+        yield _head(leaf, path, glyphs) + reason_lines(leaf.reasons, glyphs)
     if unplaced is not None:
-        yield Text(f"  in no group: {plain(unplaced['reason']['text'])}", style="yellow")
-    yield from (
-        conflict(entry, glyphs)
-        for entry in document.get("conflicts", [])
-        if name in entry["subjects"]
-    )
-    detail = document.get("node")
-    if detail is None or detail.get("identity") is None:
+        yield Text(f"  in no group: {plain(unplaced.reason.text)}", style="yellow")
+    yield from (conflict(entry, glyphs) for entry in document.conflicts if name in entry.subjects)
+    detail = document.node
+    if detail is None or detail.identity is None:
         yield Text("  no worker has reported this node", style="yellow")
         return
-    yield Text(f"  last message of its worker {age(detail.get('beat_age_s'))} ago", style="dim")
+    yield Text(f"  last message of its worker {age(detail.beat_age_s)} ago", style="dim")
     for title, block in _sections(detail, glyphs):
         yield Text(f"\n{title}", style="bold")
         yield Padding(block, (0, 0, 0, 2), expand=False)
 
 
-def _placed(groups: Iterable[GroupDoc], name: str) -> tuple[list[str], NodeDoc] | None:
+def _path_and_leaf(
+    groups: Iterable[GroupDocument], name: str
+) -> tuple[list[str], NodeDocument] | None:
     """The path to the leaf of that name and the leaf, None where it is in no group."""
-    found = (_below(group, [group["name"]], name) for group in groups)
+    found = (_below(group, [group.name], name) for group in groups)
     return next(filter(None, found), None)
 
 
-def _below(group: GroupDoc, path: list[str], name: str) -> tuple[list[str], NodeDoc] | None:
-    for child in group.get("child", []):
-        if is_node(child):
-            if child["name"] == name:
+def _below(
+    group: GroupDocument, path: list[str], name: str
+) -> tuple[list[str], NodeDocument] | None:
+    for child in group.child:
+        if isinstance(child, NodeDocument):
+            if child.name == name:
                 return path, child
-        elif found := _below(child, [*path, child["name"]], name):
+        elif found := _below(child, [*path, child.name], name):
             return found
     return None
 
 
-def _head(node: NodeDoc, path: Sequence[str], glyphs: Glyphs) -> Text:
-    head = mark(node["status"], glyphs)
-    head.append(f" {plain(node['name'])}", style="bold")
-    head.append(f"  {plain(node['status'])}", style=style(node["status"]))
+def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Text:
+    head = mark(node.status, glyphs)
+    head.append(f" {plain(node.name)}", style="bold")
+    head.append(f"  {plain(node.status)}", style=style(node.status))
     return head.append(f"  in {joined(path)}" if path else "", style="dim")
 
 
-def _sections(detail: NodeDetailDoc, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
+def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
     """The parts that the worker reported, each with its title; absent parts are left out."""
-    if identity := detail.get("identity"):
+    if identity := detail.identity:
         yield "identity", _identity(identity)
-    if gpus := detail.get("gpus"):
+    if gpus := detail.gpus:
         yield "GPUs", _gpus(gpus, glyphs)
-    if matrix := detail.get("matrix"):
+    if matrix := detail.matrix:
         yield "links inside the node", drawn(matrix)
-    if ports := detail.get("ports"):
+    if ports := detail.ports:
         yield "link ports", _ports(ports, glyphs)
-    if peers := detail.get("peers"):
-        yield "servers at the other end", _peers(peers, detail.get("neighbours", []), glyphs)
-    if fabrics := detail.get("fabrics"):
+    if peers := detail.peers:
+        yield "servers at the other end", _peers(peers, detail.neighbours, glyphs)
+    if fabrics := detail.fabrics:
         yield "NVLink fabric", _fabrics(fabrics, glyphs)
-    if nics := detail.get("nics"):
+    if nics := detail.nics:
         yield "network ports", _nics(nics, glyphs)
-    if probes := detail.get("probes"):
+    if probes := detail.probes:
         yield "probes", _probes(probes)
 
 

@@ -12,12 +12,13 @@ from rich.console import Group as Stack
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.client.documents import GroupDoc
-from topo.cli.client.placement_documents import HoldDoc, PlacementDoc
-from topo.cli.render import bars, placed
+from topo.cli.render import bars, placement_tree
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, plural
+from topo.model.rest.holds import HoldSummary
+from topo.model.rest.placements import FitsDocument, NoFitDocument
+from topo.model.rest.topology import GroupDocument
 
 _NAMES = {
     "top_groups": "groups used, top tier",
@@ -29,71 +30,70 @@ _NAMES = {
 _PROFILE_HINT = "-1x16 +1x8: one domain fewer with 16 free, one more with 8"
 
 
-def job(body: Mapping[str, Any]) -> str:
-    """The request in a few words."""
-    pods, gpus, size = body["pods"], body["gpus_per_pod"], body.get("group_size")
+def job(pods: int, gpus: int, size: int | None) -> str:
+    """The request in a few words: pods, GPUs of each, GPUs of a group."""
     words = f"{pods} pod{plural(pods)} of {gpus} GPU{plural(gpus)}"
     return words if size is None else f"{words} in groups of {size}"
 
 
 def answer(
-    document: PlacementDoc,
+    document: FitsDocument | NoFitDocument,
     body: Mapping[str, Any],
-    roots: Sequence[GroupDoc],
+    roots: Sequence[GroupDocument],
     glyphs: Glyphs,
     *,
     explain: bool,  # what else is shown, no other algorithm
 ) -> RenderableType:
     """The answer of `POST /v1/placements` to the request `body`, inside the `roots` it uses."""
-    if not document["feasible"]:
-        return Stack(*_refusal(document, body, glyphs))
-    return Stack(*_plan(document, body, roots, glyphs), *_why(document, glyphs, shown=explain))
+    asked = job(body["pods"], body["gpus_per_pod"], body.get("group_size"))
+    if isinstance(document, NoFitDocument):
+        return Stack(*_refusal(document, asked, glyphs))
+    return Stack(*_plan(document, asked, roots, glyphs), *_why(document, glyphs, shown=explain))
 
 
 def _plan(
-    document: PlacementDoc, body: Mapping[str, Any], roots: Sequence[GroupDoc], glyphs: Glyphs
+    document: FitsDocument, asked: str, roots: Sequence[GroupDocument], glyphs: Glyphs
 ) -> Iterator[RenderableType]:
-    yield _head(document, body, glyphs)
+    yield _head(document, asked, glyphs)
     yield Text()
-    yield from placed.trees(document, roots, glyphs)
-    if document.get("capacity"):
+    yield from placement_tree.trees(document.groups, document.capacity, roots, glyphs)
+    if document.capacity:
         yield bars.legend(glyphs)
-    if objective := document.get("objective"):
+    if document.objective:
         yield Text()
-        yield _objective(objective, document, glyphs)
-        if any(isinstance(value, Mapping) and value for value in objective.values()):
+        yield _objective(document, glyphs)
+        if any(isinstance(value, Mapping) and value for value in document.objective.values()):
             yield Text(_PROFILE_HINT, style="dim")
-    if hold := document.get("hold"):
+    if hold := document.hold:
         yield Text()
         yield held(hold, glyphs)
 
 
-def _head(document: PlacementDoc, body: Mapping[str, Any], glyphs: Glyphs) -> Text:
+def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Text:
     head = Text().append(f"{glyphs.ready} ", style="green")
-    head.append(f"{job(body)}: placed", style="bold")
-    count = len(document.get("groups", []))
-    split = sum(len(group["domains"]) > 1 for group in document.get("groups", []))
+    head.append(f"{asked}: placed", style="bold")
+    count = len(document.groups)
+    split = sum(len(group.domains) > 1 for group in document.groups)
     facts = [f"{count} group{plural(count)}" + (f", {split} split" if split else "")]
-    facts += [plain(word) for word in (document.get("mode"), document.get("gpu_type")) if word]
-    facts += ["from the reserve"] if document.get("used_reserve") else []
-    facts += [f"generation {document['generation']}"] if "generation" in document else []
+    facts += [plain(word) for word in (document.mode, document.gpu_type) if word]
+    facts += ["from the reserve"] if document.used_reserve else []
+    facts += [f"generation {document.generation}"] if document.generation else []
     return head.append("".join(f" {glyphs.dot} {fact}" for fact in facts), style="dim")
 
 
-def _objective(objective: Mapping[str, Any], document: PlacementDoc, glyphs: Glyphs) -> Table:
-    bounds, certified = document.get("bounds", {}), document.get("certified", {})
+def _objective(document: FitsDocument, glyphs: Glyphs) -> Table:
     rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     rows.add_column("objective, the first counts most", no_wrap=True)
     rows.add_column("value", justify="right")
     rows.add_column("bound", justify="right")
     rows.add_column("", no_wrap=True)
-    for name, value in objective.items():
-        best = bounds.get(name)
+    for name, value in document.objective.items():
+        best = document.bounds.get(name)
         rows.add_row(
             plain(_NAMES.get(name, name.replace("_", " "))),
             _number(value),
             "" if best is None else _number(best),
-            _verdict(glyphs, value, best, proven=certified.get(name, False)),
+            _verdict(glyphs, value, best, proven=document.certified.get(name, False)),
         )
     return rows
 
@@ -130,8 +130,8 @@ class _Hanging:
             yield Text(" " * self.mark.cell_len) + line
 
 
-def _why(document: PlacementDoc, glyphs: Glyphs, *, shown: bool) -> Iterator[RenderableType]:
-    sentences = document.get("explanation", [])
+def _why(document: FitsDocument, glyphs: Glyphs, *, shown: bool) -> Iterator[RenderableType]:
+    sentences = document.explanation
     if shown and sentences:
         yield Text("\nwhy", style="bold")
         yield from _sentences(sentences, glyphs)
@@ -142,34 +142,31 @@ def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[_Hanging]:
         yield _Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
 
 
-def _refusal(
-    document: PlacementDoc, body: Mapping[str, Any], glyphs: Glyphs
-) -> Iterator[RenderableType]:
-    head = Text().append(f"{glyphs.not_ready} {job(body)}: no placement now", style="bold red")
-    yield head
-    if text := document.get("text"):
+def _refusal(document: NoFitDocument, asked: str, glyphs: Glyphs) -> Iterator[RenderableType]:
+    yield Text().append(f"{glyphs.not_ready} {asked}: no placement now", style="bold red")
+    if text := document.text:
         yield _Hanging(Text("  "), Text(plain(text)))
     yield _failed(document, glyphs)
-    if suggestions := document.get("would_fit"):
+    if suggestions := document.would_fit:
         yield Text("\nwould fit", style="bold")
-        yield from _sentences((each["text"] for each in suggestions), glyphs)
-    if sentences := document.get("explanation"):
+        yield from _sentences((each.text for each in suggestions), glyphs)
+    if sentences := document.explanation:
         yield Text("\nwhy", style="bold")
         yield from _sentences(sentences, glyphs)
 
 
-def _failed(document: PlacementDoc, glyphs: Glyphs) -> Text:
-    line = Text("  failed: ", style="dim").append(plain(document.get("failed", "?")), "bold red")
-    for name, number in document.get("shortfall", {}).items():
+def _failed(document: NoFitDocument, glyphs: Glyphs) -> Text:
+    line = Text("  failed: ", style="dim").append(plain(document.failed), "bold red")
+    for name, number in document.shortfall.items():
         line.append(f" {glyphs.dot} {plain(name).replace('_', ' ')} {number}", style="not dim")
     return line
 
 
-def held(hold: HoldDoc, glyphs: Glyphs) -> Text:
+def held(hold: HoldSummary, glyphs: Glyphs) -> Text:
     """The hold that a placement got, and what to do with it."""
-    name = plain(hold["id"])
+    name = plain(hold.id)
     line = Text().append(f"{glyphs.attention} ", style="yellow").append(f"held as {name}", "bold")
-    if (left := hold.get("expires_in_s")) is not None:
+    if (left := hold.expires_in_s) is not None:
         line.append(f" for {age(left)}", style="yellow")
     line.append(f"\n  {glyphs.arrow} topo holds commit {name}", style="dim")
     return line.append(f"   topo holds release {name}", style="dim")

@@ -1,56 +1,56 @@
 """The forest as a tree: status by colour and by glyph, the why below each, the rest under it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from topo.cli.client.documents import (
-    ConflictDoc,
-    GroupDoc,
-    SourceDoc,
-    TopologyDoc,
-    UnjoinedDoc,
-    UnplacedDoc,
-    is_node,
-)
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, joined, leaf, mark, plural, reason_lines, style
+from topo.model.rest.topology import (
+    ConflictDocument,
+    GroupDocument,
+    NodeDocument,
+    SourceDocument,
+    TopologyDocument,
+    UnjoinedDocument,
+    UnplacedDocument,
+)
 
 _GUIDE = "bright_black"
 
 
-def topology(document: TopologyDoc, glyphs: Glyphs) -> RenderableType:
+def topology(document: TopologyDocument, glyphs: Glyphs) -> RenderableType:
     """The whole answer of `/v1/topology` for people. O(vertices)."""
     return Stack(*_blocks(document, glyphs))
 
 
-def _blocks(document: TopologyDoc, glyphs: Glyphs) -> Iterator[RenderableType]:
+def _blocks(document: TopologyDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
     yield _head(document, glyphs)
-    yield from (_root(group, glyphs) for group in document["groups"])
-    if unplaced := document.get("unplaced"):
+    yield from (_root(group, glyphs) for group in document.groups)
+    if unplaced := document.unplaced:
         yield Text("\nin no group", style="bold")
         yield from (_unplaced(entry, glyphs) for entry in unplaced)
-    if not document["groups"] and not unplaced:
+    if not document.groups and not unplaced:
         yield Text("no nodes yet; `topo doctor` names what is missing", style="yellow")
-    if conflicts := document.get("conflicts"):
+    if conflicts := document.conflicts:
         yield Text("\nconflicts", style="bold")
         yield from (conflict(entry, glyphs) for entry in conflicts)
-    if machines := document.get("unjoined"):
+    if machines := document.unjoined:
         yield Text("\nmachines of the cluster manager that match no node", style="bold")
         yield from (_unjoined(entry, glyphs) for entry in machines)
     yield Text()
-    yield sources(document.get("sources", []), glyphs)
+    yield sources(document.sources, glyphs)
 
 
-def _head(document: TopologyDoc, glyphs: Glyphs) -> Text:
-    head = Text(f"generation {document['generation']}", style="bold")
-    if mode := document.get("mode"):
+def _head(document: TopologyDocument, glyphs: Glyphs) -> Text:
+    head = Text(f"generation {document.generation}", style="bold")
+    if mode := document.mode:
         head.append(f" {glyphs.dot} mode {plain(mode)}", style="not bold dim")
-    if (restored := document.get("restored_age_s")) is not None:
+    if (restored := document.restored_age_s) is not None:
         head.append(
             f" {glyphs.dot} from the state file, {age(restored)} old: no source has spoken yet",
             style="not bold yellow",
@@ -58,58 +58,57 @@ def _head(document: TopologyDoc, glyphs: Glyphs) -> Text:
     return head
 
 
-def _root(group: GroupDoc, glyphs: Glyphs) -> Tree:
+def _root(group: GroupDocument, glyphs: Glyphs) -> Tree:
     tree = Tree(_group_label(group, glyphs), guide_style=_GUIDE)
     _grow(tree, group, glyphs)
     return tree
 
 
-def _grow(branch: Tree, group: GroupDoc, glyphs: Glyphs) -> None:
-    for child in group.get("child", []):
-        if is_node(child):
-            branch.add(leaf(child, glyphs) + reason_lines(child.get("reasons", []), glyphs))
+def _grow(branch: Tree, group: GroupDocument, glyphs: Glyphs) -> None:
+    for child in group.child:
+        if isinstance(child, NodeDocument):
+            branch.add(leaf(child, glyphs) + reason_lines(child.reasons, glyphs))
         else:
             _grow(branch.add(_group_label(child, glyphs)), child, glyphs)
 
 
-def _group_label(group: GroupDoc, glyphs: Glyphs) -> Text:
-    label = mark(group["status"], glyphs)
-    label.append(f" {plain(group['name'])}", style="bold")
-    label.append(f"  {plain(group['kind'])}", style="dim")
-    label.append(f"  {plain(group['status'])}", style=style(group["status"]))
-    if capacity := group.get("capacity"):
-        ready, nodes, gpus = capacity["ready"], capacity["nodes"], capacity["gpus"]
-        label.append(f"  {ready}/{nodes} node{plural(nodes)}", style="dim")
-        label.append(f" {glyphs.dot} {gpus} GPU{plural(gpus)}" if gpus else "", style="dim")
-    return label + reason_lines(group.get("reasons", []), glyphs)
+def _group_label(group: GroupDocument, glyphs: Glyphs) -> Text:
+    label = mark(group.status, glyphs)
+    label.append(f" {plain(group.name)}", style="bold")
+    label.append(f"  {plain(group.kind)}", style="dim")
+    label.append(f"  {plain(group.status)}", style=style(group.status))
+    ready, nodes, gpus = group.capacity.ready, group.capacity.nodes, group.capacity.gpus
+    label.append(f"  {ready}/{nodes} node{plural(nodes)}", style="dim")
+    label.append(f" {glyphs.dot} {gpus} GPU{plural(gpus)}" if gpus else "", style="dim")
+    return label + reason_lines(group.reasons, glyphs)
 
 
-def _unplaced(entry: UnplacedDoc, glyphs: Glyphs) -> Text:
+def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Text:
     line = Text("  ") + leaf(entry, glyphs)
-    line.append(f"  {plain(entry['reason']['text'])}", style="dim")
+    line.append(f"  {plain(entry.reason.text)}", style="dim")
     return line
 
 
-def conflict(entry: ConflictDoc, glyphs: Glyphs) -> Text:
+def conflict(entry: ConflictDocument, glyphs: Glyphs) -> Text:
     """One conflict with its code, its text and the fix on a line of its own."""
     line = Text(f"  {glyphs.attention} ", style="yellow")
-    line.append(plain(entry["code"]), style="yellow")
-    line.append(f"  {plain(entry['text'])}", style="not dim")
-    if fix := entry.get("fix"):
+    line.append(plain(entry.code), style="yellow")
+    line.append(f"  {plain(entry.text)}", style="not dim")
+    if fix := entry.fix:
         line.append(f"\n    {glyphs.arrow} {plain(fix)}", style="dim")
     return line
 
 
-def _unjoined(entry: UnjoinedDoc, glyphs: Glyphs) -> Text:
-    names = ", ".join(f"{plain(key)}={plain(value)}" for key, value in entry["names"].items())
-    line = Text(f"  {glyphs.attention} {plain(entry['id'])}", style="yellow")
-    if path := entry.get("group"):
+def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Text:
+    names = ", ".join(f"{plain(key)}={plain(value)}" for key, value in entry.names.items())
+    line = Text(f"  {glyphs.attention} {plain(entry.id)}", style="yellow")
+    if path := entry.group:
         line.append(f"  in {joined(path)}", style="default")
     line.append(f"  {names}", style="dim")
     return line
 
 
-def sources(entries: list[SourceDoc], glyphs: Glyphs) -> Text:
+def sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Text:
     """The footer: how old the last good answer of every source is, and what ails it."""
     line = Text("sources  ", style="dim")
     if not entries:
@@ -120,12 +119,12 @@ def sources(entries: list[SourceDoc], glyphs: Glyphs) -> Text:
     return line
 
 
-def _source(entry: SourceDoc) -> Text:
-    name, state = plain(entry["source"]), entry["state"]
+def _source(entry: SourceDocument) -> Text:
+    name, state = plain(entry.source), entry.state
     if state == "ok":
-        return Text(f"{name} ok, {age(entry.get('age_s'))} ago", style="dim")
+        return Text(f"{name} ok, {age(entry.age_s)} ago", style="dim")
     if state == "waiting":
         return Text(f"{name} has not spoken yet", style="yellow")
-    trouble = plain(entry.get("trouble") or state)
-    since, good = age(entry.get("failing_s")), age(entry.get("age_s"))
+    trouble = plain(entry.trouble or state)
+    since, good = age(entry.failing_s), age(entry.age_s)
     return Text(f"{name} failing for {since}, last good {good} ago: {trouble}", style="red")

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from topo.cli.client.documents import NodeDoc, ReasonDoc
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
+from topo.model.rest.topology import NodeDocument, ReasonDocument
 
 READY = "Ready"
 
@@ -21,21 +21,21 @@ def mark(status: str, glyphs: Glyphs) -> Text:
     return Text(glyphs.ready if status == READY else glyphs.not_ready, style=style(status))
 
 
-def reason_lines(reasons: Iterable[ReasonDoc], glyphs: Glyphs) -> Text:
+def reason_lines(reasons: Iterable[ReasonDocument], glyphs: Glyphs) -> Text:
     """One dim line per reason, each on a line of its own below what it explains."""
     lines = Text()
     for reason in reasons:
-        words = f"{glyphs.arrow} {plain(reason['text'] or reason['code'])}"
+        words = f"{glyphs.arrow} {plain(reason.text or reason.code)}"
         lines.append(f"\n  {words}", style="dim")
     return lines
 
 
-def leaf(node: NodeDoc, glyphs: Glyphs) -> Text:
+def leaf(node: NodeDocument, glyphs: Glyphs) -> Text:
     """A node on one line: mark, name, status where it is not Ready, GPUs."""
-    line = mark(node["status"], glyphs) + Text(f" {plain(node['name'])}")
-    if node["status"] != READY:
-        line.append(f"  {plain(node['status'])}", style=style(node["status"]))
-    if count := node.get("gpus", 0):
+    line = mark(node.status, glyphs) + Text(f" {plain(node.name)}")
+    if node.status != READY:
+        line.append(f"  {plain(node.status)}", style=style(node.status))
+    if count := node.gpus:
         line.append(f"  {count} GPU{plural(count)}", style="dim")
     return line
 

@@ -13,7 +13,9 @@ class Document(BaseModel):
     here come from a later release and are ignored, unless the reader passes `extra="forbid"`.
     """
 
-    model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
+    model_config = ConfigDict(
+        frozen=True, defer_build=True, json_schema_serialization_defaults_required=True
+    )
 
 
 class Body(Document):

@@ -9,27 +9,28 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from topo.cli.client.client import as_topology
 from topo.cli.client.connection import dumped, dumped_line
-from topo.cli.client.following import Screen
-from topo.cli.client.points import point_of
+from topo.cli.client.following import Display
+from topo.cli.client.generation_id import id_of
+from topo.cli.client.reading import read
 from topo.cli.options import Output
 from topo.cli.render import terminal, tree
 from topo.cli.render.safe import plain
 from topo.model.errors import Refusal
+from topo.model.rest.topology import TopologyDocument
 
 
 @contextmanager
-def screen(output: Output) -> Iterator[Screen]:
-    """The screen for an output format; a terminal is left with the last tree on it."""
+def display(output: Output) -> Iterator[Display]:
+    """The display for an output format; a terminal is left with the last tree on it."""
     console = terminal.out()
     if output is not Output.TABLE:
-        yield _OnlyNews(lambda document, _: _write(document, output), _point)
+        yield _OnlyChanges(lambda document, _: _write(document, output), _generation)
     elif console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
             yield _Redrawn(live)
     else:
-        yield _OnlyNews(partial(_print, console), _point_and_trouble)
+        yield _OnlyChanges(partial(_print, console), _generation_and_trouble)
 
 
 class _Redrawn:
@@ -42,34 +43,34 @@ class _Redrawn:
         self._live.update(_picture(document, trouble, self._live.console), refresh=True)
 
 
-class _OnlyNews:
-    """Passes on what `gist` finds different: ages that move are no news to a file or a program."""
+class _OnlyChanges:
+    """Writes a document whose `version` differs: ages that move are no news to a program."""
 
     def __init__(
         self,
-        tell: Callable[[Any, Refusal | None], None],
-        gist: Callable[[Any, Refusal | None], object],
+        write: Callable[[Any, Refusal | None], None],
+        version: Callable[[Any, Refusal | None], object],
     ) -> None:
-        self._tell, self._gist = tell, gist
+        self._write, self._version = write, version
         self._last: object = None
 
     def show(self, document: Any, trouble: Refusal | None) -> None:
-        now = self._gist(document, trouble)
+        now = self._version(document, trouble)
         if now != self._last:
             self._last = now
-            self._tell(document, trouble)
+            self._write(document, trouble)
 
 
-def _point(document: Any, _: Refusal | None) -> object:
-    return point_of(document)
+def _generation(document: Any, _: Refusal | None) -> object:
+    return id_of(document)
 
 
-def _point_and_trouble(document: Any, trouble: Refusal | None) -> object:
-    return point_of(document), trouble
+def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
+    return id_of(document), trouble
 
 
 def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:
-    picture = tree.topology(as_topology(document), terminal.glyphs(console))
+    picture = tree.topology(read(TopologyDocument, document), terminal.glyphs(console))
     if trouble is None:
         return picture
     return Group(picture, Text(f"not current: {plain(str(trouble))}", style="bold red"))

@@ -1,31 +1,31 @@
-"""Points in a master's history as the API writes them: `7`, or with the run that counted it."""
+"""Generations as the API writes them: `7`, or with the run of the master that counted it."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-_POINT = re.compile(r"[0-9]{1,18}(?:\.[0-9a-f]{8})?", re.ASCII)
+_PATTERN = re.compile(r"[0-9]{1,18}(?:\.[0-9a-f]{8})?", re.ASCII)
 
 
-def is_point(text: str) -> bool:
+def is_generation_id(text: str) -> bool:
     """Whether the text is a generation such as `7` or `7.5e0c21af`; see docs/api.md."""
-    return _POINT.fullmatch(text) is not None
+    return _PATTERN.fullmatch(text) is not None
 
 
-def point(generation: int, run: str | None) -> str:
+def generation_id(generation: int, run: str | None) -> str:
     """The generation with its run; a master of an older release names none."""
     return f"{generation}.{run}" if run else str(generation)
 
 
-def point_of(document: Mapping[str, Any]) -> str:
-    """The point that a document of `/v1/topology` shows."""
-    return point(document["generation"], document.get("run"))
+def id_of(document: Mapping[str, Any]) -> str:
+    """The generation of a document of `/v1/topology`, which is not yet checked."""
+    return generation_id(document["generation"], document.get("run"))
 
 
 def before(text: str) -> str:
-    """The point one generation earlier in the same run, at least generation 0."""
+    """One generation earlier in the same run, at least generation 0."""
     number, _, run = text.partition(".")
-    return point(max(int(number) - 1, 0), run)
+    return generation_id(max(int(number) - 1, 0), run)
 
 
 def resumed(last: str | None, now: str) -> str:

@@ -21,7 +21,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
 """The names that `/v1/topology?node=` uses for the same facts; lists go by their elements."""
 
 
-def understood(content: bytes, format_name: str | None) -> dict[str, Any] | Refusal:
+def probe_document(content: bytes, format_name: str | None) -> dict[str, Any] | Refusal:
     """The format's name, the facts by section, and the warnings; or why it is not understood.
 
     `format_name=None` lets the text say what it is.

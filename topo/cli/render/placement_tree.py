@@ -9,12 +9,13 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from topo.cli.client.documents import GroupDoc, is_node
-from topo.cli.client.placement_documents import PlacementDoc, PodGroupDoc, RoomDoc
 from topo.cli.render import bars
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
+from topo.model.rest.placements import RoomDocument
+from topo.model.rest.pod_groups import PodGroupDocument
+from topo.model.rest.topology import GroupDocument, NodeDocument
 
 MAX_LEAVES = 64
 """With more nodes than this, those of one group of pods in one group of the tree share a line."""
@@ -33,30 +34,34 @@ class _Branch:
     nodes: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def badge(group: PodGroupDoc, glyphs: Glyphs) -> Text:
+def badge(group: PodGroupDocument, glyphs: Glyphs) -> Text:
     """The mark of a group of pods: a shape, a colour and its index, so that two differ twice."""
-    index = group["index"]
+    index = group.index
     shape, colour = glyphs.badges[index % len(glyphs.badges)], _COLOURS[index % len(_COLOURS)]
     return Text().append(f"{shape}{index}", style=f"bold {colour}")
 
 
 def trees(
-    document: PlacementDoc, roots: Sequence[GroupDoc], glyphs: Glyphs
+    groups: Sequence[PodGroupDocument],
+    capacity: Sequence[RoomDocument],
+    roots: Sequence[GroupDocument],
+    glyphs: Glyphs,
 ) -> Iterator[RenderableType]:
     """One tree per root that the plan uses; `roots` are those groups as the topology has them.
+
+    `capacity` is how full the used groups are, empty where the answer does not say.
 
     Where the topology does not know a node (it may have moved since), the plan's own words place
     it. O(vertices of the roots + nodes of the plan).
     """
-    groups = document.get("groups", [])
     top = _used(groups, _homes(roots))
     drawing = _Drawing(
-        groups={group["index"]: group for group in groups},
-        rooms={tuple(room["path"]): room for room in document.get("capacity", [])},
+        groups={group.index: group for group in groups},
+        rooms={room.path: room for room in capacity},
         known={tuple(name for name, _ in path): group for path, group in _walk(roots, [])},
         order=_order(roots),
         glyphs=glyphs,
-        single_lines=sum(len(group["nodes"]) for group in groups) <= MAX_LEAVES,
+        single_lines=sum(len(group.nodes) for group in groups) <= MAX_LEAVES,
     )
     for name, branch in drawing.ordered((), top.children):
         tree = Tree(drawing.label((name,), branch), guide_style=_GUIDE)
@@ -67,9 +72,9 @@ def trees(
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    groups: Mapping[int, PodGroupDoc]
-    rooms: Mapping[Path, RoomDoc]
-    known: Mapping[Path, GroupDoc]
+    groups: Mapping[int, PodGroupDocument]
+    rooms: Mapping[Path, RoomDocument]
+    known: Mapping[Path, GroupDocument]
     order: Mapping[Path, int]
     glyphs: Glyphs
     single_lines: bool
@@ -81,13 +86,13 @@ class _Drawing:
             label.append("  ").append_text(self.room(path, room))
         return label
 
-    def room(self, path: Path, room: RoomDoc) -> Text:
-        free, taken = room["free_gpus"], room["taken_gpus"]
+    def room(self, path: Path, room: RoomDocument) -> Text:
+        free, taken = room.free_gpus, room.taken_gpus
         words = f"takes {taken} of {free} free GPU{plural(free)}"
-        capacity = self.known[path].get("capacity") if path in self.known else None
+        capacity = self.known[path].capacity if path in self.known else None
         if capacity is None:
             return Text(words, style="dim")
-        gpus = capacity["gpus"]
+        gpus = capacity.gpus
         bar = bars.room(gpus, free, taken, self.glyphs)
         return bar.append(f"  {words}, {gpus} in all", style="dim")
 
@@ -129,7 +134,7 @@ class _Drawing:
         line.append(plain(name))
         total = sum(pods.values())
         line.append(f"  {total} pods" if total > 1 else "", style="dim")
-        tail = any(self.groups[index].get("tail") for index in pods)
+        tail = any(self.groups[index].tail for index in pods)
         return line.append("  tail" if tail else "", style="yellow")
 
     def _many(self, index: int, nodes: Sequence[tuple[str, int]]) -> Text:
@@ -141,58 +146,60 @@ class _Drawing:
         return line.append(words, style="dim")
 
 
-def _used(groups: Sequence[PodGroupDoc], homes: Mapping[str, Sequence[tuple[str, str]]]) -> _Branch:
+def _used(
+    groups: Sequence[PodGroupDocument], homes: Mapping[str, Sequence[tuple[str, str]]]
+) -> _Branch:
     top = _Branch()
     for group in groups:
-        for node in group["nodes"]:
+        for node in group.nodes:
             branch = top
-            for name, kind in homes.get(node["name"]) or _told(group, node["name"]):
+            for name, kind in homes.get(node.name) or _stated_path(group, node.name):
                 branch = branch.children.setdefault(name, _Branch(kind))
-            pods = branch.nodes[node["name"]]
-            pods[group["index"]] = pods.get(group["index"], 0) + node["pods"]
+            pods = branch.nodes[node.name]
+            pods[group.index] = pods.get(group.index, 0) + node.pods
     return top
 
 
-def _told(group: PodGroupDoc, node: str) -> list[tuple[str, str]]:
+def _stated_path(group: PodGroupDocument, node: str) -> list[tuple[str, str]]:
     """The path that the plan itself gives a node: that of its only domain, without the node."""
-    if len(group["domains"]) != 1:
+    if len(group.domains) != 1:
         return []
-    domain = group["domains"][0]
-    named = [(name, "") for name in domain["path"][:-1]] + [(domain["name"], domain["kind"])]
+    domain = group.domains[0]
+    named = [(name, "") for name in domain.path[:-1]] + [(domain.name, domain.kind)]
     return [step for step in named if step[0] != node]
 
 
-def _homes(roots: Sequence[GroupDoc]) -> dict[str, list[tuple[str, str]]]:
+def _homes(roots: Sequence[GroupDocument]) -> dict[str, list[tuple[str, str]]]:
     """For every node below the roots the groups over it, as name and kind."""
     homes: dict[str, list[tuple[str, str]]] = {}
     for path, group in _walk(roots, []):
-        for child in group.get("child", []):
-            if is_node(child):
-                homes[child["name"]] = path
+        for child in group.child:
+            if isinstance(child, NodeDocument):
+                homes[child.name] = path
     return homes
 
 
-def _order(roots: Sequence[GroupDoc]) -> dict[Path, int]:
+def _order(roots: Sequence[GroupDocument]) -> dict[Path, int]:
     """The place of every group and node in the tree, by its path."""
     order: dict[Path, int] = {}
     for path, group in _walk(roots, []):
         names = tuple(name for name, _ in path)
         order.setdefault(names, len(order))
-        for child in group.get("child", []):
-            order[*names, child["name"]] = len(order)
+        for child in group.child:
+            order[*names, child.name] = len(order)
     return order
 
 
-def _below(group: GroupDoc | None) -> int:
+def _below(group: GroupDocument | None) -> int:
     """How many groups a group has right below it."""
-    return 0 if group is None else sum(not is_node(child) for child in group.get("child", []))
+    return 0 if group is None else sum(isinstance(child, GroupDocument) for child in group.child)
 
 
 def _walk(
-    groups: Sequence[GroupDoc], above: list[tuple[str, str]]
-) -> Iterator[tuple[list[tuple[str, str]], GroupDoc]]:
+    groups: Sequence[GroupDocument], above: list[tuple[str, str]]
+) -> Iterator[tuple[list[tuple[str, str]], GroupDocument]]:
     for group in groups:
-        path = [*above, (group["name"], group["kind"])]
+        path = [*above, (group.name, group.kind)]
         yield path, group
-        below = [child for child in group.get("child", []) if not is_node(child)]
+        below = [child for child in group.child if isinstance(child, GroupDocument)]
         yield from _walk(below, path)

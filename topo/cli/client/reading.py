@@ -1,0 +1,61 @@
+"""From what a master sent to the documents of its API; a refusal says which field is none."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from topo.cli.exits import CliError, Exit
+from topo.model.errors import Refusal
+from topo.model.rest.document import Document
+
+_D = TypeVar("_D", bound=Document)
+
+
+def from_json(text: bytes | str) -> Any:
+    """The value that a JSON text is; raises `orjson.JSONDecodeError`."""
+    with _collector_paused():
+        return orjson.loads(text)
+
+
+def read(kind: type[_D], value: Any) -> _D:
+    """The value as a document of that kind; raises `CliError` where it is not one."""
+    document = checked(kind, value)
+    if isinstance(document, Refusal):
+        what = f"the answer is not the document expected: {document.what}"
+        raise CliError(Exit.UNREACHABLE, Refusal(what, document.where, document.fix))
+    return document
+
+
+def checked(kind: type[_D], value: Any) -> _D | Refusal:
+    """The value as a document of that kind, or which of its fields is not one. O(size).
+
+    Keys that are not known here are ignored, so that a `topo` and a master of neighbouring
+    releases understand each other.
+    """
+    try:
+        with _collector_paused():
+            return kind.model_validate(value, strict=False, extra="ignore")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        return Refusal(first["msg"], where, "use a topo and a topo-master of the same release")
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage collection meanwhile: a document is new objects without cycles.
+
+    While a large one is made the collector would visit them all several times, which takes as
+    long as making them.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
