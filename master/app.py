@@ -89,6 +89,8 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works[name] = partial(service.replica.run, work)
     if service.saver is not None:
         works["state-file"] = partial(service.replica.run, service.saver.run)
+    if service.booking_log is not None:
+        works["booking-log"] = service.booking_log.run
     looks = _looks(service, tls)
     if looks:
         works["reload"] = partial(_every, settings.config_poll_interval, looks)

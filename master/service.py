@@ -7,6 +7,7 @@ from pathlib import Path
 import prometheus_client as prom
 from aiohttp import web
 
+from master.booking.booking_log import BookingLog
 from master.booking.metrics import CapacityCollector, PlacementMetrics
 from master.booking.placements import Placements
 from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
@@ -70,6 +71,7 @@ class Service:
     streams: Streams
     saver: StateSaver | None
     placements: Placements
+    booking_log: BookingLog | None
     replica: Replica
 
     @property
@@ -102,6 +104,7 @@ def build_service(
     )
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
+    booking_log = _booking_log(settings, placements)
     engine.follower = placements.state.follow
     startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
     readiness = Readiness(settings.mode, startup, sources)
@@ -128,11 +131,20 @@ def build_service(
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
         saver=_saver(settings, engine, readiness, (metrics, placements)),
         placements=placements,
+        booking_log=booking_log,
         replica=replica,
     )
     registry.register(CapacityCollector(measured, placements.holds.all))
     registry.register(TreeCollector(_readings(service)))
     return service
+
+
+def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog | None:
+    if settings.booking_log is None:
+        return None
+    log = BookingLog(settings.booking_log, placements.state.header)
+    placements.state.record = log.record
+    return log
 
 
 def _tokens(path: Path | None, *, anonymous: bool) -> Tokens:

@@ -103,6 +103,8 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Pods that one hold may have."""
     recount_interval: Annotated[Seconds, Field(ge=1)] = 60.0
     """How often the free capacity is counted anew; a difference is logged and corrected."""
+    booking_log: Path | None = None
+    """Where holds, pods and nodes are recorded as they change, for `topo sim replay`."""
     tls_cert: Path | None = None
     """PEM certificate chain of this server; re-read on change."""
     tls_key: Path | None = None

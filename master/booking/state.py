@@ -5,7 +5,7 @@ else can take what was found.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -18,8 +18,10 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldChange, What
 from topo.placement.booking.holds import Declined, Hold, HoldsMemory, Limits
+from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
+from topo.placement.capacity.recount import restore_hosts
 from topo.placement.job.policy import Policy
 
 _log = structlog.get_logger(__name__)
@@ -38,28 +40,47 @@ class BookingState:
         self.metrics = metrics
         self.clock = clock
         self.generation = 0
+        self.record: Callable[[Entry], None] | None = None
+        """Takes what happens, where it is recorded."""
+        self._limits = limits
 
     def follow(self, snapshot: Snapshot) -> None:
         """Takes over what is published; O(changes)."""
         self.generation = snapshot.generation
         if snapshot.forest is not self.follower.forest:
-            self.follower.follow(snapshot.forest)
+            self._record_hosts(self.follower.follow(snapshot.forest))
 
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
     ) -> None:
         """Takes over nodes of the cluster that came or changed, and that went; O(nodes given)."""
-        self.follower.follow_cluster(changed, removed)
+        self._record_hosts(self.follower.follow_cluster(changed, removed))
+
+    def restore_hosts(self, nodes: Sequence[NodeName]) -> None:
+        """Joins the hosts of these nodes anew: a recount found them to be others."""
+        restore_hosts(self.capacity, self.follower.forest, self.follower.cluster, nodes)
+        self._record_hosts(nodes)
 
     def advance(self, *events: Event) -> tuple[Change, ...]:
         """Takes up events now; what came of them is counted, logged and soon on disk."""
-        changes = self.bookings.advance(self.clock(), *events)
+        now_s = self.clock()
+        changes = self.bookings.advance(now_s, *events)
+        if self.record is not None and (events or changes):
+            self.record(Advanced.of(now_s, events, changes))
         for change in changes:
             if isinstance(change, Declined):
                 self.metrics.declined(change.obstacle)
             elif isinstance(change, HoldChange):
                 self._note(change)
         return changes
+
+    def header(self) -> Header:
+        """Where a log that begins now starts; O(hosts and bookings)."""
+        hosts = tuple(self.capacity.hosts())
+        bookings = self.bookings.state()
+        return Header(
+            policy=self.capacity.policy, limits=self._limits, hosts=hosts, bookings=bookings
+        )
 
     def memory(self) -> HoldsMemory:
         """What the state file keeps of the holds."""
@@ -79,6 +100,13 @@ class BookingState:
             self.metrics.count("restored")
         if dropped:
             self.saved.count()
+
+    def _record_hosts(self, names: Sequence[NodeName]) -> None:
+        if self.record is not None and names:
+            hosts = {name: self.capacity.host(name) for name in names}
+            changed = tuple(host for host in hosts.values() if host is not None)
+            gone = tuple(name for name, host in hosts.items() if host is None)
+            self.record(HostsChanged(changed, gone))
 
     def _note(self, change: HoldChange) -> None:
         hold = change.hold

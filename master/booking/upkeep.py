@@ -6,7 +6,7 @@ import structlog
 
 from master.booking.fragmentation_report import Survey, Surveyor
 from master.booking.state import BookingState
-from topo.placement.capacity.recount import host_differences, restore_hosts
+from topo.placement.capacity.recount import host_differences
 
 TICK_S = 0.25
 """How long after its deadline an expired hold may stay in sight of those who only look."""
@@ -54,8 +54,7 @@ class Upkeep:
             host_differences, state.capacity.copy(), follower.forest, follower.cluster.copy()
         )
         if moved:
-            nodes = [each.node for each in moved]
-            restore_hosts(state.capacity, follower.forest, follower.cluster, nodes)
+            state.restore_hosts([each.node for each in moved])
         found = (*moved, *state.bookings.recount(), *state.capacity.recount())
         state.metrics.recounted(len(found))
         for difference in found[:_LOGGED_DIFFERENCES]:

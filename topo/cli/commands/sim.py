@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from topo.cli.commands import sim_placement, sim_stream
+from topo.cli.commands import sim_placement, sim_replay, sim_stream
 
 app = typer.Typer(no_args_is_help=True, help="Simulated clusters, a manager and jobs for them.")
 app.command()(sim_placement.place)
 app.command()(sim_stream.stream)
+app.command()(sim_replay.replay)
 
 WorldName = Annotated[
     str,

@@ -93,6 +93,10 @@ class Declined:
     obstacle: Obstacle
     refusal: Refusal
 
+    def __str__(self) -> str:
+        """One line, as logs of events keep it."""
+        return f"declined {self.obstacle}: {self.refusal.what}"
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:

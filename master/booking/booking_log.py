@@ -1,0 +1,81 @@
+"""`--booking-log`: what happened to bookings, on disk, for `topo sim replay`."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from topo.placement.booking.log import Entry, Header, line_of
+
+FLUSH_S = 0.25
+"""How much of the last that happened a kill may lose."""
+MAX_BYTES = 64 << 20
+"""Of the file and of the one before together: it is begun anew at half of that."""
+
+_log = structlog.get_logger(__name__)
+
+
+class BookingLog:
+    """Writes entries behind the loop's back, in their order.
+
+    A file begins with the state as it is then, so each can be replayed alone. One that is full, and
+    one of an earlier process, is kept beside as FILE.1, in the place of the one before.
+    """
+
+    def __init__(
+        self, path: Path, header: Callable[[], Header], max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._path, self._header, self._limit = path, header, max_bytes // 2
+        self._entries: list[Entry] = []
+        self._bytes = 0
+        self._failure = ""
+        self._writing = threading.Lock()
+
+    def record(self, entry: Entry) -> None:
+        """Something happened; on the loop."""
+        self._entries.append(entry)
+
+    async def run(self) -> None:
+        """Writes until cancelled, and then what is left."""
+        try:
+            while True:
+                await self.flush()
+                await asyncio.sleep(FLUSH_S)
+        finally:
+            entries, anew = self._taken()
+            self._write(entries, anew=anew)
+
+    async def flush(self) -> None:
+        """What happened until now is in the file, or why not is said (once)."""
+        entries, anew = self._taken()
+        await asyncio.to_thread(self._write, entries, anew=anew)
+
+    def _taken(self) -> tuple[list[Entry], bool]:
+        """What is to be written, and whether to a new file: then only the state as it is now."""
+        anew = not 0 < self._bytes < self._limit
+        entries, self._entries = self._entries, []
+        return ([self._header()] if anew else entries), anew
+
+    def _write(self, entries: list[Entry], *, anew: bool) -> None:
+        """Nothing is ever left out in between: after a failure a new file is begun."""
+        text = b"".join(map(line_of, entries))
+        with self._writing:  # a write that was under way when the loop ended
+            try:
+                if anew and self._path.exists():
+                    self._path.replace(f"{self._path}.1")
+                self._path.touch(0o600)
+                with self._path.open("ab") as file:
+                    file.write(text)
+            except OSError as error:
+                self._bytes = 0
+                self._say(error.strerror or str(error))
+            else:
+                self._bytes = len(text) + (0 if anew else self._bytes)
+                self._say("")
+
+    def _say(self, failure: str) -> None:
+        if failure and failure != self._failure:
+            _log.warning("booking log not written", file=str(self._path), reason=failure)
+        self._failure = failure

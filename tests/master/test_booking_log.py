@@ -1,0 +1,118 @@
+"""`--booking-log`: what a master did is replayed elsewhere; its files are bounded and complete."""
+
+import json
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+from master.booking.booking_log import BookingLog
+from tests.master.placing import config, placing
+from tests.support.waiting import eventually
+from topo.cli.commands.sim import app
+from topo.model.cluster import ClusterNode
+from topo.model.ids import NodeName
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.events import HoldReleased
+from topo.placement.booking.holds import HoldId, Limits
+from topo.placement.booking.log import Advanced, Header, state_json
+from topo.placement.booking.replay import Replay, replay
+from topo.placement.capacity.capacity import Capacity
+
+
+def replayed(path: Path) -> Replay:
+    with path.open("rb") as lines:
+        found = replay(lines)
+    assert isinstance(found, Replay), found
+    assert found.difference == ""
+    return found
+
+
+async def test_what_a_master_did_is_replayed_to_the_same_bookings(tmp_path: Path) -> None:
+    log = tmp_path / "bookings.log"
+    async with placing(tmp_path, f"--booking-log={log}", "--config-poll-interval=50ms") as caller:
+        state = caller.master.service.placements.state
+        first = (await caller.held(2, key="a"))["hold"]["id"]
+        await caller.held(3, hold_s=0.05)
+        await caller.post(f"/v1/holds/{first}/commit")
+        (tmp_path / "nodegroup.yaml").write_text(config().replace("n1-1-0, ", ""))
+
+        async def gone() -> bool:
+            return state.capacity.host(NodeName("n1-1-0")) is None
+
+        await eventually(gone)
+        state.follow_cluster([ClusterNode(name=NodeName("n1-1-1"), unschedulable=True)])
+        await caller.held(4, exclude=["n0-0-0", "n0-0-1"])
+        state.advance()
+        here, hosts = state_json(state.bookings.state()), list(state.capacity.hosts())
+    found = replayed(log)
+    assert state_json(found.bookings.state()) == here
+    assert list(found.capacity.hosts()) == hosts
+    assert log.stat().st_mode & 0o077 == 0
+
+    shown = CliRunner().invoke(app, ["replay", str(log)])
+    assert shown.exit_code == 0, shown.output
+    assert first in shown.output
+    assert max(map(len, shown.output.splitlines())) <= 80
+    as_json = CliRunner().invoke(app, ["replay", str(log), "-o", "json"])
+    assert as_json.stdout.strip().encode() == here
+    assert json.loads(as_json.stdout)["holds"][0]["id"] == first
+
+
+def machine() -> tuple[Bookings, Header]:
+    capacity = Capacity()
+    bookings = Bookings(capacity)
+    empty = Header(policy=capacity.policy, limits=Limits(), hosts=(), bookings=bookings.state())
+    return bookings, empty
+
+
+def step(bookings: Bookings, number: int) -> Advanced:
+    events = (HoldReleased(HoldId(f"h{number}")),)
+    return Advanced.of(number, events, bookings.advance(number, *events))
+
+
+async def test_a_full_file_is_kept_beside_and_each_can_be_replayed_alone(tmp_path: Path) -> None:
+    bookings, empty = machine()
+    path = tmp_path / "log"
+    log = BookingLog(path, lambda: empty, max_bytes=4000)
+    for number in range(100):
+        log.record(step(bookings, number))
+        await log.flush()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log", "log.1"]
+    for file in tmp_path.iterdir():
+        assert file.stat().st_size < 2500
+        assert replayed(file).steps > 5
+
+
+async def test_a_file_of_an_earlier_process_is_kept_beside(tmp_path: Path) -> None:
+    _, empty = machine()
+    path = tmp_path / "log"
+    path.write_text("earlier")
+    await BookingLog(path, lambda: empty).flush()
+    assert (tmp_path / "log.1").read_text() == "earlier"
+    assert replayed(path).steps == 0
+
+
+async def test_a_disk_that_fails_is_said_once_and_then_a_new_file_begun(tmp_path: Path) -> None:
+    bookings, empty = machine()
+    folder = tmp_path / "absent"
+    log = BookingLog(folder / "log", lambda: empty)
+    with capture_logs() as logs:
+        for number in range(3):
+            log.record(step(bookings, number))
+            await log.flush()
+    assert [entry["event"] for entry in logs] == ["booking log not written"]
+    folder.mkdir()
+    await log.flush()
+    log.record(step(bookings, 3))
+    await log.flush()
+    assert replayed(folder / "log").steps == 1
+
+
+@pytest.mark.parametrize("text", ["", "no log\n"])
+def test_a_file_that_is_no_log_is_bad_input(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    shown = CliRunner().invoke(app, ["replay", str(path)])
+    assert shown.exit_code != 0

@@ -1,0 +1,115 @@
+"""A log of what happened to bookings, as JSON lines, which `replay` takes up elsewhere.
+
+The first line is a `Header`: the format, the policy, the limits, and all hosts and bookings at the
+start. Each line after it is a `HostsChanged` or an `Advanced`, in the order in which they happened.
+An `Advanced` has the events and what came of them, a text for each change, to be compared.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.placement.booking.bookings import Bookings, BookingsState
+from topo.placement.booking.events import Change, Event
+from topo.placement.booking.holds import Limits
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.job.policy import Policy
+
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """Where a log starts. `hosts` are in natural order of the tree."""
+
+    policy: Policy
+    limits: Limits
+    hosts: tuple[Host, ...]
+    bookings: BookingsState
+    kind: Literal["topo-booking-log"] = "topo-booking-log"
+    format: Literal[1] = FORMAT
+
+    def start(self) -> tuple[Capacity, Bookings]:
+        """A capacity and its bookings as they were."""
+        capacity = Capacity(self.policy)
+        for host in self.hosts:
+            capacity.upsert(host)
+        bookings = Bookings(capacity, self.limits)
+        bookings.take_up(self.bookings)
+        return capacity, bookings
+
+
+@dataclass(frozen=True, slots=True)
+class HostsChanged:
+    """Hosts came or changed, and went."""
+
+    changed: tuple[Host, ...]
+    removed: tuple[NodeName, ...] = ()
+    kind: Literal["hosts"] = "hosts"
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """`Bookings.advance` was called at a time with these events, and this came of it."""
+
+    now_s: float
+    events: tuple[Annotated[Event, Field(discriminator="kind")], ...]
+    outcome: tuple[str, ...]
+    kind: Literal["advanced"] = "advanced"
+
+    @classmethod
+    def of(cls, now_s: float, events: tuple[Event, ...], changes: tuple[Change, ...]) -> "Advanced":
+        """The step with its changes as texts."""
+        return cls(now_s, events, tuple(map(str, changes)))
+
+
+Entry = Header | HostsChanged | Advanced
+_ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
+_STATE = TypeAdapter(BookingsState)
+
+
+def line_of(entry: Entry) -> bytes:
+    """An entry as a line."""
+    return _ENTRY.dump_json(entry) + b"\n"
+
+
+def state_json(state: BookingsState) -> bytes:
+    """The bookings as JSON: equal states are equal bytes, so what has no order gets one."""
+    document = _STATE.dump_python(state, mode="json")
+    for hold in document["holds"]:
+        hold["wish"]["request"]["eligible"]["exclude"].sort()
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def entries_in(lines: Iterator[bytes]) -> Iterator[tuple[int, Entry | Refusal]]:
+    """The entries with the numbers of their lines; a refusal is the last.
+
+    A last line that was not written to its end is left out: its writer was killed.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            return
+        entry = _read(line, number)
+        yield number, entry
+        if isinstance(entry, Refusal):
+            return
+
+
+def _read(line: bytes, number: int) -> Entry | Refusal:
+    fix = f"give a file that topo-master wrote with --booking-log (format {FORMAT})"
+    try:
+        entry = _ENTRY.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part)[:64] for part in first["loc"])
+        return Refusal(first["msg"], f"line {number} {where}".rstrip(), fix)
+    if isinstance(entry, Header) != (number == 1):
+        what = "a log begins with its header" if number == 1 else "a second header"
+        return Refusal(what, f"line {number}", fix)
+    return entry

@@ -1,0 +1,88 @@
+"""A log of bookings taken up again, step by step: does the same come of the same?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from topo.model.errors import BrokenInvariantError, Refusal
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.events import Change, HoldAsked
+from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged, entries_in
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.engine import place
+from topo.placement.job.plan import Plan
+
+
+@dataclass(slots=True)
+class Replay:
+    """Where a log led. `difference` is the first step that differs, empty where none does.
+
+    `other_choices` are the holds for which the engine would choose other groups today (or none);
+    those for which the caller gave the groups are among them.
+    """
+
+    capacity: Capacity
+    bookings: Bookings
+    steps: int = 0
+    difference: str = ""
+    other_choices: list[str] = field(default_factory=list)
+
+
+def replay(lines: Iterator[bytes]) -> Replay | Refusal:
+    """Goes through a log until its end or the first step that differs, validating after each.
+
+    A file that is no such log is refused with the line. O(events and the placements among them).
+    """
+    done: Replay | None = None
+    for number, entry in entries_in(lines):
+        if isinstance(entry, Refusal):
+            return entry
+        if isinstance(entry, Header):
+            done = Replay(*entry.start())
+        elif done is not None:
+            _step(done, entry)
+            if done.difference:
+                done.difference = f"line {number}: {done.difference}"
+                break
+    return done or Refusal("the file has no whole line", "line 1", "give a log of bookings")
+
+
+def _step(done: Replay, entry: Entry) -> None:
+    done.steps += 1
+    if isinstance(entry, HostsChanged):
+        for host in entry.changed:
+            done.capacity.upsert(host)
+        for name in entry.removed:
+            done.capacity.remove(name)
+    elif isinstance(entry, Advanced):
+        found = tuple(str(change) for change in _advanced(done, entry))
+        if found != entry.outcome:
+            done.difference = f"it was {_shown(entry.outcome)}, replayed it is {_shown(found)}"
+            return
+    try:
+        done.bookings.validate()
+    except BrokenInvariantError as error:
+        done.difference = str(error)
+
+
+def _advanced(done: Replay, entry: Advanced) -> Iterator[Change]:
+    """One event after the other, so that each hold is looked at as the engine saw it then."""
+    yield from done.bookings.advance(entry.now_s)
+    for event in entry.events:
+        if isinstance(event, HoldAsked):
+            _compare(done, event)
+        yield from done.bookings.advance(entry.now_s, event)
+
+
+def _compare(done: Replay, asked: HoldAsked) -> None:
+    if done.bookings.known(asked.wish) or done.bookings.flaw(asked.wish):
+        return  # answered without looking at groups
+    best = place(done.capacity, asked.wish.request)
+    if not isinstance(best, Plan):
+        done.other_choices.append(f"{asked.id}: no placement today, {best.text}")
+    elif [group.pods for group in best.groups] != [group.pods for group in asked.groups]:
+        nodes = [node for group in best.groups for node, _ in group.pods]
+        done.other_choices.append(f"{asked.id}: today from {nodes[0]} to {nodes[-1]}")
+
+
+def _shown(outcome: tuple[str, ...]) -> str:
+    return "; ".join(outcome) or "nothing"
