@@ -197,32 +197,38 @@ class Consistency(RuleBasedStateMachine):
         assert len(paths) == len(set(paths))
 
     @invariant()
-    def the_tree_is_what_its_paths_make(self) -> None:
-        """A fresh tree over the same paths is equal; what each node lacks is current."""
-        state, tree = self.state, Tree()
-        tree.keep(state._places.empty if self.mode is Mode.CONFIG else ())
-        unplaced = {u.node.name: u for u in state.snapshot.forest.unplaced}
-        for name in state.known:
-            placement = state._placement(name, state._records.get(name))
-            tree.place(name, placement.path)
-            assert (name in unplaced) == (not placement.path)
-            if name in unplaced:
-                assert unplaced[name].reason == placement.lack
-            reasons = state._reasons(name, state._records.get(name))
-            assert tuple(reasons) == state._nodes[name].reasons
-        assert tree.build(state._nodes.__getitem__) == state.snapshot.forest.roots
+    def what_is_kept_is_what_is_worked_out_anew(self) -> None:
+        """Places, values, conflicts and every index; nothing is out of date."""
+        self.state.validate()
 
     @invariant()
     def the_lists_are_what_the_sources_make(self) -> None:
         """Conflicts and unjoined machines found anew are those listed."""
-        state = self.state
-        found = set(conflicts.of_machines(state._places))
-        found |= set(conflicts.of_wiring(state._places.wiring))
-        found |= {conflict for _, conflict in state._refusals.values()}
-        for record in state._records.values():
-            found |= set(conflicts.of_node(state._places, record, state._settings))
+        state, membership = self.state, self.state._membership
+        found = set(conflicts.of_machines(membership))
+        found |= set(conflicts.of_wiring(membership.wiring))
+        found |= {conflict for _, conflict in state._conflicts._refused.values()}
+        for record in state._workers:
+            found |= set(conflicts.of_node(membership, record, state._settings))
         assert found == set(state.snapshot.forest.conflicts)
-        assert conflicts.unjoined(state._places) == state.snapshot.forest.unjoined
+        assert conflicts.unjoined(membership) == state.snapshot.forest.unjoined
+
+    @invariant()
+    def the_tree_is_what_its_paths_make(self) -> None:
+        """A fresh tree over the same paths is equal; what each node lacks is current."""
+        state, tree = self.state, Tree()
+        declared = state._membership.declared
+        tree.keep(declared.empty_groups if self.mode is Mode.CONFIG else ())
+        unplaced = {u.node.name: u for u in state.snapshot.forest.unplaced}
+        for name in state.known:
+            record = state._workers.get(name)
+            position = state._position(name, record)
+            tree.place(name, position.path)
+            assert (name in unplaced) == (not position.path)
+            if name in unplaced:
+                assert unplaced[name].reason == position.missing
+            assert state._judged(name, record) == state._placed.nodes[name]
+        assert tree.build(state._placed.nodes.__getitem__) == state.snapshot.forest.roots
 
 
 Consistency.TestCase.settings = settings(max_examples=60, stateful_step_count=30)

@@ -21,7 +21,7 @@ def test_components_are_those_of_a_graph_library_after_every_batch(
         stated |= views
         for node, peers in views.items():
             claims = sorted(ServerUuid(peer) for peer in peers - {node})
-            wiring.state(NodeName(node), ServerUuid(node), claims)
+            wiring.update(NodeName(node), ServerUuid(node), claims)
         wiring.settle(float(now_s))
         graph: nx.Graph[str] = nx.Graph()
         graph.add_nodes_from(stated)

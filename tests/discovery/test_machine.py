@@ -122,6 +122,11 @@ class Cluster(RuleBasedStateMachine):
         assert sorted(everywhere, key=natural_key) == sorted(self.heard, key=natural_key)
 
     @invariant()
+    def the_indices_agree(self) -> None:
+        """What is kept is what is worked out anew."""
+        self.state.validate()
+
+    @invariant()
     def only_cabled_pairs_stand_together(self) -> None:
         """A dragonfly is one of the pairs, and there once both ends have seen the link."""
         flies = {frozenset(p) for p in PAIRS if all(self.linked.get(n) for n in p)}

@@ -11,6 +11,7 @@ from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS, source_works
 from tests.builders import discovery
 from tests.master.world import running, settings
+from topo.discovery.groups.tiers import TIERS
 from topo.discovery.modes import Mode
 from topo.discovery.sources import SOURCES, Source, answered
 from topo.kit.tasks import Work
@@ -24,13 +25,6 @@ from topo.model.observation import (
     SourceRecovered,
 )
 
-NEEDED = {
-    Mode.CONFIG: {CONFIG_FILE},
-    Mode.DRAGONFLY: {WORKERS},
-    Mode.SWITCHBOX: {WORKERS, CLUSTER_MANAGER},
-    Mode.NVLINK: {WORKERS},
-    Mode.AUTO: {WORKERS},
-}
 RACK_PLAN = SourceName("rack-plan")
 
 
@@ -87,7 +81,7 @@ async def test_one_row_adds_a_source_that_is_listed_waited_for_and_started() -> 
 def test_a_mode_needs_the_sources_of_its_tiers_and_hears_the_workers(mode: Mode) -> None:
     by_name = {source.name: source for source in SOURCES}
     needed = {name for name, source in by_name.items() if mode in source.needed_in}
-    assert needed == NEEDED[mode]
+    assert needed == {tier.source for tiers in TIERS[mode] for tier in tiers}
     assert by_name[WORKERS].is_used_in(mode)
     listed = [state.source for state in discovery(mode).snapshot.sources]
     assert set(listed) == {*needed, WORKERS}

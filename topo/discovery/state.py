@@ -1,38 +1,40 @@
 """The one owner of what is known: events come in through one door, changes come out as values.
 
-Nothing here waits, reads a clock or fails half way: `advance` takes the time and the events, feeds
-the indices, rebuilds what they touched and returns what is different for readers. Readers hold
-`snapshot`, which is frozen.
+Nothing here waits, reads a clock or fails half way: `advance` takes the time and the events and
+works through the steps of a generation, in this order:
+
+1. take the events: workers, the config file, the manager, the cluster (each marks what it touches);
+2. expire what is late;
+3. settle wiring: links and components (`groups.wiring`);
+4. settle machines: which machine is which node (`groups.machine_join`);
+5. place every marked node (`groups.tiers`), and find the conflicts that it owns (`tree.conflicts`);
+6. judge every marked node (`tree.node_status`);
+7. build the forest (`tree.forest`), the lists beside it, and compare (`tree.changes`).
+
+Readers hold `snapshot`, which is frozen.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from topo.discovery.groups.ladders import Placement, Places
-from topo.discovery.groups.machine_join import names_of
+from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.tiers import Position, position
+from topo.discovery.invariants import require
+from topo.discovery.marks import Marks
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
-from topo.discovery.node.health import Subject
-from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
+from topo.discovery.node.workers import Workers
 from topo.discovery.source_states import SourceStates
 from topo.discovery.sources import REPORTED, SOURCES, Source
 from topo.discovery.tree import conflicts
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.forest import Tree
-from topo.model.forest import (
-    Change,
-    Conflict,
-    Forest,
-    Node,
-    Reason,
-    Snapshot,
-    Status,
-    Unplaced,
-)
-from topo.model.ids import Generation, NodeName, ServerUuid, natural_key
+from topo.discovery.tree.conflict_list import ConflictList
+from topo.discovery.tree.node_status import NO_WORKER, NodeJudge
+from topo.discovery.tree.placed import PlacedNodes
+from topo.model.forest import Change, Conflict, Forest, Node, Snapshot
+from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
     CLUSTER_MANAGER,
@@ -43,7 +45,6 @@ from topo.model.observation import (
     ClusterNodeGone,
     ClusterNodesListed,
     ConfigLoaded,
-    DeclaredForest,
     Event,
     ManagerReported,
     NodeRemoved,
@@ -54,12 +55,6 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
-
-NO_WORKER = Reason(
-    "no-worker",
-    "the cluster lists this node and no worker has reported from it; start the worker there",
-)
-"""Why a node that only the cluster names is in no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +69,26 @@ class NodeDetail:
 
 
 class Discovery:
-    """Events in, forest out. Not thread-safe: one engine owns it."""
+    """Events in, forest out. Not thread-safe: one engine owns it.
 
-    def __init__(self, settings: DiscoverySettings, table: tuple[Source, ...] = SOURCES) -> None:
+    `sources` are the rows of the table; they say which sources the mode listens to.
+    """
+
+    def __init__(self, settings: DiscoverySettings, sources: tuple[Source, ...] = SOURCES) -> None:
         self._settings = settings
-        self._table = table
-        self._places = Places(settings)
-        self._records: dict[NodeName, NodeRecord] = {}
-        self._fresh: OrderedDict[NodeName, float] = OrderedDict()
-        self._stale: OrderedDict[NodeName, float] = OrderedDict()
-        self._dead_links: dict[NodeName, float] = {}
+        self._table = sources
+        self._sources = SourceStates(sources, settings.mode)
+        self._workers = Workers(settings)
         self._cluster = ClusterNodes()
-        self._refusals: dict[tuple[NodeName, str], tuple[float, Conflict]] = {}
-        self._declared: DeclaredForest | None = None
-        self._sources = SourceStates(table, settings.mode)
-        self._tree = Tree()
-        self._nodes: dict[NodeName, Node] = {}
-        self._unplaced: dict[NodeName, Unplaced] = {}
-        self._lacks: dict[NodeName, Reason] = {}
-        self._owned: dict[NodeName, tuple[Conflict, ...]] = {}
-        self._machine_conflicts: tuple[Conflict, ...] = ()
-        self._moved: set[NodeName] = set()
-        self._judged: set[NodeName] = set()
-        self._machines_replaced = False
-        self._unplaced_changed = False
-        self._conflicts_changed = False
-        self._unjoined_changed = False
+        self._membership = Membership(settings)
+        self._judge = NodeJudge(settings, self._membership)
+        self._placed = PlacedNodes()
+        self._conflicts = ConflictList()
+        self._marks = Marks()
         self._restored_age_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
-    # -- the door ----------------------------------------------------------------------------
+    # -- step 1: take the events -------------------------------------------------------------
 
     def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
         """Take events that happened by `now_s` (monotonic seconds); what readers see differently.
@@ -117,67 +102,52 @@ class Discovery:
         if self._sources.needed_have_answered:
             self._restored_age_s = None
         self._expire(now_s)
-        return self._publish(now_s)
+        return self._next_generation(now_s)
 
     def _worker_reported(self, event: WorkerReported, now_s: float) -> None:
         facts = event.facts
-        node = facts.identity.name
-        record = self._records.get(node)
+        record = self._workers.get(facts.identity.name)
         if record is None:
-            record = self._records[node] = NodeRecord.first(facts, self._settings, now_s)
-            self._moved.add(node)
+            record = NodeRecord.first(facts, self._settings, now_s)
+            self._workers.add(record)
+            self._marks.moved.add(record.name)
         if record.take(facts, self._settings.gpus_per_node):
-            self._judged.add(node)
-        self._hear(record, now_s)
-        self._restate(record, now_s)
-        self._sources.answered(WORKERS)
+            self._marks.judged.add(record.name)
+        self._spoke(record, now_s)
+        self._update(record, now_s)
 
     def _worker_beat(self, event: WorkerBeat, now_s: float) -> None:
-        record = self._records.get(event.node)
+        record = self._workers.get(event.node)
         if record is None:
             return
         if record.beat():
-            self._judged.add(record.name)
-            self._restate(record, now_s)
-        self._hear(record, now_s)
-        self._sources.answered(WORKERS)
+            self._marks.judged.add(record.name)
+            self._update(record, now_s)
+        self._spoke(record, now_s)
 
     def _worker_refused(self, event: WorkerRefused, now_s: float) -> None:
-        conflict = Conflict(
-            event.code, (event.node,), event.text, "see the log of the refused worker"
-        )
-        key = (event.node, event.code)
-        known = self._refusals.get(key)
-        self._conflicts_changed |= known is None or known[1] != conflict
-        self._refusals[key] = (now_s, conflict)
+        self._conflicts.refuse(event, now_s)
 
     def _config_loaded(self, event: ConfigLoaded, now_s: float) -> None:
-        if not event.declared.roots and self._places.declared:
+        declared = self._membership.declared
+        if not event.declared.roots and declared.places:
             text = "it lists nothing any more; what it listed stays until it lists something"
-            self._source_failed(SourceFailed(CONFIG_FILE, text), now_s)
+            self._sources.failed(SourceFailed(CONFIG_FILE, text), now_s)
             return
-        self._declared = event.declared
-        self._moved |= self._places.declare(event.declared)
-        self._tree.keep(self._places.empty if self._settings.mode is Mode.CONFIG else ())
+        self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
-            self._moved |= self._records.keys()
+            self._placed.keep_groups(declared.empty_groups)
+            self._marks.moved |= self._workers.nodes
         self._sources.answered(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
-        self._places.machines.replace(event.topology, now_s)
-        self._machines_replaced = True
+        self._membership.list_machines(event.topology, now_s)
         self._sources.answered(CLUSTER_MANAGER)
-
-    def _source_failed(self, event: SourceFailed, now_s: float) -> None:
-        self._sources.failed(event, now_s)
-
-    def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
-        self._sources.answered(event.source)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
         if not event.nodes and self._cluster.listed:
             text = "it lists no node any more; those that it listed stay until it lists one"
-            self._source_failed(SourceFailed(CLUSTER_NODES, text), now_s)
+            self._sources.failed(SourceFailed(CLUSTER_NODES, text), now_s)
             return
         for node in self._cluster.replace(event.nodes):
             self._listing_changed(node)
@@ -193,18 +163,15 @@ class Discovery:
             self._listing_changed(event.node)
         self._sources.answered(CLUSTER_NODES)
 
-    def _listing_changed(self, node: NodeName) -> None:
-        """The cluster began or ceased to list a node: it counts where no worker speaks for it."""
-        record = self._records.get(node)
-        if record is None:
-            self._moved.add(node)
-            self._cluster.forget(node)
-        elif record.stale and self._cluster.has_dropped(node):
-            self._forget(node)
+    def _source_failed(self, event: SourceFailed, now_s: float) -> None:
+        self._sources.failed(event, now_s)
+
+    def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
+        self._sources.answered(event.source)
 
     def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
         if self._cluster.drop(event.node):
-            self._moved.add(event.node)
+            self._marks.moved.add(event.node)
         self._forget(event.node)
         self._cluster.forget(event.node)
 
@@ -217,268 +184,166 @@ class Discovery:
         WorkerRefused: _worker_refused,
         ConfigLoaded: _config_loaded,
         ManagerReported: _manager_reported,
-        SourceFailed: _source_failed,
-        SourceRecovered: _source_recovered,
         ClusterNodesListed: _cluster_nodes_listed,
         ClusterNodeAdded: _cluster_node_added,
         ClusterNodeGone: _cluster_node_gone,
+        SourceFailed: _source_failed,
+        SourceRecovered: _source_recovered,
         NodeRemoved: _node_removed,
         Ticked: _ticked,
     }
 
-    # -- what events do to the indices -------------------------------------------------------
+    def _spoke(self, record: NodeRecord, now_s: float) -> None:
+        if self._workers.spoke(record, now_s):
+            self._marks.judged.add(record.name)
+        self._sources.answered(WORKERS)
 
-    def _hear(self, record: NodeRecord, now_s: float) -> None:
-        record.seen_at_s = now_s
-        self._fresh[record.name] = now_s
-        self._fresh.move_to_end(record.name)
-        if record.stale:
-            record.stale = False
-            self._stale.pop(record.name, None)
-            self._judged.add(record.name)
-
-    def _restate(self, record: NodeRecord, now_s: float) -> None:
+    def _update(self, record: NodeRecord, now_s: float) -> None:
         """Feed the indices with what the node states of itself now."""
-        node, places = record.name, self._places
-        places.wiring.state(node, record.local, record.claims)
-        places.machines.know(node, names_of(record.identity, record.local))
-        self._moved |= places.cliques.state(node, record.domain)
-        if len(record.stated) > 1 or node in self._owned:
-            self._moved.add(node)
-        known = self._nodes.get(node)
-        if known is None or (known.gpus, known.gpu_type) != (record.gpus, record.gpu_type):
-            self._judged.add(node)
-        self._watch_links(record, now_s)
+        node = record.name
+        self._marks.moved |= self._membership.update(record)
+        if len(record.stated) > 1 or self._conflicts.has(node):
+            self._marks.moved.add(node)
+        shown = self._placed.nodes.get(node)
+        if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
+            self._marks.judged.add(node)
+        self._workers.watch_wiring(record, now_s)
 
-    def _watch_links(self, record: NodeRecord, now_s: float) -> None:
-        if record.is_wiring_dead:
-            self._dead_links.setdefault(record.name, now_s)
-        else:
-            self._dead_links.pop(record.name, None)
+    def _listing_changed(self, node: NodeName) -> None:
+        """The cluster began or ceased to list a node: it counts where no worker speaks for it."""
+        record = self._workers.get(node)
+        if record is None:
+            self._marks.moved.add(node)
+            self._cluster.forget(node)
+        elif record.stale and self._cluster.has_dropped(node):
+            self._forget(node)
 
     def _forget(self, node: NodeName) -> None:
-        if self._records.pop(node, None) is None:
-            return
-        for index in (self._fresh, self._stale, self._dead_links):
-            index.pop(node, None)
         self._cluster.forget(node)
-        self._moved |= self._places.forget(node)
+        if self._workers.forget(node):
+            self._marks.moved |= self._membership.forget(node)
+
+    # -- step 2: expire what is late ---------------------------------------------------------
 
     def _expire(self, now_s: float) -> None:
-        """Time's own events, each index looked at from its oldest end only."""
-        settings = self._settings
-        for node in _older(self._fresh, now_s - settings.stale_s):
-            self._records[node].stale = True
-            self._stale[node] = now_s
-            self._judged.add(node)
-            if self._cluster.has_dropped(node):
-                self._forget(node)
-        for node in _older(self._stale, now_s - settings.forget_s):
+        settings, workers = self._settings, self._workers
+        for record in workers.fell_silent(now_s):
+            self._marks.judged.add(record.name)
+            if self._cluster.has_dropped(record.name):
+                self._forget(record.name)
+        for node in workers.long_silent(now_s):
             self._forget(node)
-        for node in _older(self._dead_links, now_s - settings.forget_s):
-            record = self._records[node]
+        for record in workers.long_dead(now_s):
             record.drop_dead_wiring()
-            self._judged.add(node)
-            self._restate(record, now_s)
-        late = [k for k, (at_s, _) in self._refusals.items() if now_s - at_s > settings.refusal_s]
-        for key in late:
-            del self._refusals[key]
-            self._conflicts_changed = True
-        if self._places.machines.expire(now_s - settings.machine_forget_s):
-            self._machines_replaced = True
+            self._marks.judged.add(record.name)
+            self._update(record, now_s)
+        self._conflicts.expire(now_s - settings.refusal_s)
+        self._membership.expire_machines(now_s - settings.machine_forget_s)
 
-    # -- what readers see --------------------------------------------------------------------
+    # -- steps 3 to 7: settle, place, judge, build, compare ----------------------------------
 
-    def _publish(self, now_s: float) -> tuple[Change, ...]:
-        self._places.begin()
-        self._moved |= self._places.wiring.settle(now_s)
-        self._settle_machines()
-        for node in sorted(self._judged | self._moved):
-            if node in self._moved:
-                self._place(node)
-            self._judge(node)
-        self._moved, self._judged = set(), set()
-        before = self.snapshot
-        forest = self._forest(before.forest)
-        generation = before.generation
-        if forest is not before.forest:
-            generation = Generation(generation + 1)
-        self.snapshot = Snapshot(generation, forest, self._sources.all, self._restored_age_s)
-        if forest is before.forest:
-            return ()
-        return compare(before.forest, forest, generation)
+    def _next_generation(self, now_s: float) -> tuple[Change, ...]:
+        marks, self._marks = self._marks, Marks()
+        self._membership.begin_generation()
+        marks.moved |= self._membership.wiring.settle(now_s)
+        self._settle_machines(marks)
+        for node in sorted(marks.moved):  # names of groups depend on the order of placing
+            self._place(node, self._workers.get(node))
+        for node in marks.judged | marks.moved:
+            self._show(node, self._workers.get(node))
+        return self._publish(self._forest(marks))
 
-    def _settle_machines(self) -> None:
-        """A new answer of the manager may move any node; a new join only those wired to it."""
-        rejoined = self._places.machines.settle()
-        if self._machines_replaced:
-            self._places.recount()
-            self._moved |= self._records.keys()
-        else:
-            self._moved.update(*map(self._places.wiring.component, rejoined))
-        if self._machines_replaced or rejoined:
-            self._machine_conflicts = tuple(conflicts.of_machines(self._places))
-            self._unjoined_changed = self._conflicts_changed = True
-        self._machines_replaced = False
+    def _settle_machines(self, marks: Marks) -> None:
+        moved = self._membership.settle_machines(self._workers.nodes)
+        if moved is not None:
+            marks.machines = True
+            marks.moved |= moved
+            self._conflicts.set_machines(tuple(conflicts.of_machines(self._membership)))
 
-    def _knows(self, node: NodeName) -> bool:
-        """Whether a worker, the config file or the cluster names this node."""
-        return (
-            node in self._records or node in self._places.declared or node in self._cluster.listed
-        )
-
-    def _place(self, node: NodeName) -> None:
-        record = self._records.get(node)
-        if not self._knows(node):
-            self._tree.place(node, ())
-            self._nodes.pop(node, None)
-            self._lacks.pop(node, None)
-            self._unplaced_changed |= self._unplaced.pop(node, None) is not None
-            self._list(node, ())
+    def _place(self, node: NodeName, record: NodeRecord | None) -> None:
+        if record is None and not self._is_named(node):
+            self._placed.remove(node)
+            self._conflicts.set_node(node, ())
             return
-        placement = self._placement(node, record)
-        self._tree.place(node, placement.path)
-        if placement.lack is None:
-            self._lacks.pop(node, None)
-        else:
-            self._lacks[node] = placement.lack
-        if placement.path:
-            self._unplaced_changed |= self._unplaced.pop(node, None) is not None
-        self._list(node, conflicts.of_node(self._places, record, self._settings) if record else ())
+        self._placed.place(node, self._position(node, record))
+        self._conflicts.set_node(node, self._conflicts_of(record))
 
-    def _placement(self, node: NodeName, record: NodeRecord | None) -> Placement:
-        """Where a node belongs; one that only the cluster names waits for its worker."""
-        waits = self._settings.mode in REPORTED.needed_in and node not in self._places.declared
-        if record is None and waits:
-            return Placement((), NO_WORKER)
-        return self._places.placement(node)
+    def _show(self, node: NodeName, record: NodeRecord | None) -> None:
+        if record is not None or self._is_named(node):
+            self._placed.show(self._judged(node, record))
 
-    def _list(self, node: NodeName, owned: tuple[Conflict, ...]) -> None:
-        if owned == self._owned.get(node, ()):
-            return
-        self._conflicts_changed = True
-        if owned:
-            self._owned[node] = owned
-        else:
-            del self._owned[node]
-
-    def _judge(self, node: NodeName) -> None:
-        record = self._records.get(node)
-        if not self._knows(node):
-            return
-        reasons = tuple(self._reasons(node, record))
-        status = Status.NOT_READY if reasons else Status.READY
-        gpus, gpu_type = 0, ""
-        if record is not None:
-            gpus, gpu_type = record.gpus, record.gpu_type
-        elif node in self._places.declared:
-            gpus = self._settings.gpus_per_node
-        judged, before = Node(node, status, reasons, gpus, gpu_type), self._nodes.get(node)
-        if judged != before:
-            self._nodes[node] = judged
-            if before is not None:
-                self._tree.touch(node)
-        if not self._tree.path(node):
-            entry = Unplaced(self._nodes[node], self._lacks[node])
-            if entry != self._unplaced.get(node):
-                self._unplaced[node] = entry
-                self._unplaced_changed = True
-
-    def _reasons(self, node: NodeName, record: NodeRecord | None) -> list[Reason]:
-        if record is None and node not in self._places.declared:
-            return [NO_WORKER]
-        if record is None:
-            _, written = self._places.declared[node]
-            told = written is Status.NOT_READY
-            return [Reason("config", "the config file says NotReady")] if told else []
-        reasons = []
-        if record.stale:
-            text = (
-                f"no word from its worker for {self._settings.stale_beats} beats "
-                f"({self._settings.stale_s:g} s)"
-            )
-            reasons.append(Reason("worker-stale", text))
-        machine = self._places.machines.machine(node)
-        if machine is not None and machine.status is Status.NOT_READY:
-            reasons.append(Reason("manager", "the cluster manager says NotReady"))
-        lack = self._lacks.get(node)
-        if lack is not None and self._tree.path(node):
-            reasons.append(Reason(lack.code, f"in no {self._places.innermost}: {lack.text}"))
-        for subject, reason in sorted(record.troubles.items()):
-            reasons.append(self._named(node, subject, reason))
-        return reasons
-
-    def _named(self, node: NodeName, subject: Subject, reason: Reason) -> Reason:
-        """A dead link's reason with the node that people know, not only its server UUID."""
-        kind, which = subject
-        if kind != LINK:
-            return reason
-        other = self._places.wiring.neighbour_behind(node, ServerUuid(which))
-        if other is None:
-            return reason
-        return Reason(reason.code, f"the link to {other} is down: {reason.text}")
-
-    def _forest(self, before: Forest) -> Forest:
+    def _forest(self, marks: Marks) -> Forest:
         """The forest now; the same object as before if nothing in it differs."""
-        roots = self._tree.build(self._nodes.__getitem__)
-        unplaced, listed, unjoined = before.unplaced, before.conflicts, before.unjoined
-        if self._unplaced_changed:
-            order = sorted(self._unplaced, key=natural_key)
-            self._unplaced = {node: self._unplaced[node] for node in order}
-            unplaced = tuple(self._unplaced.values())
-        if self._conflicts_changed or self._places.wiring.shared_changed:
-            listed = conflicts.in_order(self._all_conflicts())
-        if self._unjoined_changed:
-            unjoined = conflicts.unjoined(self._places)
-        self._unplaced_changed = self._conflicts_changed = self._unjoined_changed = False
-        after = Forest(roots, unplaced, listed, unjoined)
+        before = self.snapshot.forest
+        unjoined = conflicts.unjoined(self._membership) if marks.machines else before.unjoined
+        listed = self._conflicts.listed(self._membership.wiring)
+        after = Forest(self._placed.build(), self._placed.unplaced, listed, unjoined)
         return before if after == before else after
 
-    def _all_conflicts(self) -> Iterator[Conflict]:
-        yield from self._machine_conflicts
-        yield from conflicts.of_wiring(self._places.wiring)
-        for owned in self._owned.values():
-            yield from owned
-        yield from (conflict for _, conflict in self._refusals.values())
+    def _publish(self, forest: Forest) -> tuple[Change, ...]:
+        before = self.snapshot
+        same = forest is before.forest
+        generation = before.generation if same else Generation(before.generation + 1)
+        self.snapshot = Snapshot(generation, forest, self._sources.all, self._restored_age_s)
+        return () if same else compare(before.forest, forest, generation)
+
+    # -- what is known of one node -----------------------------------------------------------
+
+    def _is_named(self, node: NodeName) -> bool:
+        """Whether the config file or the cluster names this node, with or without a worker."""
+        return node in self._membership.declared.places or node in self._cluster.listed
+
+    def _position(self, node: NodeName, record: NodeRecord | None) -> Position:
+        """Where a node belongs; one that only the cluster names waits for its worker."""
+        mode = self._settings.mode
+        is_declared = node in self._membership.declared.places
+        if record is None and not is_declared and mode in REPORTED.needed_in:
+            return Position((), NO_WORKER)
+        return position(self._membership, mode, node)
+
+    def _conflicts_of(self, record: NodeRecord | None) -> tuple[Conflict, ...]:
+        if record is None:
+            return ()
+        return conflicts.of_node(self._membership, record, self._settings)
+
+    def _judged(self, node: NodeName, record: NodeRecord | None) -> Node:
+        if record is None:
+            return self._judge.silent(node)
+        return self._judge.reported(record, self._placed.missing_tier(node))
 
     # -- for readers and for restarts --------------------------------------------------------
 
     @property
     def known(self) -> tuple[NodeName, ...]:
         """Every node that must be in the forest or in `unplaced`, in natural order."""
-        declared, listed = self._places.declared.keys(), self._cluster.listed
-        return tuple(sorted(declared | self._records.keys() | listed, key=natural_key))
+        declared, listed = self._membership.declared.places.keys(), self._cluster.listed
+        return tuple(sorted(declared | self._workers.nodes | listed, key=natural_key))
 
     def detail(self, node: NodeName) -> NodeDetail | None:
-        """What is known of a node beside its place; None for a node never heard of."""
-        record = self._records.get(node)
+        """What is known of a node beside its place; None for a node that nobody names."""
+        record = self._workers.get(node)
         if record is None:
-            known = self._knows(node)
-            return NodeDetail(node, None, (), None, stale=False) if known else None
-        return NodeDetail(
-            node,
-            record.facts,
-            self._places.wiring.neighbours(node),
-            record.seen_at_s,
-            record.stale,
-        )
+            return NodeDetail(node, None, (), None, stale=False) if self._is_named(node) else None
+        neighbours = self._membership.wiring.neighbours(node)
+        return NodeDetail(node, record.facts, neighbours, record.seen_at_s, record.stale)
 
     def facts(self, node: NodeName) -> NodeFacts | None:
         """The facts of the node's last reading, or None."""
-        record = self._records.get(node)
+        record = self._workers.get(node)
         return record.facts if record is not None else None
 
     def memory(self) -> Memory:
         """What a state file keeps; O(nodes)."""
-        topology = self._places.machines.topology
+        membership = self._membership
+        topology = membership.machines.topology
         return Memory(
             format=FORMAT,
             generation=self.snapshot.generation,
-            nodes=tuple(r.memory() for r in self._records.values()),
-            links=tuple(self._places.wiring.edges()),
-            names=self._places.names,
+            nodes=tuple(record.memory() for record in self._workers),
+            links=tuple(membership.wiring.edges()),
+            names=membership.names,
             topology=topology if topology.machines else None,
-            declared=self._declared,
+            declared=membership.declared.forest,
             cluster_nodes=tuple(sorted(self._cluster.listed)),
         )
 
@@ -488,18 +353,19 @@ class Discovery:
         The generation goes on from there with a step, since this process cannot prove that what it
         shows is the same to the last reason. Sources count as silent until they speak.
         """
-        settings = self._settings
-        self._places = Places(settings, memory.names)
-        with self._places.wiring.established(memory.links, now_s - settings.incumbent_s):
+        settings, moved = self._settings, self._marks.moved
+        self._membership = Membership(settings, memory.names)
+        self._judge = NodeJudge(settings, self._membership)
+        wiring = self._membership.wiring
+        with wiring.established(memory.links, now_s - settings.incumbent_s):
             for node in memory.nodes:
                 record = NodeRecord.remembered(node, settings, now_s)
-                self._records[record.name] = record
-                self._fresh[record.name] = now_s
-                self._moved.add(record.name)
-                self._restate(record, now_s)
-            self._moved |= self._places.wiring.settle(now_s)
+                self._workers.add(record)
+                moved.add(record.name)
+                self._update(record, now_s)
+            moved |= wiring.settle(now_s)
         self._cluster = ClusterNodes(memory.cluster_nodes)
-        self._moved |= self._cluster.listed
+        moved |= self._cluster.listed
         if memory.declared is not None:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
@@ -507,16 +373,29 @@ class Discovery:
         self._sources = SourceStates(self._table, settings.mode)
         self._restored_age_s = age_s
         self.snapshot = Snapshot(memory.generation, Forest())
-        return self._publish(now_s)
+        return self._next_generation(now_s)
 
+    def validate(self) -> None:
+        """Raise `BrokenInvariantError` where what is kept differs from what is worked out anew.
 
-def _older(index: "dict[NodeName, float]", limit_s: float) -> list[NodeName]:
-    """Take out the entries at or before a time, from an index in the order of its times."""
-    late: list[NodeName] = []
-    for node, at_s in index.items():
-        if at_s > limit_s:
-            break
-        late.append(node)
-    for node in late:
-        del index[node]
-    return late
+        No node is lost or stands twice; every place, value and conflict is current; the indices
+        agree. O(nodes) and more: for tests, and for whoever doubts a running state.
+        """
+        self._workers.validate()
+        self._membership.validate()
+        records = {node: self._workers.get(node) for node in self.known}
+        self._placed.validate({n: self._position(n, record) for n, record in records.items()})
+        for node, record in records.items():
+            require(
+                self._placed.nodes[node] == self._judged(node, record), f"{node} is judged of old"
+            )
+        self._conflicts.validate(
+            {node: self._conflicts_of(record) for node, record in records.items()},
+            tuple(conflicts.of_machines(self._membership)),
+        )
+        forest = self.snapshot.forest
+        shown = [v.name for _, v in forest.walk() if isinstance(v, Node)]
+        shown += [entry.node.name for entry in forest.unplaced]
+        require(sorted(shown) == sorted(records), "a known node is not shown exactly once")
+        require(forest.roots == self._placed.build(), "the roots shown are not those built")
+        require(forest.unjoined == conflicts.unjoined(self._membership), "unjoined is out of date")

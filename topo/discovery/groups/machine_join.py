@@ -1,14 +1,28 @@
 """Which machine of the cluster manager is which node, by names that both of them state.
 
-The keys are tried in order; a key decides when exactly one node carries the machine's value. A
-value carried by several nodes decides nothing, two machines that lead to one node are both set
-aside, and a machine that no key joins is reported: nothing is guessed.
+Result: for each node its one machine, or None; and every machine that is no node, with the reason.
+
+How: a machine's names are tried in the order of the join keys. The first name that exactly one
+node carries decides. A name that several nodes carry decides nothing, two machines that lead to
+one node are both set aside, and a machine that no key joins is reported.
+
+Why that is right: the manager's groups are followed, so a wrong join would put a node among wrong
+neighbours. Where the names leave a choice, nothing is guessed; the operator is told instead.
+
+Cost: O(names that changed) per node; O(machines) after an answer of the manager. A name that more
+than eight machines or nodes carry is a placeholder and is not followed, or each report would look
+at all of them.
+
+Example, keys hostname then system_uuid: machine m1 states hostname=a, m2 hostname=x and
+system_uuid=77, m3 hostname=z. Node a answers to hostname=a, node b to system_uuid=77.
+m1 is a, m2 is b (no node is called x), m3 is listed as unjoined.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from topo.discovery.groups.carriers import CROWD, Carriers
+from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
+from topo.discovery.invariants import require
 from topo.model.forest import UnjoinedMachine
 from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeIdentity
@@ -48,7 +62,7 @@ def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, 
 def _named(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
     """Names compare without case: firmware and operating systems disagree about UUID case."""
     return tuple(
-        [f"{key}={told}" for key, value in stated if value and (told := value.strip().lower())]
+        [f"{key}={name}" for key, value in stated if value and (name := value.strip().lower())]
     )
 
 
@@ -64,15 +78,15 @@ class Machines:
         self._groups: dict[str, ManagedGroup] = {}
         self._machines: dict[str, ManagedMachine] = {}
         self._missing_since_s: dict[str, float] = {}
-        self._by_name: Carriers[Named, str] = Carriers()
+        self._by_name: InvertedIndex[Named, str] = InvertedIndex()
         self._keyed: dict[str, tuple[Named, ...]] = {}
         self._names: dict[NodeName, tuple[Named, ...]] = {}
-        self._nodes: Carriers[Named, NodeName] = Carriers()
+        self._nodes: InvertedIndex[Named, NodeName] = InvertedIndex()
         self._restated: list[tuple[Named, ...]] = []
         self._is_new = False
         self._joined: dict[str, Joined] = {}
-        self._of_node: Carriers[NodeName, str] = Carriers()
-        self._adrift: dict[str, frozenset[NodeName]] = {}
+        self._of_node: InvertedIndex[NodeName, str] = InvertedIndex()
+        self._without_node: dict[str, frozenset[NodeName]] = {}
         self._explained: dict[str, Failure] = {}
         self._held: set[str] = set()
         self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
@@ -123,7 +137,7 @@ class Machines:
             self._index()
         return bool(late)
 
-    def know(self, node: NodeName, names: tuple[Named, ...]) -> None:
+    def update_names(self, node: NodeName, names: tuple[Named, ...]) -> None:
         """Learn (or with no names, forget) a node's names. O(names)."""
         before = self._names.get(node, ())
         if before == names:
@@ -145,7 +159,7 @@ class Machines:
         if self._is_new:
             machines: Iterable[str] = self._keyed
         else:
-            machines = {m for names in self._restated for m in self._by_name.of(names)}
+            machines = {m for names in self._restated for m in self._by_name.keys_of_any(names)}
         self._is_new, self._restated = False, []
         return self._rejoin(machines)
 
@@ -170,10 +184,10 @@ class Machines:
         if group_id is None:
             return ()
         if group_id not in self._chains:
-            self._chains[group_id] = self._climb(group_id)
+            self._chains[group_id] = self._chain_to(group_id)
         return self._chains[group_id]
 
-    def _climb(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
+    def _chain_to(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
         chain: list[ManagedGroup] = []
         seen: set[str] = set()
         while group_id is not None and group_id in self._groups and group_id not in seen:
@@ -182,7 +196,7 @@ class Machines:
             group_id = chain[-1].parent_id
         return tuple(reversed(chain))
 
-    def census(self) -> Mapping[str, int]:
+    def machine_counts(self) -> Mapping[str, int]:
         """Machines listed in each group or below it, by group id."""
         counts: dict[str, int] = {}
         for machine in self._machines.values():
@@ -192,14 +206,30 @@ class Machines:
 
     def failures(self) -> tuple[Failure, ...]:
         """Every machine that is no node, in natural order of the machines."""
-        order = sorted(self._adrift, key=natural_key)
-        self._adrift = {machine: self._adrift[machine] for machine in order}
-        found = [self._failure(machine, left) for machine, left in self._adrift.items()]
+        order = sorted(self._without_node, key=natural_key)
+        self._without_node = {machine: self._without_node[machine] for machine in order}
+        found = [self._failure(machine, left) for machine, left in self._without_node.items()]
         if not self._of_node.several:
             return tuple(found)
-        return tuple(sorted([*found, *self._twins()], key=lambda f: natural_key(f.machine.id)))
+        return tuple(
+            sorted([*found, *self._joined_twice()], key=lambda f: natural_key(f.machine.id))
+        )
 
-    def _twins(self) -> Iterator[Failure]:
+    def validate(self) -> None:
+        """Every machine is joined as its names say now, and the indices follow the joins."""
+        require(self._joined.keys() == self._machines.keys(), "a machine was not joined")
+        for machine, found in self._joined.items():
+            require(found == self._join(machine), f"the join of machine {machine} is out of date")
+            if isinstance(found, frozenset):
+                require(self._without_node[machine] == found, f"{machine} is not listed")
+            else:
+                require(machine in self._of_node.keys_of(found), f"{found} misses its machine")
+        for node, names in self._names.items():
+            known = all(node in self._nodes.keys_of(name) for name in names)
+            require(known, f"a name of {node} is not indexed")
+        require(self._missing_since_s.keys() <= self._machines.keys(), "a dropped one is missing")
+
+    def _joined_twice(self) -> Iterator[Failure]:
         for node, ids in self._of_node.several.items():
             for machine in ids:
                 others = ", ".join(sorted(set(ids) - {machine}, key=natural_key))
@@ -207,16 +237,19 @@ class Machines:
                 yield Failure("machine-joined-twice", self._unjoined(machine, text), (node,))
 
     def _index(self) -> None:
-        """Learn the machines' names anew; a placeholder that a crowd of them carries is none."""
+        """Learn the machines' names anew; a placeholder is no name."""
         keyed = {machine.id: self._tried(machine) for machine in self._machines.values()}
         by_name = _indexed(keyed)
-        crowds = {name for name, carriers in by_name.several.items() if len(carriers) > CROWD}
-        if crowds:
-            keyed = {m: tuple(n for n in names if n not in crowds) for m, names in keyed.items()}
+        shared = by_name.several.items()
+        placeholders = {name for name, machines in shared if len(machines) > PLACEHOLDER_ABOVE}
+        if placeholders:
+            keyed = {
+                m: tuple(n for n in names if n not in placeholders) for m, names in keyed.items()
+            }
             by_name = _indexed(keyed)
         self._keyed, self._by_name = keyed, by_name
-        self._joined, self._of_node = {}, Carriers()
-        self._adrift, self._explained = {}, {}
+        self._joined, self._of_node = {}, InvertedIndex()
+        self._without_node, self._explained = {}, {}
         self._is_new = True
 
     def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
@@ -231,20 +264,20 @@ class Machines:
             if found == before:
                 continue
             if before is not None:
-                affected |= self._part(machine, before)
+                affected |= self._undo(machine, before)
             self._joined[machine] = found
             if isinstance(found, frozenset):
-                self._adrift[machine] = found
+                self._without_node[machine] = found
                 affected |= found
             else:
                 self._of_node.add((found,), machine)
                 affected.add(found)
         return affected
 
-    def _part(self, machine: str, before: Joined) -> frozenset[NodeName]:
+    def _undo(self, machine: str, before: Joined) -> frozenset[NodeName]:
         """Undo a join; the nodes that it concerned."""
         if isinstance(before, frozenset):
-            del self._adrift[machine]
+            del self._without_node[machine]
             self._explained.pop(machine, None)
             return before
         self._of_node.discard((before,), machine)
@@ -256,7 +289,7 @@ class Machines:
             found = self._nodes.sole.get(name)
             if found is not None:
                 return found
-            ambiguous = ambiguous.union(self._nodes.few(name))
+            ambiguous = ambiguous.union(self._nodes.few_keys_of(name))
         return ambiguous
 
     def _failure(self, machine: str, left: frozenset[NodeName]) -> Failure:
@@ -279,8 +312,8 @@ class Machines:
         return UnjoinedMachine(machine, stated.names, where, text)
 
 
-def _indexed(keyed: Mapping[str, tuple[Named, ...]]) -> Carriers[Named, str]:
-    by_name: Carriers[Named, str] = Carriers()
+def _indexed(keyed: Mapping[str, tuple[Named, ...]]) -> InvertedIndex[Named, str]:
+    by_name: InvertedIndex[Named, str] = InvertedIndex()
     for machine, names in keyed.items():
         by_name.add(names, machine)
     return by_name

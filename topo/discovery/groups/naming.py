@@ -1,16 +1,29 @@
 """Names for groups that nobody named: generated, short, and kept while most members stay.
 
-The default name is the kind and eight hex digits of a SHA-256 over a seed (the sorted member
-names, or the key all members state), so the same facts give the same name on every master. Only a
-*settled* group (complete, or known by a key) leaves a record; what is half seen or wired wrongly
-never does, which makes the names independent of the order in which the facts came.
+Result: the name of a group, given its members and a seed (the sorted member names, or the key that
+all members state).
+
+How: the default name is the kind and eight hex digits of a SHA-256 over the seed. Once a group is
+*settled* (complete, or known by a key) its name goes on record with its members. A group that has
+more than half of a record's members takes over the name on record.
+
+Why that is right: the same facts give the same default on every master, so two masters agree
+without talking. Two disjoint groups cannot both have more than half of one record, so a name is
+never given twice. Half-seen or wrongly wired groups leave no record, so the order in which the
+facts came does not show in the names.
+
+Cost: O(members) to name or record a group.
+
+Example: {a, b, c, d} is complete and recorded as dragonfly-1f2e3d4c. d is exchanged for e: {a, b,
+c, e} has three of the four recorded members and keeps the name. {d, x} has one of four and gets a
+name of its own.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from topo.discovery.groups.carriers import Carriers
+from topo.discovery.groups.inverted_index import InvertedIndex
 from topo.model.ids import GroupName, Kind, NodeName, natural_key
 
 Members = frozenset[NodeName]
@@ -33,7 +46,7 @@ class NameBook:
     def __init__(self, kind: Kind, records: Iterable[NameRecord] = ()) -> None:
         self._kind = kind
         self._records: dict[GroupName, Members] = {r.name: r.members for r in records}
-        self._of_node: Carriers[NodeName, GroupName] = Carriers()
+        self._of_node: InvertedIndex[NodeName, GroupName] = InvertedIndex()
         for name, members in self._records.items():
             self._of_node.add(members, name)
 
@@ -63,7 +76,7 @@ class NameBook:
 
     def record(self, name: GroupName, members: Members) -> None:
         """Bind a name to a settled group; records that can no longer win a majority go."""
-        for other in self._near(members):
+        for other in self._sharing(members):
             base = self._records[other]
             if other != name and 2 * len(base & members) >= len(base):
                 self._drop(other)
@@ -74,9 +87,9 @@ class NameBook:
 
     def forget(self, node: NodeName) -> None:
         """Drop the records of which this node was the last member still known."""
-        for name in tuple(self._of_node.all(node)):
+        for name in tuple(self._of_node.keys_of(node)):
             self._of_node.discard((node,), name)
-            if not any(name in self._of_node.all(n) for n in self._records[name]):
+            if not any(name in self._of_node.keys_of(n) for n in self._records[name]):
                 del self._records[name]
 
     def base(self, name: GroupName) -> Members:
@@ -86,14 +99,14 @@ class NameBook:
     def _kept(self, members: Members) -> GroupName | None:
         votes = [
             (-len(self._records[name] & members), natural_key(name), name)
-            for name in self._near(members)
+            for name in self._sharing(members)
             if 2 * len(self._records[name] & members) > len(self._records[name])
         ]
         return min(votes)[2] if votes else None
 
-    def _near(self, members: Members) -> set[GroupName]:
-        return self._of_node.of(members)
+    def _sharing(self, members: Members) -> set[GroupName]:
+        return self._of_node.keys_of_any(members)
 
     def _drop(self, name: GroupName) -> None:
         members = self._records.pop(name)
-        self._of_node.discard([n for n in members if name in self._of_node.all(n)], name)
+        self._of_node.discard([n for n in members if name in self._of_node.keys_of(n)], name)

@@ -1,27 +1,44 @@
-"""Groups whose members all state the same key: NVLink clusters and the cliques inside them.
+"""NVLink domains: groups whose members all state the same key, and what the groups are called.
 
-A node belongs to a multi-node NVLink domain as its GPUs say (`GpuFabric.member_of`); two cliques of
-one cluster cannot reach each other. Fabric Manager may hand out new ids when it restarts, so names
-are kept by majority of members, not by id.
+Result: for each node the names of its NVLink cluster and of the clique inside it, or None.
+
+A node belongs to a multi-node NVLink domain as its GPUs say (`GpuFabric.member_of`), so membership
+is equality of keys: (clusterUuid) for the cluster, (clusterUuid, cliqueId) for the clique. Two
+cliques of one cluster cannot reach each other over NVLink.
+
+Why names are not keys: Fabric Manager may hand out new ids when it restarts. A name therefore
+follows the majority of the members (see `naming`) and ids only tell who belongs together.
+
+Cost: O(members of the keys that a node leaves and joins); nothing where it states the same again.
+
+Example: a, b and c state (u1, 7); the clique is called by a hash of "u1/7". Fabric Manager restarts
+and they state (u2, 9), one after the other. With two of the three members the new key takes over
+the old name, so readers see no rename.
 """
 
-from topo.discovery.groups.naming import NameBook
+from topo.discovery.groups.naming import NameBook, NameRecord
+from topo.discovery.invariants import require
 from topo.discovery.node.record import Domain
 from topo.model.ids import GroupName, NodeName
 
 Key = tuple[str, ...]
 
 
-class Cliques:
+class NvlinkDomains:
     """Who states which cluster and clique. Mutable; owned by the discovery state."""
 
-    def __init__(self, domains: NameBook, cliques: NameBook) -> None:
-        self._books = {1: domains, 2: cliques}
+    def __init__(self, clusters: NameBook, cliques: NameBook) -> None:
+        self._books = {1: clusters, 2: cliques}
         self._of_node: dict[NodeName, Domain] = {}
         self._members: dict[Key, set[NodeName]] = {}
         self._names: dict[Key, GroupName] = {}
 
-    def state(self, node: NodeName, domain: Domain | None) -> frozenset[NodeName]:
+    @property
+    def records(self) -> tuple[NameRecord, ...]:
+        """All name records, for the state file."""
+        return tuple(record for book in self._books.values() for record in book.records)
+
+    def update(self, node: NodeName, domain: Domain | None) -> frozenset[NodeName]:
         """Take what a node states; the nodes whose groups may be named differently now."""
         before = self._of_node.get(node)
         if before == domain:
@@ -38,13 +55,29 @@ class Cliques:
             touched |= self._rename(key)
         return frozenset(touched)
 
+    def forget(self, node: NodeName) -> frozenset[NodeName]:
+        """Drop a node and its share in names; the nodes whose groups may be named differently."""
+        touched = self.update(node, None)
+        for book in self._books.values():
+            book.forget(node)
+        return touched
+
     def names(self, node: NodeName) -> tuple[GroupName, GroupName] | None:
         """The names of the node's cluster and clique, or None outside both."""
         domain = self._of_node.get(node)
         if domain is None:
             return None
-        outer, inner = _keys(domain)
-        return self._names[outer], self._names[inner]
+        cluster, clique = _keys(domain)
+        return self._names[cluster], self._names[clique]
+
+    def validate(self) -> None:
+        """Members are those that state the key, and every key with members has a name."""
+        stated: dict[Key, set[NodeName]] = {}
+        for node, domain in self._of_node.items():
+            for key in _keys(domain):
+                stated.setdefault(key, set()).add(node)
+        require(stated == self._members, "members of an NVLink domain do not state it")
+        require(stated.keys() == self._names.keys(), "an NVLink domain has no name, or a gone one")
 
     def _rename(self, key: Key) -> set[NodeName]:
         members = frozenset(self._members[key])
@@ -54,6 +87,7 @@ class Cliques:
             return set()
         book = self._books[len(key)]
         name = book.name("/".join(key), members)
+        # A key that is still losing or gaining members must not shrink the record it is named by.
         if members >= book.base(name):
             book.record(name, members)
         if self._names.get(key) == name:

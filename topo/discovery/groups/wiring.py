@@ -1,10 +1,24 @@
-"""The validated graph of inter-node links: who is wired to whom, as both ends say.
+"""The graph of confirmed links between nodes, and its connected components.
 
-A node states its own server UUID and the UUIDs it sees. An edge is *confirmed* when each end claims
-the other's UUID. A claim that nobody returns is a suspect and joins nothing. Two nodes that state
-the same UUID (a cloned board) make every claim on it ambiguous: then only a link that was
-confirmed long before the newcomer came stays, and otherwise none, because a wrong neighbour is
-worse than a missing one.
+Result: for each node its component (a dragonfly, a ring, whatever the cables make) and the claims
+that joined nothing.
+
+A node states its own server UUID and the UUIDs that it sees, its *claims*. A link is *confirmed*
+when each end claims the other's UUID. A claim that nobody returns is a suspect and joins nothing.
+
+Why that is right: a wrong neighbour is worse than a missing one, because a job would be placed
+across a wire that is not there. One end alone may read a stale or foreign UUID; that both ends do
+so about each other needs two mistakes that match. Two nodes that state the same UUID (a cloned
+board) make every claim on it ambiguous: then only a link that was confirmed long before the clone
+came stays, and otherwise none.
+
+Cost: a statement touches its own claims and the nodes that share a UUID with it; `settle` searches
+the components of touched nodes only, so a ring of n nodes costs O(n). The links are plain
+dictionaries: a graph library's memory and time per node are more than a full build may take.
+
+Example: a states A and sees B; b states B and sees A and C; c states C and sees nothing.
+The link a-b is confirmed, the components are {a, b} and {c}, and b's claim on C is a suspect.
+Once c reports that it sees B, b-c is confirmed and one component {a, b, c} is left.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,7 +26,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from topo.discovery.groups.carriers import CROWD, Carriers
+from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
+from topo.discovery.invariants import require
 from topo.model.ids import NodeName, ServerUuid, natural_key
 
 Members = frozenset[NodeName]
@@ -41,14 +56,16 @@ class Wiring:
         self._links: dict[NodeName, dict[NodeName, float]] = {}
         self._local: dict[NodeName, ServerUuid] = {}
         self._claims: dict[NodeName, tuple[ServerUuid, ...]] = {}
-        self._owners: Carriers[ServerUuid, NodeName] = Carriers()
-        self._claimants: Carriers[ServerUuid, NodeName] = Carriers()
+        self._owners: InvertedIndex[ServerUuid, NodeName] = InvertedIndex()
+        self._claimants: InvertedIndex[ServerUuid, NodeName] = InvertedIndex()
         self.shared_changed = False
         self._component: dict[NodeName, Members] = {}
         self._unsettled: set[NodeName] = set()
         self._established_s: dict[frozenset[NodeName], float] = {}
 
-    def state(self, node: NodeName, local: ServerUuid | None, claims: Iterable[ServerUuid]) -> None:
+    def update(
+        self, node: NodeName, local: ServerUuid | None, claims: Iterable[ServerUuid]
+    ) -> None:
         """Take what a node states of itself, each claim once; without a UUID, it states nothing.
 
         O(claims of the node and of those that share a UUID with it).
@@ -107,8 +124,8 @@ class Wiring:
     def suspects(self, node: NodeName) -> tuple[Suspect, ...]:
         """The claims of this node that join nothing, by UUID."""
         around = self._links.get(node, _NO_LINKS)
-        loose = set(self._claims.get(node, ())) - {self._local[other] for other in around}
-        return tuple(Suspect(node, uuid, self._first_owners(uuid)) for uuid in sorted(loose))
+        unconfirmed = set(self._claims.get(node, ())) - {self._local[other] for other in around}
+        return tuple(Suspect(node, uuid, self._first_owners(uuid)) for uuid in sorted(unconfirmed))
 
     def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
         """Every server UUID that several nodes state: how many, and the first of them."""
@@ -117,12 +134,28 @@ class Wiring:
             yield uuid, len(self._owners.several[uuid]), self._first_owners(uuid)
 
     def _first_owners(self, uuid: ServerUuid) -> tuple[NodeName, ...]:
-        return tuple(nsmallest(CROWD, self._owners.all(uuid), key=natural_key))
+        return tuple(nsmallest(PLACEHOLDER_ABOVE, self._owners.keys_of(uuid), key=natural_key))
 
     def edges(self) -> Iterator[Edge]:
         """Every confirmed link, once."""
         for node, around in self._links.items():
             yield from ((node, other) for other in around if node < other)
+
+    def validate(self) -> None:
+        """Links have two ends that claim each other; components are those of the links."""
+        require(not self._unsettled, "statements were not settled")
+        for one, two in self.edges():
+            require(one in self._links[two], f"the link {one} to {two} has one end")
+            claimed = (
+                self._local[two] in self._claims[one] and self._local[one] in self._claims[two]
+            )
+            require(claimed, f"the link {one} to {two} is not claimed by both")
+        for node, local in self._local.items():
+            require(node in self._owners.keys_of(local), f"{node} is no owner of its UUID")
+            require(self.component(node) == self._reachable(node), f"component of {node} is wrong")
+            for uuid in self._claims[node]:
+                require(node in self._claimants.keys_of(uuid), f"a claim of {node} is not indexed")
+        require(self._links.keys() <= self._local.keys(), "a link leads to a node that left")
 
     def _unsettle(self, node: NodeName) -> None:
         """Note the node and those whose claims its statement may decide."""
@@ -130,11 +163,11 @@ class Wiring:
         local = self._local.get(node)
         if local is None:
             return
-        owners = self._owners.few(local)
+        owners = self._owners.few_keys_of(local)
         if owners:
-            self._unsettled.update(owners, self._claimants.all(local))
+            self._unsettled.update(owners, self._claimants.keys_of(local))
         for uuid in self._claims[node]:
-            self._unsettled.update(self._owners.few(uuid))
+            self._unsettled.update(self._owners.few_keys_of(uuid))
 
     def _retract(self, node: NodeName) -> None:
         local = self._local.pop(node)
@@ -189,14 +222,14 @@ class Wiring:
         if sole is not None:
             return sole if sole != node and local in self._claims[sole] else None
         owners = set(self._owners.several.get(uuid, ()))
-        crowded = len(owners) > CROWD
-        if crowded:
+        is_placeholder = len(owners) > PLACEHOLDER_ABOVE
+        if is_placeholder:
             owners &= self._known_around(node)
         returned = [o for o in owners if o != node and local in self._claims[o]]
-        if len(returned) == 1 and not crowded:
+        if len(returned) == 1 and not is_placeholder:
             return returned[0]
-        elders = [other for other in returned if self._is_incumbent(node, other, now_s)]
-        return elders[0] if len(elders) == 1 else None
+        incumbents = [other for other in returned if self._is_incumbent(node, other, now_s)]
+        return incumbents[0] if len(incumbents) == 1 else None
 
     def _known_around(self, node: NodeName) -> set[NodeName]:
         """The nodes that this one is, or before a restart was, linked to."""

@@ -29,6 +29,7 @@ class NodeRecord:
     remotes shown at once.
     """
 
+    name: NodeName
     identity: NodeIdentity
     verdict: Verdict
     seen_at_s: float
@@ -43,11 +44,6 @@ class NodeRecord:
     stated: tuple[Domain, ...] = ()
     stale: bool = False
     _reading: dict[Subject, Reason] = field(default_factory=dict)
-
-    @property
-    def name(self) -> NodeName:
-        """The node's name."""
-        return self.identity.name
 
     def take(self, facts: NodeFacts, expected_gpus: int) -> bool:
         """Take one reading; True if the reasons changed.
@@ -161,7 +157,8 @@ class NodeRecord:
     def first(cls, facts: NodeFacts, settings: DiscoverySettings, now_s: float) -> "NodeRecord":
         """A record for a node never heard of; the caller then takes the reading."""
         verdict = Verdict(settings.bad_readings, settings.good_readings)
-        return cls(identity=facts.identity, verdict=verdict, seen_at_s=now_s)
+        identity = facts.identity
+        return cls(name=identity.name, identity=identity, verdict=verdict, seen_at_s=now_s)
 
     @classmethod
     def remembered(
@@ -170,6 +167,7 @@ class NodeRecord:
         """The record as it was before a restart; its silence counts from now."""
         reading = {(kind, which): reason for kind, which, reason in memory.reasons}
         return cls(
+            name=memory.identity.name,
             identity=memory.identity,
             verdict=Verdict.held(settings.bad_readings, settings.good_readings, reading),
             seen_at_s=now_s,

@@ -6,8 +6,8 @@ looking at the nodes that changed is enough to keep the list true.
 
 from collections.abc import Iterable, Iterator
 
-from topo.discovery.groups.ladders import Places
 from topo.discovery.groups.machine_join import Failure
+from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
@@ -20,34 +20,34 @@ UNJOINED = "machine-unjoined"
 
 
 def of_node(
-    places: Places, record: NodeRecord, settings: DiscoverySettings
+    membership: Membership, record: NodeRecord, settings: DiscoverySettings
 ) -> tuple[Conflict, ...]:
     """The conflicts that this node owns. O(its component and its claims)."""
     node = record.name
-    component = places.wiring.component(node)
+    component = membership.wiring.component(node)
     found: list[Conflict] = []
-    if not places.wiring.is_sound(node):
-        found += _suspects(places, node)
+    if not membership.wiring.is_sound(node):
+        found += _suspects(membership, node)
     if len(record.stated) > 1:
         found += _disagreement(record)
-    if len(component) > 1 and node == places.least(component):
-        found += _of_component(places, component, settings)
+    if len(component) > 1 and node == membership.dragonflies.least(component):
+        found += _of_component(membership, component, settings)
     return tuple(found)
 
 
 def _of_component(
-    places: Places, component: Members, settings: DiscoverySettings
+    membership: Membership, component: Members, settings: DiscoverySettings
 ) -> Iterator[Conflict]:
     fits = len(component) <= settings.node_number
-    if fits and settings.mode is Mode.SWITCHBOX and places.machines.are_in_one_group(component):
+    if fits and settings.mode is Mode.SWITCHBOX and membership.machines.are_in_one_group(component):
         return
     members = tuple(sorted(component, key=natural_key))
     if settings.mode is Mode.CONFIG:
-        yield from _against_config(places, members)
+        yield from _against_config(membership, members)
     if settings.mode in (Mode.DRAGONFLY, Mode.SWITCHBOX, Mode.AUTO):
         yield from _oversize(members, settings.node_number)
     if settings.mode is Mode.SWITCHBOX:
-        yield from _against_manager(places, component, members)
+        yield from _against_manager(membership, component, members)
 
 
 def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
@@ -64,8 +64,8 @@ def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
         )
 
 
-def _suspects(places: Places, node: NodeName) -> Iterator[Conflict]:
-    for suspect in places.wiring.suspects(node):
+def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
+    for suspect in membership.wiring.suspects(node):
         if suspect.owners:
             yield Conflict(
                 "one-sided-link",
@@ -104,8 +104,9 @@ def _oversize(members: tuple[NodeName, ...], node_number: int) -> Iterator[Confl
         )
 
 
-def _against_config(places: Places, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
-    written = {places.declared[n][0] for n in members if n in places.declared}
+def _against_config(membership: Membership, members: tuple[NodeName, ...]) -> Iterator[Conflict]:
+    places = membership.declared.places
+    written = {places[n].path for n in members if n in places}
     if len(written) > 1:
         yield Conflict(
             "wiring-differs-from-config",
@@ -117,10 +118,10 @@ def _against_config(places: Places, members: tuple[NodeName, ...]) -> Iterator[C
 
 
 def _against_manager(
-    places: Places, component: Members, members: tuple[NodeName, ...]
+    membership: Membership, component: Members, members: tuple[NodeName, ...]
 ) -> Iterator[Conflict]:
-    own = {places.machines.chain(n) for n in members}
-    chains = places.chains(component)
+    own = {membership.machines.chain(n) for n in members}
+    chains = membership.chains(component)
     if len(chains) > 1:
         named = sorted(("/".join(g.name for g in c) for c in chains), key=natural_key)
         yield Conflict(
@@ -133,7 +134,7 @@ def _against_manager(
     stated = {g for chain in own for g in chain if g.kind == DRAGONFLY}
     if len(stated) > 1:
         yield _differing_dragonflies(members, stated)
-    unlisted = [n for n in members if places.machines.machine(n) is None]
+    unlisted = [n for n in members if membership.machines.machine(n) is None]
     if chains and unlisted:
         yield Conflict(
             "not-in-manager",
@@ -154,12 +155,12 @@ def _differing_dragonflies(members: tuple[NodeName, ...], stated: set[ManagedGro
     )
 
 
-def of_machines(places: Places) -> Iterator[Conflict]:
+def of_machines(membership: Membership) -> Iterator[Conflict]:
     """The conflicts among the manager's machines."""
-    for failure in places.machines.failures():
+    for failure in membership.machines.failures():
         if failure.code != UNJOINED:
             yield _failure(failure)
-    missing = places.machines.missing
+    missing = membership.machines.missing
     if missing:
         yield Conflict(
             "machine-vanished",
@@ -179,9 +180,9 @@ def _failure(failure: Failure) -> Conflict:
     )
 
 
-def unjoined(places: Places) -> tuple[UnjoinedMachine, ...]:
+def unjoined(membership: Membership) -> tuple[UnjoinedMachine, ...]:
     """Every machine that is no node, with its place in the manager's tree."""
-    return tuple(failure.machine for failure in places.machines.failures())
+    return tuple(failure.machine for failure in membership.machines.failures())
 
 
 def in_order(conflicts: Iterable[Conflict]) -> tuple[Conflict, ...]:

@@ -1,11 +1,23 @@
-"""From the path of every node to the forest: strict by construction, rebuilt only where touched.
+"""From the path of every node to the forest: a strict tree, rebuilt only where something changed.
 
-A path is the chain of groups above a node, outermost first. A group's identity is its whole chain,
-so equal keys under two parents are two groups and nobody can have two parents. Subtrees that
-nothing touched are reused as the same objects, which is what makes one change cost its depth.
+Result: the roots, with every group's children in natural order, its status and its reasons.
+
+A path is the chain of groups above a node, outermost first. A group's identity is its whole chain
+of keys, so equal keys under two parents are two groups, and since a node has one path, nothing can
+have two parents.
+
+Why a change costs its depth: every branch of the tree remembers which of its children changed in
+value, and whether its set of children changed. `build` goes down the marked branches only, and a
+group whose value is the same stays the same object, so what hangs beside the path of a change is
+taken over as it is.
+
+Cost: O(depth) to place or touch a node; `build` is O(children) for each branch on a changed path.
+
+Example: a and b stand in box-1/fly-1, c in box-1/fly-2. When a becomes NotReady, `touch(a)` marks
+box-1 and fly-1; `build` makes fly-1 and box-1 anew and takes the object of fly-2 over.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,7 +25,7 @@ from topo.model.forest import Group, Node, Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName, natural_key
 
 
-class Rung(NamedTuple):
+class PathGroup(NamedTuple):
     """One group on a node's path. `key` is its identity below its parent, `name` what people read.
 
     `expected` is the number of nodes that make the group complete, `exact` whether more is a fault.
@@ -29,7 +41,7 @@ class Rung(NamedTuple):
     troubles: tuple[Reason, ...] = ()
 
 
-Path = tuple[Rung, ...]
+Path = tuple[PathGroup, ...]
 Leaf = Callable[[NodeName], Node]
 
 
@@ -42,7 +54,7 @@ class _Branch:
     changed. A `kept` branch may be empty.
     """
 
-    rung: Rung | None = None
+    group: PathGroup | None = None
     branches: "dict[str, _Branch]" = field(default_factory=dict)
     leaves: set[NodeName] = field(default_factory=set)
     children: "list[Group | Node] | None" = None
@@ -80,9 +92,9 @@ class Tree:
         if node not in self._paths:
             return
         branch = self._root
-        for rung in self._paths[node]:
-            branch.stale_branches.add(rung.key)
-            branch = branch.branches[rung.key]
+        for group in self._paths[node]:
+            branch.stale_branches.add(group.key)
+            branch = branch.branches[group.key]
         branch.stale_leaves.add(node)
 
     def keep(self, paths: Iterable[Path]) -> None:
@@ -94,6 +106,11 @@ class Tree:
                 self._prune(path)
         for path in self._kept.values():
             self._open(path).kept = True
+
+    @property
+    def kept(self) -> Collection[Path]:
+        """The groups that are shown even while no node stands in them."""
+        return self._kept.values()
 
     def path(self, node: NodeName) -> Path:
         """The path of a node; empty for a node in no group."""
@@ -114,15 +131,15 @@ class Tree:
     def _open(self, path: Path) -> _Branch:
         """The branch at the end of a path, made where it is not there yet."""
         branch = self._root
-        for rung in path:
-            branch.stale_branches.add(rung.key)
-            below = branch.branches.get(rung.key)
+        for group in path:
+            branch.stale_branches.add(group.key)
+            below = branch.branches.get(group.key)
             if below is None:
-                below = branch.branches[rung.key] = _Branch()
+                below = branch.branches[group.key] = _Branch()
                 branch.children = None
-            elif below.rung is not None and below.rung.name != rung.name:
+            elif below.group is not None and below.group.name != group.name:
                 branch.children = None
-            below.rung = rung
+            below.group = group
             branch = below
         return branch
 
@@ -134,15 +151,15 @@ class Tree:
 
     def _trail(self, path: Path) -> list[_Branch]:
         trail = [self._root]
-        for rung in path:
-            trail.append(trail[-1].branches[rung.key])
+        for group in path:
+            trail.append(trail[-1].branches[group.key])
         return trail
 
     def _prune(self, path: Path) -> None:
         """Drop the branches along a path that hold nothing any more, and mark the others stale."""
         trail = self._trail(path)
-        for above, rung in zip(trail, path, strict=False):
-            above.stale_branches.add(rung.key)
+        for above, group in zip(trail, path, strict=False):
+            above.stale_branches.add(group.key)
         for depth in range(len(path), 0, -1):
             if trail[depth].branches or trail[depth].leaves or trail[depth].kept:
                 break
@@ -151,7 +168,7 @@ class Tree:
 
 
 def _keys(path: Path) -> tuple[str, ...]:
-    return tuple(rung.key for rung in path)
+    return tuple(group.key for group in path)
 
 
 def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
@@ -188,7 +205,7 @@ def _arranged(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
 def _grow(branch: _Branch, leaf: Leaf) -> None:
     children = tuple(_children(branch, leaf))
     below = [b.built.tier for b in branch.branches.values() if b.built is not None]
-    group = _group(branch.rung, children, branch.nodes, max(below, default=0) + 1)
+    group = _group(branch.group, children, branch.nodes, max(below, default=0) + 1)
     if group != branch.built:
         branch.built = group
 
@@ -206,30 +223,34 @@ def _order(child: Group | Node) -> tuple[tuple[tuple[str | int, ...], str], str,
     return natural_key(child.name), getattr(child, "kind", ""), isinstance(child, Node)
 
 
-def _group(rung: Rung | None, children: tuple[Group | Node, ...], nodes: int, tier: int) -> Group:
-    assert rung is not None, "every branch below the root was added with its rung"  # noqa: S101
-    reasons = tuple(_group_reasons(rung, children, nodes))
+def _group(
+    stated: PathGroup | None, children: tuple[Group | Node, ...], nodes: int, tier: int
+) -> Group:
+    assert stated is not None, "every branch below the root was added with its group"  # noqa: S101
+    reasons = tuple(_group_reasons(stated, children, nodes))
     return Group(
-        name=rung.name,
-        kind=rung.kind,
+        name=stated.name,
+        kind=stated.kind,
         tier=tier,
         status=Status.NOT_READY if reasons else Status.READY,
         children=children,
         reasons=reasons,
-        expected=rung.expected,
-        source=rung.source,
-        key=rung.key,
+        expected=stated.expected,
+        source=stated.source,
+        key=stated.key,
     )
 
 
-def _group_reasons(rung: Rung, children: tuple[Group | Node, ...], nodes: int) -> Iterator[Reason]:
-    yield from rung.troubles
+def _group_reasons(
+    stated: PathGroup, children: tuple[Group | Node, ...], nodes: int
+) -> Iterator[Reason]:
+    yield from stated.troubles
     if not nodes:
         yield Reason("empty", "no node stands in this group")
-    if rung.expected is not None and nodes < rung.expected:
-        yield Reason("incomplete", f"{nodes} of {rung.expected} nodes")
-    if rung.expected is not None and rung.exact and nodes > rung.expected:
-        text = f"{nodes} nodes are wired together where {rung.expected} make a {rung.kind}"
+    if stated.expected is not None and nodes < stated.expected:
+        yield Reason("incomplete", f"{nodes} of {stated.expected} nodes")
+    if stated.expected is not None and stated.exact and nodes > stated.expected:
+        text = f"{nodes} nodes are wired together where {stated.expected} make a {stated.kind}"
         yield Reason("oversize", text)
     not_ready = Status.NOT_READY
     bad = [child.name for child in children if child.status is not_ready]

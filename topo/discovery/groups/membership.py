@@ -1,0 +1,110 @@
+"""What the sources state about who belongs together: one index for each kind of statement.
+
+`tiers` reads them to say where a node belongs. Here is what several indices have to do together:
+take a node's statements, forget a node, settle what was stated.
+"""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+
+from topo.discovery.groups.declared import Declared
+from topo.discovery.groups.dragonflies import Dragonflies
+from topo.discovery.groups.machine_join import Machines, names_of
+from topo.discovery.groups.managed import Chain, ManagedPaths, without_dragonflies
+from topo.discovery.groups.naming import Members, NameBook, NameRecord
+from topo.discovery.groups.nvlink_domains import NvlinkDomains
+from topo.discovery.groups.wiring import Wiring
+from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node.record import NodeRecord
+from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName
+from topo.model.observation import ManagedTopology
+
+
+class Membership:
+    """The indices. Mutable; owned by the discovery state.
+
+    `declared`: the config file. `wiring`, `dragonflies`: links that workers see, and the groups
+    that they make. `nvlink`: domains that GPUs state. `machines`, `managed`: the manager's machines
+    joined to nodes, and its groups.
+    """
+
+    def __init__(self, settings: DiscoverySettings, names: Iterable[NameRecord] = ()) -> None:
+        records = tuple(names)
+
+        def of(kind: Kind) -> Iterator[NameRecord]:
+            return (record for record in records if record.kind == kind)
+
+        self.declared = Declared()
+        self.wiring = Wiring(settings.incumbent_s)
+        self.dragonflies = Dragonflies(settings.node_number, of(DRAGONFLY))
+        self.nvlink = NvlinkDomains(
+            NameBook(NVLINK_DOMAIN, of(NVLINK_DOMAIN)), NameBook(NVLINK_CLIQUE, of(NVLINK_CLIQUE))
+        )
+        self.machines = Machines(settings.join_keys)
+        self.managed = ManagedPaths()
+        self._machines_listed = False
+        self._chains: dict[Members, set[Chain]] = {}
+
+    @property
+    def names(self) -> tuple[NameRecord, ...]:
+        """All name records, for the state file."""
+        return (*self.dragonflies.records, *self.nvlink.records)
+
+    def begin_generation(self) -> None:
+        """Forget what was worked out for the generation before."""
+        self._chains = {}
+        self.dragonflies.begin_generation()
+
+    def update(self, record: NodeRecord) -> AbstractSet[NodeName]:
+        """Take what a node states of itself; the nodes whose NVLink groups may differ now.
+
+        Links and machines follow when they are settled.
+        """
+        node = record.name
+        self.wiring.update(node, record.local, record.claims)
+        self.machines.update_names(node, names_of(record.identity, record.local))
+        return self.nvlink.update(node, record.domain)
+
+    def forget(self, node: NodeName) -> AbstractSet[NodeName]:
+        """Drop all that a node stated; the nodes whose place may differ now, before settling."""
+        self.wiring.update(node, None, ())
+        self.machines.update_names(node, ())
+        self.dragonflies.forget(node)
+        return {*self.nvlink.forget(node), node}
+
+    def list_machines(self, topology: ManagedTopology, now_s: float) -> None:
+        """Take a full answer of the manager; O(machines)."""
+        self.machines.replace(topology, now_s)
+        self._machines_listed = True
+
+    def expire_machines(self, before_s: float) -> None:
+        """Drop machines that the manager has not listed since before that time."""
+        self._machines_listed |= self.machines.expire(before_s)
+
+    def settle_machines(self, reporting: Iterable[NodeName]) -> set[NodeName] | None:
+        """Join machines to nodes anew; the nodes that may have moved, None where no join changed.
+
+        Another list of machines may move any node that reports; another join only those wired to
+        the node.
+        """
+        rejoined = self.machines.settle()
+        if self._machines_listed:
+            self._machines_listed = False
+            self.managed.replace(self.machines)
+            return set(reporting)
+        if not rejoined:
+            return None
+        return set[NodeName]().union(*map(self.wiring.component, rejoined))
+
+    def chains(self, component: Members) -> set[Chain]:
+        """The different places that the manager gives to the members of a component."""
+        if component not in self._chains:
+            chains = {self.machines.chain(node) for node in component}
+            self._chains[component] = {without_dragonflies(chain) for chain in chains} - {()}
+        return self._chains[component]
+
+    def validate(self) -> None:
+        """Every index agrees with what was stated."""
+        self.wiring.validate()
+        self.nvlink.validate()
+        self.machines.validate()

@@ -1,0 +1,128 @@
+"""Where a node belongs: the tiers of every mode, and the source of each tier.
+
+A *tier* turns a node into groups of its path, or into the reason why it has none. A mode is a list
+of tiers, outermost first; `auto` has two such lists, and a node follows the first that places it.
+A new mode is a new entry in `TIERS`.
+
+Example, mode switchbox: the manager puts node a into box-1, and a is wired to b. The first tier
+answers (box-1), the second (dragonfly-0e68e453), so the path is box-1/dragonfly-0e68e453. Without
+the cable the second tier answers `no-peer`: the path is box-1, and that reason stands beside it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from topo.discovery.groups.membership import Membership
+from topo.discovery.modes import Mode
+from topo.discovery.tree.forest import Path, PathGroup
+from topo.model.forest import Reason
+from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName, SourceName
+from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
+
+
+class Position(NamedTuple):
+    """A node's place in the tree. `missing`: why it has no path, or not its innermost tier."""
+
+    path: Path
+    missing: Reason | None = None
+
+
+class Tier(NamedTuple):
+    """One level of groups: the source that states it, and how a node's groups are found."""
+
+    source: SourceName
+    find: Callable[[Membership, NodeName], Path | Reason]
+
+
+def position(membership: Membership, mode: Mode, node: NodeName) -> Position:
+    """The node's place by the tiers of a mode. O(1) but for the first node of a group."""
+    why = Reason("unknown", "no source says where this node belongs")
+    for tiers in TIERS[mode]:
+        path: Path = ()
+        missing: Reason | None = None
+        for tier in tiers:
+            found = tier.find(membership, node)
+            if isinstance(found, Reason):
+                missing = found
+            else:
+                path, missing = path + found, None
+        if path:
+            return Position(path, missing)
+        why = missing or why
+    return Position((), why)
+
+
+def _declared(membership: Membership, node: NodeName) -> Path | Reason:
+    """The groups written in the config file."""
+    place = membership.declared.places.get(node)
+    if place is None:
+        return Reason("not-in-config", "the config file does not list this node")
+    return place.path or Reason("no-group-in-config", "the config file lists this node in no group")
+
+
+def _wired(membership: Membership, node: NodeName) -> Path | Reason:
+    """The dragonfly of confirmed peer links."""
+    component = membership.wiring.component(node)
+    if len(component) < 2:
+        return Reason("no-peer", _why_alone(membership, node))
+    return membership.dragonflies.path(component)
+
+
+def _why_alone(membership: Membership, node: NodeName) -> str:
+    suspects = membership.wiring.suspects(node)
+    if not suspects:
+        return "its worker sees no peer"
+    suspect = suspects[0]
+    if not suspect.owners:
+        return f"it sees server {suspect.uuid}, which no worker has reported"
+    return f"{', '.join(suspect.owners)} does not confirm the link from its side"
+
+
+def _managed(membership: Membership, node: NodeName) -> Path | Reason:
+    """The cluster manager's groups, without the dragonflies inside, which workers see.
+
+    A node that the manager does not list follows its dragonfly, if the rest of it agrees: a
+    dragonfly lies inside one group of the tier above.
+    """
+    chain = membership.machines.chain(node)
+    if not chain:
+        around = membership.chains(membership.wiring.component(node))
+        chain = next(iter(around)) if len(around) == 1 else ()
+    return membership.managed.path(chain) or Reason("not-managed", _why_unmanaged(membership, node))
+
+
+def _why_unmanaged(membership: Membership, node: NodeName) -> str:
+    if membership.machines.machine(node) is None:
+        return "the cluster manager lists no machine for this node"
+    return "the cluster manager puts this machine in no group"
+
+
+def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
+    """The NVLink cluster and the clique that the node's GPUs state."""
+    names = membership.nvlink.names(node)
+    if names is None:
+        return Reason("no-fabric", "its GPUs belong to no multi-node NVLink domain")
+    cluster, clique = names
+    return (
+        PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS),
+        PathGroup(NVLINK_CLIQUE, clique, clique, WORKERS),
+    )
+
+
+DECLARED = Tier(CONFIG_FILE, _declared)
+WIRED = Tier(WORKERS, _wired)
+MANAGED = Tier(CLUSTER_MANAGER, _managed)
+NVLINK = Tier(WORKERS, _nvlink)
+
+TIERS: Mapping[Mode, tuple[tuple[Tier, ...], ...]] = {
+    Mode.CONFIG: ((DECLARED,),),
+    Mode.DRAGONFLY: ((WIRED,),),
+    Mode.SWITCHBOX: ((MANAGED, WIRED),),
+    Mode.NVLINK: ((NVLINK,),),
+    Mode.AUTO: ((NVLINK,), (WIRED,)),
+}
+
+
+def innermost_kind(mode: Mode) -> Kind:
+    """What the groups closest to the nodes are called in a mode."""
+    return NVLINK_CLIQUE if mode is Mode.NVLINK else DRAGONFLY

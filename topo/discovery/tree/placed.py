@@ -1,0 +1,100 @@
+"""Every known node as readers see it: where it stands, what it is worth, what it lacks."""
+
+from collections.abc import Iterable, Mapping
+
+from topo.discovery.groups.tiers import Position
+from topo.discovery.invariants import require
+from topo.discovery.tree.forest import Path, Tree
+from topo.model.forest import Group, Node, Reason, Unplaced
+from topo.model.ids import NodeName, natural_key
+
+
+class PlacedNodes:
+    """The tree, the values of its leaves, and the list of those in no group.
+
+    A node is placed first and shown then; `build` gives the result. Mutable; owned by the
+    discovery state.
+    """
+
+    def __init__(self) -> None:
+        self._tree = Tree()
+        self._nodes: dict[NodeName, Node] = {}
+        self._missing: dict[NodeName, Reason] = {}
+        self._unplaced: dict[NodeName, Unplaced] = {}
+        self._listed: tuple[Unplaced, ...] | None = ()
+
+    @property
+    def nodes(self) -> Mapping[NodeName, Node]:
+        """The value of every node as shown last."""
+        return self._nodes
+
+    def place(self, node: NodeName, position: Position) -> None:
+        """Put a node where it belongs. O(depth)."""
+        self._tree.place(node, position.path)
+        if position.missing is None:
+            self._missing.pop(node, None)
+        else:
+            self._missing[node] = position.missing
+        if position.path:
+            self._unlist(node)
+
+    def remove(self, node: NodeName) -> None:
+        """Take a node out that nobody knows any more."""
+        self._tree.place(node, ())
+        self._nodes.pop(node, None)
+        self._missing.pop(node, None)
+        self._unlist(node)
+
+    def missing_tier(self, node: NodeName) -> Reason | None:
+        """Why a node in the tree is in no innermost group; None where it is, or is unplaced."""
+        return self._missing.get(node) if self._tree.path(node) else None
+
+    def show(self, node: Node) -> None:
+        """Take a node's value, in the tree or in the list of the unplaced. O(depth)."""
+        name, before = node.name, self._nodes.get(node.name)
+        if node != before:
+            self._nodes[name] = node
+            if before is not None:
+                self._tree.touch(name)
+        if not self._tree.path(name):
+            entry = Unplaced(self._nodes[name], self._missing[name])
+            if entry != self._unplaced.get(name):
+                self._unplaced[name] = entry
+                self._listed = None
+
+    def keep_groups(self, paths: Iterable[Path]) -> None:
+        """The groups that are shown even while no node stands in them."""
+        self._tree.keep(paths)
+
+    def build(self) -> tuple[Group, ...]:
+        """The roots; groups that nothing touched are the same objects as before."""
+        return self._tree.build(self._nodes.__getitem__)
+
+    @property
+    def unplaced(self) -> tuple[Unplaced, ...]:
+        """The nodes in no group, in natural order; the same object while nothing changed."""
+        if self._listed is None:
+            order = sorted(self._unplaced, key=natural_key)
+            self._unplaced = {node: self._unplaced[node] for node in order}
+            self._listed = tuple(self._unplaced.values())
+        return self._listed
+
+    def validate(self, positions: Mapping[NodeName, Position]) -> None:
+        """The tree is what the paths make, and who has no path is listed with the reason."""
+        tree = Tree()
+        tree.keep(self._tree.kept)
+        require(self._nodes.keys() == positions.keys(), "known and shown nodes differ")
+        for node, position in positions.items():
+            tree.place(node, position.path)
+            require(self._tree.path(node) == position.path, f"{node} stands where it stood before")
+            require(self._missing.get(node) == position.missing, f"what {node} lacks is old")
+            listed = self._unplaced.get(node)
+            require((listed is None) == bool(position.path), f"{node} is placed and unplaced")
+            if listed is not None:
+                require(listed == Unplaced(self._nodes[node], self._missing[node]), f"{node}: old")
+        require(self._unplaced.keys() <= positions.keys(), "an unknown node is listed as unplaced")
+        require(tree.build(self._nodes.__getitem__) == self.build(), "the tree was built wrongly")
+
+    def _unlist(self, node: NodeName) -> None:
+        if self._unplaced.pop(node, None) is not None:
+            self._listed = None
