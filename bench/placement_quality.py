@@ -10,6 +10,7 @@ from topo.placement.job.objective import Objective
 from topo.placement.job.plan import NoFit, Pods
 from topo.placement.quality.measure import measure
 from topo.sim.baselines import BASELINES
+from topo.sim.baselines.cluster import place as place_by
 from topo.sim.worlds.clusters import Instance, aligned, mixed
 
 RIVALS = ("kueue-best-fit", "kueue-least-free", "volcano")
@@ -48,7 +49,7 @@ def quality(kind: str, seeds: Sequence[int]) -> Quality:
         proven += answer.certified["top_groups"] and answer.certified["tier1_groups"]
         counted += answer.objective.span == _least_spans(asked)
         for rival in RIVALS:
-            theirs = BASELINES[rival](asked.capacity, asked.request)
+            theirs = place_by(asked.capacity, asked.request, BASELINES[rival])
             compared = _compared(asked, answer.objective, theirs)
             worse[rival] += compared > 0
             better[rival] += compared < 0

@@ -18,7 +18,8 @@ from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 from topo.sim.baselines import volcano
-from topo.sim.baselines.scene import scene_of
+from topo.sim.baselines.cluster import Cluster
+from topo.sim.baselines.cluster import place as place_by
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS, cluster, requests
 
 LOAD = 0.6
@@ -214,7 +215,7 @@ def ratios(
     keeps its own, what its rule pays for is trying the gang everywhere.
     """
     capacity = cluster(nodes, "8", LOAD, SEED)
-    records, scene = naive.fleet(capacity), scene_of(capacity)
+    records, counted = naive.fleet(capacity), Cluster(capacity)
     stir = _stirring(capacity)
     Collector.AS_MASTER.prepare()
     found: dict[str, dict[int, tuple[float, ...]]] = {}
@@ -222,8 +223,8 @@ def ratios(
         request = job(size)
         others: dict[str, Callable[[], object]] = {
             "naive recount": partial(naive.place, records, request),
-            "Volcano's rule": partial(volcano.place, capacity, request),
-            "Volcano's rule, sums kept,": partial(scene.place, request, volcano.choose),
+            "Volcano's rule": partial(place_by, capacity, request, volcano.place),
+            "Volcano's rule, sums kept,": partial(counted.place, request, volcano.place),
         }
         for name, other in others.items():
             ours = partial(place, capacity, request)

@@ -5,26 +5,26 @@ import pytest
 from tests.sim.forests import ask, by_domain, counts, flat, tree
 from topo.sim.baselines import (
     ascend,
-    at_random,
     first_fit,
-    kueue_best_fit,
-    kueue_least_free,
+    kueue,
+    random_nodes,
     slurm_block,
     slurm_tree,
     volcano,
 )
+from topo.sim.baselines.cluster import place
 
 
 def test_kueue_best_fit_takes_the_emptiest_nodes_and_the_tightest_last():
     """KEP-2724, "Computing the assignment", example: a rack of 3, 3, 2, 1; a pod set of 7."""
     rack = flat([3, 3, 2, 1])
-    assert counts(kueue_best_fit.place(rack, ask(7))) == {"n1": 3, "n2": 3, "n4": 1}
+    assert counts(place(rack, ask(7), kueue.best_fit)) == {"n1": 3, "n2": 3, "n4": 1}
 
 
 def test_kueue_least_free_takes_the_fullest_nodes_first():
     """KEP-2724, the same example: 1, 2, 3, and one of the last node's three."""
     rack = flat([3, 3, 2, 1])
-    assert counts(kueue_least_free.place(rack, ask(7))) == {"n4": 1, "n3": 2, "n1": 3, "n2": 1}
+    assert counts(place(rack, ask(7), kueue.least_free)) == {"n4": 1, "n3": 2, "n1": 3, "n2": 1}
 
 
 SLICES = [[6], [5], [4], [3], [2]]
@@ -35,14 +35,14 @@ slices of 2 that require a node."""
 def test_kueue_best_fit_counts_slices_and_prefers_the_tighter_of_equal_nodes():
     """KEP-2724, two-level table, row BestFit, 12 pods: 6 . 4 . 2."""
     rack = tree(SLICES)
-    found = kueue_best_fit.place(rack, ask(12, group=2))
+    found = place(rack, ask(12, group=2), kueue.best_fit)
     assert counts(found) == {"n1": 6, "n3": 4, "n5": 2}
 
 
 def test_kueue_least_free_counts_slices_too():
     """KEP-2724, two-level table, row LeastFreeCapacity, 10 pods: . 2 4 2 2."""
     rack = tree(SLICES)
-    found = kueue_least_free.place(rack, ask(10, group=2))
+    found = place(rack, ask(10, group=2), kueue.least_free)
     assert counts(found) == {"n2": 2, "n3": 4, "n4": 2, "n5": 2}
 
 
@@ -51,17 +51,17 @@ def test_kueue_prefers_one_block_and_climbs_when_none_holds_the_job():
     domains, most capacity first, the last as tight as possible.
     """
     blocks = tree([[2, 2], [2, 2]], [[2, 2], [2, 2]], [[2, 2]], size=2)
-    in_one = by_domain(blocks, kueue_best_fit.place(blocks, ask(8, group=4)))
+    in_one = by_domain(blocks, place(blocks, ask(8, group=4), kueue.best_fit))
     assert in_one == {"d1": 4, "d2": 4}
-    over_two = by_domain(blocks, kueue_best_fit.place(blocks, ask(12, group=4)))
+    over_two = by_domain(blocks, place(blocks, ask(12, group=4), kueue.best_fit))
     assert over_two == {"d1": 4, "d2": 4, "d5": 4}
 
 
 def test_kueue_leaves_a_job_waiting_whose_slice_fits_nowhere():
     """KEP-2724: where no domain can accommodate a required slice the workload keeps waiting."""
     rack = tree([[1, 1, 0, 0], [1, 0, 0, 1]], size=1)
-    assert kueue_best_fit.place(rack, ask(3, group=3)) is None
-    assert kueue_least_free.place(rack, ask(3, group=3)) is None
+    assert place(rack, ask(3, group=3), kueue.best_fit) is None
+    assert place(rack, ask(3, group=3), kueue.least_free) is None
 
 
 def test_kueue_places_a_tail_as_a_pod_set_of_its_own():
@@ -69,7 +69,7 @@ def test_kueue_places_a_tail_as_a_pod_set_of_its_own():
     takes the domain that fits best, whatever the first one took.
     """
     racks = tree([[1] * 4, [1] * 4], [[1, 1, 0, 0]], size=1)
-    found = kueue_best_fit.place(racks, ask(6, group=4))
+    found = place(racks, ask(6, group=4), kueue.best_fit)
     assert by_domain(racks, found) == {"d1": 4, "d3": 2}
 
 
@@ -79,7 +79,7 @@ def test_volcano_fills_the_hypernode_that_is_used_already_with_both_sub_groups()
     whole.
     """
     hypernodes = tree([[8, 8, 8, 8, 0, 0], [8] * 6], size=8)
-    found = volcano.place(hypernodes, ask(4, 8, group=2))
+    found = place(hypernodes, ask(4, 8, group=2), volcano.place)
     assert by_domain(hypernodes, found) == {"d1": 4}
     assert counts(found) == {"n1": 1, "n2": 1, "n3": 1, "n4": 1}
 
@@ -90,9 +90,9 @@ def test_volcano_takes_the_lowest_tier_that_holds_the_job():
     highest tier.
     """
     nodes = tree([[8, 8], [8, 8]], [[8, 8], [8, 8]], size=8)
-    assert counts(volcano.place(nodes, ask(2, 8))) == {"n1": 1, "n2": 1}
-    assert by_domain(nodes, volcano.place(nodes, ask(4, 8))) == {"d1": 2, "d2": 2}
-    over_all = volcano.place(nodes, ask(6, 8, group=2))
+    assert counts(place(nodes, ask(2, 8), volcano.place)) == {"n1": 1, "n2": 1}
+    assert by_domain(nodes, place(nodes, ask(4, 8), volcano.place)) == {"d1": 2, "d2": 2}
+    over_all = place(nodes, ask(6, 8, group=2), volcano.place)
     assert by_domain(nodes, over_all) == {"d1": 2, "d2": 2, "d3": 2}
 
 
@@ -101,9 +101,9 @@ def test_slurm_tree_stays_below_the_lowest_switch_that_holds_the_job():
     pairs under s4 and s5, s6 above; tux0 is busy here.
     """
     tux = tree([[0, 1], [1, 1]], [[1, 1], [1, 1]], size=1)
-    assert counts(slurm_tree.place(tux, ask(2))) == {"n3": 1, "n4": 1}
-    assert by_domain(tux, slurm_tree.place(tux, ask(3))) == {"d1": 1, "d2": 2}
-    assert by_domain(tux, slurm_tree.place(tux, ask(4))) == {"d3": 2, "d4": 2}
+    assert counts(place(tux, ask(2), slurm_tree.place)) == {"n3": 1, "n4": 1}
+    assert by_domain(tux, place(tux, ask(3), slurm_tree.place)) == {"d1": 1, "d2": 2}
+    assert by_domain(tux, place(tux, ask(4), slurm_tree.place)) == {"d3": 2, "d4": 2}
 
 
 def test_slurm_tree_takes_leaves_best_fit():
@@ -111,14 +111,14 @@ def test_slurm_tree_takes_leaves_best_fit():
     rest goes to the smallest leaf that holds it.
     """
     dev = tree([[1] * 6, [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0]], size=1)
-    assert by_domain(dev, slurm_tree.place(dev, ask(9))) == {"d1": 6, "d2": 3}
-    assert by_domain(dev, slurm_tree.place(dev, ask(10))) == {"d1": 6, "d3": 4}
+    assert by_domain(dev, place(dev, ask(9), slurm_tree.place)) == {"d1": 6, "d2": 3}
+    assert by_domain(dev, place(dev, ask(10), slurm_tree.place)) == {"d1": 6, "d3": 4}
 
 
 def test_slurm_tree_knows_no_groups():
     """topology/tree has no notion of a group of nodes: a group may lie over two leaves."""
     dev = tree([[1] * 6, [1] * 6], size=1)
-    groups = slurm_tree.place(dev, ask(8, group=4))
+    groups = place(dev, ask(8, group=4), slurm_tree.place)
     assert groups is not None
     assert by_domain(dev, groups[1:]) == {"d1": 2, "d2": 2}
 
@@ -130,8 +130,8 @@ BLOCKS = [[1] * 32] * 4
 def test_slurm_block_keeps_every_segment_in_one_block():
     """sbatch(1), `--segment`: 16 nodes to a segment; two fit a block of 32."""
     blocks = flat(*BLOCKS)
-    assert by_domain(blocks, slurm_block.place(blocks, ask(32, group=16))) == {"d4": 32}
-    found = slurm_block.place(blocks, ask(48, group=16))
+    assert by_domain(blocks, place(blocks, ask(32, group=16), slurm_block.place)) == {"d4": 32}
+    found = place(blocks, ask(48, group=16), slurm_block.place)
     assert by_domain(blocks, found) == {"d3": 16, "d4": 32}
 
 
@@ -141,8 +141,8 @@ def test_slurm_block_takes_the_block_with_fewest_free_nodes_that_fits():
     """
     free = [32, 20, 16, 31]
     blocks = flat(*([1] * n + [0] * (32 - n) for n in free), size=1)
-    assert by_domain(blocks, slurm_block.place(blocks, ask(16, group=16))) == {"d3": 16}
-    assert by_domain(blocks, slurm_block.place(blocks, ask(18))) == {"d2": 18}
+    assert by_domain(blocks, place(blocks, ask(16, group=16), slurm_block.place)) == {"d3": 16}
+    assert by_domain(blocks, place(blocks, ask(18), slurm_block.place)) == {"d2": 18}
 
 
 def test_slurm_block_lets_segments_land_below_different_higher_blocks():
@@ -150,13 +150,13 @@ def test_slurm_block_lets_segments_land_below_different_higher_blocks():
     `--consolidate-segments`).
     """
     higher = tree([[1] * 4, [1] * 5], [[1] * 4], size=1)
-    found = slurm_block.place(higher, ask(8, group=4))
+    found = place(higher, ask(8, group=4), slurm_block.place)
     assert by_domain(higher, found) == {"d1": 4, "d3": 4}
 
 
 def test_slurm_block_waits_when_no_block_holds_a_segment():
     blocks = flat([1] * 15 + [0] * 17, [1] * 15 + [0] * 17, size=1)
-    assert slurm_block.place(blocks, ask(16, group=16)) is None
+    assert place(blocks, ask(16, group=16), slurm_block.place) is None
 
 
 NODES = {"A": 47, "B": 16, "C": 31, "D": 31, "E": 15}
@@ -211,19 +211,19 @@ def test_ascend_keeps_the_reserve_of_a_super_pod():
 def test_ascend_keeps_two_nodes_of_forty_eight_and_none_of_small_domains():
     """mind-cluster's published volcano configuration: `super-pod-size` 48, `reserve-nodes` 2."""
     large = flat([1] * 3 + [0] * 45, [1] * 2 + [0] * 46, size=1)
-    assert by_domain(large, ascend.place(large, ask(1))) == {"d1": 1}
+    assert by_domain(large, place(large, ask(1), ascend.place)) == {"d1": 1}
     small = flat([1] * 3 + [0] * 5, [1] * 2 + [0] * 6, size=1)
-    assert by_domain(small, ascend.place(small, ask(1))) == {"d2": 1}
+    assert by_domain(small, place(small, ask(1), ascend.place)) == {"d2": 1}
 
 
 def test_first_fit_goes_by_the_names_of_the_nodes():
     nodes = tree([[1, 0], [1, 1]], [[1, 1]], size=1)
-    assert list(counts(first_fit.place(nodes, ask(4)))) == ["n1", "n3", "n4", "n5"]
+    assert list(counts(place(nodes, ask(4), first_fit.place))) == ["n1", "n3", "n4", "n5"]
 
 
 def test_random_draws_the_same_for_the_same_state():
     nodes = tree([[1] * 8, [1] * 8], [[1] * 8], size=1)
-    first = at_random.place(nodes, ask(6))
-    assert first == at_random.place(nodes.copy(), ask(6))
+    first = place(nodes, ask(6), random_nodes.place)
+    assert first == place(nodes.copy(), ask(6), random_nodes.place)
     nodes.book("one more", {next(iter(nodes.hosts())).name: 1})
-    assert first != at_random.place(nodes, ask(6))
+    assert first != place(nodes, ask(6), random_nodes.place)

@@ -7,11 +7,12 @@ import pytest
 from tests.sim.forests import flat, tree
 from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity import Capacity
-from topo.sim.baselines import CHOICES, STRICT
+from topo.sim.baselines import STRICT
+from topo.sim.baselines.cluster import Cluster
 from topo.sim.streams import stream
 from topo.sim.streams.figures import Figures, average
 from topo.sim.streams.jobs import MIXES, Flow, Job, drawn, request
-from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Cluster, Ours, Stream, Theirs, run
+from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Stream, placer_of, run
 from topo.sim.worlds.maps import capacity_of, grid
 
 
@@ -71,11 +72,10 @@ def test_the_capacity_given_stays_as_it_is():
 def test_when_all_jobs_have_ended_all_is_free(policy):
     capacity, jobs = small()
     cluster = Cluster(capacity)
-    placer = Ours(cluster) if policy == OURS else Theirs(cluster, CHOICES[policy])
     started: list[int] = []
-    Stream(cluster, placer, jobs).run(started.append)
+    Stream(cluster, placer_of(cluster, policy), jobs).run(started.append)
     assert sum(started) == len(jobs)
-    assert cluster.scene.used[-1] == [0]
+    assert cluster.used[-1] == [0]
     assert not cluster.capacity.bookings()
 
 

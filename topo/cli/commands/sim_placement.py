@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from topo.sim.streams.comparison import Contender
+    from topo.sim.streams.comparison import Outcome
 
 
 class Shape(StrEnum):
@@ -45,22 +45,22 @@ def place(  # noqa: PLR0913 - a parameter per option
     """Place one job on a simulated cluster: our plan beside what other schedulers choose."""
     from topo.cli.render import terminal
     from topo.placement.job.request import Mode, Request
-    from topo.sim.streams.comparison import duel
+    from topo.sim.streams.comparison import compare
     from topo.sim.worlds.clusters import cluster
 
     request = Request(
         pods=pods, gpus_per_pod=gpus, group_size=group_size or None, mode=Mode(str(mode))
     )
-    found = duel(cluster(nodes, str(shape), load, seed), request)
+    found = compare(cluster(nodes, str(shape), load, seed), request)
     console = terminal.out()
     groups = f" in groups of {group_size}" if group_size else ""
     console.print(
         f"{_counted(nodes, 'node')} in domains of {shape}, {load:.0%} booked, seed {seed}: "
         f"{_counted(pods, 'pod')} of {_counted(gpus, 'GPU')}{groups}"
     )
-    console.print(_table(found.contenders))
-    if why := found.contenders[0].why:
-        console.print(f"{found.contenders[0].policy}: {why}")
+    console.print(_table(found.outcomes))
+    if why := found.outcomes[0].why:
+        console.print(f"{found.outcomes[0].policy}: {why}")
     console.print(
         "time: the quickest of five calls; others' is that of our re-implementation, "
         f"without counting all nodes ({found.counting_us / 1000:,.1f} ms)",
@@ -72,7 +72,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _table(found: "Sequence[Contender]") -> "Table":
+def _table(found: "Sequence[Outcome]") -> "Table":
     from rich import box
     from rich.table import Table
 

@@ -1,15 +1,13 @@
 """A refused job on the nodes of one GPU type: what a search saw, and where the job may stand."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 from topo.model.forest import ROOT
 from topo.model.ids import GroupPath
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.layout import Counts
 from topo.placement.engine import view_of
 from topo.placement.job.request import Request
 from topo.placement.search.free_view import FreeView
@@ -39,11 +37,15 @@ class RefusedJob:
 
         Empty where no such group exists. O(domains).
         """
+        layout, within = self.view.layout, self.request.within
         sums = [0, *self.view.free.cumsum().tolist()]
-        scopes = (
-            Scope(first, last, path, sums[last] - sums[first])
-            for first, last, path in _ranges(self.view.layout, self.request)
-        )
+        if within is None:
+            return (Scope(0, len(layout.cells), ROOT, sums[-1]),)
+        scopes = []
+        for tier, domain in layout.groups_of(within):
+            first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]
+            path = layout.ref(tier, domain).path
+            scopes.append(Scope(first, last, path, sums[last] - sums[first]))
         return tuple(sorted(scopes, key=lambda scope: (-scope.free_slots, scope.first)))
 
     def domains(self, scope: Scope, tier: int | None = None) -> slice:
@@ -68,14 +70,3 @@ def refused_jobs(capacity: Capacity, request: Request) -> list[RefusedJob]:
     asked = request.eligible.gpu_type
     types = capacity.gpu_types() if asked is None else (asked,)
     return [RefusedJob(request, view_of(capacity, request, gpu_type)) for gpu_type in types]
-
-
-def _ranges(layout: Layout, request: Request) -> Iterator[tuple[int, int, GroupPath]]:
-    if request.within is None:
-        yield 0, len(layout.cells), ROOT
-        return
-    for tier in range(1, layout.tiers + 1):
-        for domain, (first, last) in enumerate(pairwise(layout.firsts[tier])):
-            ref = layout.ref(tier, domain)
-            if ref.kind == request.within and tier in layout.cells[first].tiers:
-                yield first, last, ref.path

@@ -160,6 +160,13 @@ class Layout:
             self.kinds[kind] = found
         return found
 
+    def groups_of(self, kind: Kind) -> Iterator[tuple[int, int]]:
+        """The groups of a kind as (tier, domain); O(domains)."""
+        for tier in range(1, self.tiers + 1):
+            for domain, first in enumerate(self.firsts[tier][:-1]):
+                if self.ref(tier, domain).kind == kind and tier in self.cells[first].tiers:
+                    yield tier, domain
+
     def range_of(self, path: GroupPath) -> tuple[int, int] | None:
         """First and last cell (exclusive) of a group; None where there is no such group."""
         if path not in self.ranges:

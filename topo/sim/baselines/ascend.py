@@ -8,11 +8,10 @@ the comment on the table in github.com/Ascend/mind-cluster, ascend-for-volcano, 
 only. Upstream walks maps in any order, here the name decides. A tail is one more, smaller block.
 """
 
-from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
 from topo.sim.baselines.blocks import spread
-from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
+from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks
 
 RESERVE, OF_NODES = 2, 48
 """`reserve-nodes` and `super-pod-size` of the published configuration: spares of a super-node.
@@ -24,33 +23,27 @@ Cell = tuple[int, int]
 """(remainder, count) of a super-node."""
 
 
-def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(domains log domains)."""
-    return scene_of(capacity).place(request, choose)
-
-
-def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
-    """The same on a view that is kept by increments."""
     tier = view.group_tier
     if tier is None:
         return None
-    draft = view.draft()
+    left = SlotsLeft(view)
     reserve = _reserve(view, tier)
-    taken: list[tuple[int, int]] = []
+    taken: Taken = []
     for need, block in ((request.whole_groups, request.pods_per_group), (1, request.tail)):
         if need and block:
-            shares = shared_out(draft.slots[tier], need, block, reserve)
+            shares = shared_out(left.slots[tier], need, block, reserve)
             if shares is None:
                 return None
-            taken += _filled(draft, tier, shares, block)
+            taken += _filled(left, tier, shares, block)
     return in_ranks(view, taken, request)
 
 
 def _reserve(view: View, tier: int) -> int:
     """The spares of a domain, in slots."""
-    largest = max(map(len, view.tree.members[tier]))
     node = max(host.gpus for host in view.tree.hosts) // view.gpus_per_pod
-    return RESERVE * largest // OF_NODES * node
+    return RESERVE * view.tree.largest[tier] // OF_NODES * node
 
 
 def cell(free: int, block: int, reserve: int = RESERVE) -> Cell:
@@ -127,8 +120,8 @@ class _Table:
         return need - sum(self.shares.values())
 
 
-def _filled(draft: Draft, tier: int, shares: dict[int, int], block: int) -> list[tuple[int, int]]:
-    taken: list[tuple[int, int]] = []
+def _filled(left: SlotsLeft, tier: int, shares: dict[int, int], block: int) -> Taken:
+    taken: Taken = []
     for domain in sorted(shares):
-        taken += spread(draft, (tier, domain), shares[domain] * block)
+        taken += spread(left, (tier, domain), shares[domain] * block)
     return taken

@@ -5,7 +5,7 @@ The same then holds inside of each.
 
 from collections.abc import Sequence
 
-from topo.sim.baselines.scene import Draft
+from topo.sim.baselines.cluster import SlotsLeft, Taken
 
 
 def best_fit(free: Sequence[int], domains: Sequence[int], need: int) -> int | None:
@@ -17,18 +17,18 @@ def best_fit(free: Sequence[int], domains: Sequence[int], need: int) -> int | No
     return best if best is not None and free[best] > 0 else None
 
 
-def spread(draft: Draft, place: tuple[int, int], pods: int) -> list[tuple[int, int]]:
+def spread(left: SlotsLeft, place: tuple[int, int], pods: int) -> Taken:
     """(host, pods) for pods that fit in one domain: few lower domains, hosts in natural order."""
     tier, domain = place
     if tier == 1:
-        return draft.fill(draft.tree.members[1][domain], pods)
-    taken: list[tuple[int, int]] = []
+        return left.fill(left.tree.inside(1, domain, 0), pods)
+    taken: Taken = []
     while pods > 0:
-        children = draft.tree.children[tier][domain]
-        child = best_fit(draft.slots[tier - 1], children, pods)
+        children = left.tree.inside(tier, domain, tier - 1)
+        child = best_fit(left.slots[tier - 1], children, pods)
         if child is None:
             break
-        here = min(pods, draft.slots[tier - 1][child])
-        taken += spread(draft, (tier - 1, child), here)
+        here = min(pods, left.slots[tier - 1][child])
+        taken += spread(left, (tier - 1, child), here)
         pods -= here
     return sorted(taken)

@@ -3,19 +3,13 @@
 What a scheduler without topology does with a gang; groups are cut from the ranks afterwards.
 """
 
-from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.scene import View, in_ranks, scene_of
+from topo.sim.baselines.cluster import View, in_ranks
 
 
-def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(nodes)."""
-    return scene_of(capacity).place(request, choose)
-
-
-def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
-    """The same on a view that is kept by increments."""
     if view.slots[-1][0] < request.pods:
         return None
     taken = []

@@ -1,9 +1,13 @@
-"""Kueue's Topology-Aware Scheduling: the algorithm that both of its orders share.
+"""Kueue's Topology-Aware Scheduling, with the two orders in which it uses domains up.
 
 Re-implemented from KEP-2724 ("Computing the assignment", "Two-level Topology Aware scheduling") in
 github.com/kubernetes-sigs/kueue. A job is a pod set that prefers one domain above its groups, in
 slices of one group that require the group's tier; a job of one group requires that tier. Slices
 divide a pod set evenly, so a tail is a second pod set, placed after the first on its own.
+
+BestFit, the emptiest domains first and the last one as tight as possible, is the default for
+required and preferred topologies since Kueue 0.15. LeastFreeCapacity takes the fullest first
+("Selecting the algorithm").
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +15,10 @@ from typing import NamedTuple
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.scene import Draft, View, in_ranks
+from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks
+
+Shares = list[tuple[int, int]]
+"""(domain, slices)."""
 
 
 class Offer(NamedTuple):
@@ -28,13 +35,13 @@ Counts = list[list[int]]
 """Slices by tier and domain, from the slice's tier up."""
 
 
-def assigned(offers: Iterable[Offer], need: int, order: Order) -> list[tuple[int, int]] | None:
-    """(domain, slices): each domain in turn gives all it has, the last is the tightest fit.
+def assigned(offers: Iterable[Offer], need: int, order: Order) -> Shares | None:
+    """Each domain in turn gives all it has, the last is the tightest fit.
 
     None: all of them together have not enough.
     """
     ordered = sorted((offer for offer in offers if offer.slices), key=order)
-    taken: list[tuple[int, int]] = []
+    taken: Shares = []
     for index, offer in enumerate(ordered):
         if offer.slices >= need:
             last = min(
@@ -47,91 +54,100 @@ def assigned(offers: Iterable[Offer], need: int, order: Order) -> list[tuple[int
     return None
 
 
-def chosen(view: View, request: Request, order: Order) -> tuple[Pods, ...] | None:
+def best_fit(view: View, request: Request) -> tuple[Pods, ...] | None:
+    """Most slices first, then fewest pods, then by name; O(domains log domains)."""
+    return _place(view, request, lambda offer: (-offer.slices, offer.pods, offer.domain))
+
+
+def least_free(view: View, request: Request) -> tuple[Pods, ...] | None:
+    """Fewest slices first, then fewest pods, then by name; O(domains log domains)."""
+    return _place(view, request, lambda offer: (offer.slices, offer.pods, offer.domain))
+
+
+def _place(view: View, request: Request, order: Order) -> tuple[Pods, ...] | None:
     """The groups of a job: its pod set of whole groups, then the one with its tail."""
     if view.group_tier is None:
         return None
-    draft = view.draft()
+    left = SlotsLeft(view)
     whole = request.whole_groups * request.pods_per_group
-    taken: list[tuple[int, int]] = []
+    taken: Taken = []
     for pods, size in ((whole, request.pods_per_group), (request.tail, request.tail)):
         if pods:
-            found = _pod_set(draft, view.group_tier, (pods, size), order)
+            found = _pod_set(left, view.group_tier, (pods, size), order)
             if found is None:
                 return None
             for host, count in found:
-                draft.take(host, count)
+                left.take(host, count)
             taken += found
     return in_ranks(view, taken, request)
 
 
-def _pod_set(
-    draft: Draft, tier: int, asked: tuple[int, int], order: Order
-) -> list[tuple[int, int]] | None:
+def _pod_set(left: SlotsLeft, tier: int, asked: tuple[int, int], order: Order) -> Taken | None:
     """(host, pods) in natural order for so many pods in slices of a size."""
     pods, size = asked
     need = pods // size
-    counts = _counted(draft, tier, size)
+    counts = _counted(left, tier, size)
     start = tier if need == 1 else tier + 1
-    level, shares = _entered(draft, counts, (start, tier, need), order)
+    level, shares = _entered(left, counts, (start, tier, need), order)
     if shares is None:
         return None
     while level > tier:
         level -= 1
-        pool = [c for domain, _ in shares for c in draft.tree.children[level + 1][domain]]
-        offers = (Offer(counts[level][c], draft.slots[level][c], c) for c in pool)
+        pool = [c for domain, _ in shares for c in left.tree.inside(level + 1, domain, level)]
+        offers = (Offer(counts[level][c], left.slots[level][c], c) for c in pool)
         shares = assigned(offers, need, order) or []
     return sorted(
         taken
         for domain, slices in shares
-        for taken in _within(draft, (level, domain), slices * size, order)
+        for taken in _within(left, (level, domain), slices * size, order)
     )
 
 
-def _counted(draft: Draft, tier: int, size: int) -> Counts:
+def _counted(left: SlotsLeft, tier: int, size: int) -> Counts:
     """Slices that fit: by division at the slice's own tier, by adding up above it."""
     counts: Counts = [[] for _ in range(tier)]
-    counts.append([slots // size for slots in draft.slots[tier]])
-    for level in range(tier + 1, draft.tree.root):
-        below = counts[-1]
-        counts.append([sum(below[c] for c in inner) for inner in draft.tree.children[level]])
+    counts.append([slots // size for slots in left.slots[tier]])
+    for level in range(tier + 1, left.tree.root):
+        below, domains = counts[-1], range(len(left.slots[level]))
+        inner = (left.tree.inside(level, domain, level - 1) for domain in domains)
+        counts.append([sum(below[each.start : each.stop]) for each in inner])
     return counts
 
 
 def _entered(
-    draft: Draft, counts: Counts, asked: tuple[int, int, int], order: Order
-) -> tuple[int, list[tuple[int, int]] | None]:
+    left: SlotsLeft, counts: Counts, asked: tuple[int, int, int], order: Order
+) -> tuple[int, Shares | None]:
     """The lowest tier at which one domain holds all, else the top tier's domains in their order.
 
     What requires the tier of its slice does not climb.
     """
     start, tier, need = asked
-    top = draft.tree.root - 1
+    top = left.tree.root - 1
     for level in range(min(start, top), top + 1):
-        offers = _offers(draft, counts, level)
+        offers = _offers(left, counts, level)
         fits = [offer for offer in offers if offer.slices >= need]
         if fits:
             best = min(fits, key=lambda offer: (offer.slices, order(offer)))
             return level, [(best.domain, need)]
         if start == tier:
             return level, None
-    return top, assigned(_offers(draft, counts, top), need, order)
+    return top, assigned(_offers(left, counts, top), need, order)
 
 
-def _offers(draft: Draft, counts: Counts, level: int) -> list[Offer]:
-    slots = draft.slots[level]
+def _offers(left: SlotsLeft, counts: Counts, level: int) -> list[Offer]:
+    slots = left.slots[level]
     return [Offer(count, slots[d], d) for d, count in enumerate(counts[level]) if count]
 
 
-def _within(draft: Draft, place: tuple[int, int], pods: int, order: Order) -> list[tuple[int, int]]:
+def _within(left: SlotsLeft, place: tuple[int, int], pods: int, order: Order) -> Taken:
     """(host, pods) inside one domain: below the slice every parent is split on its own, by pods."""
     level, domain = place
     if level == 0:
         return [(domain, pods)]
-    slots = draft.slots[level - 1]
-    offers = (Offer(slots[c], slots[c], c) for c in draft.tree.children[level][domain])
+    slots = left.slots[level - 1]
+    offers = (Offer(slots[c], slots[c], c) for c in left.tree.inside(level, domain, level - 1))
     return [
         taken
         for child, share in assigned(offers, pods, order) or ()
-        for taken in _within(draft, (level - 1, child), share, order)
+        for taken in _within(left, (level - 1, child), share, order)
     ]

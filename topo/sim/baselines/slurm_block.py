@@ -8,39 +8,33 @@ with the lowest sufficient count of nodes "to minimize fragmentation", of equals
 as one more segment of its own.
 """
 
-from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
 from topo.sim.baselines.blocks import spread
-from topo.sim.baselines.scene import Draft, View, in_ranks, scene_of
+from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks
 
 
-def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(segments x blocks)."""
-    return scene_of(capacity).place(request, choose)
-
-
-def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
-    """The same on a view that is kept by increments."""
     if view.group_tier is None:
         return None
-    draft = view.draft()
-    whole = _segments(draft, view.group_tier, (request.whole_groups, request.pods_per_group))
+    left = SlotsLeft(view)
+    whole = _segments(left, view.group_tier, (request.whole_groups, request.pods_per_group))
     if whole is None:
         return None
-    tail = _segments(draft, view.group_tier, (int(request.tail > 0), request.tail))
+    tail = _segments(left, view.group_tier, (int(request.tail > 0), request.tail))
     return None if tail is None else in_ranks(view, whole + tail, request)
 
 
-def _segments(draft: Draft, tier: int, asked: tuple[int, int]) -> list[tuple[int, int]] | None:
+def _segments(left: SlotsLeft, tier: int, asked: tuple[int, int]) -> Taken | None:
     """(host, pods) of so many segments of a size, or None where they do not fit."""
     need, size = asked
-    taken: list[tuple[int, int]] = []
-    slots = draft.slots[tier]
+    taken: Taken = []
+    slots = left.slots[tier]
     for _ in range(need):
         fits = [block for block, free in enumerate(slots) if free >= size]
         if not fits:
             return None
         block = min(fits, key=lambda block: (slots[block], -block))
-        taken += spread(draft, (tier, block), size)
+        taken += spread(left, (tier, block), size)
     return sorted(taken)

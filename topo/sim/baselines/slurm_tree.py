@@ -5,35 +5,29 @@ pods: nodes get ranks in their natural order, and groups are cut from the ranks.
 says that best fit may take more than the least number of switches.
 """
 
-from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
 from topo.sim.baselines.blocks import best_fit
-from topo.sim.baselines.scene import View, in_ranks, scene_of
+from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks
 
 
-def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(domains x leaves used)."""
-    return scene_of(capacity).place(request, choose)
-
-
-def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
-    """The same on a view that is kept by increments."""
     for tier in range(1, view.tree.root + 1):
         slots = view.slots[tier]
         fits = [domain for domain, free in enumerate(slots) if free >= request.pods]
         if fits:
             switch = min(fits, key=lambda domain: (slots[domain], domain))
-            leaves = view.tree.below(tier, switch, 1)
+            leaves = view.tree.inside(tier, switch, 1)
             return in_ranks(view, _over(view, leaves, request.pods), request)
     return None
 
 
-def _over(view: View, leaves: tuple[int, ...], pods: int) -> list[tuple[int, int]]:
-    draft = view.draft()
-    taken: list[tuple[int, int]] = []
-    while pods > 0 and (leaf := best_fit(draft.slots[1], leaves, pods)) is not None:
-        here = min(pods, draft.slots[1][leaf])
-        taken += draft.fill(view.tree.members[1][leaf], here)
+def _over(view: View, leaves: range, pods: int) -> Taken:
+    left = SlotsLeft(view)
+    taken: Taken = []
+    while pods > 0 and (leaf := best_fit(left.slots[1], leaves, pods)) is not None:
+        here = min(pods, left.slots[1][leaf])
+        taken += left.fill(view.tree.inside(1, leaf, 0), here)
         pods -= here
     return sorted(taken)

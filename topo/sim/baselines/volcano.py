@@ -6,22 +6,16 @@ hypernodes at support.huaweicloud.com (CCE, cce_10_1129). The whole gang is trie
 hypernode of a tier, lowest tier first. Volcano breaks ties at random; here the name does.
 """
 
-from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.scene import View, scene_of, sizes_of
+from topo.sim.baselines.cluster import SlotsLeft, View
 
 _Trial = tuple[tuple[int, int], ...]
 """For each group the hypernode that it takes: (tier, domain)."""
 
 
-def place(capacity: Capacity, request: Request) -> tuple[Pods, ...] | None:
+def place(view: View, request: Request) -> tuple[Pods, ...] | None:
     """The groups in rank order, or None; O(groups x domains) for each tier that is tried."""
-    return scene_of(capacity).place(request, choose)
-
-
-def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
-    """The same on a view that is kept by increments."""
     if view.group_tier is None:
         return None
     asked = request.pods * request.gpus_per_pod
@@ -39,15 +33,15 @@ def choose(view: View, request: Request) -> tuple[Pods, ...] | None:
 
 def _binpack(view: View, where: tuple[int, int], asked: int) -> float:
     tier, domain = where
-    scene = view.scene
-    return (scene.used[tier][domain] + asked) / max(1, scene.gpus[tier][domain])
+    cluster = view.cluster
+    return (cluster.used[tier][domain] + asked) / max(1, cluster.gpus[tier][domain])
 
 
 def _gang(view: View, request: Request, where: tuple[int, int]) -> _Trial | None:
     """A hypernode for each group inside one, or None where one group finds none."""
     gang = _Gang(view, where)
     found = []
-    for size in sizes_of(request):
+    for size in request.group_pods:
         group = gang.group(size)
         if group is None:
             return None
@@ -62,7 +56,7 @@ class _Gang:
         tier, domain = where
         self._view = view
         top = min(tier, view.group_tier or tier)
-        self._candidates = [view.tree.below(tier, domain, low) for low in range(1, top + 1)]
+        self._candidates = [view.tree.inside(tier, domain, low) for low in range(1, top + 1)]
         self._placed: dict[tuple[int, int], int] = {}
 
     def group(self, size: int) -> tuple[int, int] | None:
@@ -85,7 +79,7 @@ class _Gang:
     def _take(self, tier: int, domain: int, size: int) -> None:
         """Counts the pods in the hypernode and in those around it."""
         tree = self._view.tree
-        host = tree.members[tier][domain][0]
+        host = tree.inside(tier, domain, 0)[0]
         for level in range(tier, len(self._candidates) + 1):
             around = (level, tree.domain_of[level][host])
             self._placed[around] = self._placed.get(around, 0) + size
@@ -93,13 +87,13 @@ class _Gang:
 
 def _packed(view: View, request: Request, trial: _Trial) -> tuple[Pods, ...]:
     """Nodes inside the hypernodes, by binpack too: used ones first."""
-    draft = view.draft()
+    left = SlotsLeft(view)
     hosts = view.tree.hosts
-    used, gpus = view.scene.used[0], view.scene.gpus[0]
+    used, gpus = view.cluster.used[0], view.cluster.gpus[0]
     groups = []
-    for size, (tier, domain) in zip(sizes_of(request), trial, strict=True):
-        members = view.tree.members[tier][domain]
+    for size, (tier, domain) in zip(request.group_pods, trial, strict=True):
+        members = view.tree.inside(tier, domain, 0)
         order = sorted(members, key=lambda h: (-used[h] / max(1, gpus[h]), h))
-        taken = draft.fill(order, size)
+        taken = left.fill(order, size)
         groups.append(tuple((hosts[host].name, pods) for host, pods in sorted(taken)))
     return tuple(groups)

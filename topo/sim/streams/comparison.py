@@ -12,8 +12,8 @@ from topo.placement.job.objective import Objective
 from topo.placement.job.plan import NoFit
 from topo.placement.job.request import Request
 from topo.placement.quality.measure import measure
-from topo.sim.baselines import CHOICES
-from topo.sim.baselines.scene import Scene
+from topo.sim.baselines import BASELINES
+from topo.sim.baselines.cluster import Cluster
 from topo.sim.streams.stream import OURS
 
 CALLS = 5
@@ -22,8 +22,8 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
-    """What a policy chose and how long it thought; `objective` is None where it found no place.
+class Outcome:
+    """What a policy chose and how long it took; `objective` is None where it found no place.
 
     `why` is ours alone: baselines do not say why.
     """
@@ -35,36 +35,36 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Duel:
+class Comparison:
     """Ours first. The baselines' times are without counting nodes, which takes `counting_us`."""
 
-    contenders: tuple[Contender, ...]
+    outcomes: tuple[Outcome, ...]
     counting_us: float
 
 
-def duel(capacity: Capacity, request: Request) -> Duel:
+def compare(capacity: Capacity, request: Request) -> Comparison:
     """What every policy chooses on the cluster as it is.
 
     Raises `BadInputError` for a request that is meaningless on any cluster.
     """
     answer, took_us = _timed(lambda: place(capacity, request))
     if isinstance(answer, NoFit):
-        contenders = [Contender(OURS, None, took_us, answer.text)]
+        outcomes = [Outcome(OURS, None, took_us, answer.text)]
     else:
-        contenders = [Contender(OURS, answer.objective, took_us)]
-    scene, counting_us = _timed(lambda: _counted(capacity, request))
-    for policy, choose in CHOICES.items():
-        groups, took_us = _timed(partial(scene.place, request, choose))
+        outcomes = [Outcome(OURS, answer.objective, took_us)]
+    cluster, counting_us = _timed(lambda: _counted(capacity, request))
+    for policy, baseline in BASELINES.items():
+        groups, took_us = _timed(partial(cluster.place, request, baseline))
         objective = measure(capacity, request, groups) if groups is not None else None
-        contenders.append(Contender(policy, objective, took_us))
-    return Duel(tuple(contenders), counting_us)
+        outcomes.append(Outcome(policy, objective, took_us))
+    return Comparison(tuple(outcomes), counting_us)
 
 
-def _counted(capacity: Capacity, request: Request) -> Scene:
-    scene = Scene(capacity)
-    for _ in scene.views(request):
+def _counted(capacity: Capacity, request: Request) -> Cluster:
+    cluster = Cluster(capacity)
+    for _ in cluster.views(request):
         pass
-    return scene
+    return cluster
 
 
 def _timed(call: Callable[[], R]) -> tuple[R, float]:

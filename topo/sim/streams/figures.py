@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from topo.placement.job.plan import Pods
-from topo.sim.baselines.scene import Scene
+from topo.sim.baselines.cluster import Cluster
 from topo.sim.streams.jobs import Job, request
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS
 
@@ -58,15 +58,15 @@ class Start:
 class Tally:
     """Counts while a stream runs."""
 
-    def __init__(self, scene: Scene, jobs: Sequence[Job], spans: Mapping[int, int]) -> None:
-        self._scene, self._spans = scene, spans
+    def __init__(self, cluster: Cluster, jobs: Sequence[Job], spans: Mapping[int, int]) -> None:
+        self._cluster, self._spans = cluster, spans
         ordered = sorted(jobs, key=lambda job: job.arrival_s)
         cut = int(len(ordered) * WARM_UP)
         self._counted = frozenset(job.number for job in ordered[cut:])
         self._from_s = ordered[cut].arrival_s if ordered else 0.0
         self._to_s = ordered[-1].arrival_s if ordered else 0.0
         self._now_s = 0.0
-        self._views = tuple(scene.views(request(GROUP_GPUS)))
+        self._views = tuple(cluster.views(request(GROUP_GPUS)))
         self._integrity_s = self._allocated_s = 0.0
         self._starts: list[_Judged] = []
         self._took_ns: list[int] = []
@@ -78,8 +78,8 @@ class Tally:
         self._now_s = now_s
         if span_s > 0:
             self._integrity_s += span_s * self._integrity()
-            gpus = self._scene.gpus[-1][0]
-            self._allocated_s += span_s * self._scene.used[-1][0] / gpus if gpus else 0.0
+            gpus = self._cluster.gpus[-1][0]
+            self._allocated_s += span_s * self._cluster.used[-1][0] / gpus if gpus else 0.0
 
     def tried(self, job: Job, took_ns: int, *, fitted: bool) -> None:
         """A job was tried; one that did not fit is blocked by topology if slots were enough."""
@@ -87,7 +87,7 @@ class Tally:
             return
         self._took_ns.append(took_ns)
         if not fitted:
-            views = self._scene.views(job.request)
+            views = self._cluster.views(job.request)
             self._blocked += any(view.slots[-1][0] >= job.request.pods for view in views)
 
     def started(self, start: Start) -> None:
@@ -131,7 +131,7 @@ class Tally:
         return whole / free if free else 1.0
 
     def _judged(self, start: Start) -> "_Judged":
-        job, tree = start.job, self._scene.tree
+        job, tree = start.job, self._cluster.tree
         tier = self._group_tier(start)
         low, top = tree.domain_of[tier], tree.domain_of[tree.root - 1]
         tops: set[int] = set()
@@ -153,9 +153,9 @@ class Tally:
 
     def _group_tier(self, start: Start) -> int:
         """The tier whose domains the job's groups must not cross, by the type that it got."""
-        tree = self._scene.tree
+        tree = self._cluster.tree
         got = tree.hosts[tree.position[start.groups[0][0][0]]].gpu_type
-        for view in self._scene.views(start.job.request):
+        for view in self._cluster.views(start.job.request):
             if view.gpu_type == got and view.group_tier is not None:
                 return view.group_tier
         return tree.root - 1

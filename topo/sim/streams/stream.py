@@ -8,17 +8,17 @@ equal figures, but for the latencies, which are this machine's.
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import perf_counter_ns
 
 from topo.model.errors import BadInputError, Refusal
-from topo.model.ids import NodeName
+from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan, Pods
 from topo.placement.job.request import Mode, Request
-from topo.sim.baselines import CHOICES
-from topo.sim.baselines.scene import Choice, Scene
+from topo.sim.baselines import BASELINES
+from topo.sim.baselines.cluster import Cluster
 from topo.sim.streams.figures import Figures, Start, Tally
 from topo.sim.streams.jobs import Job
 
@@ -26,62 +26,12 @@ DEPTH = 40
 """Waiting jobs that are tried after every event."""
 OURS, PREFERRED = "topo", "topo-preferred"
 """The product's engine with whole groups required, and with groups split where it must be."""
-POLICIES = (OURS, PREFERRED, *CHOICES)
+POLICIES = (OURS, PREFERRED, *BASELINES)
 
+Placer = Callable[[Request], tuple[Pods, ...] | None]
+"""Where a job goes: its groups in rank order, or None where there is no place now."""
 Tick = Callable[[int], None]
 """Told how many jobs have started since it was told last."""
-
-
-@dataclass
-class Cluster:
-    """The state of one simulation: a scene for the baselines and the figures, and ours beside it.
-
-    The capacity is a copy: the one given stays as it is.
-    """
-
-    capacity: Capacity
-    scene: Scene = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.capacity = self.capacity.copy()
-        self.scene = Scene(self.capacity)
-
-
-class Ours:
-    """The product's engine on its own capacity."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._capacity = cluster.capacity
-
-    def place(self, request: Request) -> tuple[Pods, ...] | None:
-        """The groups of a plan, or None."""
-        answer = place(self._capacity, request)
-        return tuple(g.pods for g in answer.groups) if isinstance(answer, Plan) else None
-
-    def start(self, job: Job, gpus: Mapping[NodeName, int]) -> None:
-        """The capacity follows; the scene is the simulation's."""
-        self._capacity.book(f"job-{job.number}", gpus)
-
-    def end(self, job: Job) -> None:
-        """The capacity follows."""
-        self._capacity.release(f"job-{job.number}")
-
-
-class Theirs:
-    """A baseline on the scene, which the simulation itself keeps."""
-
-    def __init__(self, cluster: Cluster, choose: Choice) -> None:
-        self._scene, self._choose = cluster.scene, choose
-
-    def place(self, request: Request) -> tuple[Pods, ...] | None:
-        """The groups of the policy, or None."""
-        return self._scene.place(request, self._choose)
-
-    def start(self, job: Job, gpus: Mapping[NodeName, int]) -> None:
-        """Nothing beside the scene."""
-
-    def end(self, job: Job) -> None:
-        """Nothing beside the scene."""
 
 
 def run(
@@ -98,27 +48,36 @@ def run(
         raise BadInputError(Refusal("the cluster has no GPUs", "its nodes", "give nodes with GPUs"))
     if policy == PREFERRED:
         jobs = [replace(job, request=replace(job.request, mode=Mode.PREFERRED)) for job in jobs]
-    cluster = Cluster(capacity)
-    ours = policy in {OURS, PREFERRED}
-    placer = Ours(cluster) if ours else Theirs(cluster, CHOICES[policy])
-    stream = Stream(cluster, placer, jobs)
+    cluster = Cluster(capacity.copy())
+    stream = Stream(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
     return stream.tally.figures(policy, len(jobs))
+
+
+def placer_of(cluster: Cluster, policy: str) -> Placer:
+    """What one of `POLICIES` does on the cluster as it is at each call."""
+    if policy in BASELINES:
+        return lambda request: cluster.place(request, BASELINES[policy])
+
+    def ours(request: Request) -> tuple[Pods, ...] | None:
+        answer = place(cluster.capacity, request)
+        return tuple(g.pods for g in answer.groups) if isinstance(answer, Plan) else None
+
+    return ours
 
 
 class Stream:
     """One run: the clock, the queue, the jobs that run."""
 
-    def __init__(self, cluster: Cluster, placer: Ours | Theirs, jobs: Sequence[Job]) -> None:
-        self.tally = Tally(cluster.scene, jobs, spans(cluster.capacity, jobs))
-        self._scene, self._placer = cluster.scene, placer
+    def __init__(self, cluster: Cluster, place: Placer, jobs: Sequence[Job]) -> None:
+        self.tally = Tally(cluster, jobs, spans(cluster.capacity, jobs))
+        self._cluster, self._place = cluster, place
         self._coming = sorted(jobs, key=lambda job: job.arrival_s, reverse=True)
         self._waiting: list[Job] = []
         self._ends: list[tuple[float, int]] = []
-        self._running: dict[int, tuple[Job, dict[NodeName, int]]] = {}
         self._hopeless: set[int] = set()
         requests = {job.gpus: job.request for job in jobs}
-        self._impossible = {gpus for gpus, asked in requests.items() if not placer.place(asked)}
+        self._impossible = {gpus for gpus, asked in requests.items() if not place(asked)}
 
     def run(self, tick: Tick) -> None:
         """Until nothing comes and nothing runs."""
@@ -138,10 +97,8 @@ class Stream:
 
     def _end(self) -> float:
         now_s, number = heapq.heappop(self._ends)
-        job, gpus = self._running.pop(number)
         self.tally.pass_to(now_s)
-        self._placer.end(job)
-        self._scene.give(gpus)
+        self._cluster.release(f"stream-{number}")
         self._hopeless.clear()
         return now_s
 
@@ -164,20 +121,15 @@ class Stream:
 
     def _tried(self, job: Job) -> tuple[Pods, ...] | None:
         began_ns = perf_counter_ns()
-        groups = self._placer.place(job.request)
+        groups = self._place(job.request)
         took_ns = perf_counter_ns() - began_ns
         self.tally.tried(job, took_ns, fitted=groups is not None)
         return groups
 
     def _start(self, job: Job, groups: tuple[Pods, ...], now_s: float) -> None:
-        gpus: dict[NodeName, int] = {}
-        for group in groups:
-            for node, pods in group:
-                gpus[node] = gpus.get(node, 0) + pods * job.request.gpus_per_pod
-        self._placer.start(job, gpus)
-        self._scene.take(gpus)
+        gpus = booked(groups, job.request.gpus_per_pod)
+        self._cluster.book(f"stream-{job.number}", gpus)
         heapq.heappush(self._ends, (now_s + job.duration_s, job.number))
-        self._running[job.number] = (job, gpus)
         self.tally.started(Start(job, now_s - job.arrival_s, groups))
 
 
