@@ -6,6 +6,7 @@ Labels are bounded: no node, no group name, no path as it was asked.
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -26,25 +27,19 @@ class EngineMetrics:
     """What the engine loop does."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        self.dropped = prom.Counter(
-            PREFIX + "events_dropped",
-            "Events refused because the queue was full",
-            registry=registry,
+        counter = partial(prom.Counter, registry=registry)
+        histogram = partial(prom.Histogram, buckets=_FAST_S, registry=registry)
+        self.dropped = counter(
+            PREFIX + "events_dropped", "Events refused because the queue was full"
         )
-        self._events = prom.Counter(
-            PREFIX + "events", "Events applied, by type", ["type"], registry=registry
-        )
-        self._batch = prom.Histogram(
+        self._events = counter(PREFIX + "events", "Events applied, by type", ["type"])
+        self._batch = histogram(
             PREFIX + "engine_batch_seconds",
             "Time to apply one batch of events and publish the result",
-            buckets=_FAST_S,
-            registry=registry,
         )
-        self.loop_lag = prom.Histogram(
+        self.loop_lag = histogram(
             PREFIX + "loop_lag_seconds",
             "How much later than asked the event loop came back, sampled twice a second",
-            buckets=_FAST_S,
-            registry=registry,
         )
 
     def count(self, batch: Iterable[Event], batch_s: float) -> None:
@@ -58,33 +53,24 @@ class ServiceMetrics:
     """What the HTTP sides and the state file do."""
 
     def __init__(self, registry: prom.CollectorRegistry) -> None:
-        self.requests = prom.Counter(
+        counter = partial(prom.Counter, registry=registry)
+        gauge = partial(prom.Gauge, registry=registry)
+        self.requests = counter(
             PREFIX + "http_requests",
             "Requests to the API, by route template",
             ["route", "method", "code"],
-            registry=registry,
         )
-        self.reports = prom.Counter(
-            PREFIX + "reports",
-            "Worker reports, by kind and result",
-            ["kind", "result"],
-            registry=registry,
+        self.reports = counter(
+            PREFIX + "reports", "Worker reports, by kind and result", ["kind", "result"]
         )
-        self.event_streams = prom.Gauge(
-            PREFIX + "event_streams", "Event streams open now", registry=registry
+        self.event_streams = gauge(PREFIX + "event_streams", "Event streams open now")
+        self.saves = counter(PREFIX + "state_saves", "Writes of the state file", ["result"])
+        self.save_seconds = gauge(
+            PREFIX + "state_save_duration_seconds", "Time the last write of the state file took"
         )
-        self.saves = prom.Counter(
-            PREFIX + "state_saves", "Writes of the state file", ["result"], registry=registry
-        )
-        self.save_seconds = prom.Gauge(
-            PREFIX + "state_save_duration_seconds",
-            "Time the last write of the state file took",
-            registry=registry,
-        )
-        self.saved_at = prom.Gauge(
+        self.saved_at = gauge(
             PREFIX + "state_saved_timestamp_seconds",
             "Unix time of the last successful write of the state file, 0 if none",
-            registry=registry,
         )
 
 

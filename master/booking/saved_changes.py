@@ -18,7 +18,8 @@ class SavedChanges:
         """Set when there is something to be saved."""
         self._changes = self._saved = 0
         self._failure = ""
-        self._waiting: dict[asyncio.Future[str], int] = {}
+        self._ended = asyncio.Event()
+        """Set, and replaced by another one, when saving has ended well or badly."""
 
     def count(self) -> None:
         """Something changed."""
@@ -34,31 +35,25 @@ class SavedChanges:
         """So many changes are saved."""
         self._failure = ""
         self._saved = max(self._saved, changes)
-        self._resolve("", self._saved)
+        self._wake()
 
     def failed(self, reason: str) -> None:
         """Saving failed for this reason; it is to be tried again."""
         self._failure = reason
         self.changed.set()
-        self._resolve(reason, self._changes)
+        self._wake()
 
     async def wait(self) -> str:
         """Empty once all that changed before is saved; else why it is not, within `WAIT_S`."""
-        if not self.required or self._saved >= self._changes:
-            return ""
-        if self._failure:
-            return self._failure
-        done: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting[done] = self._changes
+        changes = self._changes
         try:
             async with asyncio.timeout(WAIT_S):
-                return await done
+                while self.required and self._saved < changes and not self._failure:
+                    await self._ended.wait()
         except TimeoutError:
             return f"it took more than {WAIT_S:g} s"
-        finally:
-            self._waiting.pop(done, None)
+        return self._failure if self.required and self._saved < changes else ""
 
-    def _resolve(self, reason: str, changes: int) -> None:
-        for done, number in list(self._waiting.items()):
-            if number <= changes and not done.done():
-                done.set_result(reason)
+    def _wake(self) -> None:
+        self._ended.set()
+        self._ended = asyncio.Event()

@@ -1,5 +1,6 @@
 """How long to wait before trying again: full jitter, a ceiling, and the peer's own wish."""
 
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
 from tenacity import RetryCallState, wait_random_exponential
@@ -33,22 +34,17 @@ def patience_s(error: BaseException | None) -> float:
     return min(wish_s or 0.0, RETRY_AFTER_CEILING_S)
 
 
-class _RetryAfterOr(wait_base):
-    def __init__(self, otherwise: wait_base) -> None:
-        self._otherwise = otherwise
-
-    def __call__(self, retry_state: RetryCallState) -> float:
-        outcome = retry_state.outcome
-        error = outcome.exception() if outcome is not None else None
-        return max(self._otherwise(retry_state), patience_s(error))
-
-
-def retry_after_or(wait: wait_base) -> wait_base:
+def retry_after_or(wait: wait_base) -> Callable[[RetryCallState], float]:
     """At least what the failed attempt's `RetryLaterError` asks (bounded), else what `wait` says.
 
     The longer of the two: jitter stays on top of a short Retry-After that all clients got alike.
     """
-    return _RetryAfterOr(wait)
+
+    def longer(retry_state: RetryCallState) -> float:
+        outcome = retry_state.outcome
+        return max(wait(retry_state), patience_s(outcome.exception() if outcome else None))
+
+    return longer
 
 
 def parse_retry_after(header: str | None, now_s: float) -> float | None:

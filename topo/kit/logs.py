@@ -6,13 +6,14 @@ import logging.handlers
 import re
 import sys
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
 import structlog
 from pydantic import BaseModel, BeforeValidator, Field
+from structlog.typing import EventDict, Processor
 
 from topo.kit.durations import Seconds
 from topo.model.errors import BadInputError, Refusal
@@ -70,7 +71,7 @@ class LogSettings(BaseModel):
     )
 
 
-def hide_secrets(_logger: object, _name: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+def hide_secrets(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:
     """A structlog processor: values of secret keys and secrets inside texts become `***`."""
     return {key: _hidden(key, value) for key, value in event.items()}
 
@@ -102,9 +103,7 @@ def _masked(match: re.Match[str]) -> str:
     return f"{match['keep'] or ''}{quote}{HIDDEN}{quote}"
 
 
-def make_writable(
-    _logger: object, _name: str, event: MutableMapping[str, Any]
-) -> Mapping[str, Any]:
+def make_writable(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:
     r"""A structlog processor: what UTF-8 or JSON cannot say is escaped, so that no line is lost.
 
     That are lone surrogates (of file names that are no UTF-8, of `\ud800` in JSON) and whole
@@ -129,6 +128,8 @@ class RotatingFile(logging.handlers.BaseRotatingHandler):
     """A log file renamed at multiples of `rotation_s` of Unix time, old ones deleted by age.
 
     The multiple is read off the file's own mtime, so restarts neither delay nor repeat a rotation.
+    The vendor's flags mean a span and an age; `TimedRotatingFileHandler` counts spans from its
+    start and files instead, and logs nothing any more where a file cannot be renamed.
     """
 
     def __init__(self, path: Path, rotation_s: float, max_age_s: float) -> None:
@@ -180,27 +181,38 @@ def configure_logs(settings: LogSettings, service: str) -> None:
 
     Raises `BadInputError` when the log file cannot be opened.
     """
-    shared = _shared_processors(service)
+
+    def name_service(_logger: object, _name: str, event: EventDict) -> EventDict:
+        event["service"] = service
+        return event
+
+    stdlib, processors = structlog.stdlib, structlog.processors
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        stdlib.add_log_level,
+        stdlib.PositionalArgumentsFormatter(),
+        processors.TimeStamper(fmt="iso", utc=True),
+        name_service,
+    ]
+    # Tracebacks become text before secrets are hidden; none of the renderers shows local
+    # variables, which is where passwords live.
+    last: list[Processor] = [processors.format_exc_info, hide_secrets, make_writable]
     structlog.configure(
         processors=[
-            structlog.stdlib.filter_by_level,
+            stdlib.filter_by_level,
             *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+            stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=stdlib.BoundLogger,
+        logger_factory=stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = _handler(settings)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_last_processors(settings),
-            ],
-        )
+    remove_meta = stdlib.ProcessorFormatter.remove_processors_meta
+    formatter = stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared, processors=[remove_meta, *last, _renderer(settings)]
     )
+    handler = _handler(settings)
+    handler.setFormatter(formatter)
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -211,41 +223,13 @@ def configure_logs(settings: LogSettings, service: str) -> None:
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
 
 
-def _shared_processors(service: str) -> list[structlog.typing.Processor]:
-    def name_service(
-        _logger: object, _name: str, event: MutableMapping[str, Any]
-    ) -> MutableMapping[str, Any]:
-        event["service"] = service
-        return event
-
-    return [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        name_service,
-    ]
-
-
-def _last_processors(settings: LogSettings) -> list[structlog.typing.Processor]:
-    # Tracebacks become text before secrets are hidden; none of the renderers shows local
-    # variables, which is where passwords live.
+def _renderer(settings: LogSettings) -> Processor:
     if settings.log_format == "json":
-        return [
-            structlog.processors.format_exc_info,
-            hide_secrets,
-            make_writable,
-            structlog.processors.JSONRenderer(serializer=_dumps),
-        ]
-    colours = settings.log_file is None and sys.stdout.isatty()
-    return [
-        structlog.processors.format_exc_info,
-        hide_secrets,
-        make_writable,
-        structlog.dev.ConsoleRenderer(
-            colors=colours, exception_formatter=structlog.dev.plain_traceback
-        ),
-    ]
+        return structlog.processors.JSONRenderer(serializer=_dumps)
+    return structlog.dev.ConsoleRenderer(
+        colors=settings.log_file is None and sys.stdout.isatty(),
+        exception_formatter=structlog.dev.plain_traceback,
+    )
 
 
 def _dumps(event: object, **_: object) -> str:
@@ -263,10 +247,6 @@ def _handler(settings: LogSettings) -> logging.Handler:
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         return RotatingFile(settings.log_file, settings.log_rotation_time, settings.log_max_age)
     except OSError as error:
-        raise BadInputError(
-            Refusal(
-                f"the log file cannot be opened: {error.strerror or error}",
-                f"--log-file={settings.log_file}",
-                "give a file in a writable directory, or leave the flag out to log to stdout",
-            )
-        ) from error
+        what = f"the log file cannot be opened: {error.strerror or error}"
+        fix = "give a file in a writable directory, or leave the flag out to log to stdout"
+        raise BadInputError(Refusal(what, f"--log-file={settings.log_file}", fix)) from error

@@ -26,9 +26,8 @@ def read_secret(path: Path) -> str:
     try:
         text = content.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise BadInputError(
-            Refusal("the secret is not UTF-8 text", str(path), "write it as plain text")
-        ) from None
+        what = "the secret is not UTF-8 text"
+        raise BadInputError(Refusal(what, str(path), "write it as plain text")) from None
     if not text:
         raise BadInputError(Refusal("the secret is empty", str(path), "write the value into it"))
     return text

@@ -127,13 +127,9 @@ async def _start(site: Site, stack: AsyncExitStack) -> None:
     try:
         await web.TCPSite(runner, site.host, site.port, ssl_context=site.tls, backlog=4096).start()
     except OSError as error:
-        raise BadInputError(
-            Refusal(
-                f"port {site.port} cannot be had: {error.strerror or error}",
-                f"{site.name} port",
-                "stop what holds it, or choose another port",
-            )
-        ) from error
+        what = f"port {site.port} cannot be had: {error.strerror or error}"
+        fix = "stop what holds it, or choose another port"
+        raise BadInputError(Refusal(what, f"{site.name} port", fix)) from error
     for address in runner.addresses:
         _log.info("listening", site=site.name, host=address[0], port=address[1], tls=bool(site.tls))
 

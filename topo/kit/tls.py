@@ -17,11 +17,8 @@ def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLConte
         try:
             context.load_verify_locations(cafile=ca_file)
         except (OSError, ssl.SSLError) as error:
-            raise BadInputError(
-                Refusal(
-                    f"the CA file cannot be used: {error}", str(ca_file), "give a PEM certificate"
-                )
-            ) from error
+            what = f"the CA file cannot be used: {error}"
+            raise BadInputError(Refusal(what, str(ca_file), "give a PEM certificate")) from error
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -47,10 +44,6 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
-        raise BadInputError(
-            Refusal(
-                f"the certificate and key cannot be used: {error}",
-                f"{cert}, {key}",
-                "give a PEM certificate chain and its unencrypted private key",
-            )
-        ) from error
+        what = f"the certificate and key cannot be used: {error}"
+        fix = "give a PEM certificate chain and its unencrypted private key"
+        raise BadInputError(Refusal(what, f"{cert}, {key}", fix)) from error

@@ -54,16 +54,13 @@ class WorkerTokens:
             words = _COMMENT.sub("", line).split()
             if not words:
                 continue
+            where = f"line {number}"
             if wrong := _no_token(words):
-                fix = "write `<token>` or `<node-name> <token>`"
-                return Refusal(wrong, f"line {number}", fix)
+                return Refusal(wrong, where, "write `<token>` or `<node-name> <token>`")
             identity = Identity(NodeName(words[0]) if len(words) == 2 else None)
             if identities.setdefault(_digest(words[-1], key), identity) != identity:
-                return Refusal(
-                    "the token is given twice, for two holders",
-                    f"line {number}",
-                    "give each node a token of its own",
-                )
+                what = "the token is given twice, for two holders"
+                return Refusal(what, where, "give each node a token of its own")
         if not identities:
             return Refusal("there is no token in the file", "line 1", "write one token per line")
         return cls(identities, key)
@@ -77,10 +74,9 @@ def _no_token(words: list[str]) -> str:
     """Why the words of a line are none of the two forms; empty where they are."""
     if len(words) > 2:
         return f"{len(words)} words where a token is expected"
-    size = len(words[-1])
-    return (
-        f"a token of {size} characters (limit {MAX_TOKEN_CHARS})" if size > MAX_TOKEN_CHARS else ""
-    )
+    if (size := len(words[-1])) > MAX_TOKEN_CHARS:
+        return f"a token of {size} characters (limit {MAX_TOKEN_CHARS})"
+    return ""
 
 
 def _digest(token: str, key: bytes) -> bytes:

@@ -18,15 +18,9 @@ def free(usual: Sequence[int]) -> tuple[int, ...]:
 
 def _held(port: int, held: ExitStack) -> int:
     """A port bound until `held` closes, so that one call never names a port twice."""
-    for candidate in (port, 0):
-        attempt = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            attempt.bind((LOOPBACK, candidate))
-        except OSError:
-            if candidate == 0:
-                raise
-        else:
-            found: int = attempt.getsockname()[1]
-            return found
-    raise AssertionError  # pragma: no cover - port 0 binds or raises
+    try:
+        holder = socket.create_server((LOOPBACK, port))
+    except OSError:
+        holder = socket.create_server((LOOPBACK, 0))
+    found: int = held.enter_context(holder).getsockname()[1]
+    return found
