@@ -35,7 +35,7 @@ def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
 class Adviser:
     """Looks for changes in a thread, one job at a time, and remembers what it found.
 
-    Advice is good for as long as the capacity is what it was: those who wait for room ask for the
+    Advice is good for as long as the capacity is what it was: those who wait for GPUs ask for the
     same again and again. When too many ask at once, the later ones learn only what failed.
     """
 

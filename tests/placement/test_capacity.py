@@ -60,7 +60,7 @@ def test_a_class_of_a_selector_or_an_exclusion_is_what_a_count_of_all_nodes_says
             counted = Slots(wish, 4)
             rows = [(i, at, h, room) for at in range(4) for i, h, room in capacity.members(at)]
             counted.fill(rows, 12, 4)
-            for name in ("free_list", "nodes", "room_gpus", "marked", "total"):
+            for name in ("free_list", "nodes", "free_gpus", "penalized", "total"):
                 assert getattr(found, name) == getattr(counted, name), name
             assert found.mask[:12] == counted.mask[:12]
             assert found.busy.tolist() == counted.busy.tolist()
@@ -174,7 +174,7 @@ def test_a_recount_finds_what_was_kept_wrongly_names_the_node_and_wins():
     capacity = cluster((2,), (3,))
     slots = capacity.slots(ANY, "A", 8)
     slots.free[1] = 7
-    capacity._rooms[capacity._structure.ids[NodeName("n1-1-2")]] = 5
+    capacity._free_gpus[capacity._index.ids[NodeName("n1-1-2")]] = 5
     capacity._slots[next(iter(capacity._slots))].busy[0] = 1
     found = capacity.recount()
     assert (found[0].node, found[0].counted, found[0].kept) == ("n1-1-2", 8, 5)
@@ -226,7 +226,7 @@ def counted(slots: Slots) -> tuple[object, ...]:
         slots.free.tolist(),
         slots.free_list,
         slots.busy.tolist(),
-        (slots.nodes, slots.room_gpus, slots.marked, slots.total),
+        (slots.nodes, slots.free_gpus, slots.penalized, slots.total),
     )
 
 

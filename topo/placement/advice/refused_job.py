@@ -40,7 +40,7 @@ class RefusedJob:
         layout, within = self.view.layout, self.request.within
         sums = [0, *self.view.free.cumsum().tolist()]
         if within is None:
-            return (Scope(0, len(layout.cells), ROOT, sums[-1]),)
+            return (Scope(0, len(layout.domains), ROOT, sums[-1]),)
         scopes = []
         for tier, domain in layout.groups_of(within):
             first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]

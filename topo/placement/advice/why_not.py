@@ -43,7 +43,7 @@ def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
     if slots.total >= shape.pods:
         gpus = shape.pods * shape.gpus
         yield (
-            f"Not the cause: {slots.room_gpus} GPUs are free of {gpus} needed, "
+            f"Not the cause: {slots.free_gpus} GPUs are free of {gpus} needed, "
             f"with room for {slots.total} of {counted(shape.pods, 'pod')}."
         )
     fullest = _fullest(job)
@@ -54,7 +54,7 @@ def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
 def _with_most_free(capacity: Capacity, request: Request) -> RefusedJob | None:
     """The job on the GPU type of which most is free."""
     jobs = refused_jobs(capacity, request)
-    return max(jobs, key=lambda job: job.view.slots.room_gpus, default=None)
+    return max(jobs, key=lambda job: job.view.slots.free_gpus, default=None)
 
 
 def _filtered(capacity: Capacity, request: Request) -> str:
@@ -74,9 +74,9 @@ def _filtered(capacity: Capacity, request: Request) -> str:
 
 
 def _pieces(slots: Slots) -> str:
-    lost = slots.room_gpus - slots.total * slots.gpus
+    lost = slots.free_gpus - slots.total * slots.gpus
     return (
-        f"Of {counted(slots.room_gpus, 'free GPU')} on {counted(slots.nodes, 'node')}, "
+        f"Of {counted(slots.free_gpus, 'free GPU')} on {counted(slots.nodes, 'node')}, "
         f"{lost} are in pieces smaller than a pod of {slots.gpus}."
     )
 

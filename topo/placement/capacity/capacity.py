@@ -15,14 +15,14 @@ import numpy as np
 
 from topo.model.ids import Kind, NodeName, natural_key
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.layout import Layout, Structure
+from topo.placement.capacity.layout import HostIndex, Layout
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Labels
 
 CLASSES = 64
-"""Classes of requests kept up to date; the one asked for longest ago makes room for a new one."""
+"""Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
 ClassKey = tuple[str, object, object, object, int]
 
 
@@ -47,14 +47,14 @@ class Capacity:
         self._hosts: dict[NodeName, Host] = {}
         self._used: dict[NodeName, int] = {}
         self._bookings: dict[str, Mapping[NodeName, int]] = {}
-        self._rooms: list[int] = []
+        self._free_gpus: list[int] = []
         self._types: Counter[str] = Counter()
         self._kinds: dict[tuple[tuple[Kind, ...], tuple[int, ...]], int] = {}
         self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
         self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
         self._ordered: tuple[str, ...] | None = None
         self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
-        self._structure = Structure()
+        self._index = HostIndex()
         self._by_label: dict[tuple[str, str], set[int]] | None = None
         self._users: WeakSet[Capacity] = WeakSet([self])
         self._shared = False
@@ -64,7 +64,7 @@ class Capacity:
     @property
     def tiers(self) -> int:
         """T: the number of tiers, at least 1."""
-        return self._structure.tiers
+        return self._index.tiers
 
     def host(self, name: NodeName) -> Host | None:
         """A host by name."""
@@ -73,8 +73,8 @@ class Capacity:
     def hosts(self) -> Iterator[Host]:
         """All hosts in natural order of the tree."""
         self._settle()
-        names = self._structure.names
-        return (self._hosts[names[host_id]] for host_id in self._structure.walk())
+        names = self._index.names
+        return (self._hosts[names[host_id]] for host_id in self._index.walk())
 
     def used(self, name: NodeName) -> int:
         """GPUs booked on a node, known or not."""
@@ -115,7 +115,7 @@ class Capacity:
             self._hosts[host.name] = host
             if (before.ready, before.cordoned) == (host.ready, host.cordoned):
                 return
-            self._refresh(self._structure.ids[host.name], host, was_open=before.open)
+            self._refresh(self._index.ids[host.name], host, was_open=before.open)
         elif before is not None and _place(before) == _place(host):
             self._replace(before, host)
         else:
@@ -157,18 +157,18 @@ class Capacity:
     def copy(self) -> "Capacity":
         """The same state, apart from then on; O(hosts) of plain copying.
 
-        Places are shared until one of the two gets or loses a host.
+        The index is shared until one of the two gets or loses a host.
         """
         self._settle()
         twin = Capacity(self.policy)
         twin.version = self.version
         twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
-        twin._bookings, twin._rooms = self._bookings.copy(), self._rooms[:]
+        twin._bookings, twin._free_gpus = self._bookings.copy(), self._free_gpus[:]
         twin._types, twin._kinds = self._types.copy(), self._kinds.copy()
         twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
         twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
         twin._peaks, twin._by_label = self._peaks.copy(), self._by_label
-        twin._structure, twin._users = self._structure, self._users
+        twin._index, twin._users = self._index, self._users
         self._users.add(twin)
         self._shared = twin._shared = True
         return twin
@@ -179,7 +179,7 @@ class Capacity:
         used: Counter[NodeName] = Counter()
         for booking in self._bookings.values():
             used.update(booking)
-        found = [*self._recount_rooms(used), *self._recount_slots()]
+        found = [*self._recount_free_gpus(used), *self._recount_slots()]
         self._peaks.clear()
         if found:
             self.version += 1
@@ -190,11 +190,11 @@ class Capacity:
     def layout(self) -> Layout:
         """The tree as ranges over the tier-1 domains."""
         self._settle()
-        return self._structure.layout()
+        return self._index.layout()
 
     def slots(self, wish: Eligibility, gpu_type: str, gpus: int) -> Slots:
-        """The free slots of a class, along the cells of `layout`; O(1) if asked for lately."""
-        if not self._structure.settled:
+        """A class's free slots along the tier-1 domains of `layout`; O(1) if asked for lately."""
+        if not self._index.settled:
             self._settle()
         key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, gpus)
         found = self._slots.get(key)
@@ -206,7 +206,7 @@ class Capacity:
             found = self._narrowed(typed, gpus)
         else:
             found = Slots(typed, gpus)
-            found.fill(self._rows(), len(self._structure.names), len(self._structure.order))
+            found.fill(self._rows(), len(self._index.names), len(self._index.order))
         self._slots[key] = found
         if len(self._slots) > CLASSES:
             self._slots.popitem(last=False)
@@ -220,55 +220,55 @@ class Capacity:
             self._settle()
             if key not in self._sizes:
                 sizes = self._sizes[key] = Sizes(gpu_type, gpus)
-                sizes.fill(self._rows(), len(self._structure.order))
+                sizes.fill(self._rows(), len(self._index.order))
                 if len(self._sizes) > CLASSES:
                     self._sizes.popitem(last=False)
             found = self._peaks[key] = peaks(self._sizes[key].whole, self.layout())
         return found
 
     def located(self, pods: Pods, places: list[int]) -> dict[int, int]:
-        """Pods by cell; adds the places of the hosts in the natural order of all hosts."""
-        structure = self._structure
-        ids, cell_of, names = structure.ids, structure.cell_of, structure.names
-        offsets = structure.layout().offsets
-        cells: dict[int, int] = {}
+        """Pods by tier-1 domain; adds the places of the hosts in the natural order of all hosts."""
+        index = self._index
+        ids, domain_of, names = index.ids, index.domain_of_host, index.names
+        offsets = index.layout().offsets
+        domains: dict[int, int] = {}
         last: object = None
         at = offset = 0
         ranks: Mapping[int, int] = {}
         for name, count in pods:
             host_id = ids[name]
-            cell = cell_of[host_id]
-            if cell is not last:
-                last, at = cell, cell.at
-                offset, ranks = offsets[at], cell.ranks(names)
-                cells.setdefault(at, 0)
-            cells[at] += count
+            domain = domain_of[host_id]
+            if domain is not last:
+                last, at = domain, domain.at
+                offset, ranks = offsets[at], domain.ranks(names)
+                domains.setdefault(at, 0)
+            domains[at] += count
             places.append(offset + ranks[host_id])
-        return cells
+        return domains
 
     def position(self, name: NodeName) -> tuple[int, int]:
-        """(cell, place in the natural order of all hosts) of a known host."""
-        structure = self._structure
-        host_id = structure.ids[name]
-        cell = structure.cell_of[host_id]
-        return cell.at, structure.layout().offsets[cell.at] + cell.ranks(structure.names)[host_id]
+        """(tier-1 domain, place in the natural order of all hosts) of a known host."""
+        index = self._index
+        host_id = index.ids[name]
+        domain = index.domain_of_host[host_id]
+        return domain.at, index.layout().offsets[domain.at] + domain.ranks(index.names)[host_id]
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:
-        """(id, host, free GPUs if open else 0) of the hosts of a cell in natural order."""
-        names, hosts, rooms = self._structure.names, self._hosts, self._rooms
+        """(id, host, free GPUs if open else 0) of the hosts of a tier-1 domain in natural order."""
+        names, hosts, free_gpus = self._index.names, self._hosts, self._free_gpus
         return [
-            (host_id, hosts[names[host_id]], rooms[host_id])
-            for host_id in self._structure.order[at].ids(names)
+            (host_id, hosts[names[host_id]], free_gpus[host_id])
+            for host_id in self._index.order[at].ids(names)
         ]
 
-    def roomy(self, at: int, slots: Slots) -> list[tuple[NodeName, int, int]]:
-        """(name, slots, free GPUs) of the hosts of a cell that have slots, in natural order."""
-        names, rooms = self._structure.names, self._rooms
+    def nodes_with_slots(self, at: int, slots: Slots) -> list[tuple[NodeName, int, int]]:
+        """(name, slots, free GPUs) of a tier-1 domain's hosts with slots, in natural order."""
+        names, free_gpus = self._index.names, self._free_gpus
         mask, gpus = slots.mask, slots.gpus
         return [
-            (names[host_id], rooms[host_id] // gpus, rooms[host_id])
-            for host_id in self._structure.order[at].ids(names)
-            if rooms[host_id] >= gpus and mask[host_id] == ELIGIBLE
+            (names[host_id], free_gpus[host_id] // gpus, free_gpus[host_id])
+            for host_id in self._index.order[at].ids(names)
+            if free_gpus[host_id] >= gpus and mask[host_id] == ELIGIBLE
         ]
 
     # How it is kept
@@ -283,7 +283,7 @@ class Capacity:
         found = self.slots(wide, wish.gpu_type, gpus)
         if wish.selector:
             found = found.among(wish, (self._row(i) for i in self._labelled(wish.selector)))
-        ids = self._structure.ids
+        ids = self._index.ids
         out = sorted(ids[name] for name in wish.exclude if name in ids)
         return found.without(wish, (self._row(host_id) for host_id in out))
 
@@ -291,7 +291,7 @@ class Capacity:
         """The hosts that have all of some labels."""
         if self._by_label is None:
             by_label: dict[tuple[str, str], set[int]] = {}
-            ids = self._structure.ids
+            ids = self._index.ids
             for name, host in self._hosts.items():
                 for pair in host.labels:
                     by_label.setdefault(pair, set()).add(ids[name])
@@ -300,14 +300,14 @@ class Capacity:
         return sets[0].intersection(*sets[1:]) if len(sets) > 1 else sets[0]
 
     def _row(self, host_id: int) -> tuple[int, int, Host, int]:
-        structure = self._structure
-        host = self._hosts[structure.names[host_id]]
-        return host_id, structure.cell_of[host_id].at, host, self._rooms[host_id]
+        index = self._index
+        host = self._hosts[index.names[host_id]]
+        return host_id, index.domain_of_host[host_id].at, host, self._free_gpus[host_id]
 
     def _settle(self) -> None:
-        if not self._structure.settled:
+        if not self._index.settled:
             self._own()
-            before = np.array(self._structure.settle(), np.intp)
+            before = np.array(self._index.settle(), np.intp)
             for counts in self._counts():
                 counts.arrange(before)
 
@@ -321,18 +321,18 @@ class Capacity:
             self._shared = False
             if len(self._users) > 1:
                 # The others must see a user of the shared places until the clone is made.
-                own = self._structure.clone()
+                own = self._index.clone()
                 self._users.discard(self)
-                self._structure, self._users = own, WeakSet([self])
+                self._index, self._users = own, WeakSet([self])
 
-    def _room(self, host: Host) -> int:
+    def _free_gpus_of(self, host: Host) -> int:
         return max(0, host.gpus - self._used.get(host.name, 0)) if host.open else 0
 
     def _replace(self, before: Host, host: Host) -> None:
-        host_id = self._structure.ids[host.name]
-        at = self._structure.cell_of[host_id].at
-        old, new = self._rooms[host_id], self._room(host)
-        self._rooms[host_id] = new
+        host_id = self._index.ids[host.name]
+        at = self._index.domain_of_host[host_id].at
+        old, new = self._free_gpus[host_id], self._free_gpus_of(host)
+        self._free_gpus[host_id] = new
         self._hosts[host.name] = host
         if before.labels != host.labels:
             self._by_label = None
@@ -346,30 +346,30 @@ class Capacity:
     def _take_out(self, host: Host) -> None:
         self._own()
         self._by_label = None
-        host_id = self._structure.ids[host.name]
-        at = self._structure.cell_of[host_id].at
+        host_id = self._index.ids[host.name]
+        at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
-            slots.leave(host_id, at, host, self._rooms[host_id])
+            slots.leave(host_id, at, host, self._free_gpus[host_id])
         self._count_type(-1, host, at)
-        self._structure.drop(host)
+        self._index.drop(host)
         del self._hosts[host.name]
         self._count_kinds(-1, host)
 
     def _put_in(self, host: Host) -> None:
         self._own()
         self._by_label = None
-        host_id, made = self._structure.add(host)
-        at = self._structure.cell_of[host_id].at
+        host_id, made = self._index.add(host)
+        at = self._index.domain_of_host[host_id].at
         if made:
             for counts in self._counts():
                 counts.append()
-        room = self._room(host)
-        if host_id == len(self._rooms):
-            self._rooms.append(room)
-        self._rooms[host_id] = room
+        free = self._free_gpus_of(host)
+        if host_id == len(self._free_gpus):
+            self._free_gpus.append(free)
+        self._free_gpus[host_id] = free
         self._hosts[host.name] = host
         for slots in self._slots.values():
-            slots.enter(host_id, at, host, room)
+            slots.enter(host_id, at, host, free)
         self._count_type(1, host, at)
         self._count_kinds(1, host)
 
@@ -400,49 +400,49 @@ class Capacity:
         host = self._hosts.get(name)
         if host is None or not host.open:
             return
-        self._refresh(self._structure.ids[name], host, was_open=True)
+        self._refresh(self._index.ids[name], host, was_open=True)
 
     def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
-        """Count the room of a host anew after a booking or a change of state."""
-        before, gpus = self._rooms[host_id], host.gpus
+        """Count the free GPUs of a host anew after a booking or a change of state."""
+        before, gpus = self._free_gpus[host_id], host.gpus
         after = max(0, gpus - self._used.get(host.name, 0)) if host.open else 0
         busier = (host.open and after < gpus) - (was_open and before < gpus)
         if after == before and not busier:
             return
-        self._rooms[host_id] = after
-        at = self._structure.cell_of[host_id].at
+        self._free_gpus[host_id] = after
+        at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
             slots.shift(host_id, at, busier, (before, after))
 
     def _rows(self) -> Iterator[tuple[int, int, Host, int]]:
-        names, hosts, rooms = self._structure.names, self._hosts, self._rooms
-        for cell in self._structure.order:
-            for host_id in cell.members:
+        names, hosts, free_gpus = self._index.names, self._hosts, self._free_gpus
+        for domain in self._index.order:
+            for host_id in domain.members:
                 host = hosts[names[host_id]]
-                yield host_id, cell.at, host, rooms[host_id]
+                yield host_id, domain.at, host, free_gpus[host_id]
 
-    def _recount_rooms(self, used: Counter[NodeName]) -> Iterator[Difference]:
+    def _recount_free_gpus(self, used: Counter[NodeName]) -> Iterator[Difference]:
         for name in {**used, **self._used}:
             if used[name] != self._used.get(name, 0) and name not in self._hosts:
                 yield Difference(name, used[name], self._used.get(name, 0))
         self._used = {name: count for name, count in used.items() if count}
-        for name, host_id in self._structure.ids.items():
-            counted, kept = self._room(self._hosts[name]), self._rooms[host_id]
+        for name, host_id in self._index.ids.items():
+            counted, kept = self._free_gpus_of(self._hosts[name]), self._free_gpus[host_id]
             if counted != kept:
                 yield Difference(name, counted, kept)
-                self._rooms[host_id] = counted
+                self._free_gpus[host_id] = counted
 
     def _recount_slots(self) -> Iterator[Difference]:
         rows = list(self._rows())
-        cells = self._structure.order
+        domains = self._index.order
         for slots in self._slots.values():
             kept = slots.copy()
-            slots.fill(rows, len(self._structure.names), len(cells))
+            slots.fill(rows, len(self._index.names), len(domains))
             for at in np.flatnonzero((slots.free != kept.free) | (slots.busy != kept.busy)):
-                node = self._structure.names[cells[at].ids(self._structure.names)[0]]
+                node = self._index.names[domains[at].ids(self._index.names)[0]]
                 yield Difference(node, int(slots.free[at]), int(kept.free[at]))
         for sizes in self._sizes.values():
-            sizes.fill(rows, len(cells))
+            sizes.fill(rows, len(domains))
 
 
 def _same_kind(one: Host, other: Host) -> bool:

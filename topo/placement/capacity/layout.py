@@ -1,4 +1,4 @@
-"""Where hosts stand: tier-1 domains ("cells") in the natural order of the tree.
+"""Where hosts stand: the tier-1 domains in the natural order of the tree.
 
 Every host has a domain at every tier. Where its path has no group of a tier, the domain is the next
 lower thing on its path alone: never are two things together that no source joined.
@@ -18,18 +18,18 @@ from topo.placement.job.plan import DomainRef
 
 Counts = NDArray[np.int64]
 """One whole number per domain of a tier, in natural order."""
-Places = NDArray[np.intp]
+DomainIndices = NDArray[np.intp]
 """Numbers of domains."""
-CellKey = tuple[GroupPath, NodeName | None]
+DomainKey = tuple[GroupPath, NodeName | None]
 """A tier-1 group's path, or the path above a lone node and the node."""
 
 
-class Cell:
+class Tier1Domain:
     """A tier-1 domain. `at` is its place in all arrays, `members` the ids of its hosts."""
 
     __slots__ = ("_ranks", "_sorted", "at", "key", "kinds", "members", "order", "tiers")
 
-    def __init__(self, host: Host, key: CellKey) -> None:
+    def __init__(self, host: Host, key: DomainKey) -> None:
         self.key = key
         depth = len(key[0])
         self.kinds, self.tiers = host.kinds[:depth], host.tiers[:depth]
@@ -47,9 +47,9 @@ class Cell:
             depth = len(self.key[0])
             self.tiers, self.kinds = host.tiers[:depth], host.kinds[:depth]
 
-    def clone(self) -> "Cell":
-        """A cell that shares nothing that changes."""
-        twin = object.__new__(Cell)
+    def clone(self) -> "Tier1Domain":
+        """A tier-1 domain that shares nothing that changes."""
+        twin = object.__new__(Tier1Domain)
         twin.key, twin.kinds, twin.tiers, twin.order = self.key, self.kinds, self.tiers, self.order
         # In this order: who reads in another thread may put the members in order in between.
         twin._sorted = self._sorted
@@ -63,7 +63,7 @@ class Cell:
         self._ranks = None
 
     def drop(self, host_id: int) -> None:
-        """One host less; O(hosts of the cell)."""
+        """One host less; O(its hosts)."""
         self.members.remove(host_id)
         self._ranks = None
 
@@ -76,7 +76,7 @@ class Cell:
         return self.members
 
     def ranks(self, names: list[NodeName]) -> dict[int, int]:
-        """The place of each host within the cell."""
+        """The place of each host within the domain."""
         if self._ranks is None:
             self._ranks = {host_id: rank for rank, host_id in enumerate(self.ids(names))}
         return self._ranks
@@ -89,7 +89,7 @@ class Cell:
         return 0
 
     def ref(self, tier: int) -> DomainRef:
-        """The domain of a tier that this cell is in."""
+        """The domain of a tier that this one is in."""
         depth = self.depth(tier)
         path, name = self.key
         if depth:
@@ -100,35 +100,35 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The tree over the cells as ranges. Index 0 of each tuple is unused, index t is tier t.
+    """The tree over the tier-1 domains as ranges. Of each tuple index t is tier t, 0 is unused.
 
-    `firsts[t]` are the first cells of the domains of tier t and, last, the number of cells;
-    `starts[t]` the same without the last, for `reduceat`; `of[t]` the domain of each cell.
-    `offsets` is the number of hosts before each cell.
+    `domains` are those of tier 1. `firsts[t]` are the first of them in each domain of tier t and,
+    last, their number; `starts[t]` the same without the last, for `reduceat`; `of[t]` the domain of
+    tier t that each is in. `offsets` is the number of hosts before each.
     """
 
     tiers: int
-    cells: tuple[Cell, ...]
+    domains: tuple[Tier1Domain, ...]
     firsts: tuple[list[int], ...]
-    starts: tuple[Places, ...]
+    starts: tuple[DomainIndices, ...]
     of: tuple[list[int], ...]
     offsets: list[int]
     refs: dict[tuple[int, int], DomainRef]
     nested: dict[tuple[int, int], list[int]]
-    arrays: dict[tuple[int, int], Places]
-    kinds: dict[Kind, dict[int, Places]]
+    arrays: dict[tuple[int, int], DomainIndices]
+    kinds: dict[Kind, dict[int, DomainIndices]]
     ranges: dict[GroupPath, tuple[int, int] | None]
 
     def ref(self, tier: int, domain: int) -> DomainRef:
         """What people call a domain."""
         found = self.refs.get((tier, domain))
         if found is None:
-            found = self.cells[self.firsts[tier][domain]].ref(tier)
+            found = self.domains[self.firsts[tier][domain]].ref(tier)
             self.refs[tier, domain] = found
         return found
 
     def rolled(self, values: Counts, tier: int) -> Counts:
-        """Sums of a number per cell by the domains of a tier."""
+        """Sums of a number per tier-1 domain by the domains of a tier."""
         if tier == 1 or not values.size:
             return values
         sums: Counts = np.add.reduceat(values, self.starts[tier])
@@ -146,17 +146,17 @@ class Layout:
             self.nested[tier, lower] = found
         return found
 
-    def of_kind(self, kind: Kind) -> dict[int, Places]:
-        """The cells inside groups of a kind by the tier that those groups have."""
+    def of_kind(self, kind: Kind) -> dict[int, DomainIndices]:
+        """The tier-1 domains inside groups of a kind by the tier that those groups have."""
         found = self.kinds.get(kind)
         if found is None:
-            cells: dict[int, list[int]] = {}
-            for cell in self.cells:
-                for own, tier in zip(cell.kinds, cell.tiers, strict=True):
+            domains: dict[int, list[int]] = {}
+            for domain in self.domains:
+                for own, tier in zip(domain.kinds, domain.tiers, strict=True):
                     if own == kind:
-                        cells.setdefault(tier, []).append(cell.at)
+                        domains.setdefault(tier, []).append(domain.at)
                         break
-            found = {tier: np.array(cells[tier], np.intp) for tier in sorted(cells)}
+            found = {tier: np.array(domains[tier], np.intp) for tier in sorted(domains)}
             self.kinds[kind] = found
         return found
 
@@ -164,22 +164,22 @@ class Layout:
         """The groups of a kind as (tier, domain); O(domains)."""
         for tier in range(1, self.tiers + 1):
             for domain, first in enumerate(self.firsts[tier][:-1]):
-                if self.ref(tier, domain).kind == kind and tier in self.cells[first].tiers:
+                if self.ref(tier, domain).kind == kind and tier in self.domains[first].tiers:
                     yield tier, domain
 
     def range_of(self, path: GroupPath) -> tuple[int, int] | None:
-        """First and last cell (exclusive) of a group; None where there is no such group."""
+        """First and last tier-1 domain (exclusive) of a group; None where there is no such."""
         if path not in self.ranges:
-            inside = [cell.at for cell in self.cells if cell.key[0][: len(path)] == path]
+            inside = [domain.at for domain in self.domains if domain.key[0][: len(path)] == path]
             self.ranges[path] = (inside[0], inside[-1] + 1) if inside else None
         return self.ranges[path]
 
     def starts_within(self, tier: int, first: int, last: int) -> list[int]:
-        """Where the domains of a tier start among some cells."""
+        """Where the domains of a tier start among some of tier 1."""
         firsts = self.firsts[tier]
         return firsts[self.of[tier][first] : self.of[tier][last - 1] + 1]
 
-    def inner_starts(self, tier: int, lower: int) -> Places:
+    def inner_starts(self, tier: int, lower: int) -> DomainIndices:
         """First domain of the lower tier in each domain of `tier`."""
         if lower == 1:
             return self.starts[tier]
@@ -189,15 +189,15 @@ class Layout:
             self.arrays[tier, lower] = found
         return found
 
-    def domain_of(self, tier: int) -> Places:
-        """The domain of a tier that each cell is in."""
+    def domain_of(self, tier: int) -> DomainIndices:
+        """The domain of a tier that each of tier 1 is in."""
         found = self.arrays.get((tier, 0))
         if found is None:
             found = self.arrays[tier, 0] = np.array(self.of[tier], np.intp)
         return found
 
 
-def cell_key(host: Host) -> CellKey:
+def tier1_key(host: Host) -> DomainKey:
     """The tier-1 domain of a host."""
     for at, tier in enumerate(host.tiers):
         if tier <= 1:
@@ -206,16 +206,16 @@ def cell_key(host: Host) -> CellKey:
     return host.path, host.name
 
 
-class Structure:
-    """Hosts by id and cells by key. Mutable; ids and places stay valid until the next layout."""
+class HostIndex:
+    """Hosts by id, tier-1 domains by key. Mutable; both are valid until the next layout."""
 
     def __init__(self) -> None:
         self.ids: dict[NodeName, int] = {}
         self.names: list[NodeName] = []
-        self.cell_of: list[Cell] = []
-        self.order: list[Cell] = []
+        self.domain_of_host: list[Tier1Domain] = []
+        self.order: list[Tier1Domain] = []
         self.version = 0
-        self._cells: dict[CellKey, Cell] = {}
+        self._domains: dict[DomainKey, Tier1Domain] = {}
         self._spare: list[int] = []
         self._tops: dict[int, int] = {}
         self._sorted = True
@@ -226,49 +226,49 @@ class Structure:
         """T: the highest tier that any host's path has, at least 1."""
         return max(self._tops, default=1)
 
-    def clone(self) -> "Structure":
+    def clone(self) -> "HostIndex":
         """The same places, sharing nothing that changes; O(hosts)."""
-        twin = Structure()
+        twin = HostIndex()
         twin.ids, twin.names, twin._spare = self.ids.copy(), self.names[:], self._spare[:]
-        twin.order = [cell.clone() for cell in self.order]
-        twin._cells = {cell.key: cell for cell in twin.order}
-        twin.cell_of = self.cell_of[:]
-        for cell in twin.order:
-            for host_id in cell.members:
-                twin.cell_of[host_id] = cell
+        twin.order = [domain.clone() for domain in self.order]
+        twin._domains = {domain.key: domain for domain in twin.order}
+        twin.domain_of_host = self.domain_of_host[:]
+        for domain in twin.order:
+            for host_id in domain.members:
+                twin.domain_of_host[host_id] = domain
         twin._tops, twin._sorted, twin.version = self._tops.copy(), self._sorted, self.version
         return twin
 
     def add(self, host: Host) -> tuple[int, bool]:
-        """The id given to a new host, and whether a cell was made for it at the end of `order`."""
-        key = cell_key(host)
-        cell = self._cells.get(key)
-        made = cell is None
-        if cell is None:
-            cell = self._cells[key] = Cell(host, key)
-            cell.at = len(self.order)
-            self.order.append(cell)
+        """The id given to a new host, and whether it got a new domain at the end of `order`."""
+        key = tier1_key(host)
+        domain = self._domains.get(key)
+        made = domain is None
+        if domain is None:
+            domain = self._domains[key] = Tier1Domain(host, key)
+            domain.at = len(self.order)
+            self.order.append(domain)
             self._sorted = False
         else:
-            cell.follow(host)
+            domain.follow(host)
         host_id = self._spare.pop() if self._spare else len(self.names)
         if host_id == len(self.names):
             self.names.append(host.name)
-            self.cell_of.append(cell)
-        self.names[host_id], self.cell_of[host_id] = host.name, cell
+            self.domain_of_host.append(domain)
+        self.names[host_id], self.domain_of_host[host_id] = host.name, domain
         self.ids[host.name] = host_id
-        cell.add(host_id)
+        domain.add(host_id)
         top = host.tiers[0] if host.tiers else 1
         self._tops[top] = self._tops.get(top, 0) + 1
         self._changed()
         return host_id, made
 
     def drop(self, host: Host) -> None:
-        """Forget a host; its cell stays, empty, until the next layout."""
+        """Forget a host; its domain stays, empty, until the next layout."""
         host_id = self.ids.pop(host.name)
-        cell = self.cell_of[host_id]
-        cell.drop(host_id)
-        if not cell.members:
+        domain = self.domain_of_host[host_id]
+        domain.drop(host_id)
+        if not domain.members:
             self._sorted = False
         self._spare.append(host_id)
         top = host.tiers[0] if host.tiers else 1
@@ -279,40 +279,40 @@ class Structure:
 
     @property
     def settled(self) -> bool:
-        """Whether the places of the cells are those of the natural order."""
+        """Whether the places of the domains are those of the natural order."""
         return self._sorted
 
     def settle(self) -> list[int]:
-        """Put the cells in natural order, empty ones gone; the places that they had before."""
-        self.order = [cell for cell in self.order if cell.members]
+        """Put the domains in natural order, empty ones gone; the places that they had before."""
+        self.order = [domain for domain in self.order if domain.members]
         self.order.sort(key=attrgetter("order"))
-        before = [cell.at for cell in self.order]
-        for at, cell in enumerate(self.order):
-            cell.at = at
-        self._cells = {cell.key: cell for cell in self.order}
+        before = [domain.at for domain in self.order]
+        for at, domain in enumerate(self.order):
+            domain.at = at
+        self._domains = {domain.key: domain for domain in self.order}
         self._sorted = True
         self._changed()
         return before
 
     def layout(self) -> Layout:
-        """The ranges of all tiers over settled cells; O(cells x tiers) after a change."""
+        """The ranges of all tiers over settled domains; O(these x tiers) after a change."""
         if self._layout is None:
             self._layout = _layout(self.order, self.tiers)
         return self._layout
 
     def walk(self) -> Iterator[int]:
-        """All host ids in natural order; the cells must be settled."""
-        for cell in self.order:
-            yield from cell.ids(self.names)
+        """All host ids in natural order; the domains must be settled."""
+        for domain in self.order:
+            yield from domain.ids(self.names)
 
     def _changed(self) -> None:
         self.version += 1
         self._layout = None
 
 
-def _layout(cells: list[Cell], tiers: int) -> Layout:
-    firsts: list[list[int]] = [[], list(range(len(cells) + 1))]
-    firsts += [_firsts(cells, tier) for tier in range(2, tiers + 1)]
+def _layout(domains: list[Tier1Domain], tiers: int) -> Layout:
+    firsts: list[list[int]] = [[], list(range(len(domains) + 1))]
+    firsts += [_firsts(domains, tier) for tier in range(2, tiers + 1)]
     starts = tuple(np.array(first[:-1], dtype=np.intp) for first in firsts)
     of: list[list[int]] = [[], firsts[1][:-1]]
     for first in firsts[2:]:
@@ -320,22 +320,22 @@ def _layout(cells: list[Cell], tiers: int) -> Layout:
         of.append(np.repeat(np.arange(len(sizes)), sizes).tolist())
     offsets = [0]
     total = 0
-    for cell in cells:
-        total += len(cell.members)
+    for domain in domains:
+        total += len(domain.members)
         offsets.append(total)
     return Layout(
-        tiers, tuple(cells), tuple(firsts), starts, tuple(of), offsets, {}, {}, {}, {}, {}
+        tiers, tuple(domains), tuple(firsts), starts, tuple(of), offsets, {}, {}, {}, {}, {}
     )
 
 
-def _firsts(cells: list[Cell], tier: int) -> list[int]:
+def _firsts(domains: list[Tier1Domain], tier: int) -> list[int]:
     firsts: list[int] = []
     before: Any = None
-    for at, cell in enumerate(cells):
-        depth = cell.depth(tier)
-        domain = cell.key[0][:depth] if depth else None
-        if domain is None or domain != before:
+    for at, domain in enumerate(domains):
+        depth = domain.depth(tier)
+        path = domain.key[0][:depth] if depth else None
+        if path is None or path != before:
             firsts.append(at)
-        before = domain
-    firsts.append(len(cells))
+        before = path
+    firsts.append(len(domains))
     return firsts

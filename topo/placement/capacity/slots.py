@@ -18,21 +18,21 @@ _NONE = bytes.maketrans(bytes([ELIGIBLE]), b"\1")
 class Slots:
     """Room for pods of `gpus` GPUs on eligible hosts.
 
-    `free`, also kept as a list, and `busy` run along the cells.
+    `free`, also kept as a list, and `busy` run along the tier-1 domains.
     `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
     a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
-    `room_gpus` their free GPUs, `marked` those with a penalty.
+    `free_gpus` their free GPUs, `penalized` those with a penalty.
     """
 
     __slots__ = (
         "busy",
         "free",
+        "free_gpus",
         "free_list",
         "gpus",
-        "marked",
         "mask",
         "nodes",
-        "room_gpus",
+        "penalized",
         "total",
         "wish",
     )
@@ -43,27 +43,27 @@ class Slots:
         self.free: Counts = np.zeros(0, np.int64)
         self.free_list: list[int] = []
         self.busy: Counts = np.zeros(0, np.int64)
-        self.nodes = self.room_gpus = self.marked = self.total = 0
+        self.nodes = self.free_gpus = self.penalized = self.total = 0
 
-    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], ids: int, cells: int) -> None:
-        """Count everything anew from (id, cell, host, room); O(hosts)."""
+    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], ids: int, domains: int) -> None:
+        """Count everything anew from (id, tier-1 domain, host, free GPUs); O(hosts)."""
         wish, gpus, mask, gpu_type = self.wish, self.gpus, bytearray(ids), self.wish.gpu_type
-        free, busy = [0] * cells, [0] * cells
-        nodes = room_gpus = marked = 0
+        free, busy = [0] * domains, [0] * domains
+        nodes = free_gpus = penalized = 0
         anyone = not wish.selector and not wish.exclude
-        for host_id, at, host, room in hosts:
+        for host_id, at, host, unbooked in hosts:
             if host.gpu_type != gpu_type:
                 continue
-            if room < host.gpus and host.open:
+            if unbooked < host.gpus and host.open:
                 busy[at] += 1
             mask[host_id] = 1
             if (anyone and not host.taints) or eligible(host, wish):
                 mask[host_id] = 2
-                free[at] += room // gpus
+                free[at] += unbooked // gpus
                 nodes += 1
-                room_gpus += room
-                marked += host.penalty > 0
-        self.mask, self.nodes, self.room_gpus, self.marked = mask, nodes, room_gpus, marked
+                free_gpus += unbooked
+                penalized += host.penalty > 0
+        self.mask, self.nodes, self.free_gpus, self.penalized = mask, nodes, free_gpus, penalized
         self.free, self.busy = np.array(free, np.int64), np.array(busy, np.int64)
         self.free_list = free
         self.total = sum(free)
@@ -73,37 +73,37 @@ class Slots:
         twin = Slots(self.wish, self.gpus)
         twin.mask, twin.free, twin.busy = self.mask[:], self.free.copy(), self.busy.copy()
         twin.free_list = self.free_list[:]
-        twin.nodes, twin.room_gpus, twin.marked = self.nodes, self.room_gpus, self.marked
+        twin.nodes, twin.free_gpus, twin.penalized = self.nodes, self.free_gpus, self.penalized
         twin.total = self.total
         return twin
 
     def without(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
-        """The same but for some hosts, (id, cell, host, room), which the job may not use."""
+        """The same but for some hosts, (id, domain, host, free GPUs), which the job may not use."""
         twin = self.copy()
         twin.wish = wish
-        for host_id, at, host, room in hosts:
+        for host_id, at, host, unbooked in hosts:
             if twin.mask[host_id] == ELIGIBLE:
                 twin.mask[host_id] = 1
-                twin.admit(-1, at, host, room)
+                twin.admit(-1, at, host, unbooked)
         return twin
 
     def among(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
-        """Those of the eligible hosts that are among some, (id, cell, host, room)."""
+        """Those of the eligible hosts that are among some, (id, domain, host, free GPUs)."""
         twin = Slots(wish, self.gpus)
         twin.busy, twin.mask = self.busy.copy(), self.mask.translate(_NONE)
         twin.free_list = [0] * len(self.free_list)
-        for host_id, at, host, room in hosts:
+        for host_id, at, host, unbooked in hosts:
             if self.mask[host_id] == ELIGIBLE:
                 twin.mask[host_id] = ELIGIBLE
                 twin.nodes += 1
-                twin.room_gpus += room
-                twin.marked += host.penalty > 0
-                twin.free_list[at] += room // self.gpus
+                twin.free_gpus += unbooked
+                twin.penalized += host.penalty > 0
+                twin.free_list[at] += unbooked // self.gpus
         twin.free, twin.total = np.array(twin.free_list, np.int64), sum(twin.free_list)
         return twin
 
-    def shift(self, host_id: int, at: int, busier: int, rooms: tuple[int, int]) -> None:
-        """The room of one host changed, from and to; `busier`: 1 if it is busy now, -1 no more.
+    def shift(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
+        """The free GPUs of one host changed, from and to; `busier`: 1 if it is busy now, -1 if not.
 
         O(1).
         """
@@ -113,49 +113,49 @@ class Slots:
         if busier:
             self.busy[at] += busier
         if kind == ELIGIBLE:
-            before, after = rooms
-            self.room_gpus += after - before
+            before, after = free_gpus
+            self.free_gpus += after - before
             change = after // self.gpus - before // self.gpus
             if change:
                 self._add(at, change)
 
-    def leave(self, host_id: int, at: int, host: Host, room: int) -> None:
+    def leave(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
         """Take a host out."""
         if self.mask[host_id]:
-            self._count(-1, at, host, room, eligible=self.mask[host_id] == ELIGIBLE)
+            self._count(-1, at, host, unbooked, eligible=self.mask[host_id] == ELIGIBLE)
             self.mask[host_id] = 0
 
-    def enter(self, host_id: int, at: int, host: Host, room: int) -> None:
+    def enter(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
         """Put a host in as far as it is of the type and eligible."""
         if host_id >= len(self.mask):
             self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
         if host.gpu_type == self.wish.gpu_type:
             fits = eligible(host, self.wish)
             self.mask[host_id] = ELIGIBLE if fits else 1
-            self._count(1, at, host, room, eligible=fits)
+            self._count(1, at, host, unbooked, eligible=fits)
 
     def append(self) -> None:
-        """One more cell, empty, at the end."""
+        """One more domain, empty, at the end."""
         self.free, self.busy = np.append(self.free, 0), np.append(self.busy, 0)
         self.free_list.append(0)
 
     def arrange(self, before: Counts) -> None:
-        """Follow the cells to their new places."""
+        """Follow the domains to their new places."""
         self.free, self.busy = self.free[before], self.busy[before]
         self.free_list = self.free.tolist()
 
-    def _count(self, sign: int, at: int, host: Host, room: int, *, eligible: bool) -> None:
-        if room < host.gpus and host.open:
+    def _count(self, sign: int, at: int, host: Host, unbooked: int, *, eligible: bool) -> None:
+        if unbooked < host.gpus and host.open:
             self.busy[at] += sign
         if eligible:
-            self.admit(sign, at, host, room)
+            self.admit(sign, at, host, unbooked)
 
-    def admit(self, sign: int, at: int, host: Host, room: int) -> None:
+    def admit(self, sign: int, at: int, host: Host, unbooked: int) -> None:
         """Count an eligible host in (1) or out (-1)."""
-        slots = room // self.gpus
+        slots = unbooked // self.gpus
         self.nodes += sign
-        self.marked += sign * (host.penalty > 0)
-        self.room_gpus += sign * room
+        self.penalized += sign * (host.penalty > 0)
+        self.free_gpus += sign * unbooked
         if slots:
             self._add(at, sign * slots)
 
@@ -166,7 +166,7 @@ class Slots:
 
 
 class Sizes:
-    """Slots by cell if every host of a type were empty and open: what the hardware can hold."""
+    """Slots by tier-1 domain if every host of a type were empty and open: what fits at all."""
 
     __slots__ = ("gpu_type", "gpus", "whole")
 
@@ -174,9 +174,9 @@ class Sizes:
         self.gpu_type, self.gpus = gpu_type, gpus
         self.whole: Counts = np.zeros(0, np.int64)
 
-    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], cells: int) -> None:
+    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], domains: int) -> None:
         """Count everything anew; O(hosts)."""
-        whole = [0] * cells
+        whole = [0] * domains
         for _, at, host, _ in hosts:
             if host.gpu_type == self.gpu_type:
                 whole[at] += host.gpus // self.gpus
@@ -194,11 +194,11 @@ class Sizes:
             self.whole[at] += sign * (host.gpus // self.gpus)
 
     def append(self) -> None:
-        """One more cell, empty, at the end."""
+        """One more domain, empty, at the end."""
         self.whole = np.append(self.whole, 0)
 
     def arrange(self, before: Counts) -> None:
-        """Follow the cells to their new places."""
+        """Follow the domains to their new places."""
         self.whole = self.whole[before]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from topo.placement.capacity.layout import Counts, Places
+from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.search.descend import Need, Wanted
 from topo.placement.search.free_view import FreeView
 
@@ -70,7 +70,7 @@ def fewest_below(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Wan
     return _levelled(ways, shape.m), exact
 
 
-def _curves(view: FreeView, tier: int, able: Places, limits: _Limits) -> Costs:
+def _curves(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
     """The fewest children of each domain for each number of groups; `_FAR`: it cannot."""
     shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
@@ -152,7 +152,7 @@ def _use(before: Costs, after: Costs, curves: Costs, limits: _Limits) -> None:
         np.minimum(target[1], (windows[:, 0] + beside).min(axis=0), out=target[1])
 
 
-def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[Places, bool]:
+def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[DomainIndices, bool]:
     """The domains that may be part of something better, and whether these are all of them.
 
     Of domains for a number of groups only as many of the cheapest as are used: any other could

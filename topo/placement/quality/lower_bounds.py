@@ -5,7 +5,7 @@ docs/placement.md says why each is a bound.
 
 import numpy as np
 
-from topo.placement.capacity.layout import Counts, Places
+from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.search.free_view import FreeView
 
 MOST_CELLS = 1 << 15
@@ -36,7 +36,7 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     return max(by_slots, _with_tail(groups, view.losses(tier), shape.m))
 
 
-def least_inside(caps: Counts, starts: Places, able: Places, need: Counts) -> Counts:
+def least_inside(caps: Counts, starts: DomainIndices, able: DomainIndices, need: Counts) -> Counts:
     """For each of some domains the fewest children whose capacities cover its need.
 
     `starts` are the first children of all domains. Where there are too many children to look at it

@@ -68,7 +68,7 @@ def weighed(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objec
         profile_top=effect.top,
         profile_tier1=effect.low,
         newly_broken=effect.broken,
-        penalty=_penalty(capacity, groups) if view.slots.marked else 0,
+        penalty=_penalty(capacity, groups) if view.slots.penalized else 0,
         order=tuple(sorted(set(places))),
     )
 

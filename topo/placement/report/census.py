@@ -44,7 +44,7 @@ class Census:
 
 def censuses(capacity: Capacity) -> tuple[Census, ...]:
     """One census for each GPU type that nodes have, in the order of the policy; O(nodes)."""
-    domains = len(capacity.layout().cells)
+    domains = len(capacity.layout().domains)
     rows: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in capacity.gpu_types()}
     for at in range(domains):
         for _, host, _ in capacity.members(at):

@@ -165,7 +165,7 @@ def _of_type(
         nodes=int(census.nodes.sum()),
         open_nodes=census.open_nodes,
         gpus=census.gpus,
-        free_gpus=slots.room_gpus,
+        free_gpus=slots.free_gpus,
         node_gpus=node_gpus,
         group_gpus=shape.canonical * node_gpus,
         whole_groups=whole,
@@ -176,7 +176,7 @@ def _of_type(
             for row in _tier_reports(capacity, census, tier, (groups, shape.canonical_tier))
         ),
         largest=tuple(_largest(capacity, gpu_type, gcd(node_gpus, s), s) for s in sizes),
-        unusable_gpus=_unusable(capacity, gpu_type, slots.room_gpus, mix),
+        unusable_gpus=_unusable(capacity, gpu_type, slots.free_gpus, mix),
     )
 
 

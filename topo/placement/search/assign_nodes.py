@@ -59,10 +59,10 @@ def chosen(capacity: Capacity, view: FreeView, at: int, pods: int) -> list[tuple
     largest first; then by name.
     """
     slots = view.slots
-    hosts = capacity.roomy(at, slots)
+    hosts = capacity.nodes_with_slots(at, slots)
     if pods == slots.free_list[at]:
         return [(name, some) for name, some, _ in hosts]
-    if len(hosts) == slots.free_list[at] and not slots.marked and not slots.busy[at]:
+    if len(hosts) == slots.free_list[at] and not slots.penalized and not slots.busy[at]:
         return [(name, 1) for name, _, _ in hosts[:pods]]
     ranked = sorted((*_rank(capacity, host), i) for i, host in enumerate(hosts))
     taken: dict[int, int] = {}

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topo.placement.capacity.layout import Counts, Places
+from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.quality.lower_bounds import least_inside
 from topo.placement.quality.measure import Key
 from topo.placement.search.free_view import NEVER, FreeView
@@ -45,7 +45,7 @@ class Promise(NamedTuple):
         return bool(key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1)))
 
 
-def promises(view: FreeView, tier: int, able: Places) -> list[Promise]:
+def promises(view: FreeView, tier: int, able: DomainIndices) -> list[Promise]:
     """The promises of some domains that can hold all, the best first; O(cells) passes."""
     shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
@@ -75,7 +75,7 @@ def promises(view: FreeView, tier: int, able: Places) -> list[Promise]:
     return [Promise(*row, depth) for row in rows]
 
 
-def _likely(view: FreeView, tier: int, able: Places) -> Counts:
+def _likely(view: FreeView, tier: int, able: DomainIndices) -> Counts:
     """Between equals, less is more likely to leave the most: a guess that only saves time.
 
     With a tail it is the smallest room that takes it and no group; without one, how few rooms a
@@ -95,7 +95,7 @@ def _likely(view: FreeView, tier: int, able: Places) -> Counts:
     return found
 
 
-def _lost(view: FreeView, tier: int, able: Places) -> Counts:
+def _lost(view: FreeView, tier: int, able: DomainIndices) -> Counts:
     """The fewest canonical groups that placing the job in each domain costs."""
     shape, layout = view.shape, view.layout
     canonical, pods = shape.canonical, shape.pods

@@ -23,12 +23,12 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
     if not slots.nodes:
         text = "0 nodes have the type, labels, taints and name that the job asks for"
         return _no(request, FitTest.LABEL, text, {"needed": 1, "available": 0})
-    if slots.room_gpus < gpus:
+    if slots.free_gpus < gpus:
         text = (
             f"the job needs {counted(gpus, 'GPU')}, "
-            f"{slots.room_gpus} are free on nodes that it may use"
+            f"{slots.free_gpus} are free on nodes that it may use"
         )
-        return _no(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.room_gpus})
+        return _no(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.free_gpus})
     if slots.total < shape.pods:
         text = (
             f"the job needs room for {counted(shape.pods, 'pod')} of {counted(shape.gpus, 'GPU')}, "

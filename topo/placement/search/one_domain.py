@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.placement.capacity.layout import Counts, Places
+from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.job.allocation import Draft, Share
 from topo.placement.search.free_view import FreeView
 
 
-def best_cells(view: FreeView, able: Places) -> list[int]:
+def best_cells(view: FreeView, able: DomainIndices) -> list[int]:
     """Those of the cells that can hold all whose use costs least but for penalties; exact.
 
     O(cells).
@@ -35,7 +35,9 @@ def best_cells(view: FreeView, able: Places) -> list[int]:
     return best
 
 
-def _where(kept: NDArray[np.bool_], cells: Places, rooms: Counts) -> tuple[Places, Counts]:
+def _where(
+    kept: NDArray[np.bool_], cells: DomainIndices, rooms: Counts
+) -> tuple[DomainIndices, Counts]:
     at = kept.nonzero()[0]
     return cells[at], rooms[at]
 

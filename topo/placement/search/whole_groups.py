@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from topo.placement.capacity.layout import Places
+from topo.placement.capacity.layout import DomainIndices
 from topo.placement.exact.fewest_children import fewest_below
 from topo.placement.exact.tree_dp import Best, best_on
 from topo.placement.job.allocation import Draft, Share, joined
@@ -77,9 +77,9 @@ def found_whole(view: FreeView, limit: int | None) -> Found | None:
     return _in_several(view) if limit is None else None
 
 
-def _in_cell(view: FreeView, able: Places) -> Found:
+def _in_cell(view: FreeView, able: DomainIndices) -> Found:
     cells = best_cells(view, able)
-    ties = tuple(cells[:TIED_CELLS]) if view.slots.marked else ()
+    ties = tuple(cells[:TIED_CELLS]) if view.slots.penalized else ()
     return Found(in_cell(view, cells[0]), (), Proof.BROKEN, ties)
 
 
@@ -98,7 +98,7 @@ def _proven(found: Found | None, proof: Proof) -> Found | None:
     return found and Found(found.draft, found.key, max(proof, found.proof))
 
 
-def _in_one(view: FreeView, tier: int, able: Places) -> Found | None:
+def _in_one(view: FreeView, tier: int, able: DomainIndices) -> Found | None:
     """In one domain of a tier, which is best: all higher tiers need one domain too."""
     shape = view.shape
     if tier == 1:

@@ -37,7 +37,7 @@ class Tree:
 
     def __init__(self, capacity: Capacity) -> None:
         layout = capacity.layout()
-        rows = [row for at in range(len(layout.cells)) for row in capacity.members(at)]
+        rows = [row for at in range(len(layout.domains)) for row in capacity.members(at)]
         self.ids = [host_id for host_id, _, _ in rows]
         self.hosts = [host for _, host, _ in rows]
         self.root = layout.tiers + 1
