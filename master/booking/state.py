@@ -115,7 +115,8 @@ class BookingState:
             return
         self.saved.count()
         gpus = sum(hold.gpus.values())
-        _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus)
+        strayed = {"elsewhere": dict(change.elsewhere)} if change.elsewhere else {}
+        _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus, **strayed)
 
 
 def _pods(hold: Hold) -> int:

@@ -77,7 +77,7 @@ def _table(found: "Replay") -> "Table":
         table.add_column(column, justify="right" if column in ("GPUs", "waits for") else "left")
     state, bookings = found.bookings.state(), found.bookings
     for hold in state.holds:
-        gpus, waits = sum(hold.gpus.values()), sum(bookings.awaited(hold).values())
+        gpus, waits = sum(hold.gpus.values()), sum(bookings.awaited(hold.id).values())
         nodes = f"{len(hold.gpus)} nodes" if len(hold.gpus) > 1 else "".join(hold.gpus)
         table.add_row(plain(hold.id), str(hold.state), f"{gpus}", f"{waits}", plain(nodes))
     for seen in state.pods:

@@ -57,6 +57,7 @@ from topo.placement.capacity.capacity import Capacity, Difference
 _REMEMBERED_ENDS = 1000
 """Ends of holds that are told apart from holds that never were."""
 _PHASES = tuple(PodPhase)
+_STAYING = (PodPhase.NOMINATED, PodPhase.BOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class Bookings:
         self._capacity = capacity
         self._limits = limits or Limits()
         self._holds: dict[HoldId, Hold] = {}
+        self._planned: dict[HoldId, Mapping[NodeName, int]] = {}
         self._keys: dict[str, HoldId] = {}
         self._deadlines: list[tuple[float, HoldId]] = []
         self._ends: dict[HoldId, Ended] = {}
@@ -135,12 +137,15 @@ class Bookings:
             return Declined(Obstacle.FULL, Refusal(what, "holds", fix))
         return None
 
-    def awaited(self, hold: Hold) -> dict[NodeName, int]:
-        """GPUs by node that the hold keeps for pods that are not there yet; O(nodes and pods)."""
-        taken = self._taken(hold.id)
-        left = max(0, sum(hold.gpus.values()) - sum(taken.values()))
+    def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
+        """GPUs by node that a hold keeps for pods that are not there yet; O(nodes and pods)."""
+        planned = self._planned[hold_id]
+        if hold_id not in self._pods_of:
+            return planned
+        taken = self._taken(hold_id)
+        left = max(0, sum(planned.values()) - taken.total())
         awaited: dict[NodeName, int] = {}
-        for node, gpus in hold.gpus.items():
+        for node, gpus in planned.items():
             share = min(left, max(0, gpus - taken[node]))
             if share:
                 awaited[node] = share
@@ -252,9 +257,10 @@ class Bookings:
         if hold is None:
             return
         self._book(hold)
-        before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold)
+        before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold.id)
         self._elsewhere[hold.id] = now
-        if sum(self._taken(hold.id, PodPhase.BOUND).values()) >= sum(hold.gpus.values()):
+        bound, planned = self._taken(hold.id, PodPhase.BOUND), self._planned[hold.id]
+        if bound.total() >= sum(planned.values()):
             yield self._end(hold, What.BOUND, now_s)
         elif now and now != before:
             yield HoldChange(What.STRAYED, hold, now)
@@ -341,16 +347,17 @@ class Bookings:
         of = {(pod.hold, pod.uid) for pod in self._all_pods() if pod.hold is not None}
         indexed = {(hold_id, uid) for hold_id, uids in self._pods_of.items() for uid in uids}
         yield of != indexed, "the index of pods by hold names others"
-        for hold in self:
-            planned, taken = sum(hold.gpus.values()), sum(self._taken(hold.id).values())
-            counted = taken + sum(self.awaited(hold).values())
-            yield counted != max(planned, taken), f"hold {hold.id} and its pods count {counted}"
+        yield self._planned.keys() != holds.keys(), "the plans are not those of the holds"
+        for hold_id in self._pods_of.keys() & holds.keys():
+            planned, taken = sum(self._planned[hold_id].values()), self._taken(hold_id).total()
+            counted = taken + sum(self.awaited(hold_id).values())
+            yield counted != max(planned, taken), f"hold {hold_id} and its pods count {counted}"
 
     def _owed(self) -> dict[str, Mapping[NodeName, int]]:
         """GPUs by node for each owner, from holds and pods alone."""
         owed: dict[str, Mapping[NodeName, int]] = {}
         for hold in self:
-            if awaited := self.awaited(hold):
+            if awaited := self.awaited(hold.id):
                 owed[hold.id] = awaited
         for pod in self._all_pods():
             owed[pod.owner] = {pod.node: pod.gpus}
@@ -379,10 +386,10 @@ class Bookings:
                 taken[seen.pod.node] += seen.pod.gpus
         return taken
 
-    def _beyond_plan(self, hold: Hold) -> Gpus:
+    def _beyond_plan(self, hold_id: HoldId) -> Gpus:
         """What the pods take, but for those that end, on nodes where the hold planned less."""
-        taken = self._taken(hold.id, PodPhase.NOMINATED, PodPhase.BOUND)
-        beyond = ((node, gpus - hold.gpus.get(node, 0)) for node, gpus in taken.items())
+        taken, planned = self._taken(hold_id, *_STAYING), self._planned[hold_id]
+        beyond = ((node, gpus - planned.get(node, 0)) for node, gpus in taken.items())
         return tuple(sorted((node, gpus) for node, gpus in beyond if gpus > 0))
 
     def _take(self, seen: PodSeen) -> None:
@@ -393,7 +400,7 @@ class Bookings:
         self._capacity.book(pod.owner, {pod.node: pod.gpus})
 
     def _book(self, hold: Hold) -> None:
-        self._put(hold.id, self.awaited(hold))
+        self._put(hold.id, self.awaited(hold.id))
 
     def _put(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
         if gpus:
@@ -403,7 +410,8 @@ class Bookings:
 
     def _add(self, hold: Hold) -> None:
         self._holds[hold.id] = hold
-        self._elsewhere[hold.id] = self._beyond_plan(hold)
+        self._planned[hold.id] = hold.gpus
+        self._elsewhere[hold.id] = self._beyond_plan(hold.id)
         self._book(hold)
         if hold.wish.key is not None:
             self._keys[hold.wish.key] = hold.id
@@ -413,7 +421,7 @@ class Bookings:
 
     def _end(self, hold: Hold, what: What, at_s: float) -> HoldChange:
         self._capacity.release(hold.id)
-        del self._holds[hold.id]
+        del self._holds[hold.id], self._planned[hold.id]
         if hold.wish.key is not None:
             del self._keys[hold.wish.key]
         self._remember(Ended(hold.id, what.value, at_s))
