@@ -12,8 +12,8 @@ from bench.figure import Figure, at_most, exact, median
 from bench.processes import in_child
 from bench.scale import Progress, Scale
 from master.tree.rendering import GZIP_LEVEL
+from master.tree.topology_document import document
 from topo.publish.nodegroup import render
-from topo.publish.topology import document
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from master.service import SERVICE
 from master.tree.history import History, Step
 from topo.discovery.tree.changes import net
 from topo.kit.problem import problem
-from topo.publish.topology import change_document
+from topo.model.forest import Change
 
 DIFF_PARAMETERS = (
     Parameter("from", "generation", "the generation to start after", required=True),
@@ -62,10 +62,15 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     return web.Response(body=body, content_type="application/json")
 
 
+def change_document(change: Change) -> dict[str, Any]:
+    """A change as `ChangeDocument` has it: its fields by name."""
+    return change._asdict()
+
+
 def _diff_body(steps: tuple[Step, ...], between: tuple[int, int], run: str) -> bytes:
     start, end = between
-    told = (change for step in steps if step.generation <= end for change in step.changes)
-    changes = [change_document(change) for change in net(told)]
+    all_changes = (change for step in steps if step.generation <= end for change in step.changes)
+    changes = [change_document(change) for change in net(all_changes)]
     return orjson.dumps({"from": start, "to": end, "run": run, "changes": changes})
 
 

@@ -6,7 +6,6 @@ from aiohttp import web
 from master.api.node_group import not_ready
 from master.api.requests.query import Query
 from master.service import SERVICE
-from topo.publish.placement import fragmentation_document
 
 
 async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -15,6 +14,11 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
     if missing := service.missing():
         return not_ready(service, missing)
     survey = await service.placements.upkeep.survey()
-    document = fragmentation_document(survey.report, survey.generation, observed=survey.observed)
-    document["run"] = service.engine.history.run
+    document = {
+        "generation": survey.generation,
+        "types": survey.report.types,
+        "mix": survey.report.mix,
+        "mix_observed": survey.observed,
+        "run": service.engine.history.run,
+    }
     return web.Response(body=orjson.dumps(document), content_type="application/json")

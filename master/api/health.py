@@ -10,13 +10,14 @@ from master.api.requests.query import Query
 from master.service import SERVICE
 from master.tree.engine import STUCK_S
 from topo.kit.problem import problem
+from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
 
 
 async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
     """200 while the engine loop advances; nothing outside this process is asked."""
     engine = request.app[SERVICE].engine
     if engine.alive:
-        return web.json_response({"status": "ok"})
+        return web.json_response(HealthDocument(status="ok").model_dump())
     stuck_s = engine.clock() - engine.advanced_at_s
     return problem(
         503,
@@ -30,7 +31,7 @@ async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     missing = service.missing()
     if not missing:
-        return web.json_response({"status": "ready"})
+        return web.json_response(ReadyDocument(status="ready").model_dump())
     return problem(
         503,
         "; ".join(missing),
@@ -49,13 +50,13 @@ async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse
 async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
     """What this is and where to go on."""
     service = request.app[SERVICE]
-    index = {
-        "service": "topo-master",
-        "version": version("supernode-topology"),
-        "mode": service.settings.mode.value,
-        "generation": service.engine.snapshot.generation,
-        "run": service.engine.history.run,
-        "calls": sorted({resource.canonical for resource in request.app.router.resources()}),
-    }
-    body = orjson.dumps(index, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    index = IndexDocument(
+        service="topo-master",
+        version=version("supernode-topology"),
+        mode=service.settings.mode,
+        generation=service.engine.snapshot.generation,
+        run=service.engine.history.run,
+        calls=tuple(sorted({known.canonical for known in request.app.router.resources()})),
+    )
+    body = orjson.dumps(index.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     return web.Response(body=body, content_type="application/json")

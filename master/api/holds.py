@@ -7,6 +7,7 @@ import orjson
 from aiohttp import web
 
 from master.api.answers.busy import bounded
+from master.api.documents import hold_document, hold_summary
 from master.api.node_group import not_ready
 from master.api.placements import declined, held
 from master.api.requests.body import read_body
@@ -16,9 +17,9 @@ from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 from topo.model.ids import NodeName
+from topo.model.rest.holds import EndedDocument
 from topo.model.rest.jobs import HoldBody
 from topo.placement.booking.holds import Ended, Hold, HoldId
-from topo.publish.placement import hold_document, whole_hold
 
 _HOW = {"released": "was released", "expired": "expired", "bound": "ended: its pods are bound"}
 ID = (Parameter("id", "string", "the hold's id", place="path"),)
@@ -40,7 +41,7 @@ async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
 
 
 def _listed(holds: Sequence[Hold], now_s: float) -> bytes:
-    return orjson.dumps({"holds": [hold_document(hold, now_s) for hold in holds]})
+    return orjson.dumps({"holds": [hold_summary(hold, now_s) for hold in holds]})
 
 
 async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
@@ -70,8 +71,8 @@ async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
         return _gone(hold_id, found)
     if refused := await holds.promised(found, new=False):
         return declined(refused)
-    body = orjson.dumps({"id": hold_id, "state": "released"})
-    return web.Response(body=body, content_type="application/json")
+    ended = EndedDocument(id=hold_id, state="released").model_dump_json()
+    return web.Response(text=ended, content_type="application/json")
 
 
 async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:
@@ -88,7 +89,7 @@ async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) 
 
 
 def _whole(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
-    return orjson.dumps(whole_hold(hold, now_s, lost))
+    return orjson.dumps(hold_document(hold, now_s, lost))
 
 
 def _gone(hold_id: HoldId, ended: Ended | None) -> web.Response:

@@ -2,12 +2,12 @@
 
 import asyncio
 from functools import partial
-from typing import Any
 
 import orjson
 from aiohttp import web
 
 from master.api.answers.busy import RETRY_S, bounded, turn
+from master.api.documents import placement_document, repeated_hold_document
 from master.api.node_group import not_ready
 from master.api.requests.authorization import forbidden
 from master.api.requests.body import read_body
@@ -20,14 +20,7 @@ from topo.kit.problem import refusal
 from topo.model.rest.jobs import JobBody, PlacementBody
 from topo.placement.booking.holds import Declined, Hold, Obstacle, Wish
 from topo.placement.capacity.what_if import Assumptions
-from topo.placement.job.plan import Plan, Pods
-from topo.publish.placement import (
-    Told,
-    held_again,
-    hold_document,
-    plan_document,
-    refusal_document,
-)
+from topo.placement.job.plan import Pods
 
 STATUS = {
     Obstacle.TERMS: 400,
@@ -95,7 +88,7 @@ async def held(
     ):
         return declined(refused)
     if isinstance(answer, Hold):
-        tell = partial(_again, service, answer)
+        tell = partial(_repeated, service, answer)
     else:
         tell = partial(_document, service, await placements.planner.advised(answer))
     large = wish.request.pods > LARGE_PODS
@@ -110,25 +103,13 @@ def declined(found: Declined) -> web.Response:
 
 
 def _document(service: Service, answer: Outcome) -> bytes:
-    told = Told(answer.generation, answer.explanation, answer.would_fit, answer.rooms)
-    if not isinstance(answer.result, Plan):
-        return _bytes(service, refusal_document(answer.result, told))
-    document = plan_document(answer.result, told)
-    if answer.replanned is not None:
-        document["replanned"] = bool(answer.replanned)
-        document["replanned_because"] = answer.replanned or None
-    return _bytes(service, document, answer.hold)
+    run, now_s = service.engine.history.run, service.placements.state.clock()
+    return orjson.dumps(placement_document(answer, run, now_s))
 
 
-def _again(service: Service, hold: Hold) -> bytes:
-    return _bytes(service, held_again(hold), hold)
-
-
-def _bytes(service: Service, document: dict[str, Any], hold: Hold | None = None) -> bytes:
-    document["run"] = service.engine.history.run
-    if hold is not None:
-        document["hold"] = hold_document(hold, service.placements.state.clock())
-    return orjson.dumps(document)
+def _repeated(service: Service, hold: Hold) -> bytes:
+    run, now_s = service.engine.history.run, service.placements.state.clock()
+    return orjson.dumps(repeated_hold_document(hold, run, now_s))
 
 
 def _response(document: bytes) -> web.Response:

@@ -13,11 +13,11 @@ from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.rendering import GZIP_LEVEL
+from master.tree.selection import Selected, find_groups, path_to
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
-from topo.publish.topology import Placed, document, find_groups, path_to
 
 PARAMETERS = (
     Parameter("group", "string", "a group's name, or its path joined with /"),
@@ -35,13 +35,13 @@ class _View:
     mode: str
     run: str
     now_s: float
-    groups: tuple[Placed, ...] | None
+    groups: tuple[Selected, ...] | None
     depth: int | None
     detail: NodeDetail | None
 
     def body(self) -> bytes:
         """The document's bytes."""
-        answer = document(
+        answer = topology_document.document(
             self.snapshot, self.mode, self.now_s, groups=self.groups, depth=self.depth
         )
         if self.detail is not None:
@@ -112,7 +112,7 @@ async def _part(
     return web.Response(body=body, headers=headers, content_type="application/json")
 
 
-def _shown(forest: Forest, query: Query) -> tuple[Placed, ...] | web.Response | None:
+def _shown(forest: Forest, query: Query) -> tuple[Selected, ...] | web.Response | None:
     """The groups asked for, None for all; or the 404 that names the nearest name."""
     node, group = query.strings.get("node"), query.strings.get("group")
     if node is not None and group is not None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from master.tree.topology_document import document
 from tests.builders import (
     codes,
     declared,
@@ -47,7 +48,6 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
-from topo.publish.topology import document
 
 
 def listed(state: Discovery, code: str) -> tuple[str, ...]:

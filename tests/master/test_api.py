@@ -20,7 +20,6 @@ from topo.model.rest.changes import DiffDocument
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.problem import Problem
 from topo.model.rest.topology import TopologyDocument
-from topo.publish.topology import document
 
 CONFIG = """\
 group:
@@ -213,7 +212,7 @@ async def test_many_readers_of_the_whole_story_cost_one_rendering(
 ) -> None:
     """Per generation, plain and packed; the ages in it are at most a second old."""
     made: list[int] = []
-    render = document
+    render = topology_document.document
 
     def counted(snapshot: Snapshot, *rest: Any) -> Any:
         made.append(snapshot.generation)

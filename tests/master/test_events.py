@@ -18,7 +18,6 @@ from tests.master.world import Master, facts, running
 from topo.model.forest import Change
 from topo.model.ids import Generation
 from topo.model.rest.changes import StepDocument
-from topo.publish.topology import change_document
 
 
 @dataclass
@@ -121,7 +120,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     """Between two writes the loop has a turn; a big step is put into words in a thread."""
     monkeypatch.setattr(changes, "SLICE_CHANGES", 3)
     rendered_in: dict[int, set[str]] = {}
-    render = change_document
+    render = changes.change_document
 
     def noted(change: Change) -> Any:
         names = rendered_in.setdefault(change.generation, set())

@@ -1,0 +1,148 @@
+"""Plans, refusals and holds as the documents of `topo.model.rest.placements` and `.holds`.
+
+They may name 100,000 nodes, so plain dictionaries are given to orjson, which writes dataclasses as
+they are; the tests hold every answer against the models.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from master.booking.planner import Outcome
+from topo.model.ids import NodeName, natural_key
+from topo.placement.advice.suggestion import Suggestion
+from topo.placement.booking.holds import Hold
+from topo.placement.job import objective
+from topo.placement.job.plan import NoFit, PlannedGroup
+from topo.placement.job.request import Request
+
+Json = dict[str, Any]
+
+
+def placement_document(outcome: Outcome, run: str, now_s: float) -> Json:
+    """The answer to a request: a plan, or why there is none.
+
+    `bounds` and `certified` have the names of the objective. `run` counts the generation, `now_s`
+    is on the clock of the hold's deadline.
+    """
+    plan = outcome.result
+    if isinstance(plan, NoFit):
+        return {**_refusal(plan, outcome), "run": run}
+    values = objective.values(plan.objective)
+    document = {
+        "feasible": True,
+        "generation": outcome.generation,
+        "mode": plan.mode,
+        "gpu_type": plan.gpu_type,
+        "used_reserve": plan.used_reserve,
+        "groups": [_group(group) for group in plan.groups],
+        "objective": values,
+        "bounds": {name: plan.bounds.get(name) for name in values},
+        "certified": {name: plan.certified.get(name, False) for name in values},
+        "explanation": outcome.explanation,
+        "capacity": outcome.rooms,
+    }
+    if outcome.replanned is not None:
+        document["replanned"] = bool(outcome.replanned)
+        document["replanned_because"] = outcome.replanned or None
+    document["run"] = run
+    if outcome.hold is not None:
+        document["hold"] = hold_summary(outcome.hold, now_s)
+    return document
+
+
+def repeated_hold_document(hold: Hold, run: str, now_s: float) -> Json:
+    """The answer to a request whose key has a hold: that placement, without another proof."""
+    return {
+        "feasible": True,
+        "generation": hold.generation,
+        "mode": hold.mode,
+        "gpu_type": hold.gpu_type,
+        "used_reserve": False,
+        "groups": [_group(group) for group in hold.groups],
+        "objective": {},
+        "bounds": {},
+        "certified": {},
+        "capacity": [],
+        "explanation": [f"hold {hold.id} was given for the same key and request before"],
+        "run": run,
+        "hold": hold_summary(hold, now_s),
+    }
+
+
+def hold_summary(hold: Hold, now_s: float) -> Json:
+    """A hold without its groups; `now_s` is on the clock of its deadline."""
+    request = hold.wish.request
+    left_s = None if hold.deadline_s is None else max(0.0, hold.deadline_s - now_s)
+    return {
+        "id": hold.id,
+        "key": hold.wish.key,
+        "state": hold.state,
+        "hold_s": hold.wish.hold_s,
+        "expires_in_s": None if left_s is None else round(left_s, 3),
+        "age_s": round(max(0.0, now_s - hold.created_s), 3),
+        "generation": hold.generation,
+        "mode": hold.mode,
+        "gpu_type": hold.gpu_type,
+        "pods": request.pods,
+        "gpus_per_pod": request.gpus_per_pod,
+        "group_size": request.group_size,
+        "gpus": request.pods * request.gpus_per_pod,
+        "nodes": len({node for group in hold.groups for node, _ in group.pods}),
+    }
+
+
+def hold_document(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> Json:
+    """A hold with its groups, and why nodes of it cannot be used any more."""
+    return {
+        **hold_summary(hold, now_s),
+        "groups": [_group(group) for group in hold.groups],
+        "lost": [{"name": node, "why": why} for node, why in lost.items()],
+    }
+
+
+def _refusal(refused: NoFit, outcome: Outcome) -> Json:
+    return {
+        "feasible": False,
+        "generation": outcome.generation,
+        "mode": refused.request.mode,
+        "failed": refused.failed,
+        "shortfall": dict(refused.shortfall),
+        "would_fit": [_suggestion(suggestion) for suggestion in outcome.would_fit],
+        "explanation": outcome.explanation,
+    }
+
+
+def _group(group: PlannedGroup) -> Json:
+    return {
+        "index": group.index,
+        "tail": group.tail,
+        "domains": group.domains,
+        "nodes": [{"name": node, "pods": pods} for node, pods in group.pods],
+    }
+
+
+def _suggestion(suggestion: Suggestion) -> Json:
+    request = suggestion.request
+    return {
+        "kind": suggestion.kind,
+        "text": suggestion.text,
+        "request": None if request is None else _job(request),
+        "assume": suggestion.assume,
+        "owners": suggestion.owners,
+        "numbers": dict(suggestion.numbers),
+    }
+
+
+def _job(request: Request) -> Json:
+    eligible = request.eligible
+    return {
+        "pods": request.pods,
+        "gpus_per_pod": request.gpus_per_pod,
+        "group_size": request.group_size,
+        "mode": request.mode,
+        "within": request.within,
+        "gpu_type": eligible.gpu_type,
+        "selector": dict(eligible.selector),
+        "tolerations": eligible.tolerations,
+        "exclude": sorted(eligible.exclude, key=natural_key),
+    }

@@ -1,0 +1,96 @@
+"""The document of `GET /v1/topology`, and the part of it that a request names."""
+
+from typing import Any
+
+import orjson
+
+from master.api.changes import change_document
+from master.tree.selection import find_groups, path_to
+from master.tree.topology_document import document
+from tests.builders import codes, declared, discovery, managed, report, ring
+from topo.discovery.modes import Mode
+from topo.model.forest import Snapshot
+from topo.model.ids import NodeName
+from topo.model.observation import ConfigLoaded, ManagerReported, WorkerRefused
+
+OURS = declared(
+    {"box-2": {"fly-10": ["node-10", "node-9"], "fly-9": ["node-8"]}, "box-1": {"fly": ["node-1"]}}
+)
+
+
+def written(snapshot: Snapshot, mode: str, now_s: float, **cut: Any) -> Any:
+    """The document as it travels."""
+    return orjson.loads(orjson.dumps(document(snapshot, mode, now_s, **cut)))
+
+
+def test_the_topology_document_tells_reasons_capacity_and_sources():
+    """What `/node_group` may not say."""
+    state = discovery(Mode.SWITCHBOX)
+    state.advance(
+        10.0,
+        ManagerReported(managed({"box": ["a", "b", "c"]})),
+        *ring(["a", "b"]),
+        report("stray", ["ghost"]),
+        WorkerRefused(NodeName("a"), "wrong-node", "a token of b reported for a"),
+    )
+    said = written(state.snapshot, "switchbox", now_s=12.5)
+    (box,) = said["groups"]
+    assert box["capacity"] == {"nodes": 2, "ready": 2, "gpus": 16, "ready_gpus": 16}
+    assert box["reasons"] == [{"code": "incomplete", "text": "2 of 3 nodes"}]
+    (fly,) = box["child"]
+    assert fly["path"] == ["box", fly["name"]]
+    assert [c["name"] for c in fly["child"]] == ["a", "b"]
+    assert said["unplaced"][0]["reason"]["code"] == "no-peer"
+    assert {c["code"] for c in said["conflicts"]} == codes(state)
+    assert said["unjoined"][0]["names"] == {"node_name": "c"}
+    assert {s["source"]: (s["state"], s["age_s"]) for s in said["sources"]} == {
+        "workers": ("ok", 2.5),
+        "cluster-manager": ("ok", 2.5),
+    }
+
+
+def test_depth_cuts_below_that_many_levels():
+    """Depth 0 is the roots alone; capacity still counts everything."""
+    state = discovery(Mode.CONFIG)
+    state.advance(0.0, ConfigLoaded(OURS))
+    flat = written(state.snapshot, "config", 0.0, depth=0)
+    assert [g["child"] for g in flat["groups"]] == [[], []]
+    assert flat["groups"][1]["capacity"]["nodes"] == 3
+    one = written(state.snapshot, "config", 0.0, depth=1)
+    assert one["groups"][1]["child"][1]["child"] == []
+
+
+def test_groups_are_found_by_name_or_path_and_nodes_by_their_path():
+    """Two groups of one name are both found by it, one by its path."""
+    state = discovery(Mode.CONFIG)
+    state.advance(
+        0.0,
+        ConfigLoaded(declared({"x": {"rack": ["a"]}, "y": {"rack": ["b", "c"]}})),
+        report("stray"),
+    )
+    forest = state.snapshot.forest
+    assert len(find_groups(forest, "rack")) == 2
+    ((above, group),) = find_groups(forest, "y/rack")
+    assert (above, group.name) == (("y",), "rack")
+    found = path_to(forest, NodeName("b"))
+    assert found is not None
+    pruned = written(state.snapshot, "config", 0.0, groups=found)["groups"]
+    assert [n["name"] for n in pruned[0]["child"][0]["child"]] == ["b"]
+    assert path_to(forest, NodeName("stray")) == ()
+    assert path_to(forest, NodeName("nobody")) is None
+
+
+def test_a_change_is_told_with_all_its_fields():
+    """The event stream and the diff say the same."""
+    state = discovery(Mode.CONFIG)
+    changes = state.advance(0.0, ConfigLoaded(declared({"x": {"f": ["a"]}})))
+    told = change_document(changes[-1])
+    assert told == {
+        "generation": 1,
+        "what": "node-added",
+        "subject": "a",
+        "before": "",
+        "after": "x/f",
+        "why": "",
+        "status": "Ready",
+    }
