@@ -13,7 +13,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique)."""
+    """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
+
+    `room` is how many cables the node has.
+    """
 
     identity: NodeIdentity
     gpus: int

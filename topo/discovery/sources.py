@@ -60,20 +60,20 @@ SettledRule = Callable[[SourceView], str]
 class Source:
     """One row of the table. `needed_in`: the modes that show no forest before it has settled.
 
-    `heard_in`: modes that only listen to it. `lists_machines` says that it names machines before
-    their workers speak.
+    `optional_in`: modes that use it without waiting for it. `lists_machines` says that it names
+    machines before their workers speak.
     """
 
     name: SourceName
     states: str
     needed_in: frozenset[Mode]
-    heard_in: frozenset[Mode] = frozenset()
+    optional_in: frozenset[Mode] = frozenset()
     lists_machines: bool = False
     unsettled: SettledRule
 
     def is_used_in(self, mode: Mode) -> bool:
         """Whether a mode needs the source or listens to it."""
-        return mode in self.needed_in or mode in self.heard_in
+        return mode in self.needed_in or mode in self.optional_in
 
 
 def answered(waiting: str) -> SettledRule:
@@ -110,7 +110,7 @@ REPORTED = Source(
     name=WORKERS,
     states="each node's identity, GPUs, peers, NVLink domain and health",
     needed_in=frozenset(Mode) - {Mode.CONFIG},
-    heard_in=frozenset({Mode.CONFIG}),
+    optional_in=frozenset({Mode.CONFIG}),
     unsettled=_workers_unsettled,
 )
 MANAGED = Source(

@@ -1,9 +1,20 @@
-"""From readings to a verdict: what is wrong with a node, without trembling.
+"""From readings to a verdict: what is wrong with a node, without following every flicker.
 
-A *reading* maps each bad subject (a GPU, a link, a port) to its reason; every subject that is not
-named is good. Hysteresis: a subject goes down after so many bad readings in a row and up after so
-many good ones, so a flapping link settles in the state it had. The first reading of a node decides
-at once, because there is nothing to hold on to.
+Result: the subjects of a node (a GPU, a link, a port) that are down, each with its latest reason.
+
+A *reading* maps each bad subject to its reason; every subject that is not named is good. A subject
+goes down after `bad_readings` bad ones in a row and up after `good_readings` good ones.
+
+Why that is right: a subject that flickers faster than these counts never completes a run, so it
+stays in the state it had, and the forest does not change with it. Readings are counted, not
+seconds: a worker that sees a change reads again at once, so three readings take under a second.
+The first reading of a node decides at once, because there is no state to keep.
+
+Cost: O(1) for a healthy node; only subjects that are down or in doubt take memory.
+
+Example, 2 bad and 3 good: link L reads ok, bad, ok, bad, bad, ok, ok, ok.
+It is up through the single bad reading, down after the second bad one in a row, and up again after
+the third good one.
 """
 
 from collections.abc import Mapping
@@ -102,7 +113,7 @@ class Verdict:
 
 
 def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
-    """The bad subjects of one reading, links to other nodes excepted (see `links`).
+    """The bad subjects of one reading, links to other nodes excepted (see `peer_claims`).
 
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
@@ -112,16 +123,16 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
         bad["gpus", ""] = Reason("gpus-missing", _missing(facts, expected_gpus))
     for gpu in facts.gpus:
         if gpu.healthy is False:
-            text = _told(f"GPU {gpu.index} is unhealthy", gpu.trouble)
+            text = _with_trouble(f"GPU {gpu.index} is unhealthy", gpu.trouble)
             bad["gpu", f"{gpu.index:03}"] = Reason("gpu-unhealthy", text)
     down = PortState.DOWN
     for port in facts.ports:
         if port.state is down:
-            text = _told(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
+            text = _with_trouble(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
             bad["port", f"{port.gpu:03}/{port.port:04}"] = Reason("port-down", text)
     for fabric in facts.fabrics:
         if fabric.healthy is False:
-            text = _told(f"GPU {fabric.gpu} NVLink fabric is unhealthy", fabric.trouble)
+            text = _with_trouble(f"GPU {fabric.gpu} NVLink fabric is unhealthy", fabric.trouble)
             bad["fabric", f"{fabric.gpu:03}"] = Reason("fabric-unhealthy", text)
     return bad
 
@@ -140,5 +151,5 @@ def _failing(facts: NodeFacts) -> str:
     )
 
 
-def _told(what: str, trouble: str) -> str:
+def _with_trouble(what: str, trouble: str) -> str:
     return f"{what}: {trouble}" if trouble else what

@@ -1,9 +1,21 @@
 """What one node claims of its inter-node links, remembered while a cable is out.
 
-A claim is "my slot 1 leads to server U". The wiring of a cluster does not change because a link is
-down, so a claim that vanishes from the readings stays, as a bad reading, until its slot leads
-somewhere else or the link has been dead for long. That keeps a group together, marked NotReady,
-while somebody looks for the cable.
+Result: the claims that count after a reading. A claim is "my slot 1 leads to server U".
+
+Why a claim is remembered: the wiring of a cluster does not change because a link is down. A claim
+that vanishes from the readings stays, as a bad reading, until its slot leads somewhere else or the
+link has been dead for long. So a group stays together, marked NotReady, while somebody looks for
+the cable.
+
+Why a new server waits: a node has as many cables as it has shown at once. While the claim that it
+would displace is not judged dead, both may be one cable in the act of moving, and counting both
+would wire three nodes together.
+
+Cost: O(claims), and there are at most a few.
+
+Example, two cables: a shows {1: B, 2: D}, then {1: D}. B is kept, not seen; D is found in another
+slot (drivers compact their list) and stays. Once B is judged dead, a shows {1: D, 2: X}: X takes
+the place of B.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,15 +50,13 @@ def link_subject(uuid: ServerUuid) -> Subject:
 
 
 def merge(
-    claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid], room: int
+    claims: Claims, peers: ServerPeers | None, dead: Iterable[ServerUuid], cables: int
 ) -> Claims:
     """The claims after a reading that showed `peers`; `dead` are claims already judged down.
 
-    `room` is the most remotes that this node has shown at once: it has so many cables. A new server
-    takes the place of a missing claim only once that claim is judged dead, first of the claim in
-    its own slot, then of any (drivers compact the list when a cable goes, so slots move). Were both
-    kept for a moment, three nodes would seem wired together. A server behind two slots counts once,
-    under the lower slot.
+    `cables` is the most remotes that this node has shown at once. A new server takes the place of a
+    claim that is judged dead, first of the one in its own slot, then of any. A server behind two
+    slots counts once, under the lower slot.
     """
     shown = _by_uuid(peers)
     if shown.keys() == claims.keys() or not claims:
@@ -55,17 +65,17 @@ def merge(
     merged = {uuid: _shown(peer) for uuid, peer in shown.items() if uuid in claims}
     gone = set(dead)
     for peer in (p for u, p in shown.items() if u not in claims):
-        place = _place(peer, missing, gone, full=len(merged) + len(missing) >= room)
-        if place is None:
+        slot = _slot_for(peer, missing, gone, full=len(merged) + len(missing) >= cables)
+        if slot is None:
             continue
-        missing.pop(place, None)
+        missing.pop(slot, None)
         merged[peer.uuid] = _shown(peer)
     for claim in missing.values():
         merged[claim.uuid] = Claim(claim.uuid, claim.slot, seen=False, connected=False)
     return merged
 
 
-def _place(
+def _slot_for(
     peer: Peer, missing: Mapping[int, Claim], gone: set[ServerUuid], *, full: bool
 ) -> int | None:
     """The slot whose missing claim a new server displaces (or a free one); None while it waits."""

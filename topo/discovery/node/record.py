@@ -25,7 +25,7 @@ class NodeRecord:
 
     `facts` is None after a restart until the worker sends them. `seen_at_s` is the time of the last
     word, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
-    into, `stated` what its GPUs said last: several entries if they disagree. `room` is the most
+    into, `stated` what its GPUs said last: several entries if they disagree. `cables` is the most
     remotes shown at once.
     """
 
@@ -39,7 +39,7 @@ class NodeRecord:
     most_gpus: int = 0
     local: ServerUuid | None = None
     claims: Claims = field(default_factory=dict)
-    room: int = 0
+    cables: int = 0
     domain: Domain | None = None
     stated: tuple[Domain, ...] = ()
     stale: bool = False
@@ -59,7 +59,7 @@ class NodeRecord:
         self.most_gpus = max(self.most_gpus, self.gpus)
         if facts.peers is not None:
             self.local = facts.peers.local
-            self.room = max(self.room, len({p.uuid for p in facts.peers.remotes}))
+            self.cables = max(self.cables, len({p.uuid for p in facts.peers.remotes}))
         self.stated = _domains(facts)
         self._see_wiring()
         self._reading = judge(facts, expected_gpus or self.most_gpus)
@@ -103,7 +103,7 @@ class NodeRecord:
         """Merge what the last reading shows of the links; dropped claims lose their verdict."""
         before = self.claims
         peers = self.facts.peers if self.facts is not None else None
-        self.claims = merge(before, peers, self.dead_claims(), self.room)
+        self.claims = merge(before, peers, self.dead_claims(), self.cables)
         for uuid in [uuid for uuid in before if uuid not in self.claims]:
             self._forget(link_subject(uuid))
 
@@ -147,7 +147,7 @@ class NodeRecord:
             gpu_type=self.gpu_type,
             local=self.local,
             claims=tuple((c.uuid, c.slot) for c in self.claims.values()),
-            room=self.room,
+            room=self.cables,
             domain=self.domain,
             stated=self.stated,
             reasons=tuple((*s, r) for s, r in sorted(self.verdict.down.items())),
@@ -176,7 +176,7 @@ class NodeRecord:
             most_gpus=memory.gpus,
             local=memory.local,
             claims={uuid: Claim(uuid, slot) for uuid, slot in memory.claims},
-            room=memory.room,
+            cables=memory.room,
             domain=memory.domain,
             stated=memory.stated,
             _reading=reading,

@@ -1,4 +1,17 @@
-"""What differs between two forests, and the net of several differences."""
+"""What differs between two forests, and the net of several differences.
+
+`compare` walks both forests side by side. It relies on subtrees that nothing touched being the same
+object on both sides: those are skipped, so the cost follows the change, not the cluster.
+
+`net` folds consecutive changes. Each change is about one *aspect* of one subject: its life (where a
+node stands, whether a group or conflict is there) or a node's status. For each aspect only the
+first `before` and the last `after` count; where they are equal, nothing is left to tell. That is
+right because changes of one aspect follow on each other: one's `after` is the next one's `before`.
+O(changes).
+
+Example: node a moves box-1 → (unplaced) → box-2, and turns NotReady and Ready again. The net is one
+`node-moved` from box-1 to box-2; the two changes of status cancel.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -132,8 +145,8 @@ def _conflicts(
         yield Change(generation, "conflict-removed", ", ".join(c.subjects), before=c.code)
 
 
-_TURNS = {"node": "node-moved", "group": "group-status", "conflict": "conflict-added"}
-"""What a change of life is called when the subject exists before and after."""
+_LIFE_CHANGE = {"node": "node-moved", "group": "group-status", "conflict": "conflict-added"}
+"""What a change of an aspect "life" is called when the subject exists before and after."""
 
 
 def net(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -143,8 +156,8 @@ def net(changes: Iterable[Change]) -> tuple[Change, ...]:
     a node that is new or gone is not told apart from its coming or going.
     """
     folded: dict[tuple[str, ...], Change] = {}
-    for told in changes:
-        for change in _aspects(told):
+    for whole in changes:
+        for change in _aspects(whole):
             key = _aspect(change)
             first = folded.get(key)
             folded[key] = change if first is None else change._replace(before=first.before)
@@ -182,7 +195,7 @@ def _renamed(aspect: tuple[str, ...], change: Change) -> Change:
     sort, about = aspect[:2]
     if about == "status":
         return change
-    what = _TURNS[sort]
+    what = _LIFE_CHANGE[sort]
     if not change.before:
         what = f"{sort}-added"
     elif not change.after:

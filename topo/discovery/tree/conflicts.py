@@ -1,7 +1,8 @@
 """Statements that cannot all hold: each found where it arises, listed once, with the way out.
 
-Every finding has one *owner*, the least by name among the nodes it concerns, so that
-looking at the nodes that changed is enough to keep the list true.
+Every finding has one *owner*, the least by name among the nodes that it concerns. So it is enough
+to look at the nodes that changed to keep the list true: a conflict of a component is found anew
+when its least member is, and every change of a component touches all its members.
 """
 
 from collections.abc import Iterable, Iterator
