@@ -3,7 +3,8 @@
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -12,14 +13,13 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from topo.discovery.manager.contract import refusal_of
-from topo.kit.problem import problem, refusal
+from topo.kit.problem import Handler, problem, refusal
 from topo.kit.tokens import bearer
 from topo.sim.clustermanager.faults import FAULT, FAULTS, FaultKind, Faults, inject
 from topo.sim.clustermanager.inventory import Inventory
 
 MAX_TOKENS = 1000
 MAX_PAGE = 1000
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,6 @@ class Sessions:
         self._ends.clear()
 
 
-class Counts:
-    """How often each path was asked, for those who watch."""
-
-    def __init__(self) -> None:
-        self.requests: dict[str, int] = {}
-
-
 class _Login(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -80,7 +73,8 @@ class _Login(BaseModel):
 
 INVENTORY = web.AppKey("inventory", Inventory)
 SESSIONS = web.AppKey("sessions", Sessions)
-COUNTS = web.AppKey("counts", Counts)
+CALLS: web.AppKey[Counter[str]] = web.AppKey("calls", Counter)
+"""How often each path was asked, for those who watch."""
 
 
 def build_api(inventory: Inventory, sessions: Sessions, faults: Faults) -> web.Application:
@@ -89,7 +83,7 @@ def build_api(inventory: Inventory, sessions: Sessions, faults: Faults) -> web.A
     app[INVENTORY] = inventory
     app[SESSIONS] = sessions
     app[FAULTS] = faults
-    app[COUNTS] = Counts()
+    app[CALLS] = Counter()
     app.router.add_post("/v1/login", _login)
     app.router.add_get("/v1/topology", _topology)
     app.router.add_get("/v1/events", _events)
@@ -101,8 +95,7 @@ def build_api(inventory: Inventory, sessions: Sessions, faults: Faults) -> web.A
 async def _count(request: web.Request, handler: Handler) -> web.StreamResponse:
     resource = request.match_info.route.resource
     if resource is not None:
-        requests = request.app[COUNTS].requests
-        requests[resource.canonical] = requests.get(resource.canonical, 0) + 1
+        request.app[CALLS][resource.canonical] += 1
     return await handler(request)
 
 
@@ -130,7 +123,7 @@ async def _login(request: web.Request) -> web.StreamResponse:
     token = sessions.login(login.username, login.password)
     if token is None:
         return problem(401, "the user name or the password is wrong")
-    return _json({"token": token, "expires_in_s": sessions.ttl_s})
+    return json_answer({"token": token, "expires_in_s": sessions.ttl_s})
 
 
 async def _topology(request: web.Request) -> web.StreamResponse:
@@ -142,7 +135,7 @@ async def _topology(request: web.Request) -> web.StreamResponse:
         machines = document["machines"]
         if isinstance(machines, list):
             document["machines"] = machines[: len(machines) // 2]
-    return _json(document)
+    return json_answer(document)
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
@@ -154,12 +147,13 @@ async def _events(request: web.Request) -> web.StreamResponse:
     page = request.app[INVENTORY].events(request.query["cursor"], int(limit))
     if page is None:
         return problem(410, "the cursor is gone", field="cursor", fix="GET /v1/topology")
-    return _json(page)
+    return json_answer(page)
 
 
 async def _health(_request: web.Request) -> web.StreamResponse:
-    return _json({"status": "ok", "detail": ""})
+    return json_answer({"status": "ok", "detail": ""})
 
 
-def _json(document: object) -> web.Response:
+def json_answer(document: object) -> web.Response:
+    """200 with the document."""
     return web.Response(body=orjson.dumps(document), content_type="application/json")

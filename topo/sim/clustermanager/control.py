@@ -14,7 +14,7 @@ contract's API knows nothing of it.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from topo.discovery.manager.contract import GroupRow, MachineRow, refusal_of
-from topo.kit.problem import problem, refusal
+from topo.kit.problem import Handler, problem, refusal
 from topo.kit.tokens import bearer
-from topo.sim.clustermanager.api import COUNTS, INVENTORY, SESSIONS
+from topo.sim.clustermanager.api import CALLS, INVENTORY, SESSIONS, json_answer
 from topo.sim.clustermanager.faults import CERTIFICATE_FAULTS, FAULTS, Fault, FaultKind
 from topo.sim.clustermanager.inventory import machine_document
 
@@ -35,7 +35,6 @@ TOKEN_FILE = "control.token"  # noqa: S105 - the name of a file
 READY_FILE = "ready.json"
 _TOKEN = web.AppKey("token", str)
 _API = web.AppKey("api", web.Application)
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Present = Callable[[FaultKind | None], None]
 _PRESENT: web.AppKey[Present] = web.AppKey("present")
 
@@ -99,11 +98,11 @@ async def _authenticate(request: web.Request, handler: Handler) -> web.StreamRes
 
 async def _state(request: web.Request) -> web.StreamResponse:
     api = request.app[_API]
-    return _json(
+    return json_answer(
         {
             "faults": [fault.model_dump(mode="json") for fault in api[FAULTS].active],
             "logins": api[SESSIONS].logins,
-            "requests": api[COUNTS].requests,
+            "requests": api[CALLS],
             "cursor": api[INVENTORY].cursor,
         }
     )
@@ -155,10 +154,6 @@ async def _revoke(request: web.Request) -> web.StreamResponse:
 async def _forget(request: web.Request) -> web.StreamResponse:
     request.app[_API][INVENTORY].forget_events()
     return await _state(request)
-
-
-def _json(document: object) -> web.Response:
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
 
 
 _SECTIONS: Mapping[str, tuple[type[MachineRow | GroupRow], Callable[[Any], dict[str, Any]]]] = {

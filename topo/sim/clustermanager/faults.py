@@ -7,7 +7,7 @@ contract's API, and strikes requests of the contract's API only.
 import asyncio
 import datetime as dt
 import gzip
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from email.utils import format_datetime
 from enum import StrEnum
 from typing import Annotated
@@ -15,9 +15,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
-from topo.kit.problem import problem
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from topo.kit.problem import Handler, problem
 
 _CHUNK = b" " * 65536
 
@@ -116,45 +114,19 @@ async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await handler(request)
     if fault.kind is FaultKind.STALL:
         await asyncio.sleep(fault.seconds)
-    before = _INSTEAD.get(fault.kind)
-    if before is not None:
-        return await before(request, fault)
+    if (answer := _ANSWERS.get(fault.kind)) is not None:
+        return answer(fault)
+    if fault.kind is FaultKind.RESET:
+        _abort(request)
+        return web.Response(status=500)
+    if fault.kind is FaultKind.OVERSIZE:
+        return await _oversize(request, fault)
     request[FAULT] = fault
     response = await handler(request)
-    after = _SPOILT.get(fault.kind)
-    if after is None or not isinstance(response, web.Response):
+    spoil = _SPOILT.get(fault.kind)
+    if spoil is None or not isinstance(response, web.Response):
         return response
-    return await after(request, fault, response)
-
-
-async def _unauthorized(_request: web.Request, _fault: Fault) -> web.StreamResponse:
-    return problem(401, "the token is not known")
-
-
-async def _error(_request: web.Request, _fault: Fault) -> web.StreamResponse:
-    return problem(500, "the data base is on fire")
-
-
-async def _busy(_request: web.Request, fault: Fault) -> web.StreamResponse:
-    retry_after = {"Retry-After": str(max(0, round(fault.seconds)))}
-    return problem(503, "too many clients", headers=retry_after)
-
-
-async def _reset(request: web.Request, _fault: Fault) -> web.StreamResponse:
-    _abort(request)
-    return web.Response(status=500)
-
-
-async def _garbage(_request: web.Request, _fault: Fault) -> web.StreamResponse:
-    return web.Response(body=b'{"cursor": "x", "machines": [\xff\xfe<html>', headers=_JSON)
-
-
-async def _cursor_gone(_request: web.Request, _fault: Fault) -> web.StreamResponse:
-    return problem(410, "the cursor is gone", fix="GET /v1/topology")
-
-
-async def _redirect(_request: web.Request, fault: Fault) -> web.StreamResponse:
-    return web.Response(status=fault.status, headers={"Location": fault.to})
+    return await spoil(request, fault, response)
 
 
 async def _oversize(request: web.Request, fault: Fault) -> web.StreamResponse:
@@ -165,15 +137,9 @@ async def _oversize(request: web.Request, fault: Fault) -> web.StreamResponse:
     return response
 
 
-async def _bomb(_request: web.Request, fault: Fault) -> web.StreamResponse:
-    packed = gzip.compress(bytes(min(fault.size_bytes, 1 << 28)), compresslevel=6)
-    return web.Response(body=packed, headers={**_JSON, "Content-Encoding": "gzip"})
-
-
 async def _cut(request: web.Request, _fault: Fault, answer: web.Response) -> web.StreamResponse:
     body = _body(answer)
-    response = web.StreamResponse(headers={**_JSON, "Content-Length": str(len(body))})
-    await response.prepare(request)
+    response = await _begun(request, len(body))
     await response.write(body[: len(body) // 2])
     _abort(request)
     return response
@@ -181,11 +147,17 @@ async def _cut(request: web.Request, _fault: Fault, answer: web.Response) -> web
 
 async def _drip(request: web.Request, fault: Fault, answer: web.Response) -> web.StreamResponse:
     body = _body(answer)
-    response = web.StreamResponse(headers={**_JSON, "Content-Length": str(len(body))})
-    await response.prepare(request)
+    response = await _begun(request, len(body))
     for at in range(len(body)):
         await response.write(body[at : at + 1])
         await asyncio.sleep(fault.seconds)
+    return response
+
+
+async def _begun(request: web.Request, length: int) -> web.StreamResponse:
+    """An answer of which the headers are sent, and nothing of its body yet."""
+    response = web.StreamResponse(headers={**_JSON, "Content-Length": str(length)})
+    await response.prepare(request)
     return response
 
 
@@ -195,6 +167,16 @@ async def _clock_skew(
     wrong = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=fault.seconds)
     answer.headers["Date"] = format_datetime(wrong, usegmt=True)
     return answer
+
+
+def _busy(fault: Fault) -> web.Response:
+    retry_after = {"Retry-After": str(max(0, round(fault.seconds)))}
+    return problem(503, "too many clients", headers=retry_after)
+
+
+def _bomb(fault: Fault) -> web.Response:
+    packed = gzip.compress(bytes(min(fault.size_bytes, 1 << 28)), compresslevel=6)
+    return web.Response(body=packed, headers={**_JSON, "Content-Encoding": "gzip"})
 
 
 def _body(answer: web.Response) -> bytes:
@@ -208,21 +190,25 @@ def _abort(request: web.Request) -> None:
 
 
 _JSON = {"Content-Type": "application/json"}
-_INSTEAD: dict[FaultKind, Callable[[web.Request, Fault], Awaitable[web.StreamResponse]]] = {
-    FaultKind.UNAUTHORIZED: _unauthorized,
-    FaultKind.ERROR: _error,
+_ANSWERS: Mapping[FaultKind, Callable[[Fault], web.Response]] = {
+    FaultKind.UNAUTHORIZED: lambda _: problem(401, "the token is not known"),
+    FaultKind.ERROR: lambda _: problem(500, "the data base is on fire"),
     FaultKind.BUSY: _busy,
-    FaultKind.RESET: _reset,
-    FaultKind.GARBAGE: _garbage,
-    FaultKind.CURSOR_GONE: _cursor_gone,
-    FaultKind.REDIRECT: _redirect,
-    FaultKind.OVERSIZE: _oversize,
+    FaultKind.GARBAGE: lambda _: web.Response(
+        body=b'{"cursor": "x", "machines": [\xff\xfe<html>', headers=_JSON
+    ),
+    FaultKind.CURSOR_GONE: lambda _: problem(410, "the cursor is gone", fix="GET /v1/topology"),
+    FaultKind.REDIRECT: lambda fault: web.Response(
+        status=fault.status, headers={"Location": fault.to}
+    ),
     FaultKind.BOMB: _bomb,
 }
-_SPOILT: dict[
+"""What is answered instead."""
+_SPOILT: Mapping[
     FaultKind, Callable[[web.Request, Fault, web.Response], Awaitable[web.StreamResponse]]
 ] = {
     FaultKind.CUT: _cut,
     FaultKind.DRIP: _drip,
     FaultKind.CLOCK_SKEW: _clock_skew,
 }
+"""What becomes of the right answer."""

@@ -126,20 +126,22 @@ def _small_cluster(choice: random.Random) -> Capacity:
         domain_load = choice.choice((0.0, 1.0, load)) if by_gang else load
         for _ in range(wanted):
             made += 1
-            host = _host((number // in_top + 1, number + 1), made, NODE_GPUS)
+            host = node((number // in_top + 1, number + 1), made)
             capacity.upsert(host)
             if choice.random() < domain_load:
                 capacity.book(f"job-{made}", {host.name: NODE_GPUS})
     return capacity
 
 
-def _host(place: tuple[int, int], number: int, gpus: int, state: float = 1.0) -> Host:
-    """`state` below half of `CLOSED`: not ready; below `CLOSED`: cordoned; else open."""
+def node(place: tuple[int, int], number: int, gpus: int = NODE_GPUS, state: float = 1.0) -> Host:
+    """The node of a number, in a top group and a domain by their numbers.
+
+    `state` below half of `CLOSED`: not ready; below `CLOSED`: cordoned; else open.
+    """
     top, domain = place
-    path = GroupPath((GroupName(f"sbox-{top}"), GroupName(f"df-{domain}")))
     return Host(
         name=NodeName(f"node-{number}"),
-        path=path,
+        path=GroupPath((GroupName(f"sbox-{top}"), GroupName(f"df-{domain}"))),
         kinds=(SWITCHBOX, DRAGONFLY),
         tiers=(2, 1),
         gpus=gpus,
@@ -162,10 +164,7 @@ def _domains(nodes: int, sizes: Sequence[int], choice: random.Random) -> list[li
         size = min(size, nodes - made)
         number = len(domains) + 1
         domains.append(
-            [
-                _host((top, number), made + i + 1, _gpus(choice), choice.random())
-                for i in range(size)
-            ]
+            [node((top, number), made + i + 1, _gpus(choice), choice.random()) for i in range(size)]
         )
         made += size
     return domains

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
-from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
+from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
-from topo.sim.worlds.clusters import GPU_TYPE, NODE_GPUS
+from topo.sim.worlds.clusters import NODE_GPUS, node
 
 GRIDS: Mapping[str, tuple[int, int, int]] = {
     "8": (10, 16, 8),
@@ -32,22 +32,11 @@ def capacity_of(hosts: Iterable[Host]) -> Capacity:
 
 def grid(tops: int, domains: int, nodes: int) -> tuple[Host, ...]:
     """Even top groups of even domains, every node open, with 8 GPUs of one type."""
-    hosts = []
-    for number in range(tops * domains * nodes):
-        domain = number // nodes
-        path = GroupPath(
-            (GroupName(f"sbox-{domain // domains + 1}"), GroupName(f"df-{domain + 1}"))
-        )
-        host = Host(
-            name=NodeName(f"node-{number + 1}"),
-            path=path,
-            kinds=(SWITCHBOX, DRAGONFLY),
-            tiers=(2, 1),
-            gpus=NODE_GPUS,
-            gpu_type=GPU_TYPE,
-        )
-        hosts.append(host)
-    return tuple(hosts)
+    return tuple(
+        node((domain // domains + 1, domain + 1), domain * nodes + number)
+        for domain in range(tops * domains)
+        for number in range(1, nodes + 1)
+    )
 
 
 def read_map(path: Path) -> tuple[Host, ...]:
