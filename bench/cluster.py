@@ -72,8 +72,8 @@ def _pattern(hardware: Hardware, peers: int) -> NodeFacts:
 def assembled(node: SimNode) -> NodeFacts:
     """The facts of one host by the way that a worker goes: recording, parsers, assembly."""
     bundle = bundle_of(node)
-    parsed = [(take.probe, parse(take.text, take.format)) for take in bundle.takes]
-    health = [ProbeHealth(take.probe, take.state) for take in bundle.takes]
+    parsed = [(take.probe, parse(take.text, take.format)) for take in bundle.probes]
+    health = [ProbeHealth(take.probe, take.state) for take in bundle.probes]
     return assemble(bundle.identity, parsed, health)
 
 

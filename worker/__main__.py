@@ -51,15 +51,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _record(settings: WorkerSettings) -> int:
     # Only people who record pay for these imports.
     from worker.probes.catalogue import probes  # noqa: PLC0415
-    from worker.record import anonymised, claim, people, record, save  # noqa: PLC0415
+    from worker.record import anonymised, claim_folder, record, save, user_names  # noqa: PLC0415
 
     if settings.record is None:
         raise AssertionError("called without --record")
     try:
-        claim(settings.record)
+        claim_folder(settings.record)
         bundle = asyncio.run(record(probes(settings), identity_of(settings, None)))
         if settings.record_anonymous:
-            bundle = anonymised(bundle, people())
+            bundle = anonymised(bundle, user_names())
         told = save(bundle, settings.record)
     except OSError as error:
         sys.stderr.write(f"error: the bundle cannot be written: {error}; give --record a folder\n")

@@ -10,14 +10,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from topo.kit.tasks import Work, background
 from topo.model.machine import NodeIdentity
-from worker.host_facts import Picture
+from worker.host_facts import HostFacts
 from worker.metrics import Metrics
-from worker.pending_report import Desk
+from worker.pending_report import PendingReport
 from worker.probes.catalogue import probes as probes_of_host
 from worker.probes.identity import identify
-from worker.probing import Pace, Watching
+from worker.probing import Pace, ProbeLoops
 from worker.replay import Replay
-from worker.reporting import Reporting
+from worker.reporting import ReportLoop
 from worker.session import Session
 from worker.settings import WorkerSettings
 from worker.transport import Master
@@ -33,8 +33,8 @@ class Agent:
     """The parts of a worker, put together and not yet started."""
 
     metrics: Metrics
-    watching: Watching
-    reporting: Reporting
+    loops: ProbeLoops
+    reporting: ReportLoop
     master: Master
 
 
@@ -44,22 +44,22 @@ def build_agent(
     """A worker for this host, or for the recording."""
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
-    desk, metrics = Desk(), Metrics()
-    watching = Watching(
+    pending, metrics = PendingReport(), Metrics()
+    loops = ProbeLoops(
         probes,
-        Picture(identity, probes),
-        desk,
+        HostFacts(identity, probes),
+        pending,
         pace=Pace(quick_s=settings.quick_interval, absent_s=settings.absent_interval),
         metrics=metrics,
         clock=clock,
     )
     master = Master(settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca)
     session = Session(identity.name, secrets.token_hex(8))
-    reporting = Reporting(desk, session, master, metrics)
+    reporting = ReportLoop(pending, session, master, metrics)
     if replay is not None:
-        watching.bend_facts(replay.bend)
-        reporting.fall_silent_when(lambda: replay.is_silent(identity.name))
-    return Agent(metrics, watching, reporting, master)
+        loops.inject_faults(replay.with_faults)
+        reporting.pause_while(lambda: replay.is_silent(identity.name))
+    return Agent(metrics, loops, reporting, master)
 
 
 def identity_of(settings: WorkerSettings, replay: Replay | None) -> NodeIdentity:
@@ -80,18 +80,18 @@ def build_app(agent: Agent) -> web.Application:
     async def connections(_: web.Application) -> AsyncIterator[None]:
         async with agent.master:
             yield
-        agent.watching.close()
+        agent.loops.close()
 
     def works(_: web.Application) -> Mapping[str, Work]:
-        return {**agent.watching.works(), "reports": agent.reporting.run}
+        return {**agent.loops.works(), "reports": agent.reporting.run}
 
     async def get_metrics(_: web.Request) -> web.Response:
         page = generate_latest(agent.metrics.registry)
         return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def get_health(_: web.Request) -> web.Response:
-        age_s = agent.watching.age_s
-        stalled_s = max(_STALLED_S, _MARGIN * agent.watching.longest_calm_s)
+        age_s = agent.loops.age_s
+        stalled_s = max(_STALLED_S, _MARGIN * agent.loops.reading_due_within_s)
         status = 200 if age_s < stalled_s else 503
         return web.Response(status=status, text=f"last reading {age_s:.1f} s ago\n")
 

@@ -1,4 +1,4 @@
-"""The picture of the host: the last readings of all probes, understood and put together."""
+"""The host of the host: the last readings of all probes, understood and put together."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _FIELDS = {Gpu: "gpus", LinkPort: "ports", GpuFabric: "fabrics", NetworkPort: "n
 
 
 @dataclass(slots=True)
-class _View:
+class _Source:
     """What is known of one probe. `parsed` outlives failures, see `HELD_FAILURES`."""
 
     probe: Probe
@@ -48,31 +48,31 @@ class _View:
         return ProbeHealth(self.probe.name, self.reading.state, self.reading.detail)
 
 
-class Picture:
+class HostFacts:
     """Readings in, facts out; synchronous, and the same readings give the same facts."""
 
     def __init__(self, identity: NodeIdentity, probes: Sequence[Probe]) -> None:
         self._identity = identity
-        self._views = {probe.name: _View(probe) for probe in probes}
+        self._sources = {probe.name: _Source(probe) for probe in probes}
         self._facts: NodeFacts | None = None
         self._settled = False
 
-    def take(self, name: str, reading: Reading) -> ProbeHealth:
+    def add(self, name: str, reading: Reading) -> ProbeHealth:
         """Takes a probe's reading in; its health, which a text that nobody understands ruins."""
-        view = self._views[name]
-        before = view.parsed, view.health, view.failures
+        source = self._sources[name]
+        before = source.parsed, source.health, source.failures
         if reading.state is ProbeState.OK:
-            if view.reading is None or view.reading.text != reading.text:
-                _take_in(view, reading.text)
+            if source.reading is None or source.reading.text != reading.text:
+                _parse(source, reading.text)
         else:
-            view.refused = None
-        view.failures = view.failures + 1 if _failed(view, reading) else 0
-        if reading.state is ProbeState.ABSENT or view.failures >= HELD_FAILURES:
-            view.parsed = None
-        view.reading = reading
-        if (view.parsed, view.health, view.failures) != before:
+            source.refused = None
+        source.failures = source.failures + 1 if _failed(source, reading) else 0
+        if reading.state is ProbeState.ABSENT or source.failures >= HELD_FAILURES:
+            source.parsed = None
+        source.reading = reading
+        if (source.parsed, source.health, source.failures) != before:
             self._facts = None
-        return view.health or ProbeHealth(name, reading.state)
+        return source.health or ProbeHealth(name, reading.state)
 
     def needed(self, name: str) -> bool:
         """Whether the probe must run: a stand-in only while its betters leave something unsaid.
@@ -82,8 +82,8 @@ class Picture:
         fails is still believed for a while, but its stand-ins start at once, so that they are
         ready when it no longer is.
         """
-        probe = self._views[name].probe
-        betters = [self._views[better] for better in probe.instead_of]
+        probe = self._sources[name].probe
+        betters = [self._sources[better] for better in probe.instead_of]
         if any(better.reading is None for better in betters):
             return False
         well = [better.parsed for better in betters if better.parsed and not better.failures]
@@ -93,27 +93,29 @@ class Picture:
         return not betters or not probe.gives <= stated
 
     def settled(self) -> bool:
-        """Whether, once, every probe that had to run had been read: half a picture misleads."""
+        """Whether, once, every probe that had to run had been read: half a host misleads."""
         self._settled = self._settled or all(
-            view.reading is not None
-            for view in self._views.values()
-            if not view.probe.instead_of or self.needed(view.probe.name)
+            source.reading is not None
+            for source in self._sources.values()
+            if not source.probe.instead_of or self.needed(source.probe.name)
         )
         return self._settled
 
     def facts(self) -> NodeFacts:
         """The facts of all probes that must run. Equal calls give the identical object."""
         if self._facts is None:
-            used = [view for name, view in self._views.items() if self.needed(name)]
-            parsed = [(view.probe.name, view.parsed) for view in used if view.reading is not None]
-            health = [view.health for view in used]
+            used = [source for name, source in self._sources.items() if self.needed(name)]
+            parsed = [
+                (source.probe.name, source.parsed) for source in used if source.reading is not None
+            ]
+            health = [source.health for source in used]
             self._facts = assemble(self._identity, parsed, [h for h in health if h is not None])
         return self._facts
 
 
-def _failed(view: _View, reading: Reading) -> bool:
+def _failed(source: _Source, reading: Reading) -> bool:
     if reading.state is ProbeState.OK:
-        return view.refused is not None
+        return source.refused is not None
     return reading.state is not ProbeState.ABSENT
 
 
@@ -125,13 +127,13 @@ def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
         return Refusal(f"our parser failed: {error!r}", probe_format, "please report this")
 
 
-def _take_in(view: _View, text: str) -> None:
+def _parse(source: _Source, text: str) -> None:
     """Parses a new text. A text that is refused leaves what was understood before."""
-    parsed = understand(text, view.probe.format)
+    parsed = understand(text, source.probe.format)
     if isinstance(parsed, Refusal):
-        view.refused = parsed
+        source.refused = parsed
     else:
-        view.refused, view.parsed = None, parsed
+        source.refused, source.parsed = None, parsed
 
 
 def _fields(parsed: ParsedProbe) -> Iterator[str]:

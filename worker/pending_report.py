@@ -14,38 +14,38 @@ CONFIRMATIONS = 2
 """Equal readings told after the one that brought the change: three in all."""
 
 
-class Desk:
+class PendingReport:
     """Probes put facts down, the reporter takes them up."""
 
     def __init__(self) -> None:
         self.facts: NodeFacts | None = None
-        self._owed = 0
+        self._reports_due = 0
         self._confirming: dict[str, int] = {}
         self._wake = asyncio.Event()
 
-    def put(self, probe: str, facts: NodeFacts) -> bool:
+    def update(self, probe: str, facts: NodeFacts) -> bool:
         """One reading's facts; whether the probe should read again soon."""
         before, self.facts = self.facts, facts
         if facts != before:
-            self._owed = 1
+            self._reports_due = 1
             if before is not None and differ_in_substance(before, facts):
                 self._confirming[probe] = CONFIRMATIONS
             self._wake.set()
         elif self._confirming.get(probe, 0) > 0:
             self._confirming[probe] -= 1
-            self._owed = min(self._owed + 1, CONFIRMATIONS + 1)
+            self._reports_due = min(self._reports_due + 1, CONFIRMATIONS + 1)
             self._wake.set()
         return self._confirming.get(probe, 0) > 0
 
-    def owe(self) -> None:
+    def request_full(self) -> None:
         """The master wants to hear the facts once more."""
-        self._owed = max(self._owed, 1)
+        self._reports_due = max(self._reports_due, 1)
         self._wake.set()
 
-    def paid(self, facts: NodeFacts) -> None:
+    def acknowledged(self, facts: NodeFacts) -> None:
         """One report of these facts is done with; facts put down meanwhile are still owed."""
-        self._owed = max(self._owed - 1, 0 if facts is self.facts else 1)
-        if self._owed == 0:
+        self._reports_due = max(self._reports_due - 1, 0 if facts is self.facts else 1)
+        if self._reports_due == 0:
             self._wake.clear()
 
     async def wait(self, timeout_s: float | None) -> None:

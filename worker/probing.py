@@ -10,12 +10,12 @@ import structlog
 
 from topo.kit.tasks import Work
 from topo.model.machine import NodeFacts, ProbeHealth, ProbeState
-from worker.host_facts import Picture
+from worker.host_facts import HostFacts
 from worker.metrics import Metrics
-from worker.pending_report import Desk
+from worker.pending_report import PendingReport
 from worker.probes.probe import Probe, Reading, read_in_time
 
-Bend = Callable[[NodeFacts], NodeFacts]
+FaultInjection = Callable[[NodeFacts], NodeFacts]
 """What a replay's faults make of the facts; on a real host, nothing."""
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +29,7 @@ class Pace:
     absent_s: float
 
 
-class Watching:
+class ProbeLoops:
     """One task per probe: read, take in, put down, pause.
 
     A probe that hangs holds up its own task only. Stand-ins sleep until they are needed.
@@ -38,32 +38,32 @@ class Watching:
     def __init__(
         self,
         probes: Sequence[Probe],
-        picture: Picture,
-        desk: Desk,
+        host: HostFacts,
+        pending: PendingReport,
         *,
         pace: Pace,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._probes = probes
-        self._picture = picture
-        self._desk = desk
+        self._host = host
+        self._pending = pending
         self._pace = pace
         self._metrics = metrics
         self._clock = clock
-        self._bend: Bend = lambda facts: facts
+        self._with_faults: FaultInjection = lambda facts: facts
         self._states: dict[str, ProbeState] = {}
         self._pauses: dict[str, float] = {}
-        self._news = asyncio.Event()
+        self._reading_came = asyncio.Event()
         self._last_reading_s = clock()
 
-    def bend_facts(self, bend: Bend) -> None:
+    def inject_faults(self, bend: FaultInjection) -> None:
         """From now on facts are bent before they are put down (replays only)."""
-        self._bend = bend
+        self._with_faults = bend
 
     def works(self) -> dict[str, Work]:
         """The background work, by name."""
-        return {f"probe {probe.name}": self._round(probe) for probe in self._probes}
+        return {f"probe {probe.name}": self._loop(probe) for probe in self._probes}
 
     def close(self) -> None:
         """Ends what probes keep between readings."""
@@ -76,7 +76,7 @@ class Watching:
         return self._clock() - self._last_reading_s
 
     @property
-    def longest_calm_s(self) -> float:
+    def reading_due_within_s(self) -> float:
         """Seconds within which the next reading must have come: what the quickest probe may take.
 
         Its present pause and its timeout; infinite where nothing is probed.
@@ -85,42 +85,42 @@ class Watching:
             (
                 self._pauses.get(probe.name, 0.0) + probe.timeout_s
                 for probe in self._probes
-                if self._picture.needed(probe.name)
+                if self._host.needed(probe.name)
             ),
             default=math.inf,
         )
 
-    def _round(self, probe: Probe) -> Work:
+    def _loop(self, probe: Probe) -> Work:
         async def forever() -> None:
             while True:
-                await self._until_needed(probe)
+                await self._wait_until_needed(probe)
                 reading = await self._read(probe)
-                quick = self._put_down(probe)
+                quick = self._update_report(probe)
                 pause_s = self._pauses[probe.name] = self._pause_s(probe, reading, quick=quick)
                 await asyncio.sleep(pause_s)
 
         return forever
 
-    async def _until_needed(self, probe: Probe) -> None:
-        while not self._picture.needed(probe.name):
-            await self._news.wait()
+    async def _wait_until_needed(self, probe: Probe) -> None:
+        while not self._host.needed(probe.name):
+            await self._reading_came.wait()
 
     async def _read(self, probe: Probe) -> Reading:
         begun_s = self._clock()
         reading = await read_in_time(probe)
-        health = self._picture.take(probe.name, reading)
+        health = self._host.add(probe.name, reading)
         self._last_reading_s = self._clock()
         self._metrics.read(health, self._last_reading_s - begun_s)
-        self._tell(health)
-        self._news.set()
-        self._news = asyncio.Event()
+        self._log_change(health)
+        self._reading_came.set()
+        self._reading_came = asyncio.Event()
         return reading
 
-    def _put_down(self, probe: Probe) -> bool:
+    def _update_report(self, probe: Probe) -> bool:
         """Whether the facts, if all are in, ask for a quick reading."""
-        if not self._picture.settled():
+        if not self._host.settled():
             return False
-        return self._desk.put(probe.name, self._bend(self._picture.facts()))
+        return self._pending.update(probe.name, self._with_faults(self._host.facts()))
 
     def _pause_s(self, probe: Probe, reading: Reading, *, quick: bool) -> float:
         if quick:
@@ -129,7 +129,7 @@ class Watching:
             return max(self._pace.absent_s, probe.interval_s)
         return probe.interval_s
 
-    def _tell(self, health: ProbeHealth) -> None:
+    def _log_change(self, health: ProbeHealth) -> None:
         """A log line when a probe's state changes."""
         before = self._states.get(health.probe)
         self._states[health.probe] = health.state

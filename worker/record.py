@@ -17,7 +17,7 @@ from topo.kit.logs import hide_in_text
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeIdentity, ProbeState
-from topo.recording.bundle import Bundle, Take, write
+from topo.recording.bundle import Bundle, RecordedProbe, write
 from worker.probes.probe import Probe, read_in_time
 from worker.redaction import redacted, same_facts
 
@@ -37,18 +37,20 @@ async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
     return Bundle(identity, tuple(takes), now)
 
 
-async def _take(probe: Probe) -> Take:
+async def _take(probe: Probe) -> RecordedProbe:
     begun_s = time.monotonic()
     reading = await read_in_time(probe)
     seconds = time.monotonic() - begun_s
     text = redacted(reading.text, probe.format)
     if text is None:
-        return Take(probe.name, probe.format, ProbeState.FAILED, detail=WITHHELD, seconds=seconds)
+        return RecordedProbe(
+            probe.name, probe.format, ProbeState.FAILED, detail=WITHHELD, seconds=seconds
+        )
     detail = hide_in_text(reading.detail)
-    return Take(probe.name, probe.format, reading.state, text, detail, seconds)
+    return RecordedProbe(probe.name, probe.format, reading.state, text, detail, seconds)
 
 
-def people() -> frozenset[str]:
+def user_names() -> frozenset[str]:
     """The names of this host's human users."""
     known = {user.pw_name for user in pwd.getpwall() if user.pw_uid >= _FIRST_PERSON_UID}
     with contextlib.suppress(KeyError, OSError):
@@ -68,7 +70,7 @@ def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
     words = {name: STAND_IN for name in names if name} | dict.fromkeys(users, "user")
     longest_first = sorted(words, key=len, reverse=True)
 
-    def clean(take: Take) -> Take:
+    def clean(take: RecordedProbe) -> RecordedProbe:
         text = _unless_it_matters(take.text, take.format, _HOME.sub("user", take.text))
         for name in longest_first:
             without = _word(name).sub(words[name], text)
@@ -80,7 +82,7 @@ def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
 
     return Bundle(
         NodeIdentity(NodeName(STAND_IN), identity.boot_id, hostname=STAND_IN),
-        tuple(clean(take) for take in bundle.takes),
+        tuple(clean(take) for take in bundle.probes),
         bundle.recorded_at,
     )
 
@@ -95,7 +97,7 @@ def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
     return changed if same else text
 
 
-def claim(directory: Path) -> None:
+def claim_folder(directory: Path) -> None:
     """Makes the folder for a bundle, or takes an empty one of this user; only its owner may enter.
 
     A folder that somebody else prepared, or filled, is refused with `BadInputError`: a worker is
@@ -117,7 +119,7 @@ def save(bundle: Bundle, directory: Path) -> str:
     write(directory, bundle)
     lines = [
         f"  {take.probe:<18} {take.state.value:<10} {len(take.text):>8} bytes  {take.detail}"
-        for take in bundle.takes
+        for take in bundle.probes
     ]
     head = f"support bundle of {bundle.identity.name} in {directory}"
     return "\n".join([head, *lines])

@@ -16,7 +16,7 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, NodeIdentity
 from topo.recording import timeline
-from topo.recording.bundle import Bundle, Take, read
+from topo.recording.bundle import Bundle, RecordedProbe, read
 from topo.recording.timeline import Fault, Timeline
 from worker.probes.probe import Probe, Reading
 from worker.settings import WorkerSettings
@@ -54,9 +54,9 @@ class Replay:
                 format=take.format,
                 interval_s=settings.command_interval if place else settings.probe_interval,
                 timeout_s=settings.probe_timeout,
-                read=_again(take),
+                read=_repeated(take),
             )
-            for place, take in enumerate(self.bundle.takes)
+            for place, take in enumerate(self.bundle.probes)
         )
 
     def identity(self, node_name: str) -> NodeIdentity:
@@ -64,7 +64,7 @@ class Replay:
         recorded = self.bundle.identity
         return replace(recorded, name=NodeName(node_name)) if node_name else recorded
 
-    def bend(self, facts: NodeFacts) -> NodeFacts:
+    def with_faults(self, facts: NodeFacts) -> NodeFacts:
         """The facts under the faults that stand now."""
         faults = self._faults()
         return timeline.apply(faults, facts) if faults else facts
@@ -74,10 +74,10 @@ class Replay:
         return timeline.is_silent(self._faults(), node)
 
     def _faults(self) -> frozenset[Fault]:
-        self._look()
+        self._read_faults_file()
         return self._standing | self._script.faults_at(self._clock() - self._begun_s)
 
-    def _look(self) -> None:
+    def _read_faults_file(self) -> None:
         """Takes the faults file in when it changed; a file that makes no sense changes nothing."""
         content = self._file.poll()
         if content is None:
@@ -114,7 +114,7 @@ def _script(path: Path) -> Timeline:
     raise BadInputError(content)
 
 
-def _again(take: Take) -> Callable[[], Awaitable[Reading]]:
+def _repeated(take: RecordedProbe) -> Callable[[], Awaitable[Reading]]:
     reading = Reading(take.state, take.text, take.detail)
 
     async def say() -> Reading:

@@ -8,7 +8,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type
 from topo.kit.backoff import full_jitter, retry_after_or
 from topo.model.machine import NodeFacts
 from worker.metrics import Metrics
-from worker.pending_report import Desk
+from worker.pending_report import PendingReport
 from worker.session import Session
 from worker.transport import FIXES, Master, ReportLostError, Trouble
 
@@ -18,39 +18,41 @@ RETRY_BASE_S, RETRY_CEILING_S = 0.25, 8.0
 _log = structlog.get_logger(__name__)
 
 
-class Reporting:
+class ReportLoop:
     """One conversation with the master, for as long as the process lives."""
 
-    def __init__(self, desk: Desk, session: Session, master: Master, metrics: Metrics) -> None:
-        self._desk = desk
+    def __init__(
+        self, pending: PendingReport, session: Session, master: Master, metrics: Metrics
+    ) -> None:
+        self._pending = pending
         self._session = session
         self._master = master
         self._metrics = metrics
         self._trouble: Trouble | None = None
-        self._met = False
-        self._silent: Callable[[], bool] = lambda: False
+        self._delivered = False
+        self._paused: Callable[[], bool] = lambda: False
 
-    def fall_silent_when(self, silent: Callable[[], bool]) -> None:
+    def pause_while(self, silent: Callable[[], bool]) -> None:
         """Replays only: nothing is sent while the function says so."""
-        self._silent = silent
+        self._paused = silent
 
     async def run(self) -> None:
         """Sends until cancelled. Always the latest facts; one report at a time."""
         while True:
-            await self._desk.wait(self._session.beat_s if self._met else None)
+            await self._pending.wait(self._session.beat_s if self._delivered else None)
             retrying = AsyncRetrying(
                 wait=retry_after_or(full_jitter(RETRY_BASE_S, RETRY_CEILING_S)),
                 retry=retry_if_exception_type(ReportLostError),
                 reraise=True,
             )
-            await retrying(self._say)
+            await retrying(self._send)
 
-    async def _say(self) -> None:
-        facts = self._desk.facts
+    async def _send(self) -> None:
+        facts = self._pending.facts
         if facts is None:
             return
-        if self._silent():
-            self._desk.paid(facts)
+        if self._paused():
+            self._pending.acknowledged(facts)
             return
         report = self._session.report(facts)
         try:
@@ -58,16 +60,16 @@ class Reporting:
         except ReportLostError as lost:
             self._session.lost()
             self._metrics.lost(lost.trouble)
-            self._complain(lost)
+            self._log_failing(lost)
             raise
         self._session.accepted(facts, answer)
         self._metrics.reported(report.kind, facts)
-        self._rejoice(facts)
-        self._desk.paid(facts)
+        self._log_recovered(facts)
+        self._pending.acknowledged(facts)
         if report.kind != "full" and not self._session.in_step:
-            self._desk.owe()
+            self._pending.request_full()
 
-    def _complain(self, lost: ReportLostError) -> None:
+    def _log_failing(self, lost: ReportLostError) -> None:
         """A line when the kind of trouble changes, not for every try."""
         if lost.trouble is not self._trouble:
             _log.warning(
@@ -78,7 +80,7 @@ class Reporting:
             )
         self._trouble = lost.trouble
 
-    def _rejoice(self, facts: NodeFacts) -> None:
-        if not self._met or self._trouble is not None:
+    def _log_recovered(self, facts: NodeFacts) -> None:
+        if not self._delivered or self._trouble is not None:
             _log.info("reports arrive", gpus=len(facts.gpus), ports=len(facts.ports))
-        self._met, self._trouble = True, None
+        self._delivered, self._trouble = True, None

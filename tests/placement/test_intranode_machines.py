@@ -152,7 +152,7 @@ def test_a_simulated_machine_gives_one_island(name):
     assert world is not None
     host = world.nodes[0]
     bundle = bundle_of(host)
-    parsed = [(take.probe, parse(take.text, take.format)) for take in bundle.takes if take.text]
+    parsed = [(take.probe, parse(take.text, take.format)) for take in bundle.probes if take.text]
     node = joined(assemble(bundle.identity, parsed, ()))
     assert node.numbers == tuple(range(host.hardware.gpus))
     check_by_hand(node)

@@ -12,7 +12,7 @@ from topo.facts import parse, recognise
 from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.machine import PortState, ProbeState
-from topo.recording.bundle import BUNDLE_FILE, Bundle, Take, read, write
+from topo.recording.bundle import BUNDLE_FILE, Bundle, RecordedProbe, read, write
 from topo.sim.bundles import bundle_of, write_bundle
 from topo.sim.probe_outputs import metax_texts
 from topo.sim.worlds.presets import PRESET_NAMES, demo_world, nvlink_world, preset
@@ -29,7 +29,9 @@ def test_a_written_bundle_reads_back_equal(name: str, tmp_path: Path) -> None:
 
 def test_a_failed_take_keeps_its_state_and_has_no_file(tmp_path: Path) -> None:
     """A probe that timed out is part of the recording."""
-    take = Take("mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s", seconds=5.0)
+    take = RecordedProbe(
+        "mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s", seconds=5.0
+    )
     bundle = Bundle(demo_world().nodes[0].identity, (take,), "2026-01-02T03:04:05Z")
     write(tmp_path, bundle)
     assert read(tmp_path) == bundle
@@ -54,7 +56,7 @@ def test_a_bundle_replaces_an_earlier_one_and_follows_no_link(tmp_path: Path) ->
 def test_a_fabric_less_tray_says_so() -> None:
     """Without a fabric the library's text has none and the CLI prints N/A."""
     bare = replace(nvlink_world(1, 1).nodes[0], fabric=None)
-    texts = {take.probe: take.text for take in bundle_of(bare).takes}
+    texts = {take.probe: take.text for take in bundle_of(bare).probes}
     assert {d["fabric"] for d in json.loads(texts["nvml"])["devices"]} == {None}
     assert "State                             : N/A" in texts["nvidia-smi-fabric"]
 
@@ -122,7 +124,7 @@ def test_every_text_is_understood_without_a_doubt(name: str) -> None:
     """The parsers read each of our own texts as the format it claims to be, with no warning."""
     world = preset(name)
     assert world is not None
-    for take in bundle_of(world.nodes[0]).takes:
+    for take in bundle_of(world.nodes[0]).probes:
         parsed = parse(take.text, take.format)
         assert not isinstance(parsed, Refusal), f"{take.probe}: {parsed}"
         assert parsed.warnings == (), take.probe
@@ -135,7 +137,7 @@ def test_the_facts_of_a_bundle_are_those_of_its_world(name: str) -> None:
     world = preset(name)
     assert world is not None
     node = world.nodes[0]
-    takes = bundle_of(node).takes
+    takes = bundle_of(node).probes
     facts = assemble(node.identity, [(t.probe, parse(t.text, t.format)) for t in takes], ())
     assert [gpu.uuid for gpu in facts.gpus] == [node.gpu_uuid(i) for i in range(len(facts.gpus))]
     assert len(facts.gpus) == node.hardware.gpus

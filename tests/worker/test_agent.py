@@ -19,7 +19,7 @@ from tests.worker.masters import TestMaster, listening
 from topo.kit.settings import read
 from topo.model.machine import ProbeState
 from topo.model.wire import Report
-from topo.recording.bundle import Bundle, Take, write
+from topo.recording.bundle import Bundle, RecordedProbe, write
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world
 from worker.app import build_agent, build_app
@@ -188,7 +188,7 @@ async def test_rounds_that_stand_still_are_not_healthy(
     tmp_path: Path, absent_s: float, age_s: float, status: int
 ) -> None:
     """The kubelet restarts a worker whose probes no longer come round, not one that may pause."""
-    take = Take("mxsml", "mxsml", ProbeState.ABSENT, detail="not here")
+    take = RecordedProbe("mxsml", "mxsml", ProbeState.ABSENT, detail="not here")
     write(tmp_path, Bundle(HOST.identity, (take,)))
     settings = read(WorkerSettings, (f"--absent-interval={absent_s}",))
     assert isinstance(settings, WorkerSettings)

@@ -72,10 +72,10 @@ from topo.facts.assemble import assemble
 from topo.placement.gpus.node_gpus import node_gpus
 from topo.recording.bundle import read
 bundle = read(Path(sys.argv[1]))
-texts = {take.probe: take.text for take in bundle.takes if take.text}
+texts = {take.probe: take.text for take in bundle.probes if take.text}
 facts = assemble(bundle.identity, [(probe, parse(text)) for probe, text in texts.items()], ())
 print(json.dumps({
-    "probes": [take.probe for take in bundle.takes],
+    "probes": [take.probe for take in bundle.probes],
     "texts": texts,
     "recognised": {probe: recognise(text) for probe, text in texts.items()},
     "gpus": [[gpu.index, gpu.bdf, gpu.numa] for gpu in facts.gpus],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from topo.model.machine import ProbeState
-from worker.probes.isolated import HelperProcess
+from worker.probes.helper_process import HelperProcess
 from worker.probes.probe import Reading
 
 CLUSTER = "01020304-0506-0708-090a-0b0c0d0e0f10"

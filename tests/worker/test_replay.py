@@ -13,7 +13,7 @@ from topo.kit.settings import read
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, ProbeState
-from topo.recording.bundle import Bundle, Take
+from topo.recording.bundle import Bundle, RecordedProbe
 from topo.recording.bundle import read as read_bundle
 from topo.recording.timeline import Timeline, parse_timeline
 from topo.sim.bundles import bundle_of, write_bundle
@@ -53,16 +53,16 @@ async def test_every_take_is_a_probe_that_says_the_same_again(folder: Path) -> N
     """The texts of the bundle; the first probe at the fast pace, the others slowly."""
     replay = open_replay(folder)
     probes = replay.probes(settings("--probe-interval=0.25"))
-    assert [probe.name for probe in probes] == [take.probe for take in replay.bundle.takes]
+    assert [probe.name for probe in probes] == [take.probe for take in replay.bundle.probes]
     assert [probe.interval_s for probe in probes[:2]] == [0.25, 15]
     assert [(await probe.read()).text for probe in probes] == [
-        take.text for take in bundle_of(HOST).takes
+        take.text for take in bundle_of(HOST).probes
     ]
 
 
 async def test_a_recorded_failure_is_replayed_as_one() -> None:
     """Not every recording was made in good health."""
-    take = Take("mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s")
+    take = RecordedProbe("mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s")
     replay = Replay(Path("/nowhere"), Bundle(HOST.identity, (take,)), Timeline())
     reading = await replay.probes(settings())[0].read()
     assert reading == Reading(ProbeState.TIMED_OUT, detail="no answer in 5 s")
@@ -124,7 +124,7 @@ def test_a_faults_file_that_cannot_be_read_is_told(folder: Path) -> None:
 
 def test_facts_without_faults_stay_the_identical_object(folder: Path) -> None:
     """Nothing is copied four times a second."""
-    assert open_replay(folder).bend(FACTS) is FACTS
+    assert open_replay(folder).with_faults(FACTS) is FACTS
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def probe(name: str, reading: Reading, closed: list[str]) -> Probe:
 async def test_a_recording_holds_every_probe_as_it_fared(tmp_path: Path) -> None:
     """Texts, failures, durations; and the probes are closed afterwards."""
     closed: list[str] = []
-    texts = {take.probe: take.text for take in bundle_of(HOST).takes}
+    texts = {take.probe: take.text for take in bundle_of(HOST).probes}
     probes = [
         probe("mxsml", ok(texts["mxsml"]), closed),
         probe("nvml", failed("driver not loaded"), closed),
@@ -172,16 +172,16 @@ async def test_a_recording_holds_every_probe_as_it_fared(tmp_path: Path) -> None
     bundle = await record.record(probes, HOST.identity)
     told = record.save(bundle, tmp_path / "bundle")
     assert read_bundle(tmp_path / "bundle") == replace(
-        bundle, takes=tuple(replace(t, seconds=round(t.seconds, 6)) for t in bundle.takes)
+        bundle, probes=tuple(replace(t, seconds=round(t.seconds, 6)) for t in bundle.probes)
     )
-    assert [take.state for take in bundle.takes] == [ProbeState.OK, ProbeState.FAILED]
+    assert [take.state for take in bundle.probes] == [ProbeState.OK, ProbeState.FAILED]
     assert closed == ["mxsml", "nvml"]
     assert "driver not loaded" in told
 
 
-async def recorded(form: str, reading: Reading) -> Take:
+async def recorded(form: str, reading: Reading) -> RecordedProbe:
     """The take of one reading."""
-    return (await record.record([probe(form, reading, [])], HOST.identity)).takes[0]
+    return (await record.record([probe(form, reading, [])], HOST.identity)).probes[0]
 
 
 XML = """<?xml version="1.0" ?>
@@ -203,7 +203,7 @@ PROCESSES = (
 
 async def test_a_secret_in_an_output_does_not_reach_the_bundle() -> None:
     """Masked where it stands; what stands around it is worth having."""
-    text = bundle_of(HOST).takes[3].text + "| note: --api_key=sk-12345678 of train.py |\n"
+    text = bundle_of(HOST).probes[3].text + "| note: --api_key=sk-12345678 of train.py |\n"
     take = await recorded("mx-smi-table", ok(text))
     assert "sk-12345678" not in take.text
     assert "train.py" in take.text
@@ -211,7 +211,7 @@ async def test_a_secret_in_an_output_does_not_reach_the_bundle() -> None:
 
 async def test_processes_do_not_reach_the_bundle() -> None:
     """Their command lines are nobody's business: the table of mx-smi, the element of NVIDIA."""
-    table = bundle_of(HOST).takes[3].text
+    table = bundle_of(HOST).probes[3].text
     listed = "| Process:   |\n|  GPU   PID   Process Name |\n|  0   4711   python SEKRET |\n"
     take = await recorded("mx-smi-table", ok(table + listed))
     assert take.text == table
@@ -229,7 +229,7 @@ async def test_a_mask_does_not_eat_into_markup() -> None:
 
 async def test_a_text_that_cannot_be_masked_is_withheld() -> None:
     """Where masking changes what it says, for instance the model's name: no text at all."""
-    text = bundle_of(HOST).takes[0].text.replace('"name": "', '"name": "token=SEKRET ', 1)
+    text = bundle_of(HOST).probes[0].text.replace('"name": "', '"name": "token=SEKRET ', 1)
     assert "SEKRET" in text
     take = await recorded("mxsml", ok(text))
     assert (take.state, take.text, take.detail) == (ProbeState.FAILED, "", record.WITHHELD)
@@ -258,7 +258,7 @@ def test_a_bundle_gets_a_folder_that_only_its_owner_may_enter(tmp_path: Path) ->
     """A new one, or an empty one of one's own."""
     (tmp_path / "empty").mkdir(mode=0o755)
     for folder in (tmp_path / "a" / "new", tmp_path / "empty"):
-        record.claim(folder)
+        record.claim_folder(folder)
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -271,7 +271,7 @@ def test_a_bundle_does_not_go_where_something_is(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for place in (full, full / "file", tmp_path / "link"):
         with pytest.raises(BadInputError) as caught:
-            record.claim(place)
+            record.claim_folder(place)
         assert caught.value.refusal.fix == "give --record a new folder"
 
 
@@ -281,27 +281,27 @@ def test_a_bundle_does_not_go_into_a_strangers_folder(
     """Whoever made it can read what is put there."""
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(BadInputError):
-        record.claim(tmp_path)
+        record.claim_folder(tmp_path)
 
 
 def test_a_home_in_markup_is_made_anonymous() -> None:
     """The name ends where the tag begins."""
-    take = Take("nvidia-smi-xml", "nvidia-smi-xml", text=XML % "<note>/home/alice</note>")
+    take = RecordedProbe("nvidia-smi-xml", "nvidia-smi-xml", text=XML % "<note>/home/alice</note>")
     after = record.anonymised(Bundle(HOST.identity, (take,)), ())
-    assert after.takes[0].text == XML % "<note>/home/user</note>"
+    assert after.probes[0].text == XML % "<note>/home/user</note>"
 
 
 def test_an_anonymous_bundle_says_the_same_without_names() -> None:
     """No host name, no address, no user; every text still reads as before."""
-    table = bundle_of(HOST).takes[3]
+    table = bundle_of(HOST).probes[3]
     table = replace(table, text=table.text + "| 0  4711  /home/alice/run.sh by bob |\n")
-    before = replace(bundle_of(HOST), takes=(*bundle_of(HOST).takes, table))
+    before = replace(bundle_of(HOST), probes=(*bundle_of(HOST).probes, table))
     after = record.anonymised(before, ["alice", "bob"])
-    everything = "".join(take.text for take in after.takes) + str(after.identity)
+    everything = "".join(take.text for take in after.probes) + str(after.identity)
     for name in (NODE, "alice", "bob", HOST.identity.internal_ip, HOST.identity.system_uuid):
         assert name not in everything
     assert "infiniband/xscale_0/" in everything  # adapters are part of the wiring
-    for old, new in zip(before.takes, after.takes, strict=True):
+    for old, new in zip(before.probes, after.probes, strict=True):
         parsed = parse(old.text, old.format)
         assert not isinstance(parsed, Refusal)
         assert parse(new.text, new.format) == parsed
@@ -312,10 +312,10 @@ def test_a_host_named_like_a_word_of_a_format_keeps_the_format() -> None:
     bundle = bundle_of(HOST)
     named = replace(bundle, identity=replace(bundle.identity, hostname="MX"))
     after = record.anonymised(named, ())
-    texts = {take.probe: take.text for take in after.takes}
+    texts = {take.probe: take.text for take in after.probes}
     assert "MX      MX" in texts["mx-smi-topo"]
 
 
 def test_people_are_not_the_systems_accounts() -> None:
     """Root and nobody tell nothing."""
-    assert record.people().isdisjoint({"root", "nobody", "daemon"})
+    assert record.user_names().isdisjoint({"root", "nobody", "daemon"})

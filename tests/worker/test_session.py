@@ -11,7 +11,7 @@ from tests.support.waiting import CEILING_S
 from tests.worker.samples import CUT, EMPTY, FACTS, NODE, OTHER_BOOT, SLOW
 from topo.model.machine import NodeFacts
 from topo.model.wire import FactsChange, Report, ReportAnswer
-from worker.pending_report import CONFIRMATIONS, Desk
+from worker.pending_report import CONFIRMATIONS, PendingReport
 from worker.session import MAX_BEAT_S, MIN_BEAT_S, Session
 
 ALL = [FACTS, CUT, SLOW, EMPTY, OTHER_BOOT]
@@ -104,71 +104,71 @@ def _apply(known: NodeFacts | None, report: Report) -> NodeFacts:
     return replace(known, **{f: getattr(report.change, f) for f in report.change.model_fields_set})
 
 
-async def owed(desk: Desk) -> int:
-    """How many reports are taken from the desk before it rests."""
+async def owed(pending: PendingReport) -> int:
+    """How many reports are taken from the pending before it rests."""
     count = 0
-    while desk._wake.is_set():
-        await desk.wait(0)
-        assert desk.facts is not None
-        desk.paid(desk.facts)
+    while pending._wake.is_set():
+        await pending.wait(0)
+        assert pending.facts is not None
+        pending.acknowledged(pending.facts)
         count += 1
     return count
 
 
 async def test_equal_readings_are_not_reported() -> None:
     """The first facts are owed once; the same again owe nothing."""
-    desk = Desk()
-    assert not desk.put("mxsml", FACTS)
-    assert await owed(desk) == 1
-    assert not desk.put("mxsml", FACTS)
-    assert await owed(desk) == 0
+    pending = PendingReport()
+    assert not pending.update("mxsml", FACTS)
+    assert await owed(pending) == 1
+    assert not pending.update("mxsml", FACTS)
+    assert await owed(pending) == 0
 
 
 async def test_a_change_is_confirmed_by_two_quick_readings_of_its_probe() -> None:
     """Three equal readings are told, those of other probes do not count."""
-    desk = Desk()
-    desk.put("mxsml", FACTS)
-    await owed(desk)
-    assert desk.put("mxsml", CUT)
-    assert not desk.put("sysfs-pci", CUT)
-    quick = [desk.put("mxsml", CUT) for _ in range(CONFIRMATIONS + 1)]
+    pending = PendingReport()
+    pending.update("mxsml", FACTS)
+    await owed(pending)
+    assert pending.update("mxsml", CUT)
+    assert not pending.update("sysfs-pci", CUT)
+    quick = [pending.update("mxsml", CUT) for _ in range(CONFIRMATIONS + 1)]
     assert quick == [True, False, False]
-    assert await owed(desk) == 1 + CONFIRMATIONS
+    assert await owed(pending) == 1 + CONFIRMATIONS
 
 
 async def test_a_probe_that_fares_badly_is_reported_and_not_confirmed() -> None:
     """Its health is news, but no reason to ask a hanging library five times a second."""
-    desk = Desk()
-    desk.put("mxsml", FACTS)
-    await owed(desk)
-    assert not desk.put("mxsml", SLOW)
-    assert await owed(desk) == 1
+    pending = PendingReport()
+    pending.update("mxsml", FACTS)
+    await owed(pending)
+    assert not pending.update("mxsml", SLOW)
+    assert await owed(pending) == 1
 
 
 async def test_facts_put_down_while_others_travel_are_still_owed() -> None:
     """The report under way does not pay for what came after it."""
-    desk = Desk()
-    desk.put("mxsml", FACTS)
-    travelling = desk.facts
-    desk.put("mxsml", CUT)
+    pending = PendingReport()
+    pending.update("mxsml", FACTS)
+    travelling = pending.facts
+    pending.update("mxsml", CUT)
     assert travelling is not None
-    desk.paid(travelling)
-    assert await owed(desk) == 1
+    pending.acknowledged(travelling)
+    assert await owed(pending) == 1
 
 
 async def test_what_is_owed_never_grows_beyond_the_confirmations() -> None:
     """A master that is away for long is owed three reports, not a queue."""
-    desk = Desk()
-    desk.put("mxsml", FACTS)
+    pending = PendingReport()
+    pending.update("mxsml", FACTS)
     for _ in range(50):
-        desk.put("mxsml", CUT)
-        desk.put("mxsml", CUT)
-        desk.put("mxsml", FACTS)
-    assert await owed(desk) <= 1 + CONFIRMATIONS
+        pending.update("mxsml", CUT)
+        pending.update("mxsml", CUT)
+        pending.update("mxsml", FACTS)
+    assert await owed(pending) <= 1 + CONFIRMATIONS
 
 
 async def test_the_desk_waits_no_longer_than_told() -> None:
     """A beat falls due although nothing happened."""
-    desk = Desk()
+    pending = PendingReport()
     async with asyncio.timeout(CEILING_S):
-        await desk.wait(0.01)
+        await pending.wait(0.01)

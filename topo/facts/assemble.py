@@ -70,7 +70,7 @@ def assemble(
     for probe in sorted(probes, key=_trust):
         adding = _trust(probe) < Trust.KERNEL or not table.gpus
         listed = _Source(probe, {}).each(Gpu)
-        sources.append(_Source(probe, table.take(listed, adding=adding)))
+        sources.append(_Source(probe, table.merge(listed, adding=adding)))
     matrix = _matrix(sources)
     gpus = tuple(sorted((_with_numa(g, matrix) for g in table.gpus), key=lambda g: g.index))
     return NodeFacts(

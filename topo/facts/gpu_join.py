@@ -19,7 +19,7 @@ class GpuTable:
 
     gpus: list[Gpu] = field(default_factory=list)
 
-    def take(self, listed: Iterable[Gpu], *, adding: bool) -> Mapping[int, int]:
+    def merge(self, listed: Iterable[Gpu], *, adding: bool) -> Mapping[int, int]:
         """Fill what is unsaid from a source's list; its indexes, each with ours.
 
         GPUs that are not known are added where `adding`, under their own index if it is free, else

@@ -6,7 +6,7 @@ removed from them, which commands a worker runs) reads these tables.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
 from typing import Literal
 
@@ -18,22 +18,14 @@ from topo.model.observation import ParsedProbe
 class Mark(IntEnum):
     """By what a format is recognised. The more telling mark is looked for first."""
 
-    FORMAT_NAME = 0
-    """The text names its format, or has an element of that name."""
-    PATHS = 1
-    """Paths of sysfs."""
-    TITLE = 2
-    """Titles, line beginnings or metrics that only this tool prints."""
-    TITLED_MATRIX = 3
-    """The shape of a device matrix, and words that only this tool prints."""
-    NAMED_MATRIX = 4
-    """The shape of a device matrix, and names that only this vendor gives to devices."""
-    PLAIN_MATRIX = 5
-    """The shape of a device matrix, and nothing else."""
-    LINES = 6
-    """The shape of single lines."""
-    DOCUMENT = 7
-    """Keys of a document that people write."""
+    FORMAT_NAME = 0  # the text names its format, or has an element of that name
+    PATHS = 1  # paths of sysfs
+    TITLE = 2  # titles, line beginnings or metrics that only this tool prints
+    TITLED_MATRIX = 3  # the shape of a device matrix, and words that only this tool prints
+    NAMED_MATRIX = 4  # the shape of a device matrix, and names that only this vendor gives
+    PLAIN_MATRIX = 5  # the shape of a device matrix, and nothing else
+    LINES = 6  # the shape of single lines
+    DOCUMENT = 7  # keys of a document that people write
 
 
 class Trust(IntEnum):
@@ -55,9 +47,9 @@ def _unchanged(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reader:
-    """One format.
+    """One format. Every reader is a pure function of the text and linear in its length.
 
     `command` is what prints it, where a command does. `gives` are the facts that it can state.
     `ending` is that of its file in a recording; texts with the ending `xml` have tags.
@@ -70,6 +62,7 @@ class Reader:
     mark: Mark
     recognises: Callable[[str], bool]
     read: Read
+    _: KW_ONLY
     trust: Trust = Trust.COMMAND
     command: str = ""
     gives: tuple[Field, ...] = ()

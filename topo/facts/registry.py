@@ -1,9 +1,9 @@
 """Every format there is: how a text is recognised and read. `topo/facts/vendors.py` finds them."""
 
 from topo.facts import declared
-from topo.facts.reader import Mark, Reader
-from topo.facts.reading import complaints, foreign
-from topo.facts.reading.text import shorten, undress
+from topo.facts.reader import Mark, Reader, Trust
+from topo.facts.reading import tool_errors, unsupported
+from topo.facts.reading.text import cleaned, shorten
 from topo.facts.sysfs import infiniband, pci
 from topo.facts.vendors import VENDORS
 from topo.model.errors import Refusal
@@ -13,14 +13,20 @@ from topo.model.observation import ParsedProbe
 _READERS = sorted(
     (
         *(reader for vendor in VENDORS for reader in vendor.readers),
-        infiniband.READER,
-        pci.READER,
-        declared.READER,
+        Reader(
+            infiniband.FORMAT,
+            Mark.PATHS,
+            infiniband.recognises,
+            infiniband.read,
+            trust=Trust.KERNEL,
+        ),
+        Reader(pci.FORMAT, Mark.PATHS, pci.recognises, pci.read, trust=Trust.KERNEL),
+        Reader("nodegroup", Mark.DOCUMENT, declared.recognises, declared.read),
     ),
     key=lambda reader: reader.mark,
 )
 READERS = {reader.name: reader for reader in _READERS}
-_FOREIGN = {known.name: known for known in foreign.FOREIGN}
+_UNSUPPORTED = {known.name: known for known in unsupported.UNSUPPORTED}
 
 FORMATS: tuple[str, ...] = tuple(sorted(READERS))
 """The formats that are read."""
@@ -32,7 +38,7 @@ def recognise(text: str) -> str | None:
     Besides `FORMATS` the answer may be `complaint` (a tool says why it cannot answer) or the name
     of a format that is known and not read; `parse` refuses both and says what to do.
     """
-    plain = undress(text)
+    plain = cleaned(text)
     return None if isinstance(plain, Refusal) else _recognise(plain)
 
 
@@ -42,7 +48,7 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     Any text is answered: with an observation, or with a refusal that says what, where and the fix.
     Nothing is raised.
     """
-    plain = undress(text)
+    plain = cleaned(text)
     if isinstance(plain, Refusal):
         return plain
     if format is not None and format not in READERS:
@@ -50,29 +56,29 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     name = format or _recognise(plain)
     if name in READERS:
         return _read(READERS[name], plain)
-    if name == complaints.FORMAT:
-        return complaints.read(plain)
-    return foreign.refusal(_FOREIGN[name]) if name in _FOREIGN else _unknown_text(plain)
+    if name == tool_errors.FORMAT:
+        return tool_errors.read(plain)
+    return unsupported.refusal(_UNSUPPORTED[name]) if name in _UNSUPPORTED else _unknown_text(plain)
 
 
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
     """What the reader makes of it; a tool's complaint says more than what the reader misses."""
     understood = reader.read(text)
     if isinstance(understood, Refusal) and reader.mark is not Mark.DOCUMENT:
-        return complaints.find(text) or understood
+        return tool_errors.find(text) or understood
     return understood
 
 
 def _recognise(text: str) -> str | None:
-    peer_to_peer = _FOREIGN["nvidia-smi-p2p"]
+    peer_to_peer = _UNSUPPORTED["nvidia-smi-p2p"]
     if "GPU" in text and peer_to_peer.pattern.search(text):
         return peer_to_peer.name  # it has the shape of a link matrix and another meaning
     for reader in _READERS:
         if reader.recognises(text):
             return reader.name
-    if complaints.recognises(text):
-        return complaints.FORMAT
-    known = foreign.find(text)
+    if tool_errors.recognises(text):
+        return tool_errors.FORMAT
+    known = unsupported.find(text)
     return known.name if known else None
 
 

@@ -28,7 +28,7 @@ _FIX = "record it anew with `topo-worker --record DIR`"
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class RecordedProbe:
     """One probe's reading: its raw text where it gave one, and how the probe fared."""
 
     probe: str
@@ -41,10 +41,10 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A recording: the host, when it was made (ISO 8601, empty for simulated ones), the takes."""
+    """A recording: the host, when it was made (ISO 8601, empty for simulated ones), the probes."""
 
     identity: NodeIdentity
-    takes: tuple[Take, ...]
+    probes: tuple[RecordedProbe, ...]
     recorded_at: str = ""
 
 
@@ -75,7 +75,7 @@ def write(directory: Path, bundle: Bundle) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     entries = []
-    for take in bundle.takes:
+    for take in bundle.probes:
         reader = READERS.get(take.format)
         file = f"{take.probe}.{reader.ending if reader else 'txt'}" if take.text else None
         if file is not None:
@@ -121,20 +121,20 @@ def read(directory: Path) -> Bundle | Refusal:
         return Refusal(
             f"bundle version {index.version}, known is {BUNDLE_VERSION}", f"{place}: version", _FIX
         )
-    takes: list[Take] = []
+    probes: list[RecordedProbe] = []
     for entry in index.probes:
-        take = _read_take(directory, entry)
+        take = _read_probe(directory, entry)
         if isinstance(take, Refusal):
             return take
-        takes.append(take)
-    return Bundle(index.identity, tuple(takes), index.recorded_at)
+        probes.append(take)
+    return Bundle(index.identity, tuple(probes), index.recorded_at)
 
 
-def _read_take(directory: Path, entry: _Entry) -> Take | Refusal:
+def _read_probe(directory: Path, entry: _Entry) -> RecordedProbe | Refusal:
     text = ""
     if entry.file is not None:
         content = read_bounded(directory / entry.file, MAX_TEXT_BYTES)
         if isinstance(content, Refusal):
             return content
         text = content.decode("utf-8", "replace")
-    return Take(entry.probe, entry.format, entry.state, text, entry.detail, entry.seconds)
+    return RecordedProbe(entry.probe, entry.format, entry.state, text, entry.detail, entry.seconds)

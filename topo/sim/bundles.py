@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from topo.recording.bundle import Bundle, Take, write
+from topo.recording.bundle import Bundle, RecordedProbe, write
 from topo.sim.probe_outputs import metax_texts, nvidia_texts, sysfs_texts
 from topo.sim.worlds.presets import SimNode
 
@@ -10,7 +10,7 @@ from topo.sim.worlds.presets import SimNode
 def bundle_of(node: SimNode) -> Bundle:
     """What a worker on the simulated host would record: every probe that this maker's hosts have.
 
-    The takes stand in the order of precedence: library, command line, exporter, sysfs.
+    The probes stand in the order of precedence: library, command line, exporter, sysfs.
     """
     if node.hardware.maker == "metax":
         texts = {
@@ -28,8 +28,8 @@ def bundle_of(node: SimNode) -> Bundle:
         }
     texts["sysfs-infiniband"] = sysfs_texts.infiniband(node)
     texts["sysfs-pci"] = sysfs_texts.pci(node)
-    takes = tuple(Take(probe, probe, text=text) for probe, text in texts.items())
-    return Bundle(node.identity, takes)
+    probes = tuple(RecordedProbe(probe, probe, text=text) for probe, text in texts.items())
+    return Bundle(node.identity, probes)
 
 
 def write_bundle(directory: Path, node: SimNode) -> None:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from topo.facts.registry import READERS
 from worker.probes.commands import Command
-from worker.probes.isolated import HelperProcess
+from worker.probes.helper_process import HelperProcess
 from worker.probes.probe import Probe, Reading
 from worker.settings import WorkerSettings
 

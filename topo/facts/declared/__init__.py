@@ -5,7 +5,6 @@ The reader is imported at the first text: it needs PyYAML, which a worker is ins
 
 import re
 
-from topo.facts.reader import Mark, Reader
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 
@@ -15,20 +14,18 @@ _RECOGNISED = re.compile(
     r"|\"kind\"\s{0,64}:\s{0,64}\"(?:node|dragonfly|switchbox|nvlink-domain)\"",
     re.MULTILINE | re.IGNORECASE,
 )
-_FOREIGN = re.compile(r"^[ \t{]*\"?apiVersion\"?[ \t]*:", re.MULTILINE)
+_UNSUPPORTED = re.compile(r"^[ \t{]*\"?apiVersion\"?[ \t]*:", re.MULTILINE)
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` looks like the document, its key misspelt or not. O(len(text))."""
     if "kind" not in text and "roup" not in text and "ROUP" not in text:
         return False
-    return _RECOGNISED.search(text) is not None and _FOREIGN.search(text) is None
+    return _RECOGNISED.search(text) is not None and _UNSUPPORTED.search(text) is None
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
+    """What `nodegroup.read` makes of the text."""
     from topo.facts.declared import nodegroup  # noqa: PLC0415 - see above
 
     return nodegroup.read(text)
-
-
-READER: Reader = Reader(name="nodegroup", mark=Mark.DOCUMENT, recognises=_recognises, read=_read)

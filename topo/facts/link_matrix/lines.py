@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from topo.facts.link_matrix import codes
+from topo.facts.reading.text import numbered_lines
 
 DEVICES = ("GPU", "NPU", "Phy-ID", "DCU", "MLU")
 """The words with which tools that print such matrices name devices."""
@@ -64,6 +65,13 @@ class Grammar:
             if codes.is_code(match.group(2)[:512]):
                 return text.count("\n", 0, match.start()) + 1, match.group(1)
         return None
+
+    def has_matrix(self, text: str) -> bool:
+        """Whether `text` has a row of a device matrix, or at least its header. O(len(text))."""
+        if self.first_row(text) is not None:
+            return True
+        lines = numbered_lines(text) if "Affinity" in text else ()
+        return any(self.header(n, line) for n, line in lines if "Affinity" in line)
 
     def header(self, number: int, line: str) -> Header | None:
         """The header on this line, or None: every word must be a device name or a heading."""

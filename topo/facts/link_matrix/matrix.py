@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 from topo.facts.link_matrix import codes
 from topo.facts.link_matrix.lines import DEVICES, Grammar, Header, Row
 from topo.facts.reader import Mark, Reader
-from topo.facts.reading.text import bounded, numbered, shorten
+from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, MAX_NICS, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
@@ -77,28 +77,15 @@ def reader(
     """
     grammar = Grammar((*DEVICES, *devices))
     words = (*_TELLING_DEVICES, *devices)
-    return Reader(
-        name=name,
-        mark=mark,
-        recognises=lambda text: (
-            any(word in text for word in words)
-            and _has_matrix(grammar, text)
-            and pattern.search(text) is not None
-        ),
-        read=lambda text: _read(grammar, text, name, command),
-        command=command,
-        gives=("matrix",),
-    )
 
+    def recognises(text: str) -> bool:
+        likely = any(word in text for word in words)
+        return likely and grammar.has_matrix(text) and pattern.search(text) is not None
 
-def _has_matrix(grammar: Grammar, text: str) -> bool:
-    """Whether `text` has a row of a device matrix, or at least its header. O(len(text))."""
-    return grammar.first_row(text) is not None or (
-        "Affinity" in text
-        and any(
-            grammar.header(number, line) for number, line in numbered(text) if "Affinity" in line
-        )
-    )
+    def read(text: str) -> ParsedProbe | Refusal:
+        return _read(grammar, text, name, command)
+
+    return Reader(name, mark, recognises, read, command=command, gives=("matrix",))
 
 
 def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe | Refusal:
@@ -108,7 +95,7 @@ def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe |
     `MAX_GPUS` and `MAX_NICS`.
     """
     reading = _Reading(grammar, f"run `{command}` again and give its whole output")
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         plain = _PARED_ESCAPE.sub("", line) if "[" in line else line
         if not _note_line(reading, number, plain):
             break

@@ -1,19 +1,44 @@
 """MetaX: libmxsml, mx-smi and mx-exporter."""
 
 import re
+from functools import partial
 
 from topo.facts.link_matrix import matrix
 from topo.facts.metax import mx_exporter, mx_smi_list, mx_smi_table, mxsml
-from topo.facts.reader import Mark, Vendor
+from topo.facts.reader import Mark, Reader, Trust, Vendor
+from topo.facts.reading import library_json
 
 _TITLES = re.compile(r"[Mm][Xx]-[Ss][Mm][Ii]|MetaX|Device link type matrix|Node Affinity|\bMX\b")
 
 VENDOR = Vendor(
     readers=(
-        mxsml.READER,
-        mx_smi_table.READER,
-        mx_smi_list.READER,
-        mx_exporter.READER,
+        library_json.reader(mxsml.FORMAT, mxsml.read),
+        Reader(
+            mx_smi_table.FORMAT,
+            Mark.TITLE,
+            mx_smi_table.recognises,
+            mx_smi_table.read,
+            command="mx-smi",
+            gives=("gpus",),
+            without_processes=partial(mx_smi_table.PROCESSES.sub, ""),
+        ),
+        Reader(
+            mx_smi_list.FORMAT,
+            Mark.TITLE,
+            mx_smi_list.recognises,
+            mx_smi_list.read,
+            command="mx-smi -L",
+            gives=("gpus",),
+        ),
+        Reader(
+            mx_exporter.FORMAT,
+            Mark.TITLE,
+            mx_exporter.recognises,
+            mx_exporter.read,
+            trust=Trust.EXPORTER,
+            gives=("peers", "ports"),
+            ending="prom",
+        ),
         matrix.reader("mx-smi-topo", "mx-smi topo -m", Mark.TITLED_MATRIX, _TITLES),
     ),
     pci_id="0x9999",

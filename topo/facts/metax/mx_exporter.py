@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 
 from topo.facts.metax import ports
 from topo.facts.metax.ports import SeenPort
-from topo.facts.reader import Mark, Reader, Trust
-from topo.facts.reading.identity import gpu_uuid, normal_bdf, said, server_uuid
-from topo.facts.reading.text import bounded, numbered, shorten
+from topo.facts.reading.identity import gpu_uuid, known, normal_bdf, server_uuid
+from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import ServerUuid
 from topo.model.machine import MAX_GPUS, Gpu, LinkPort, Peer, ServerPeers
 from topo.model.observation import ParsedProbe
 
-_NAME = "mx-exporter"
+FORMAT = "mx-exporter"
 _RECOGNISED = re.compile(r"^(?:# (?:HELP|TYPE) )?mx_[a-z_]{1,60}[ {]", re.MULTILINE | re.ASCII)
 _SAMPLE = re.compile(r"(mx_[a-z_]{1,60})(?:\{(.{0,4000})\})?\s+(\S{1,40})(?:\s+-?[0-9]{1,20})?\s*")
 _LABEL = re.compile(r'([A-Za-z_]\w{0,60})\s*=\s*"((?:[^"\\]|\\.){0,1000})"')
@@ -67,12 +66,12 @@ class _Device:
     widths: dict[int, float] = field(default_factory=dict)
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` has a metric of mx-exporter. O(len(text))."""
     return "mx_" in text and _RECOGNISED.search(text) is not None
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """GPUs, ports and the server's peers, as far as the scrape has them. O(len(text)).
 
     Refused: a scrape without one of the metrics that this version reads.
@@ -99,23 +98,12 @@ def _read(text: str) -> ParsedProbe | Refusal:
             "enable mx_device_type, mx_mxlk_speed, mx_mxlk_width and mx_server_info in the "
             "exporter's counters file, or let the worker use libmxsml",
         )
-    return ParsedProbe(_NAME, tuple(fact for fact in facts if fact), bounded(warnings))
-
-
-READER = Reader(
-    name=_NAME,
-    mark=Mark.TITLE,
-    recognises=_recognises,
-    read=_read,
-    trust=Trust.EXPORTER,
-    gives=("peers", "ports"),
-    ending="prom",
-)
+    return ParsedProbe(FORMAT, tuple(fact for fact in facts if fact), bounded(warnings))
 
 
 def _samples(text: str) -> Iterator[_Sample]:
     """The samples of the families that matter, with a finite value."""
-    for _, line in numbered(text):
+    for _, line in numbered_lines(text):
         match = _SAMPLE.fullmatch(line) if line.startswith("mx_") else None
         if match is None or match.group(1) not in _FAMILIES:
             continue
@@ -163,7 +151,7 @@ def _gpu(index: int, device: _Device) -> Gpu:
         index=index,
         uuid=gpu_uuid(device.uuid),
         bdf=normal_bdf(device.bdf),
-        model=said(shorten(device.model)),
+        model=known(shorten(device.model)),
         memory_bytes=int(min(device.memory_kib, 2**50)) * _KIB or None,
         healthy=healthy,
         trouble=shorten(f"unavailable: {reasons}") if healthy is False else "",

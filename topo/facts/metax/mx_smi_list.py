@@ -6,16 +6,15 @@ UUID) from the same tool's test data.
 
 import re
 
-from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
-from topo.facts.reading.text import bounded, numbered, shorten
+from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import Gpu
 from topo.model.observation import ParsedProbe
 
-_NAME = "mx-smi-list"
+FORMAT = "mx-smi-list"
 _FIX = "run `mx-smi -L` again and give its whole output"
 _CARD = re.compile(
     r"GPU#([0-9]{1,4}) (?:(.{1,200}?) )??((?:Not ?|Un)?Available) ?(?:\((.{0,300})\)?)?",
@@ -27,33 +26,23 @@ _RECOGNISED = re.compile(
 )
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` has a card's line. O(len(text))."""
     return "GPU#" in text and _RECOGNISED.search(text) is not None
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """The cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
     found: list[tuple[int, Gpu]] = []
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         match = _CARD.fullmatch(" ".join(line.split())) if "GPU#" in line else None
         if match is not None:
             found.append((number, _gpu(match)))
-    refusal = gpu_list.unsound(found, _FIX)
+    refusal = gpu_list.contradiction(found, _FIX)
     if refusal is not None:
         return refusal
-    warnings = gpu_list.gaps(found, gpu_list.attached(text))
-    return ParsedProbe(_NAME, (gpu_list.ordered(found),), bounded(warnings))
-
-
-READER = Reader(
-    name=_NAME,
-    mark=Mark.TITLE,
-    recognises=_recognises,
-    read=_read,
-    command="mx-smi -L",
-    gives=("gpus",),
-)
+    warnings = gpu_list.missing(found, gpu_list.attached(text))
+    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
 
 
 def _gpu(match: re.Match[str]) -> Gpu:

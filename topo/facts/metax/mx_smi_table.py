@@ -10,15 +10,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
-from topo.facts.reading.identity import normal_bdf, said
-from topo.facts.reading.text import bounded, numbered, shorten
+from topo.facts.reading.identity import known, normal_bdf
+from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu
 from topo.model.observation import ParsedProbe
 
-_NAME = "mx-smi-table"
+FORMAT = "mx-smi-table"
 _FIX = "run `mx-smi` again and give its whole output"
 _TITLE = re.compile(r"\|\s*MX-SMI\s+[0-9]")
 _RULED = frozenset("|+-= ")
@@ -26,7 +25,7 @@ _INDEXED = re.compile(r"([0-9]{1,4})(?:\s+(.*))?", re.ASCII)
 _MEMORY = re.compile(r"[0-9]{1,9}\s*/\s*([0-9]{1,9})\s*(MiB|GiB)", re.ASCII)
 _BRAND = re.compile(r"^MetaX\s+")
 """The table says `MetaX C500` where the library, `mx-smi -L` and node labels say `MXC500`."""
-_PROCESSES = re.compile(r"^[ \t]*\|[ \t]*Process.*\Z", re.DOTALL | re.MULTILINE)
+PROCESSES = re.compile(r"^[ \t]*\|[ \t]*Process.*\Z", re.DOTALL | re.MULTILINE)
 """The table of processes with their command lines. It comes last; nothing in it is read."""
 _UNIT_BYTES = {"MiB": 2**20, "GiB": 2**30}
 
@@ -41,12 +40,12 @@ class _Layout:
     state: int | None
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` has the table's title and its bus column. O(len(text))."""
     return "MX-SMI" in text and "Bus-id" in text and _TITLE.search(text) is not None
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """The cards as GPUs, healthy where the table has a state. Refused: no card, no header."""
     layout: _Layout | None = None
     header: list[list[str]] = []
@@ -64,26 +63,11 @@ def _read(text: str) -> ParsedProbe | Refusal:
             warnings.append(f"line {number}: a box is cut and was left out")
     if layout is None:
         return Refusal("the table has no Bus-id column", "the whole text", _FIX)
-    refusal = gpu_list.unsound(found, _FIX)
+    refusal = gpu_list.contradiction(found, _FIX)
     if refusal is not None:
         return refusal
-    warnings += gpu_list.gaps(found, gpu_list.attached(text))
-    return ParsedProbe(_NAME, (gpu_list.ordered(found),), bounded(warnings))
-
-
-def _without_processes(text: str) -> str:
-    return _PROCESSES.sub("", text)
-
-
-READER = Reader(
-    name=_NAME,
-    mark=Mark.TITLE,
-    recognises=_recognises,
-    read=_read,
-    command="mx-smi",
-    gives=("gpus",),
-    without_processes=_without_processes,
-)
+    warnings += gpu_list.missing(found, gpu_list.attached(text))
+    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
 
 
 def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
@@ -93,7 +77,7 @@ def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:
     """
     box: list[list[str]] = []
     first = 0
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         bare = line.strip()
         if bare.startswith("|") and not _is_rule(bare):
             if bare.startswith("| Process"):
@@ -144,12 +128,12 @@ def _gpu(layout: _Layout, box: list[list[str]], board: str | None) -> Gpu | None
     memory = _MEMORY.search(" ".join(below))
     state = None
     if layout.state is not None and layout.state < len(below):
-        state = said(below[layout.state])
+        state = known(below[layout.state])
     healthy = None if state is None else state.lower() == "available"
     return Gpu(
         index=int(index.group(1)),
         bdf=normal_bdf(above[layout.bus]),
-        model=said(shorten(_BRAND.sub("MX", named.group(2) or ""))) if named else board,
+        model=known(shorten(_BRAND.sub("MX", named.group(2) or ""))) if named else board,
         memory_bytes=int(memory.group(1)) * _UNIT_BYTES[memory.group(2)] if memory else None,
         healthy=healthy,
         trouble=shorten(state or "") if healthy is False else "",

@@ -20,7 +20,7 @@ from topo.facts.reading.library_json import (
     LibraryText,
     Square,
 )
-from topo.facts.reading.text import sane, shorten
+from topo.facts.reading.text import in_range, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import (
     MAX_GPUS,
@@ -36,7 +36,7 @@ from topo.model.machine import (
 )
 from topo.model.observation import ParsedProbe
 
-_NAME = "mxsml"
+FORMAT = "mxsml"
 _AVAILABLE = 1
 _LEVELS = {
     0: Link(LinkKind.PIX, "INTERNAL"),  # two dies of one board; a device with itself is X
@@ -82,12 +82,12 @@ class _Text(LibraryText):
     errors: FailedCalls = ()
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """GPUs, ports, the link matrix and the server's peers; failed calls become warnings.
 
     Refused: another shape, no device, one index twice.
     """
-    library = library_json.load(_Text, text, _NAME)
+    library = library_json.load(_Text, text, FORMAT)
     if isinstance(library, Refusal):
         return library
     devices = sorted(library.devices, key=lambda device: device.index)
@@ -98,10 +98,7 @@ def _read(text: str) -> ParsedProbe | Refusal:
         _peers(library.servers),
     )
     gpus = [_gpu(device) for device in devices]
-    return library_json.stated(_NAME, gpus, others, warnings, tool="mx-smi")
-
-
-READER = library_json.reader(_NAME, _read)
+    return library_json.stated(FORMAT, gpus, others, warnings, tool="mx-smi")
 
 
 def _gpu(device: _DeviceText) -> Gpu:
@@ -110,8 +107,8 @@ def _gpu(device: _DeviceText) -> Gpu:
     reason = device.unavailable_reason or f"state {device.state}"
     return replace(
         device.gpu(),
-        memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES),
-        numa=sane(device.numa_affinity, MAX_NUMA),
+        memory_bytes=in_range(device.memory_bytes, MAX_MEMORY_BYTES),
+        numa=in_range(device.numa_affinity, MAX_NUMA),
         healthy=None if device.state is None else not unavailable,
         trouble=shorten(f"unavailable: {reason}") if unavailable else "",
     )
@@ -136,7 +133,7 @@ def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> 
         tuple(SELF if i == j else library_json.level(levels, n) for j, n in enumerate(row))
         for i, row in enumerate(library.topology)
     )
-    numa = (sane(device.numa_affinity, MAX_NUMA) for device in devices)
+    numa = (in_range(device.numa_affinity, MAX_NUMA) for device in devices)
     return library_json.link_matrix([device.index for device in devices], links, numa)
 
 

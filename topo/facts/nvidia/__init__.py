@@ -1,18 +1,49 @@
 """NVIDIA: NVML and nvidia-smi."""
 
+from functools import partial
+
 from topo.facts.link_matrix import matrix
 from topo.facts.nvidia import nvidia_smi_fabric, nvidia_smi_xml, nvlink, nvml
-from topo.facts.reader import Mark, Vendor
+from topo.facts.reader import Mark, Reader, Vendor
+from topo.facts.reading import library_json
 
 VENDOR = Vendor(
     readers=(
-        nvml.READER,
-        nvidia_smi_xml.READER,
+        library_json.reader(nvml.FORMAT, nvml.read),
+        Reader(
+            nvidia_smi_xml.FORMAT,
+            Mark.FORMAT_NAME,
+            nvidia_smi_xml.recognises,
+            nvidia_smi_xml.read,
+            command="nvidia-smi -q -x",
+            gives=("gpus", "fabrics"),
+            ending="xml",
+            without_processes=partial(nvidia_smi_xml.PROCESSES.sub, r"<\1/>"),
+        ),
         # nvidia-smi leaves no mark in its matrix: it is what no other vendor's mark claims.
         matrix.reader("nvidia-smi-topo", "nvidia-smi topo -m", Mark.PLAIN_MATRIX),
-        nvlink.REMOTE_READER,
-        nvlink.STATUS_READER,
-        nvidia_smi_fabric.READER,
+        Reader(
+            nvlink.REMOTE,
+            Mark.LINES,
+            nvlink.recognises_remote,
+            nvlink.read_remote,
+            command="nvidia-smi nvlink -R",
+            renumber=nvlink.renumber,
+        ),
+        Reader(
+            nvlink.STATUS,
+            Mark.LINES,
+            nvlink.recognises_status,
+            nvlink.read_status,
+            command="nvidia-smi nvlink -s",
+        ),
+        Reader(
+            nvidia_smi_fabric.FORMAT,
+            Mark.LINES,
+            nvidia_smi_fabric.recognises,
+            nvidia_smi_fabric.read,
+            command="nvidia-smi -q",
+        ),
     ),
     pci_id="0x10de",
 )

@@ -7,8 +7,8 @@ Sources: `nvidia-smi -q` and `-q -x` of drivers 550 to 595 for the words; nvml.h
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topo.facts.reading.identity import fabric_uuid, said
-from topo.facts.reading.text import sane, shorten
+from topo.facts.reading.identity import fabric_uuid, known
+from topo.facts.reading.text import in_range, shorten
 from topo.model.machine import MAX_CLIQUE, GpuFabric
 
 NOT_SUPPORTED = "N/A"
@@ -78,7 +78,7 @@ def from_words(words: Mapping[str, str]) -> Health:
 
     Without a summary (drivers before 570) any word but the good one is trouble.
     """
-    found = {key: said(words.get(key)) for key in (*_GOOD_WORDS, "summary")}
+    found = {key: known(words.get(key)) for key in (*_GOOD_WORDS, "summary")}
     bad = [
         f"{_spelt(key)}: {word}"
         for key, good in _GOOD_WORDS.items()
@@ -121,7 +121,7 @@ def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -
     state = words.get("state", "").strip()
     if not state:
         return None
-    clique = (said(words.get("cliqueid")) or "").strip()
+    clique = (known(words.get("cliqueid")) or "").strip()
     health = from_words(words)
     return GpuFabric(
         gpu=gpu,
@@ -139,11 +139,11 @@ def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -
 def _number(clique: str) -> int | None:
     if not (clique.isascii() and clique.isdigit() and len(clique) < 11):
         return None
-    return sane(int(clique), MAX_CLIQUE)
+    return in_range(int(clique), MAX_CLIQUE)
 
 
 def _optional(text: str | None) -> str | None:
-    word = said(text)
+    word = known(text)
     return shorten(word) if word else None
 
 

@@ -9,14 +9,13 @@ import re
 from dataclasses import dataclass, field
 
 from topo.facts.nvidia import fabric_health, words
-from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
-from topo.facts.reading.text import bounded, numbered
+from topo.facts.reading.text import bounded, numbered_lines
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
 from topo.model.observation import ParsedProbe
 
-_NAME = "nvidia-smi-fabric"
+FORMAT = "nvidia-smi-fabric"
 _FIX = "run `nvidia-smi -q` again and give its whole output, or `nvidia-smi -q -x`"
 _GPU = re.compile(r"\s*GPU\s+([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*", re.IGNORECASE)
 _PAIR = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*:[ \t](.{0,400})")
@@ -62,7 +61,7 @@ class _Walk:
         return self.sections[-1]
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` is a query's log, or holds Fabric sections of one. O(len(text))."""
     if "NVSMI LOG" in text and _HEAD.search(text):
         return True
@@ -71,14 +70,14 @@ def _recognises(text: str) -> bool:
     return ("CliqueId" in text or "ClusterUUID" in text) and _CLIQUE.search(text) is not None
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """GPUs where the text names them, and the fabric of each. O(len(text)).
 
-    Without GPU lines the sections are numbered as they come, with a warning. Refused: a text
+    Without GPU lines the sections are numbered_lines as they come, with a warning. Refused: a text
     without any fabric state and without any GPU.
     """
     walk = _Walk()
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         _take(walk, number, line)
     sections = [s for s in walk.sections if s.address or s.fabric]
     named = [s for s in sections if s.address]
@@ -97,20 +96,11 @@ def _read(text: str) -> ParsedProbe | Refusal:
     if not found and not fabrics:
         where = f"line {sections[0].line}" if sections else "the whole text"
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
-    warnings = gpu_list.gaps(found, gpu_list.attached(text)) if named else []
+    warnings = gpu_list.missing(found, gpu_list.attached(text)) if named else []
     if len(named) < len(sections):
         warnings.append("fabric sections without a GPU line are numbered in the order printed")
     gpus = gpu_list.ordered(found)
-    return ParsedProbe(_NAME, tuple(f for f in (gpus, fabrics) if f), bounded(warnings))
-
-
-READER = Reader(
-    name=_NAME,
-    mark=Mark.LINES,
-    recognises=_recognises,
-    read=_read,
-    command="nvidia-smi -q",
-)
+    return ParsedProbe(FORMAT, tuple(f for f in (gpus, fabrics) if f), bounded(warnings))
 
 
 def _take(walk: _Walk, number: int, line: str) -> None:

@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from topo.facts.nvidia import fabric_health, words
-from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.text import bounded, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import GpuFabric
 from topo.model.observation import ParsedProbe
 
-_NAME = "nvidia-smi-xml"
+FORMAT = "nvidia-smi-xml"
 _FIX = "run `nvidia-smi -q -x` again and give its whole output"
 _ROOT = "nvidia_smi_log"
 _START = re.compile(r"<\?xml\b|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
 _END = f"</{_ROOT}>"
-_PROCESSES = re.compile(r"<(processes|accounted_processes)>.*?(?:</\1>|\Z)", re.DOTALL)
+PROCESSES = re.compile(r"<(processes|accounted_processes)>.*?(?:</\1>|\Z)", re.DOTALL)
 """Processes with their command lines (DTD versions 12 and 13). Nothing in them is read."""
 _MAX_DEPTH = 32
 _MAX_WORD = 512
@@ -51,12 +50,12 @@ class _Refused(Exception):  # noqa: N818 - a signal out of the parser's callback
     """The document does what no nvidia-smi does."""
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` holds nvidia-smi's XML. O(len(text))."""
     return f"<{_ROOT}" in text or (_ROOT in text and "<!DOCTYPE" in text)
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """The GPUs in NVML's order, and the fabric of those that tell one. O(len(text)).
 
     Refused: XML that is cut or not well-formed (with its line), entity declarations, no GPU.
@@ -78,31 +77,15 @@ def _read(text: str) -> ParsedProbe | Refusal:
     return _understood(scanner)
 
 
-def _without_processes(text: str) -> str:
-    return _PROCESSES.sub(r"<\1/>", text)
-
-
-READER = Reader(
-    name=_NAME,
-    mark=Mark.FORMAT_NAME,
-    recognises=_recognises,
-    read=_read,
-    command="nvidia-smi -q -x",
-    gives=("gpus", "fabrics"),
-    ending="xml",
-    without_processes=_without_processes,
-)
-
-
 def _understood(scanner: "_Scanner") -> ParsedProbe | Refusal:
     found = [(e.line, words.gpu(index, e.address, e.words)) for index, e in enumerate(scanner.gpus)]
-    refusal = gpu_list.unsound(found, _FIX)
+    refusal = gpu_list.contradiction(found, _FIX)
     if refusal is not None:
         return refusal
-    warnings = gpu_list.gaps(found, scanner.attached)
+    warnings = gpu_list.missing(found, scanner.attached)
     fabrics = tuple(_fabrics(scanner.gpus))
     gpus = gpu_list.ordered(found)
-    return ParsedProbe(_NAME, (gpus, fabrics) if fabrics else (gpus,), bounded(warnings))
+    return ParsedProbe(FORMAT, (gpus, fabrics) if fabrics else (gpus,), bounded(warnings))
 
 
 def _fabrics(elements: list[_GpuElement]) -> Iterator[GpuFabric]:

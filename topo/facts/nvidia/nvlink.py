@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 from topo.facts.nvidia import nvlink_ports
 from topo.facts.nvidia.nvlink_ports import SeenLinks
-from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
-from topo.facts.reading.text import bounded, numbered, shorten
+from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import Gpu, LinkPort, PortState
 from topo.model.observation import ParsedProbe
 
+STATUS, REMOTE = "nvlink-status", "nvlink-remote"
 MAX_LINKS = 1024
 _GPU = re.compile(r"GPU ([0-9]{1,4}): ?(.{0,200}?) ?(?:\(UUID: ?([^) ]{1,80})\)?)?")
 _GPU_LINE = re.compile(r"^[ \t]*GPU[ \t]+[0-9]{1,4}:", re.MULTILINE)
@@ -51,7 +51,7 @@ class _Section:
     all_inactive: bool = False
 
 
-def _recognises_status(text: str) -> bool:
+def recognises_status(text: str) -> bool:
     """Whether `text` lists speeds or inactive links per GPU. O(len(text))."""
     if "GPU" not in text or _GPU_LINE.search(text) is None:
         return False
@@ -60,14 +60,14 @@ def _recognises_status(text: str) -> bool:
     )
 
 
-def _recognises_remote(text: str) -> bool:
+def recognises_remote(text: str) -> bool:
     """Whether `text` lists remote ends per GPU. O(len(text))."""
     if "Link" not in text or _GPU_LINE.search(text) is None:
         return False
     return _REMOTE_LINE.search(text) is not None
 
 
-def _read_status(text: str) -> ParsedProbe | Refusal:
+def read_status(text: str) -> ParsedProbe | Refusal:
     """GPUs with UUID and model, and their ports; see `nvlink_ports` for what inactive means.
 
     Speeds are left out: nvidia-smi prints GB/s per direction, a port's speed is in GT/s.
@@ -76,14 +76,14 @@ def _read_status(text: str) -> ParsedProbe | Refusal:
     if isinstance(sections, Refusal):
         return sections
     ports = nvlink_ports.judged(_seen(section) for section in sections)
-    return ParsedProbe("nvlink-status", tuple(fact for fact in (_gpus(sections), ports) if fact))
+    return ParsedProbe(STATUS, tuple(fact for fact in (_gpus(sections), ports) if fact))
 
 
-def _read_remote(text: str) -> ParsedProbe | Refusal:
+def read_remote(text: str) -> ParsedProbe | Refusal:
     """GPUs, and one port per active link with its far end as `far_end` writes it.
 
     The port numbers are the tool's own: it lists active links only and numbers them anew, so they
-    join with nothing. The number of the far end is the true one, see `_renumber`.
+    join with nothing. The number of the far end is the true one, see `renumber`.
     """
     sections = _sections(text, "-R")
     if isinstance(sections, Refusal):
@@ -99,7 +99,7 @@ def _read_remote(text: str) -> ParsedProbe | Refusal:
             remote = far_end(normal_bdf(match.group(1)), match.group(2))
             ports.append(LinkPort(section.gpu.index, number, PortState.UP, remote=remote))
     facts = tuple(fact for fact in (_gpus(sections), tuple(ports)) if fact)
-    return ParsedProbe("nvlink-remote", facts, bounded(warnings))
+    return ParsedProbe(REMOTE, facts, bounded(warnings))
 
 
 def far_end(bdf: Bdf | None, link: str | None) -> str | None:
@@ -113,7 +113,7 @@ def far_link(remote: str) -> tuple[Bdf, int] | None:
     return (Bdf(match.group(1)), int(match.group(2))) if match else None
 
 
-def _renumber(ports: Iterable[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPort]:
+def renumber(ports: Iterable[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPort]:
     """The ports at the far ends, where those are GPUs of this host."""
     by_bdf = {gpu.bdf: gpu for gpu in gpus if gpu.bdf}
     by_index = {gpu.index: gpu for gpu in gpus}
@@ -124,23 +124,6 @@ def _renumber(ports: Iterable[LinkPort], gpus: Sequence[Gpu]) -> Iterator[LinkPo
             yield LinkPort(by_bdf[end[0]].index, end[1], PortState.UP, remote=near.bdf)
 
 
-STATUS_READER = Reader(
-    name="nvlink-status",
-    mark=Mark.LINES,
-    recognises=_recognises_status,
-    read=_read_status,
-    command="nvidia-smi nvlink -s",
-)
-REMOTE_READER = Reader(
-    name="nvlink-remote",
-    mark=Mark.LINES,
-    recognises=_recognises_remote,
-    read=_read_remote,
-    command="nvidia-smi nvlink -R",
-    renumber=_renumber,
-)
-
-
 def _gpus(sections: Iterable[_Section]) -> tuple[Gpu, ...]:
     return gpu_list.ordered([(section.line, section.gpu) for section in sections])
 
@@ -149,12 +132,12 @@ def _sections(text: str, flag: str) -> list[_Section] | Refusal:
     """The text cut at its `GPU n:` lines; refused where those are no list of GPUs."""
     sections = list(_cut(text))
     fix = f"run `nvidia-smi nvlink {flag}` again and give its whole output"
-    return gpu_list.unsound([(s.line, s.gpu) for s in sections], fix) or sections
+    return gpu_list.contradiction([(s.line, s.gpu) for s in sections], fix) or sections
 
 
 def _cut(text: str) -> Iterator[_Section]:
     section: _Section | None = None
-    for number, line in numbered(text):
+    for number, line in numbered_lines(text):
         bare = " ".join(line.split())
         gpu = _GPU.fullmatch(bare)
         if gpu is not None:

@@ -12,9 +12,9 @@ from annotated_types import Ge, Le, MaxLen
 from topo.facts.nvidia import fabric_health, nvlink_ports
 from topo.facts.nvidia.nvlink_ports import SeenLinks
 from topo.facts.reading import library_json
-from topo.facts.reading.identity import fabric_uuid, normal_bdf, said
+from topo.facts.reading.identity import fabric_uuid, known, normal_bdf
 from topo.facts.reading.library_json import SELF, DeviceText, FailedCalls, LibraryText, Square
-from topo.facts.reading.text import sane, shorten
+from topo.facts.reading.text import in_range, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import (
@@ -29,7 +29,7 @@ from topo.model.machine import (
 )
 from topo.model.observation import ParsedProbe
 
-_NAME = "nvml"
+FORMAT = "nvml"
 _LEVELS = {
     0: Link(LinkKind.PIX, "INTERNAL"),  # two chips of one board (K80); a device with itself is X
     10: Link(LinkKind.PIX, "PIX"),
@@ -84,13 +84,13 @@ class _Text(LibraryText):
     errors: FailedCalls = ()
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """GPUs, NVLink ports, the link matrix and the fabric of each GPU.
 
     A device whose handle the library does not give is a GPU all the same, an unhealthy one.
     Refused: another shape, no device, one index twice.
     """
-    library = library_json.load(_Text, text, _NAME)
+    library = library_json.load(_Text, text, FORMAT)
     if isinstance(library, Refusal):
         return library
     devices = {device.index: device for device in library.devices}
@@ -101,15 +101,12 @@ def _read(text: str) -> ParsedProbe | Refusal:
         tuple(f for _, device in sorted(devices.items()) if (f := _fabric(device)) is not None),
     )
     gpus = [_gpu(device) for device in library.devices] + _lost(library, devices)
-    return library_json.stated(_NAME, gpus, others, warnings, tool="nvidia-smi")
-
-
-READER = library_json.reader(_NAME, _read)
+    return library_json.stated(FORMAT, gpus, others, warnings, tool="nvidia-smi")
 
 
 def _gpu(device: _DeviceText) -> Gpu:
     """A device. NVML's NUMA node is that of the GPU's own memory (GB200: 2, 10, …): left out."""
-    return replace(device.gpu(), memory_bytes=sane(device.memory_bytes, MAX_MEMORY_BYTES))
+    return replace(device.gpu(), memory_bytes=in_range(device.memory_bytes, MAX_MEMORY_BYTES))
 
 
 def _lost(library: _Text, devices: Mapping[int, _DeviceText]) -> list[Gpu]:
@@ -141,7 +138,7 @@ def _fabric(device: _DeviceText) -> GpuFabric | None:
         return None
     health = fabric_health.from_mask(said_of.health_mask or 0, said_of.summary or 0)
     place = device.platform or _PlatformText()
-    tray = None if place.tray is None else said(shorten(str(place.tray)))
+    tray = None if place.tray is None else known(shorten(str(place.tray)))
     return GpuFabric(
         gpu=device.index,
         state=fabric_health.STATES.get(said_of.state, f"state {said_of.state}"),
@@ -150,7 +147,7 @@ def _fabric(device: _DeviceText) -> GpuFabric | None:
         clique=said_of.clique,
         healthy=health.healthy,
         trouble=health.trouble,
-        rack=said(shorten(place.chassis_serial or "")),
+        rack=known(shorten(place.chassis_serial or "")),
         tray=tray,
     )
 

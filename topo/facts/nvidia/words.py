@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from topo.facts.reading.identity import gpu_uuid, normal_bdf, said
+from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
 from topo.facts.reading.text import shorten
 from topo.model.machine import Gpu
 
@@ -21,13 +21,13 @@ def gpu(index: int, address: str, words: Mapping[str, str]) -> Gpu:
     memory = _MEBIBYTES.fullmatch(words.get("memory", ""))
     action = words.get("recovery", "")
     dead = next((word for word in words.values() if word.lower() in _DEAD), "")
-    trouble = dead or (f"recovery action: {action}" if said(action) else "")
+    trouble = dead or (f"recovery action: {action}" if known(action) else "")
     healthy = True if action.lower() == "none" else None
     return Gpu(
         index=index,
         uuid=gpu_uuid(words.get("uuid")),
         bdf=normal_bdf(address),
-        model=said(shorten(words.get("model", ""))),
+        model=known(shorten(words.get("model", ""))),
         memory_bytes=int(memory.group(1)) << 20 if memory else None,
         healthy=False if trouble else healthy,
         trouble=shorten(trouble),

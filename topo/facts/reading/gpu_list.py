@@ -18,7 +18,7 @@ def attached(text: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def unsound(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:
+def contradiction(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:
     """Why (line, GPU) pairs are no list of one host's GPUs: none, too many, one index twice."""
     if not found:
         return Refusal("no GPU is listed", "the whole text", fix)
@@ -39,7 +39,7 @@ def ordered(found: list[tuple[int, Gpu]]) -> tuple[Gpu, ...]:
     return tuple(sorted((gpu for _, gpu in found), key=lambda gpu: gpu.index))
 
 
-def gaps(found: list[tuple[int, Gpu]], declared: int | None) -> list[str]:
+def missing(found: list[tuple[int, Gpu]], declared: int | None) -> list[str]:
     """Warnings about GPUs that the tool counts, or numbers past, and does not list."""
     have = {gpu.index for _, gpu in found}
     total = max(declared or 0, max(have, default=-1) + 1)

@@ -31,7 +31,7 @@ def last_bdf(path: str) -> Bdf | None:
     return normal_bdf(found[-1]) if found else None
 
 
-def said(text: str | None) -> str | None:
+def known(text: str | None) -> str | None:
     """`text` trimmed, or None where a tool says in one of its ways that it does not know."""
     trimmed = (text or "").strip()
     return None if trimmed.lower() in _NOTHING else trimmed
@@ -39,19 +39,19 @@ def said(text: str | None) -> str | None:
 
 def gpu_uuid(text: str | None) -> GpuUuid | None:
     """The GPU's UUID as printed (`GPU-…`), or None."""
-    trimmed = said(text)
+    trimmed = known(text)
     return GpuUuid(trimmed) if trimmed and _GPU_UUID.fullmatch(trimmed) else None
 
 
 def server_uuid(text: str | None) -> ServerUuid | None:
     """A server UUID in lower case; None for an empty slot or all zeros."""
-    trimmed = (said(text) or "").lower()
+    trimmed = (known(text) or "").lower()
     return ServerUuid(trimmed) if trimmed.strip("0-") and len(trimmed) <= 64 else None
 
 
 def fabric_uuid(text: str | None) -> str | None:
     """An NVLink clusterUuid in lower case with hyphens; all zeros means "no fabric": None."""
-    trimmed = (said(text) or "").lower()
+    trimmed = (known(text) or "").lower()
     if _HEX_UUID.fullmatch(trimmed):
         cuts = (0, 8, 12, 16, 20, 32)
         trimmed = "-".join(trimmed[a:b] for a, b in itertools.pairwise(cuts))

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le, MaxLen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from topo.facts.reader import Mark, Read, Reader, Trust
-from topo.facts.reading.identity import gpu_uuid, normal_bdf, said
+from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
 from topo.facts.reading.text import bounded, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
@@ -55,7 +55,7 @@ class DeviceText(LibraryText):
             index=self.index,
             uuid=gpu_uuid(self.uuid),
             bdf=normal_bdf(self.bdf or ""),
-            model=said(shorten(self.name or "")),
+            model=known(shorten(self.name or "")),
         )
 
 
@@ -63,16 +63,14 @@ T = TypeVar("T", bound=LibraryText)
 
 
 def reader(name: str, read: Read) -> Reader:
-    """The reader of the texts that say `"format": name`."""
+    """The row of a probe whose texts say `"format": name`."""
     named = re.compile(rf'"format"\s{{0,64}}:\s{{0,64}}"{name}"')
-    return Reader(
-        name=name,
-        mark=Mark.FORMAT_NAME,
-        recognises=lambda text: named.search(text) is not None,
-        read=read,
-        trust=Trust.LIBRARY,
-        ending="json",
-    )
+
+    def recognises(text: str) -> bool:
+        return named.search(text) is not None
+
+    mark, trust = Mark.FORMAT_NAME, Trust.LIBRARY
+    return Reader(name, mark, recognises, read, trust=trust, ending="json")
 
 
 def load(shape: type[T], text: str, probe: str) -> T | Refusal:

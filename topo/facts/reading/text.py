@@ -32,7 +32,7 @@ def decode(raw: bytes) -> str | Refusal:
     return raw.decode("utf-8", errors="replace")
 
 
-def undress(text: str) -> str | Refusal:
+def cleaned(text: str) -> str | Refusal:
     """`text` without byte-order mark, ANSI escapes, NULs, CR line ends and no-break spaces.
 
     Refused: more than `MAX_BYTES` characters, or nothing but white space. O(len(text)).
@@ -52,7 +52,7 @@ def undress(text: str) -> str | Refusal:
     return text
 
 
-def numbered(text: str) -> Iterator[tuple[int, str]]:
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
     """The lines of `text` with their numbers from 1; lines over `MAX_LINE` are passed over."""
     for number, line in enumerate(text.split("\n"), start=1):
         if len(line) <= MAX_LINE:
@@ -73,7 +73,7 @@ def bounded(warnings: list[str]) -> tuple[str, ...]:
     return (*warnings[:kept], f"{len(warnings) - kept} more warnings of this kind")
 
 
-def sane(number: int | None, most: int) -> int | None:
+def in_range(number: int | None, most: int) -> int | None:
     """The number if it is one from 0 to `most`; None for what no device can have."""
     return number if number is not None and 0 <= number <= most else None
 

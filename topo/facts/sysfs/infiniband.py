@@ -8,14 +8,13 @@ from them). Source: kernel documentation ABI/stable/sysfs-class-infiniband and a
 import re
 from dataclasses import dataclass, field
 
-from topo.facts.reader import Mark, Reader, Trust
-from topo.facts.reading.identity import last_bdf, said
-from topo.facts.reading.text import bounded, numbered, shorten
+from topo.facts.reading.identity import known, last_bdf
+from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_NICS, NetworkPort
 from topo.model.observation import ParsedProbe
 
-_FORMAT = "sysfs-infiniband"
+FORMAT = "sysfs-infiniband"
 _TREE = "infiniband/"
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r"ports/([0-9]{1,3})/(\w{1,40})", re.ASCII)
@@ -33,18 +32,18 @@ class _Hca:
     ports: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` has a line of the tree. O(len(text))."""
     return "class/infiniband/" in text and _RECOGNISED.search(text) is not None
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """The host's InfiniBand and RoCE ports; up means state ACTIVE and physical state LinkUp.
 
     A port without a state is left out with a warning. Refused: no port, more than `MAX_NICS`.
     """
     hcas: dict[str, _Hca] = {}
-    for _, line in numbered(text):
+    for _, line in numbered_lines(text):
         path, colon, word = line[line.find(_TREE) + len(_TREE) :].partition(":")
         name, _, key = path.partition("/")
         if _TREE in line and colon and _NAME.fullmatch(name):
@@ -61,16 +60,7 @@ def _read(text: str) -> ParsedProbe | Refusal:
         what = f"{len(ports)} InfiniBand ports are more than {MAX_NICS}" if ports else "no port"
         fix = "give the lines `path: content` of /sys/class/infiniband, as `--record` writes them"
         return Refusal(what, "the whole text", fix)
-    return ParsedProbe(_FORMAT, (tuple(ports),), bounded(warnings))
-
-
-READER: Reader = Reader(
-    name=_FORMAT,
-    mark=Mark.PATHS,
-    recognises=_recognises,
-    read=_read,
-    trust=Trust.KERNEL,
-)
+    return ParsedProbe(FORMAT, (tuple(ports),), bounded(warnings))
 
 
 def _note(hca: _Hca, key: str, word: str) -> None:
@@ -87,7 +77,7 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
     rate = _RATE.match(words.get("rate", ""))
     numa = hca.words.get("device/numa_node", "")
     paths = [hca.words[key] for key in _ADDRESSED if key in hca.words]
-    guid = said(shorten(hca.words.get("node_guid", "")))
+    guid = known(shorten(hca.words.get("node_guid", "")))
     return NetworkPort(
         hca=name,
         port=number,

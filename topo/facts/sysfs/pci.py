@@ -8,16 +8,15 @@ Source: kernel documentation ABI/testing/sysfs-bus-pci; nvml.h for the levels.
 import re
 from dataclasses import dataclass, field
 
-from topo.facts.reader import Mark, Reader, Trust
 from topo.facts.reading.identity import normal_bdf
-from topo.facts.reading.text import numbered
+from topo.facts.reading.text import numbered_lines
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
 
-_NAME = "sysfs-pci"
+FORMAT = "sysfs-pci"
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _LINE = re.compile(
     rf"(?:realpath )?\S{{0,40}}/bus/pci/devices/({_ADDRESS})(?:/(\w{{1,40}}))?: ?(.{{0,1000}})",
@@ -57,20 +56,20 @@ class _Device:
         return vendor.lower() in PCI_IDS and kind.lower().startswith(_CLASSES)
 
 
-def _recognises(text: str) -> bool:
+def recognises(text: str) -> bool:
     """Whether `text` has a line of the tree. O(len(text))."""
     return "/bus/pci/devices/" in text and any(
-        _LINE.fullmatch(line) for _, line in numbered(text) if "/bus/pci/devices/" in line
+        _LINE.fullmatch(line) for _, line in numbered_lines(text) if "/bus/pci/devices/" in line
     )
 
 
-def _read(text: str) -> ParsedProbe | Refusal:
+def read(text: str) -> ParsedProbe | Refusal:
     """GPUs in the order of their addresses, and their matrix where all have a real path.
 
     Refused: no GPU of a known vendor, more than `MAX_GPUS`.
     """
     devices: dict[Bdf, _Device] = {}
-    for _, line in numbered(text):
+    for _, line in numbered_lines(text):
         match = _LINE.fullmatch(line) if "/bus/pci/devices/" in line else None
         bdf = normal_bdf(match.group(1)) if match else None
         if match is not None and bdf is not None:
@@ -82,17 +81,8 @@ def _read(text: str) -> ParsedProbe | Refusal:
         return Refusal(what, "the whole text", "check `lspci -d 9999:` and `lspci -d 10de:`")
     listed = tuple(Gpu(index, bdf=d.bdf, numa=d.numa) for index, d in enumerate(gpus))
     if not all(device.chain for device in gpus):
-        return ParsedProbe(_NAME, (listed,), ("no real paths: PCI distances are left out",))
-    return ParsedProbe(_NAME, (listed, _matrix(gpus)))
-
-
-READER: Reader = Reader(
-    name=_NAME,
-    mark=Mark.PATHS,
-    recognises=_recognises,
-    read=_read,
-    trust=Trust.KERNEL,
-)
+        return ParsedProbe(FORMAT, (listed,), ("no real paths: PCI distances are left out",))
+    return ParsedProbe(FORMAT, (listed, _matrix(gpus)))
 
 
 def _order(bdf: Bdf) -> tuple[int, str]:

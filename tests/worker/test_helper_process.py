@@ -14,7 +14,7 @@ import pytest
 from tests.support.processes import alive, gone
 from tests.support.waiting import eventually
 from topo.model.machine import ProbeState
-from worker.probes.isolated import HelperProcess
+from worker.probes.helper_process import HelperProcess
 
 
 class Callers:
@@ -173,7 +173,7 @@ async def test_a_hung_helper_dies_with_its_worker(
     """The worker is killed while the library hangs: no helper stays behind."""
     script = f"""
 import asyncio
-from worker.probes.isolated import HelperProcess
+from worker.probes.helper_process import HelperProcess
 asyncio.run(HelperProcess(("worker.probes.metax_library", {str(mxsml)!r})).read())
 """
     fake = {"FAKE_MXSML": "hang", "FAKE_MXSML_CALLERS": str(callers.file)}

@@ -17,78 +17,78 @@ _LOAD_DRIVER = "load it with `modprobe nvidia`, or reinstall the driver for the 
 
 
 @dataclass(frozen=True, slots=True)
-class _Complaint:
+class _ToolError:
     pattern: re.Pattern[str]
     what: str
     fix: str
 
 
-def _complaint(pattern: str, what: str, fix: str) -> _Complaint:
-    return _Complaint(re.compile(pattern, re.MULTILINE | re.IGNORECASE), what, fix)
+def _tool_error(pattern: str, what: str, fix: str) -> _ToolError:
+    return _ToolError(re.compile(pattern, re.MULTILINE | re.IGNORECASE), what, fix)
 
 
-_COMPLAINTS = (
-    _complaint(
+_TOOL_ERRORS = (
+    _tool_error(
         r"\bmx-smi['\"]?: (?:.{0,40}: )?(?:command )?not found|mx-smi.{0,80}No such file",
         "mx-smi is not installed, or not on the PATH",
         "install the MetaX driver, or call it as /opt/mxdriver/bin/mx-smi",
     ),
-    _complaint(
+    _tool_error(
         r"\bnvidia-smi['\"]?: (?:.{0,40}: )?(?:command )?not found|nvidia-smi.{0,80}No such file",
         "nvidia-smi is not installed, or not on the PATH",
         "install the NVIDIA driver; in a container, use the NVIDIA runtime",
     ),
-    _complaint(
+    _tool_error(
         r"(?:command|executable file) not found|: not found[ \t]*$|: No such file or directory",
         "the command is not installed, or not on the PATH",
         "install the tool, or give the output of a host that has it",
     ),
-    _complaint(
+    _tool_error(
         r"couldn't communicate with the NVIDIA driver|NVMLError_DriverNotLoaded|Driver Not Loaded",
         "the NVIDIA driver is not loaded",
         _LOAD_DRIVER,
     ),
-    _complaint(
+    _tool_error(
         r"Driver/library version mismatch|NVMLError_LibRmVersionMismatch|RM has detected an NVML",
         "the loaded NVIDIA driver and its library have different versions",
         "reboot, or unload and load the nvidia modules, after every driver update",
     ),
-    _complaint(
+    _tool_error(
         r"NVML Shared Library Not Found|NVMLError_LibraryNotFound|couldn't find libnvidia-ml",
         "libnvidia-ml.so.1, the NVML library, is not installed here",
         "install the NVIDIA driver; in a container, use the NVIDIA runtime",
     ),
-    _complaint(
+    _tool_error(
         r"Failed to initialize NVML: Unknown Error",
         "NVML cannot reach the devices; a container has usually lost its device permissions",
         "restart the container; keep systemd's cgroup driver from taking the devices away",
     ),
-    _complaint(
+    _tool_error(
         r"Unable to determine the device handle for|GPU is lost|NVMLError_GpuIsLost",
         "a GPU does not answer its driver any more",
         "drain the node and reset the GPU or reboot; look for Xid messages in the kernel log",
     ),
-    _complaint(
+    _tool_error(
         r"Failed to initialize NVML: .{0,80}|^\s{0,8}NVMLError_\w{1,40}",
         "NVML does not come up",
         "run `nvidia-smi` as root on the host and follow what it says",
     ),
-    _complaint(
+    _tool_error(
         r"No devices were found|^\s{0,8}No GPUs? found",
         "the driver sees no GPU",
         "check `lspci -d 10de:` and the kernel log; in a container, check which GPUs it is given",
     ),
-    _complaint(
+    _tool_error(
         r"LoadDllFailure|libmxsml\.so.{0,80}(?:No such file|cannot open)",
         "libmxsml.so, MetaX's library, is not installed here",
         "install the MetaX driver, or mount /opt/mxdriver into the container",
     ),
-    _complaint(
+    _tool_error(
         r"mxSmlInit\w{0,12} .{0,20}fail|mxsml.{0,20}init.{0,20}fail|MXSML_\w{0,40}NoDevice",
         "MetaX's library does not come up",
         "check that the metax kernel module is loaded (`lsmod`) and `lspci -d 9999:` lists cards",
     ),
-    _complaint(
+    _tool_error(
         r"^.{0,200}: Permission denied[ \t]*$|Insufficient Permissions",
         "the command was not permitted",
         "run it as root, or give the worker's container access to the devices",
@@ -105,7 +105,7 @@ def find(text: str) -> Refusal | None:
     """The complaint in `text` with the cure, or None. O(1): long texts are none."""
     if len(text) > _MAX_CHARS:
         return None
-    for complaint in _COMPLAINTS:
+    for complaint in _TOOL_ERRORS:
         match = complaint.pattern.search(text)
         if match is not None:
             line = text.count("\n", 0, match.start()) + 1

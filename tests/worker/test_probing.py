@@ -12,15 +12,15 @@ from tests.worker.samples import FACTS
 from topo.model.machine import NodeFacts
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world
-from worker.host_facts import Picture
+from worker.host_facts import HostFacts
 from worker.metrics import Metrics
-from worker.pending_report import Desk
+from worker.pending_report import PendingReport
 from worker.probes.probe import Probe, Reading, absent, failed, ok
-from worker.probing import Pace, Watching
+from worker.probing import Pace, ProbeLoops
 
 pytestmark = pytest.mark.virtual_time
 HOST = demo_world().nodes[0]
-TEXTS = {take.probe: take.text for take in bundle_of(HOST).takes}
+TEXTS = {take.probe: take.text for take in bundle_of(HOST).probes}
 Read = Callable[[], Awaitable[Reading]]
 
 
@@ -40,19 +40,19 @@ def probe(name: str, read: Read, **more: object) -> Probe:
 
 
 @asynccontextmanager
-async def watching(*probes: Probe) -> AsyncIterator[tuple[Watching, Desk]]:
-    """The rounds under way, and the desk they put facts down on."""
-    desk = Desk()
-    watch = Watching(
+async def watching(*probes: Probe) -> AsyncIterator[tuple[ProbeLoops, PendingReport]]:
+    """The rounds under way, and the pending they put facts down on."""
+    pending = PendingReport()
+    watch = ProbeLoops(
         probes,
-        Picture(HOST.identity, probes),
-        desk,
+        HostFacts(HOST.identity, probes),
+        pending,
         pace=Pace(quick_s=0.2, absent_s=60.0),
         metrics=Metrics(),
     )
     tasks = [asyncio.ensure_future(work()) for work in watch.works().values()]
     try:
-        yield watch, desk
+        yield watch, pending
     finally:
         for task in tasks:
             task.cancel()
@@ -60,9 +60,9 @@ async def watching(*probes: Probe) -> AsyncIterator[tuple[Watching, Desk]]:
         watch.close()
 
 
-def health(desk: Desk) -> dict[str, str]:
-    """The probes' states in the facts on the desk."""
-    return {h.probe: h.state.value for h in desk.facts.probes} if desk.facts else {}
+def health(pending: PendingReport) -> dict[str, str]:
+    """The probes' states in the facts on the pending."""
+    return {h.probe: h.state.value for h in pending.facts.probes} if pending.facts else {}
 
 
 async def test_a_probe_that_hangs_holds_up_nobody() -> None:
@@ -82,9 +82,9 @@ async def test_a_probe_that_hangs_holds_up_nobody() -> None:
         reads += 1
         return ok(TEXTS["sysfs-pci"])
 
-    async with watching(probe("mxsml", hang), probe("sysfs-pci", read)) as (_, desk):
+    async with watching(probe("mxsml", hang), probe("sysfs-pci", read)) as (_, pending):
         await asyncio.sleep(5.1)
-        assert health(desk) == {"mxsml": "timed-out", "sysfs-pci": "ok"}
+        assert health(pending) == {"mxsml": "timed-out", "sysfs-pci": "ok"}
         assert reads >= 3
         await asyncio.sleep(7)
         assert asked == 2
@@ -98,15 +98,15 @@ async def test_a_probe_that_raises_is_a_failure_of_that_probe() -> None:
 
     async with watching(probe("mxsml", broken), probe("sysfs-pci", says(absent("none")))) as (
         _,
-        desk,
+        pending,
     ):
-        await eventually(lambda: health(desk).get("mxsml") == "failed")
-        assert desk.facts is not None
-        assert "RuntimeError('oops')" in desk.facts.probes[0].detail
+        await eventually(lambda: health(pending).get("mxsml") == "failed")
+        assert pending.facts is not None
+        assert "RuntimeError('oops')" in pending.facts.probes[0].detail
 
 
 async def test_nothing_is_put_down_before_all_sources_spoke() -> None:
-    """Half a picture would look like missing GPUs."""
+    """Half a host would look like missing GPUs."""
     gate = asyncio.Event()
 
     async def late() -> Reading:
@@ -114,11 +114,11 @@ async def test_nothing_is_put_down_before_all_sources_spoke() -> None:
         return ok(TEXTS["mxsml"])
 
     slow = probe("mxsml", late, timeout_s=60)
-    async with watching(slow, probe("sysfs-pci", says(ok(TEXTS["sysfs-pci"])))) as (_, desk):
+    async with watching(slow, probe("sysfs-pci", says(ok(TEXTS["sysfs-pci"])))) as (_, pending):
         await asyncio.sleep(30)
-        assert desk.facts is None
+        assert pending.facts is None
         gate.set()
-        await eventually(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
+        await eventually(lambda: pending.facts is not None and len(pending.facts.gpus) == 8)
 
 
 async def test_a_stand_in_starts_when_its_better_fails_and_rests_when_it_is_back() -> None:
@@ -134,10 +134,10 @@ async def test_a_stand_in_starts_when_its_better_fails_and_rests_when_it_is_back
         return ok(TEXTS["mx-smi-list"])
 
     stand_in = probe("mx-smi-list", run_command, instead_of=("mxsml",), gives=frozenset({"gpus"}))
-    async with watching(probe("mxsml", read_library), stand_in) as (_, desk):
-        await eventually(lambda: desk.facts is not None and len(desk.facts.gpus) == 8)
+    async with watching(probe("mxsml", read_library), stand_in) as (_, pending):
+        await eventually(lambda: pending.facts is not None and len(pending.facts.gpus) == 8)
         library[0] = ok(TEXTS["mxsml"])
-        await eventually(lambda: health(desk) == {"mxsml": "ok"})
+        await eventually(lambda: health(pending) == {"mxsml": "ok"})
         before = runs
         await asyncio.sleep(600)
         assert runs == before
@@ -167,8 +167,8 @@ async def test_a_change_is_read_again_quickly() -> None:
         times.append(asyncio.get_running_loop().time())
         return ok(text[0])
 
-    async with watching(probe("mxsml", read, interval_s=60)) as (_, desk):
-        await eventually(lambda: desk.facts is not None)
+    async with watching(probe("mxsml", read, interval_s=60)) as (_, pending):
+        await eventually(lambda: pending.facts is not None)
         text[0] = TEXTS["mxsml"].replace('"state": 1', '"state": 0', 1)
         await asyncio.sleep(150)
     assert times == pytest.approx([0, 60, 60.2, 60.4, 120.4])
@@ -182,11 +182,11 @@ async def test_states_are_logged_when_they_change_and_not_before() -> None:
         return reading[0]
 
     with capture_logs() as lines:
-        async with watching(probe("mxsml", read)) as (_, desk):
-            await eventually(lambda: health(desk) == {"mxsml": "ok"})
+        async with watching(probe("mxsml", read)) as (_, pending):
+            await eventually(lambda: health(pending) == {"mxsml": "ok"})
             await asyncio.sleep(60)
             reading[0] = failed("exit status 9")
-            await eventually(lambda: health(desk) == {"mxsml": "failed"})
+            await eventually(lambda: health(pending) == {"mxsml": "failed"})
             await asyncio.sleep(60)
     told = [
         (line["state"], line["log_level"]) for line in lines if line["event"] == "probe changed"
@@ -197,12 +197,12 @@ async def test_states_are_logged_when_they_change_and_not_before() -> None:
 async def test_replays_bend_the_facts() -> None:
     """What is put down is what the faults make of it."""
 
-    def bend(_: NodeFacts) -> NodeFacts:
+    def with_faults(_: NodeFacts) -> NodeFacts:
         return FACTS
 
-    async with watching(probe("mxsml", says(ok(TEXTS["mxsml"])))) as (watch, desk):
-        watch.bend_facts(bend)
-        await eventually(lambda: desk.facts == FACTS)
+    async with watching(probe("mxsml", says(ok(TEXTS["mxsml"])))) as (watch, pending):
+        watch.inject_faults(with_faults)
+        await eventually(lambda: pending.facts == FACTS)
 
 
 async def test_what_probes_keep_is_closed() -> None:

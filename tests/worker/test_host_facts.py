@@ -1,4 +1,4 @@
-"""The picture: who must run, what is believed through failures, and what is settled."""
+"""The host: who must run, what is believed through failures, and what is settled."""
 
 import json
 
@@ -8,11 +8,11 @@ from topo.model.machine import NodeIdentity, ProbeState
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world, nvlink_world
 from worker import host_facts
-from worker.host_facts import HELD_FAILURES, Picture
+from worker.host_facts import HELD_FAILURES, HostFacts
 from worker.probes.probe import Probe, Reading, absent, failed, ok, timed_out
 
 HOST = demo_world().nodes[0]
-TEXTS = {take.probe: take.text for take in bundle_of(HOST).takes}
+TEXTS = {take.probe: take.text for take in bundle_of(HOST).probes}
 
 
 async def _never() -> Reading:
@@ -49,28 +49,28 @@ NVIDIA_PROBES = (
 
 
 @pytest.fixture
-def host() -> Picture:
-    """A picture nobody has read anything into."""
-    return Picture(HOST.identity, PROBES)
+def host() -> HostFacts:
+    """A host nobody has read anything into."""
+    return HostFacts(HOST.identity, PROBES)
 
 
-def states(host: Picture) -> dict[str, str]:
+def states(host: HostFacts) -> dict[str, str]:
     """The health that the facts carry."""
     return {health.probe: health.state.value for health in host.facts().probes}
 
 
-def test_stand_ins_wait_for_their_betters(host: Picture) -> None:
+def test_stand_ins_wait_for_their_betters(host: HostFacts) -> None:
     """Nobody knows yet whether they are needed."""
     assert [host.needed(p.name) for p in PROBES] == [True, False, False, True]
 
 
-def test_a_library_that_says_all_needs_no_stand_in(host: Picture) -> None:
+def test_a_library_that_says_all_needs_no_stand_in(host: HostFacts) -> None:
     """They neither run nor appear among the probes' health."""
-    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
     assert not host.needed("mx-smi-list")
     assert not host.needed("mx-exporter")
     assert not host.settled()
-    host.take("sysfs-infiniband", ok(TEXTS["sysfs-infiniband"]))
+    host.add("sysfs-infiniband", ok(TEXTS["sysfs-infiniband"]))
     assert host.settled()
     assert states(host) == {"mxsml": "ok", "sysfs-infiniband": "ok"}
     facts = host.facts()
@@ -79,14 +79,14 @@ def test_a_library_that_says_all_needs_no_stand_in(host: Picture) -> None:
     assert facts.identity == HOST.identity
 
 
-def test_an_absent_library_is_replaced_by_its_stand_ins(host: Picture) -> None:
+def test_an_absent_library_is_replaced_by_its_stand_ins(host: HostFacts) -> None:
     """All of them, and the facts are theirs."""
-    host.take("mxsml", absent("not here"))
-    host.take("sysfs-infiniband", absent("none"))
+    host.add("mxsml", absent("not here"))
+    host.add("sysfs-infiniband", absent("none"))
     assert host.needed("mx-smi-list")
     assert not host.settled()
-    host.take("mx-smi-list", ok(TEXTS["mx-smi-list"]))
-    host.take("mx-exporter", ok(TEXTS["mx-exporter"]))
+    host.add("mx-smi-list", ok(TEXTS["mx-smi-list"]))
+    host.add("mx-exporter", ok(TEXTS["mx-exporter"]))
     assert host.settled()
     facts = host.facts()
     assert len(facts.gpus) == 8
@@ -100,61 +100,61 @@ def without(name: str, errors: str) -> str:
     return json.dumps({**text, name: None, "errors": json.loads(errors)})
 
 
-def test_a_library_that_cannot_tell_peers_needs_the_exporter_only(host: Picture) -> None:
+def test_a_library_that_cannot_tell_peers_needs_the_exporter_only(host: HostFacts) -> None:
     """Field by field: an old library without server UUIDs notes the call that it lacks."""
     error = '[{"call": "mxSmlGetLocalAndRemoteUuid", "device": null, "code": 999}]'
-    host.take("mxsml", ok(without("servers", error)))
+    host.add("mxsml", ok(without("servers", error)))
     assert (host.needed("mx-smi-list"), host.needed("mx-exporter")) == (False, True)
 
 
-def test_a_library_that_says_there_are_no_peers_needs_no_exporter(host: Picture) -> None:
+def test_a_library_that_says_there_are_no_peers_needs_no_exporter(host: HostFacts) -> None:
     """A host without links to others: nobody is asked every 15 s for what there is not."""
-    host.take("mxsml", ok(without("servers", "[]")))
+    host.add("mxsml", ok(without("servers", "[]")))
     assert not host.needed("mx-exporter")
-    host.take("mxsml", failed("exit status 1"))
+    host.add("mxsml", failed("exit status 1"))
     assert host.needed("mx-exporter")
 
 
-def test_a_better_that_comes_back_silences_its_stand_in(host: Picture) -> None:
+def test_a_better_that_comes_back_silences_its_stand_in(host: HostFacts) -> None:
     """What the stand-in said before is not mixed in."""
-    host.take("mxsml", absent("not here"))
-    host.take("mx-smi-list", failed("broken"))
+    host.add("mxsml", absent("not here"))
+    host.add("mx-smi-list", failed("broken"))
     assert states(host) == {"mxsml": "absent", "mx-smi-list": "failed"}
-    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
     assert states(host) == {"mxsml": "ok"}
 
 
 @pytest.mark.parametrize("bad", [failed("exit status 9"), timed_out("no answer"), ok("nonsense")])
-def test_what_was_good_is_believed_through_a_few_failures(host: Picture, bad: Reading) -> None:
+def test_what_was_good_is_believed_through_a_few_failures(host: HostFacts, bad: Reading) -> None:
     """Its health is bad from the first; its facts go with the third failure in a row."""
-    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
     for count in range(1, HELD_FAILURES + 1):
-        health = host.take("mxsml", bad)
+        health = host.add("mxsml", bad)
         assert health.state is (ProbeState.FAILED if bad.text else bad.state)
         assert len(host.facts().gpus) == (8 if count < HELD_FAILURES else 0)
-    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
     assert len(host.facts().gpus) == 8
     assert states(host)["mxsml"] == "ok"
 
 
-def test_a_good_reading_between_failures_starts_the_count_anew(host: Picture) -> None:
+def test_a_good_reading_between_failures_starts_the_count_anew(host: HostFacts) -> None:
     """Failures in a row, not in all."""
     for _ in range(HELD_FAILURES + 1):
-        host.take("mxsml", ok(TEXTS["mxsml"]))
-        host.take("mxsml", failed("now and then"))
+        host.add("mxsml", ok(TEXTS["mxsml"]))
+        host.add("mxsml", failed("now and then"))
     assert len(host.facts().gpus) == 8
 
 
-def test_a_text_nobody_understands_names_place_and_fix(host: Picture) -> None:
+def test_a_text_nobody_understands_names_place_and_fix(host: HostFacts) -> None:
     """The refusal is the probe's detail."""
-    health = host.take("mxsml", ok("{}"))
+    health = host.add("mxsml", ok("{}"))
     assert health.state is ProbeState.FAILED
     assert len(health.detail) > 10
-    assert host.take("mxsml", ok("{}")) == health
+    assert host.add("mxsml", ok("{}")) == health
 
 
 def test_a_parser_that_fails_does_not_stop_the_others(
-    host: Picture, monkeypatch: pytest.MonkeyPatch
+    host: HostFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own mistake is that probe's failure."""
 
@@ -162,23 +162,23 @@ def test_a_parser_that_fails_does_not_stop_the_others(
         raise RuntimeError(text[:1] + form)
 
     monkeypatch.setattr(host_facts, "parse", broken)
-    health = host.take("mxsml", ok("x"))
+    health = host.add("mxsml", ok("x"))
     assert health.state is ProbeState.FAILED
     assert "RuntimeError('xmxsml')" in health.detail
 
 
-def test_equal_readings_give_the_identical_facts(host: Picture) -> None:
+def test_equal_readings_give_the_identical_facts(host: HostFacts) -> None:
     """Nothing is parsed or put together twice."""
-    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
     before = host.facts()
-    host.take("mxsml", ok(TEXTS["mxsml"]))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
     assert host.facts() is before
 
 
 def test_an_nvlink_tray_needs_no_nvidia_smi() -> None:
     """NVML states GPUs, fabrics and the matrix."""
-    host = Picture(TRAY.identity, NVIDIA_PROBES)
-    host.take("nvml", ok({t.probe: t.text for t in bundle_of(TRAY).takes}["nvml"]))
+    host = HostFacts(TRAY.identity, NVIDIA_PROBES)
+    host.add("nvml", ok({t.probe: t.text for t in bundle_of(TRAY).probes}["nvml"]))
     assert host.settled()
     assert {fabric.member_of for fabric in host.facts().fabrics} == {
         (TRAY.fabric.cluster_uuid, TRAY.fabric.clique) if TRAY.fabric else None
@@ -187,11 +187,11 @@ def test_an_nvlink_tray_needs_no_nvidia_smi() -> None:
 
 def test_a_host_without_nvlink_fabric_needs_no_nvidia_smi() -> None:
     """NVML states no fabric for an A100, which has none: the heavy query never runs."""
-    text = json.loads({t.probe: t.text for t in bundle_of(TRAY).takes}["nvml"])
+    text = json.loads({t.probe: t.text for t in bundle_of(TRAY).probes}["nvml"])
     for device in text["devices"]:
         device["fabric"] = None
-    host = Picture(TRAY.identity, NVIDIA_PROBES)
-    host.take("nvml", ok(json.dumps(text)))
+    host = HostFacts(TRAY.identity, NVIDIA_PROBES)
+    host.add("nvml", ok(json.dumps(text)))
     assert host.settled()
     assert not host.needed("nvidia-smi-xml")
 
@@ -199,19 +199,19 @@ def test_a_host_without_nvlink_fabric_needs_no_nvidia_smi() -> None:
 def test_a_host_of_nothing_has_its_name() -> None:
     """No probe at all."""
     identity: NodeIdentity = HOST.identity
-    assert Picture(identity, ()).facts().identity == identity
+    assert HostFacts(identity, ()).facts().identity == identity
 
 
-def test_a_library_that_begins_to_fail_is_relieved_without_a_gap(host: Picture) -> None:
+def test_a_library_that_begins_to_fail_is_relieved_without_a_gap(host: HostFacts) -> None:
     """Its stand-ins start at the first failure and are ready when it is no longer believed."""
-    host.take("mxsml", ok(TEXTS["mxsml"]))
-    host.take("sysfs-infiniband", absent("none"))
+    host.add("mxsml", ok(TEXTS["mxsml"]))
+    host.add("sysfs-infiniband", absent("none"))
     assert host.settled()
-    host.take("mxsml", timed_out("no answer"))
+    host.add("mxsml", timed_out("no answer"))
     assert host.needed("mx-smi-list")
     assert host.settled()
-    host.take("mx-smi-list", ok(TEXTS["mx-smi-list"]))
+    host.add("mx-smi-list", ok(TEXTS["mx-smi-list"]))
     for _ in range(HELD_FAILURES):
-        host.take("mxsml", timed_out("no answer"))
+        host.add("mxsml", timed_out("no answer"))
         assert len(host.facts().gpus) == 8
     assert states(host)["mxsml"] == "timed-out"
