@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from topo.facts.metax import ports
 from topo.facts.metax.ports import SeenPort
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf, server_uuid
-from topo.facts.reading.text import bounded, numbered_lines, shorten
+from topo.facts.reading.text import numbered_lines, shorten, stated
 from topo.model.errors import Refusal
 from topo.model.ids import ServerUuid
 from topo.model.machine import MAX_GPUS, Gpu, LinkPort, Peer, ServerPeers
@@ -98,7 +98,7 @@ def read(text: str) -> ParsedProbe | Refusal:
             "enable mx_device_type, mx_mxlk_speed, mx_mxlk_width and mx_server_info in the "
             "exporter's counters file, or let the worker use libmxsml",
         )
-    return ParsedProbe(FORMAT, tuple(fact for fact in facts if fact), bounded(warnings))
+    return stated(FORMAT, facts, warnings)
 
 
 def _samples(text: str) -> Iterator[_Sample]:

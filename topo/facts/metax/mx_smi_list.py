@@ -8,7 +8,7 @@ import re
 
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
-from topo.facts.reading.text import bounded, numbered_lines, shorten
+from topo.facts.reading.text import numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import Gpu
@@ -38,11 +38,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         match = _CARD.fullmatch(" ".join(line.split())) if "GPU#" in line else None
         if match is not None:
             found.append((number, _gpu(match)))
-    refusal = gpu_list.contradiction(found, _FIX)
-    if refusal is not None:
-        return refusal
-    warnings = gpu_list.missing(found, gpu_list.attached(text))
-    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
+    return gpu_list.listed(FORMAT, found, declared=gpu_list.attached(text), fix=_FIX)
 
 
 def _gpu(match: re.Match[str]) -> Gpu:

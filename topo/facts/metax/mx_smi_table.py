@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import known, normal_bdf
-from topo.facts.reading.text import bounded, numbered_lines, shorten
+from topo.facts.reading.text import numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu
 from topo.model.observation import ParsedProbe
@@ -63,11 +63,8 @@ def read(text: str) -> ParsedProbe | Refusal:
             warnings.append(f"line {number}: a box is cut and was left out")
     if layout is None:
         return Refusal("the table has no Bus-id column", "the whole text", _FIX)
-    refusal = gpu_list.contradiction(found, _FIX)
-    if refusal is not None:
-        return refusal
-    warnings += gpu_list.missing(found, gpu_list.attached(text))
-    return ParsedProbe(FORMAT, (gpu_list.ordered(found),), bounded(warnings))
+    attached = gpu_list.attached(text)
+    return gpu_list.listed(FORMAT, found, warnings=warnings, declared=attached, fix=_FIX)
 
 
 def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:

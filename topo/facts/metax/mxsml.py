@@ -98,7 +98,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         _peers(library.servers),
     )
     gpus = [_gpu(device) for device in devices]
-    return library_json.stated(FORMAT, gpus, others, warnings, tool="mx-smi")
+    return library_json.understood(FORMAT, gpus, others, warnings, tool="mx-smi")
 
 
 def _gpu(device: _DeviceText) -> Gpu:

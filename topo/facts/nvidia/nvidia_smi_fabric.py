@@ -8,9 +8,10 @@ dra-driver-nvidia-gpu issue 626 and Azure/azhpc-images pull request 506.
 import re
 from dataclasses import dataclass, field
 
-from topo.facts.nvidia import fabric_health, words
+from topo.facts.nvidia import words
+from topo.facts.nvidia.words import GpuWords
 from topo.facts.reading import gpu_list
-from topo.facts.reading.text import bounded, numbered_lines
+from topo.facts.reading.text import numbered_lines, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
 from topo.model.observation import ParsedProbe
@@ -34,30 +35,19 @@ _MARGIN = "--"
 
 
 @dataclass(slots=True)
-class _Section:
-    """What is said of one GPU; `address` is empty where no GPU line precedes."""
-
-    line: int
-    address: str = ""
-    words: dict[str, str] = field(default_factory=dict)
-    fabric: dict[str, str] = field(default_factory=dict)
-    platform: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class _Walk:
     """Where the reading stands: the GPU, and the open titles with their indents."""
 
-    sections: list[_Section] = field(default_factory=list)
+    sections: list[GpuWords] = field(default_factory=list)
     titles: list[tuple[int, str]] = field(default_factory=list)
 
     def close_to(self, indent: int) -> None:
         while self.titles and self.titles[-1][0] >= indent:
             self.titles.pop()
 
-    def here(self, line: int) -> _Section:
+    def here(self, line: int) -> GpuWords:
         if not self.sections:
-            self.sections.append(_Section(line))
+            self.sections.append(GpuWords(line))
         return self.sections[-1]
 
 
@@ -78,39 +68,27 @@ def read(text: str) -> ParsedProbe | Refusal:
     """
     walk = _Walk()
     for number, line in numbered_lines(text):
-        _take(walk, number, line)
+        _note_line(walk, number, line)
     sections = [s for s in walk.sections if s.address or s.fabric]
-    named = [s for s in sections if s.address]
     if len(sections) > MAX_GPUS:
         return Refusal(f"{len(sections)} GPUs are more than {MAX_GPUS}", "the whole text", _FIX)
-    fabrics = tuple(
-        fabric
-        for index, s in enumerate(sections)
-        if (fabric := fabric_health.from_text(index, s.fabric, s.platform)) is not None
-    )
-    found = [
-        (s.line, words.gpu(index, s.address, s.words))
-        for index, s in enumerate(sections)
-        if s.address
-    ]
+    everything, fabrics = words.understood(sections)
+    found = [gpu for gpu, section in zip(everything, sections, strict=True) if section.address]
     if not found and not fabrics:
         where = f"line {sections[0].line}" if sections else "the whole text"
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
-    warnings = gpu_list.missing(found, gpu_list.attached(text)) if named else []
-    if len(named) < len(sections):
+    warnings = gpu_list.missing(found, gpu_list.attached(text)) if found else []
+    if len(found) < len(sections):
         warnings.append("fabric sections without a GPU line are numbered in the order printed")
-    gpus = gpu_list.ordered(found)
-    return ParsedProbe(FORMAT, tuple(f for f in (gpus, fabrics) if f), bounded(warnings))
+    return stated(FORMAT, (gpu_list.ordered(found), fabrics), warnings)
 
 
-def _take(walk: _Walk, number: int, line: str) -> None:
+def _note_line(walk: _Walk, number: int, line: str) -> None:
     gpu = _GPU.fullmatch(line)
-    if gpu is not None:
-        walk.sections.append(_Section(number, gpu.group(1)))
+    if gpu is not None or line.strip() == _MARGIN:
         walk.titles.clear()
-        return
-    if line.strip() == _MARGIN:
-        walk.titles.clear()
+        if gpu is not None:
+            walk.sections.append(GpuWords(number, gpu.group(1)))
         return
     pair = _PAIR.fullmatch(line)
     if pair is not None:
@@ -131,7 +109,7 @@ def _open_fabric(walk: _Walk, number: int) -> None:
     """A second Fabric section without a GPU line between belongs to the next GPU."""
     section = walk.here(number)
     if section.fabric:
-        walk.sections.append(_Section(number))
+        walk.sections.append(GpuWords(number))
 
 
 def _note(walk: _Walk, number: int, key: str, word: str) -> None:

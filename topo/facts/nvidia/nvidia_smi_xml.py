@@ -6,15 +6,13 @@ Source: captures of A100, T4, L40S, H100, B200, GB200 and GB300 hosts (DTD versi
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from topo.facts.nvidia import fabric_health, words
+from topo.facts.nvidia import words
+from topo.facts.nvidia.words import GpuWords
 from topo.facts.reading import gpu_list
-from topo.facts.reading.text import bounded, shorten
+from topo.facts.reading.text import shorten
 from topo.model.errors import Refusal
-from topo.model.machine import GpuFabric
 from topo.model.observation import ParsedProbe
 
 FORMAT = "nvidia-smi-xml"
@@ -33,17 +31,6 @@ _WANTED = {
     ("fb_memory_usage", "total"): "memory",
 }
 _SECTIONS = frozenset({"fabric", "platformInfo"})
-
-
-@dataclass(slots=True)
-class _GpuElement:
-    """The texts of one `<gpu>` element that matter; fabric and platform keys in plain form."""
-
-    line: int
-    address: str
-    words: dict[str, str] = field(default_factory=dict)
-    fabric: dict[str, str] = field(default_factory=dict)
-    platform: dict[str, str] = field(default_factory=dict)
 
 
 class _Refused(Exception):  # noqa: N818 - a signal out of the parser's callback, not an error
@@ -74,32 +61,15 @@ def read(text: str) -> ParsedProbe | Refusal:
         inside = f" inside GPU {scanner.gpus[-1].address}" if scanner.gpus else ""
         what = f"the XML is cut or broken{inside}: {expat.ErrorString(error.code)}"
         return Refusal(what, f"line {line + error.lineno}", _FIX)
-    return _understood(scanner)
-
-
-def _understood(scanner: "_Scanner") -> ParsedProbe | Refusal:
-    found = [(e.line, words.gpu(index, e.address, e.words)) for index, e in enumerate(scanner.gpus)]
-    refusal = gpu_list.contradiction(found, _FIX)
-    if refusal is not None:
-        return refusal
-    warnings = gpu_list.missing(found, scanner.attached)
-    fabrics = tuple(_fabrics(scanner.gpus))
-    gpus = gpu_list.ordered(found)
-    return ParsedProbe(FORMAT, (gpus, fabrics) if fabrics else (gpus,), bounded(warnings))
-
-
-def _fabrics(elements: list[_GpuElement]) -> Iterator[GpuFabric]:
-    for index, element in enumerate(elements):
-        fabric = fabric_health.from_text(index, element.fabric, element.platform)
-        if fabric is not None:
-            yield fabric
+    found, fabrics = words.understood(scanner.gpus)
+    return gpu_list.listed(FORMAT, found, (fabrics,), declared=scanner.attached, fix=_FIX)
 
 
 class _Scanner:
-    """Collects `_GpuElement`s from one pass of expat; nothing else of the document is kept."""
+    """Collects `GpuWords`s from one pass of expat; nothing else of the document is kept."""
 
     def __init__(self, lines_before: int) -> None:
-        self.gpus: list[_GpuElement] = []
+        self.gpus: list[GpuWords] = []
         self.attached: int | None = None
         self._path: list[str] = []
         self._text = ""
@@ -127,7 +97,7 @@ class _Scanner:
         if len(self._path) > _MAX_DEPTH:
             raise _Refused(f"elements are nested deeper than {_MAX_DEPTH}")
         if self._path == [_ROOT, "gpu"]:
-            self.gpus.append(_GpuElement(self.line, shorten(attributes.get("id", ""), 40)))
+            self.gpus.append(GpuWords(self.line, shorten(attributes.get("id", ""), 40)))
 
     def _characters(self, text: str) -> None:
         if len(self._text) < _MAX_WORD:

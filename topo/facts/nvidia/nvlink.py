@@ -12,7 +12,7 @@ from topo.facts.nvidia import nvlink_ports
 from topo.facts.nvidia.nvlink_ports import SeenLinks
 from topo.facts.reading import gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
-from topo.facts.reading.text import bounded, numbered_lines, shorten
+from topo.facts.reading.text import numbered_lines, shorten, stated
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
 from topo.model.machine import Gpu, LinkPort, PortState
@@ -76,7 +76,7 @@ def read_status(text: str) -> ParsedProbe | Refusal:
     if isinstance(sections, Refusal):
         return sections
     ports = nvlink_ports.judged(_seen(section) for section in sections)
-    return ParsedProbe(STATUS, tuple(fact for fact in (_gpus(sections), ports) if fact))
+    return stated(STATUS, (_gpus(sections), ports), [])
 
 
 def read_remote(text: str) -> ParsedProbe | Refusal:
@@ -98,8 +98,7 @@ def read_remote(text: str) -> ParsedProbe | Refusal:
                 continue
             remote = far_end(normal_bdf(match.group(1)), match.group(2))
             ports.append(LinkPort(section.gpu.index, number, PortState.UP, remote=remote))
-    facts = tuple(fact for fact in (_gpus(sections), tuple(ports)) if fact)
-    return ParsedProbe(REMOTE, facts, bounded(warnings))
+    return stated(REMOTE, (_gpus(sections), tuple(ports)), warnings)
 
 
 def far_end(bdf: Bdf | None, link: str | None) -> str | None:

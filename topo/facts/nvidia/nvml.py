@@ -3,6 +3,7 @@
 Source: nvml.h as nvidia-ml-py 13.615 carries it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -16,7 +17,6 @@ from topo.facts.reading.identity import fabric_uuid, known, normal_bdf
 from topo.facts.reading.library_json import SELF, DeviceText, FailedCalls, LibraryText, Square
 from topo.facts.reading.text import in_range, shorten
 from topo.model.errors import Refusal
-from topo.model.ids import Bdf
 from topo.model.machine import (
     MAX_CLIQUE,
     MAX_GPUS,
@@ -101,7 +101,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         tuple(f for _, device in sorted(devices.items()) if (f := _fabric(device)) is not None),
     )
     gpus = [_gpu(device) for device in library.devices] + _lost(library, devices)
-    return library_json.stated(FORMAT, gpus, others, warnings, tool="nvidia-smi")
+    return library_json.understood(FORMAT, gpus, others, warnings, tool="nvidia-smi")
 
 
 def _gpu(device: _DeviceText) -> Gpu:
@@ -162,55 +162,51 @@ def _matrix(
     if any(len(row) != len(rows) for row in rows) or max(devices, default=0) >= len(rows):
         warnings.append("the topology is not square over all devices and was left out")
         return None
-    reach = _Reach(library, devices)
+    nvlinks = _nvlinks(library, devices)
     size = range(len(rows))
-    links = tuple(
-        tuple(
-            SELF if a == b else reach.nvlink(a, b) or library_json.level(_LEVELS, rows[a][b])
-            for b in size
-        )
-        for a in size
-    )
+
+    def link(a: int, b: int) -> Link:
+        if a == b:
+            return SELF
+        count = nvlinks.get((a, b), 0)
+        if count:
+            return Link(LinkKind.NVLINK, f"NV{count}", count)
+        return library_json.level(_LEVELS, rows[a][b])
+
+    links = tuple(tuple(link(a, b) for b in size) for a in size)
     return library_json.link_matrix(size, links, (None,) * len(rows))
 
 
-class _Reach:
-    """Which GPUs of this host reach each other over NVLink, and with how many links.
+def _nvlinks(library: _Text, devices: Mapping[int, _DeviceText]) -> dict[tuple[int, int], int]:
+    """How many NVLinks join two GPUs of this host, for the pairs that any join.
 
     A link whose far end is a GPU of this host counts for that pair. All others end in NVSwitches
     (in containers the switch cannot be identified), through which every GPU reaches every other,
     with as many links as the lesser of the two has.
     """
-
-    def __init__(self, library: _Text, devices: Mapping[int, _DeviceText]) -> None:
-        at: dict[Bdf, int] = {}
-        for index, device in devices.items():
-            address = normal_bdf(device.bdf or "")
-            if address is not None:
-                at[address] = index
-        self._direct: dict[tuple[int, int], int] = {}
-        self._switched: dict[int, int] = {}
-        self._p2p = library.p2p
-        for index, device in devices.items():
-            for port in device.links:
-                if port.state not in _LINK_STATES_ALIVE:
-                    continue
-                other = at.get(normal_bdf(port.remote_bdf or "") or Bdf(""))
-                if other is not None:
-                    pair = (index, other)
-                    self._direct[pair] = self._direct.get(pair, 0) + 1
+    at = {normal_bdf(device.bdf or ""): index for index, device in devices.items()}
+    direct: Counter[tuple[int, int]] = Counter()
+    switched: Counter[int] = Counter()
+    for index, device in devices.items():
+        for port in device.links:
+            if port.state in _LINK_STATES_ALIVE:
+                far = normal_bdf(port.remote_bdf or "")
+                if far is not None and far in at:
+                    direct[index, at[far]] += 1
                 elif port.remote_type != _REMOTE_GPU:
-                    self._switched[index] = self._switched.get(index, 0) + 1
+                    switched[index] += 1
+    through = {
+        (a, b): min(switched[a], switched[b])
+        for a in switched
+        for b in switched
+        if _peer_to_peer(library, a, b)
+    }
+    return {**through, **direct}
 
-    def nvlink(self, a: int, b: int) -> Link | None:
-        """The NVLink between two GPUs, or None where there is none."""
-        count = self._direct.get((a, b), 0)
-        if not count and self._peer_to_peer(a, b):
-            count = min(self._switched.get(a, 0), self._switched.get(b, 0))
-        return Link(LinkKind.NVLINK, f"NV{count}", count) if count else None
 
-    def _peer_to_peer(self, a: int, b: int) -> bool:
-        """False only where the source asked for NVLink peer-to-peer and got a no."""
-        if self._p2p is None or len(self._p2p) <= max(a, b) or len(self._p2p[a]) <= b:
-            return True
-        return self._p2p[a][b] in {_P2P_OK, None}
+def _peer_to_peer(library: _Text, a: int, b: int) -> bool:
+    """False only where the source asked for NVLink peer-to-peer and got a no."""
+    asked = library.p2p
+    if asked is None or len(asked) <= max(a, b) or len(asked[a]) <= b:
+        return True
+    return asked[a][b] in {_P2P_OK, None}

@@ -1,15 +1,38 @@
 """One GPU in the words that `nvidia-smi -q` uses in its text and its XML alike."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from topo.facts.nvidia import fabric_health
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
 from topo.facts.reading.text import shorten
-from topo.model.machine import Gpu
+from topo.model.machine import Gpu, GpuFabric
 
 _MEBIBYTES = re.compile(r"([0-9]{1,9})\s*MiB", re.ASCII)
 _DEAD = frozenset({"gpu is lost", "unknown error", "gpu requires reset", "err!"})
 """What nvidia-smi prints in the place of a value that the GPU does not answer for."""
+
+
+@dataclass(slots=True)
+class GpuWords:
+    """What a text says of one GPU; `address` is empty where no line names the GPU.
+
+    Keys of `fabric` and `platform` are lower-case, without blanks and underscores.
+    """
+
+    line: int
+    address: str = ""
+    words: dict[str, str] = field(default_factory=dict)
+    fabric: dict[str, str] = field(default_factory=dict)
+    platform: dict[str, str] = field(default_factory=dict)
+
+
+def understood(listed: Sequence[GpuWords]) -> tuple[list[tuple[int, Gpu]], tuple[GpuFabric, ...]]:
+    """The GPUs with their lines, and the fabrics of those that have one, both by place."""
+    found = [(seen.line, gpu(i, seen.address, seen.words)) for i, seen in enumerate(listed)]
+    fabrics = (fabric_health.from_text(i, s.fabric, s.platform) for i, s in enumerate(listed))
+    return found, tuple(fabric for fabric in fabrics if fabric is not None)
 
 
 def gpu(index: int, address: str, words: Mapping[str, str]) -> Gpu:

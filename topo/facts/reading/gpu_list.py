@@ -5,9 +5,12 @@ warning that names what is missing; only a list that contradicts itself is refus
 """
 
 import re
+from collections.abc import Iterable
 
+from topo.facts.reading.text import stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu
+from topo.model.observation import ParsedProbe, ProbeFact
 
 _ATTACHED = re.compile(r"^[ \t]*Attached GPUs[ \t]*:[ \t]*([0-9]{1,4})[ \t]*$", re.MULTILINE)
 
@@ -16,6 +19,25 @@ def attached(text: str) -> int | None:
     """How many GPUs the tool says are attached, where its head line says so."""
     match = _ATTACHED.search(text)
     return int(match.group(1)) if match else None
+
+
+def listed(
+    name: str,
+    found: list[tuple[int, Gpu]],
+    others: Iterable[ProbeFact] = (),
+    *,
+    warnings: Iterable[str] = (),
+    declared: int | None,
+    fix: str,
+) -> ParsedProbe | Refusal:
+    """The observation of a list of (line, GPU) pairs, with what else the text states.
+
+    Refused where the list contradicts itself; a warning where it lacks GPUs, see `missing`.
+    """
+    refusal = contradiction(found, fix)
+    return refusal or stated(
+        name, (ordered(found), *others), [*warnings, *missing(found, declared)]
+    )
 
 
 def contradiction(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from topo.facts.reader import Mark, Read, Reader, Trust
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
-from topo.facts.reading.text import bounded, shorten
+from topo.facts.reading.text import shorten, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe, ProbeFact
@@ -86,7 +86,7 @@ def load(shape: type[T], text: str, probe: str) -> T | Refusal:
         )
 
 
-def stated(
+def understood(
     probe: str,
     gpus: Sequence[Gpu],
     others: Iterable[ProbeFact | None],
@@ -102,7 +102,7 @@ def stated(
         what = "a device is listed twice" if gpus else "the library lists no device"
         return Refusal(what, "devices", f"check `{tool} -L` on the host")
     listed = tuple(sorted(gpus, key=lambda gpu: gpu.index))
-    return ParsedProbe(probe, (listed, *(fact for fact in others if fact)), bounded(warnings))
+    return stated(probe, (listed, *others), warnings)
 
 
 def failures(calls: Iterable[FailedCall]) -> list[str]:

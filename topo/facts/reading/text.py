@@ -1,9 +1,10 @@
 """What every reader does first: bytes to text, terminal dressing off, bounds on everything."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from topo.model.errors import Refusal
+from topo.model.observation import ParsedProbe, ProbeFact
 
 MAX_BYTES = 10 * 2**20
 """No tool that we read prints a tenth of this; a 10,000-node `nodegroup.yaml` is about 1 MB."""
@@ -63,6 +64,11 @@ def shorten(text: str, limit: int = 256) -> str:
     """`text` on one line and within `limit` characters, the bound of `topo.model.machine.Text`."""
     flat = " ".join(text.split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def stated(name: str, facts: Iterable[ProbeFact | None], warnings: list[str]) -> ParsedProbe:
+    """The observation of a format: the facts that are not empty, the warnings bounded."""
+    return ParsedProbe(name, tuple(fact for fact in facts if fact), bounded(warnings))
 
 
 def bounded(warnings: list[str]) -> tuple[str, ...]:
