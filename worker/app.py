@@ -1,4 +1,4 @@
-"""The worker's small HTTP side, /metrics and /health, which also carries its background work."""
+"""Puts the worker together: its loops, and the application that serves /metrics and /health."""
 
 import secrets
 import time
@@ -9,7 +9,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from topo.kit.tasks import Work, background
-from topo.model.machine import NodeIdentity
+from topo.model.machine import NodeFacts, NodeIdentity
 from worker.host_facts import HostFacts
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
@@ -45,6 +45,13 @@ def build_agent(
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
     pending, metrics = PendingReport(), Metrics()
+
+    def with_faults(facts: NodeFacts) -> NodeFacts:
+        return replay.with_faults(facts) if replay else facts
+
+    def is_silent() -> bool:
+        return replay is not None and replay.is_silent(identity.name)
+
     loops = ProbeLoops(
         probes,
         HostFacts(identity, probes),
@@ -52,13 +59,11 @@ def build_agent(
         pace=Pace(quick_s=settings.quick_interval, absent_s=settings.absent_interval),
         metrics=metrics,
         clock=clock,
+        with_faults=with_faults,
     )
     master = Master(settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca)
     session = Session(identity.name, secrets.token_hex(8))
-    reporting = ReportLoop(pending, session, master, metrics)
-    if replay is not None:
-        loops.inject_faults(replay.with_faults)
-        reporting.pause_while(lambda: replay.is_silent(identity.name))
+    reporting = ReportLoop(pending, session, master, metrics, is_silent=is_silent)
     return Agent(metrics, loops, reporting, master)
 
 

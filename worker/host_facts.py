@@ -1,7 +1,8 @@
-"""The host of the host: the last readings of all probes, understood and put together."""
+"""The facts of the host: the last readings of all probes, parsed and put together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from topo.facts import parse
 from topo.facts.assemble import assemble
@@ -18,19 +19,28 @@ from topo.model.machine import (
     ProbeState,
     ServerPeers,
 )
-from topo.model.observation import ParsedProbe, ProbeFact
+from topo.model.observation import ParsedProbe
 from worker.probes.probe import MAX_DETAIL_CHARS, Probe, Reading
 
 HELD_FAILURES = 3
-"""A source that was good is believed through so many failures less one, while fallbacks start and
-the master's own hysteresis counts; its health says `failed` from the first."""
+"""At this failure in a row the last good facts of a source are dropped. Until then its stand-ins
+start and the master's own hysteresis counts. Its health is `failed` from the first."""
 
-_FIELDS = {Gpu: "gpus", LinkPort: "ports", GpuFabric: "fabrics", NetworkPort: "nics"}
+_FIELD_OF: Mapping[type, str] = MappingProxyType(
+    {
+        Gpu: "gpus",
+        LinkPort: "ports",
+        GpuFabric: "fabrics",
+        NetworkPort: "nics",
+        LinkMatrix: "matrix",
+        ServerPeers: "peers",
+    }
+)
 
 
 @dataclass(slots=True)
 class _Source:
-    """What is known of one probe. `parsed` outlives failures, see `HELD_FAILURES`."""
+    """What is known from one probe. `parsed` outlives failures, see `HELD_FAILURES`."""
 
     probe: Probe
     reading: Reading | None = None
@@ -49,7 +59,7 @@ class _Source:
 
 
 class HostFacts:
-    """Readings in, facts out; synchronous, and the same readings give the same facts."""
+    """Readings in, facts out. Synchronous; the same readings give the same facts."""
 
     def __init__(self, identity: NodeIdentity, probes: Sequence[Probe]) -> None:
         self._identity = identity
@@ -58,7 +68,7 @@ class HostFacts:
         self._settled = False
 
     def add(self, name: str, reading: Reading) -> ProbeHealth:
-        """Takes a probe's reading in; its health, which a text that nobody understands ruins."""
+        """Adds a probe's reading; its health, which is bad where no parser accepts the text."""
         source = self._sources[name]
         before = source.parsed, source.health, source.failures
         if reading.state is ProbeState.OK:
@@ -75,25 +85,26 @@ class HostFacts:
         return source.health or ProbeHealth(name, reading.state)
 
     def needed(self, name: str) -> bool:
-        """Whether the probe must run: a stand-in only while its betters leave something unsaid.
+        """Whether the probe must run. A stand-in runs only while the sources it stands in for
+        (its betters) do not state everything.
 
-        A better that answers every question has said all there is: what it does not state, this
-        host does not have. One that notes a failed call is asked field by field. A better that
-        fails is still believed for a while, but its stand-ins start at once, so that they are
-        ready when it no longer is.
+        A better without warnings has stated everything: what it does not state, this host does not
+        have. One with warnings (failed calls) is compared field by field. A better that fails is
+        still believed for a while, see `HELD_FAILURES`; its stand-ins start at once, so that they
+        are ready when it no longer is.
         """
         probe = self._sources[name].probe
         betters = [self._sources[better] for better in probe.instead_of]
         if any(better.reading is None for better in betters):
             return False
         well = [better.parsed for better in betters if better.parsed and not better.failures]
-        if betters and len(well) == len(betters) and not any(said.warnings for said in well):
+        if betters and len(well) == len(betters) and not any(parsed.warnings for parsed in well):
             return False
         stated = frozenset(field for parsed in well for field in _fields(parsed))
         return not betters or not probe.gives <= stated
 
     def settled(self) -> bool:
-        """Whether, once, every probe that had to run had been read: half a host misleads."""
+        """Whether every probe that must run has been read once. Before, the facts would mislead."""
         self._settled = self._settled or all(
             source.reading is not None
             for source in self._sources.values()
@@ -120,7 +131,7 @@ def _failed(source: _Source, reading: Reading) -> bool:
 
 
 def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
-    """What a probe's text says. Never raises: a parser that fails refuses the text."""
+    """What a probe's text states. Never raises: an exception of the parser becomes a refusal."""
     try:
         return parse(text, probe_format)
     except Exception as error:  # noqa: BLE001 - a lying source must not stop the other probes
@@ -136,17 +147,8 @@ def _parse(source: _Source, text: str) -> None:
         source.refused, source.parsed = None, parsed
 
 
-def _fields(parsed: ParsedProbe) -> Iterator[str]:
+def _fields(parsed: ParsedProbe) -> Iterator[str | None]:
     """The fields of `NodeFacts` that a probe states."""
     for fact in parsed.facts:
-        name = _field(fact)
-        if name is not None:
-            yield name
-
-
-def _field(fact: ProbeFact) -> str | None:
-    if isinstance(fact, LinkMatrix):
-        return "matrix"
-    if isinstance(fact, ServerPeers):
-        return "peers"
-    return _FIELDS.get(type(fact[0])) if isinstance(fact, tuple) and fact else None
+        item: object = fact[0] if isinstance(fact, tuple) and fact else fact
+        yield _FIELD_OF.get(type(item))

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter as Tally
+from functools import partial
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -17,59 +18,42 @@ class Metrics:
     """The worker's metrics in a registry of their own."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         self._probe_seconds = Histogram(
             "topo_worker_probe_duration_seconds",
             "Duration of probe readings.",
             ["probe"],
             buckets=_DURATIONS_S,
-            registry=self.registry,
+            registry=registry,
         )
-        self._probe_readings = Counter(
-            "topo_worker_probe_readings_total",
-            "Probe readings by outcome.",
-            ["probe", "state"],
-            registry=self.registry,
+        self._probe_readings = counter(
+            "topo_worker_probe_readings_total", "Probe readings by outcome.", ["probe", "state"]
         )
-        self._probe_state = Gauge(
+        self._probe_state = gauge(
             "topo_worker_probe_state",
             "1 for the state that the probe's last reading had.",
             ["probe", "state"],
-            registry=self.registry,
         )
-        self._reports = Counter(
-            "topo_worker_reports_total",
-            "Reports that the master accepted, by kind.",
-            ["kind"],
-            registry=self.registry,
+        self._reports = counter(
+            "topo_worker_reports_total", "Reports that the master accepted, by kind.", ["kind"]
         )
-        self._failures = Counter(
+        self._failures = counter(
             "topo_worker_report_failures_total",
             "Reports that may not have arrived, by reason.",
             ["reason"],
-            registry=self.registry,
         )
-        self._last_report = Gauge(
+        self._last_report = gauge(
             "topo_worker_last_report_timestamp_seconds",
             "Unix time of the last report that the master accepted, 0 before the first.",
-            registry=self.registry,
         )
-        self._gpus = Gauge(
-            "topo_worker_gpus", "GPUs seen, by health.", ["health"], registry=self.registry
+        self._gpus = gauge("topo_worker_gpus", "GPUs seen, by health.", ["health"])
+        self._ports = gauge(
+            "topo_worker_link_ports", "Interconnect ports of GPUs, by state.", ["state"]
         )
-        self._ports = Gauge(
-            "topo_worker_link_ports",
-            "Interconnect ports of GPUs, by state.",
-            ["state"],
-            registry=self.registry,
-        )
-        self._peers = Gauge(
-            "topo_worker_peers", "Remote servers seen over MetaXLink.", registry=self.registry
-        )
-        build = Gauge(
-            "topo_worker_build_info", "1; the version.", ["version"], registry=self.registry
-        )
+        self._peers = gauge("topo_worker_peers", "Remote servers seen over MetaXLink.")
+        build = gauge("topo_worker_build_info", "1; the version.", ["version"])
         build.labels(version("supernode-topology")).set(1)
         for kind in ("full", "change", "beat"):
             self._reports.labels(kind)

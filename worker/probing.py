@@ -1,4 +1,4 @@
-"""The rounds of the probes: each at its own pace, none waiting for another."""
+"""Reads the probes: one loop per probe, each at its own pace, none waiting for another."""
 
 import asyncio
 import math
@@ -15,9 +15,6 @@ from worker.metrics import Metrics
 from worker.pending_report import PendingReport
 from worker.probes.probe import Probe, Reading, read_in_time
 
-FaultInjection = Callable[[NodeFacts], NodeFacts]
-"""What a replay's faults make of the facts; on a real host, nothing."""
-
 _log = structlog.get_logger(__name__)
 
 
@@ -30,9 +27,10 @@ class Pace:
 
 
 class ProbeLoops:
-    """One task per probe: read, take in, put down, pause.
+    """One task per probe: read, add to the host's facts, update the pending report, sleep.
 
-    A probe that hangs holds up its own task only. Stand-ins sleep until they are needed.
+    A probe that hangs delays its own task only. Stand-ins sleep until they are needed. A replay
+    gives `with_faults`, which changes the facts before they are reported.
     """
 
     def __init__(
@@ -44,6 +42,7 @@ class ProbeLoops:
         pace: Pace,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
+        with_faults: Callable[[NodeFacts], NodeFacts] = lambda facts: facts,
     ) -> None:
         self._probes = probes
         self._host = host
@@ -51,15 +50,11 @@ class ProbeLoops:
         self._pace = pace
         self._metrics = metrics
         self._clock = clock
-        self._with_faults: FaultInjection = lambda facts: facts
+        self._with_faults = with_faults
         self._states: dict[str, ProbeState] = {}
         self._pauses: dict[str, float] = {}
         self._reading_came = asyncio.Event()
         self._last_reading_s = clock()
-
-    def inject_faults(self, bend: FaultInjection) -> None:
-        """From now on facts are bent before they are put down (replays only)."""
-        self._with_faults = bend
 
     def works(self) -> dict[str, Work]:
         """The background work, by name."""
@@ -77,9 +72,9 @@ class ProbeLoops:
 
     @property
     def reading_due_within_s(self) -> float:
-        """Seconds within which the next reading must have come: what the quickest probe may take.
+        """Seconds within which some probe must have been read: the least pause plus timeout.
 
-        Its present pause and its timeout; infinite where nothing is probed.
+        Infinite where nothing is probed.
         """
         return min(
             (
@@ -95,9 +90,8 @@ class ProbeLoops:
             while True:
                 await self._wait_until_needed(probe)
                 reading = await self._read(probe)
-                quick = self._update_report(probe)
-                pause_s = self._pauses[probe.name] = self._pause_s(probe, reading, quick=quick)
-                await asyncio.sleep(pause_s)
+                self._pauses[probe.name] = self._pause_s(probe, reading)
+                await asyncio.sleep(self._pauses[probe.name])
 
         return forever
 
@@ -116,15 +110,12 @@ class ProbeLoops:
         self._reading_came = asyncio.Event()
         return reading
 
-    def _update_report(self, probe: Probe) -> bool:
-        """Whether the facts, if all are in, ask for a quick reading."""
-        if not self._host.settled():
-            return False
-        return self._pending.update(probe.name, self._with_faults(self._host.facts()))
-
-    def _pause_s(self, probe: Probe, reading: Reading, *, quick: bool) -> float:
-        if quick:
-            return self._pace.quick_s
+    def _pause_s(self, probe: Probe, reading: Reading) -> float:
+        """Updates the report, if every probe was read; the pause until the next reading."""
+        if self._host.settled():
+            facts = self._with_faults(self._host.facts())
+            if self._pending.update(probe.name, facts):
+                return self._pace.quick_s
         if reading.state is ProbeState.ABSENT:
             return max(self._pace.absent_s, probe.interval_s)
         return probe.interval_s

@@ -1,4 +1,4 @@
-"""The reports: what is owed is sent, what is lost is said again in full, the rest is patience."""
+"""Sends the pending report to the master, again and in full after a failure, with backoff."""
 
 from collections.abc import Callable
 
@@ -19,25 +19,30 @@ _log = structlog.get_logger(__name__)
 
 
 class ReportLoop:
-    """One conversation with the master, for as long as the process lives."""
+    """One conversation with the master, for as long as the process lives.
+
+    Nothing is sent while `is_silent`: a replay simulates a node that stopped reporting.
+    """
 
     def __init__(
-        self, pending: PendingReport, session: Session, master: Master, metrics: Metrics
+        self,
+        pending: PendingReport,
+        session: Session,
+        master: Master,
+        metrics: Metrics,
+        *,
+        is_silent: Callable[[], bool] = lambda: False,
     ) -> None:
         self._pending = pending
         self._session = session
         self._master = master
         self._metrics = metrics
+        self._is_silent = is_silent
         self._trouble: Trouble | None = None
         self._delivered = False
-        self._paused: Callable[[], bool] = lambda: False
-
-    def pause_while(self, silent: Callable[[], bool]) -> None:
-        """Replays only: nothing is sent while the function says so."""
-        self._paused = silent
 
     async def run(self) -> None:
-        """Sends until cancelled. Always the latest facts; one report at a time."""
+        """Sends until cancelled: always the latest facts, one report at a time."""
         while True:
             await self._pending.wait(self._session.beat_s if self._delivered else None)
             retrying = AsyncRetrying(
@@ -51,7 +56,7 @@ class ReportLoop:
         facts = self._pending.facts
         if facts is None:
             return
-        if self._paused():
+        if self._is_silent():
             self._pending.acknowledged(facts)
             return
         report = self._session.report(facts)
@@ -70,7 +75,7 @@ class ReportLoop:
             self._pending.request_full()
 
     def _log_failing(self, lost: ReportLostError) -> None:
-        """A line when the kind of trouble changes, not for every try."""
+        """Logs when the kind of trouble changes, not for every try."""
         if lost.trouble is not self._trouble:
             _log.warning(
                 "reports do not arrive",

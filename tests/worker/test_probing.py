@@ -40,8 +40,10 @@ def probe(name: str, read: Read, **more: object) -> Probe:
 
 
 @asynccontextmanager
-async def watching(*probes: Probe) -> AsyncIterator[tuple[ProbeLoops, PendingReport]]:
-    """The rounds under way, and the pending they put facts down on."""
+async def watching(
+    *probes: Probe, with_faults: Callable[[NodeFacts], NodeFacts] = lambda facts: facts
+) -> AsyncIterator[tuple[ProbeLoops, PendingReport]]:
+    """The loops under way, and the report that they update."""
     pending = PendingReport()
     watch = ProbeLoops(
         probes,
@@ -49,6 +51,7 @@ async def watching(*probes: Probe) -> AsyncIterator[tuple[ProbeLoops, PendingRep
         pending,
         pace=Pace(quick_s=0.2, absent_s=60.0),
         metrics=Metrics(),
+        with_faults=with_faults,
     )
     tasks = [asyncio.ensure_future(work()) for work in watch.works().values()]
     try:
@@ -61,7 +64,7 @@ async def watching(*probes: Probe) -> AsyncIterator[tuple[ProbeLoops, PendingRep
 
 
 def health(pending: PendingReport) -> dict[str, str]:
-    """The probes' states in the facts on the pending."""
+    """The probes' states in the facts to be reported."""
     return {h.probe: h.state.value for h in pending.facts.probes} if pending.facts else {}
 
 
@@ -194,14 +197,14 @@ async def test_states_are_logged_when_they_change_and_not_before() -> None:
     assert told == [("ok", "info"), ("failed", "warning")]
 
 
-async def test_replays_bend_the_facts() -> None:
-    """What is put down is what the faults make of it."""
+async def test_faults_change_the_facts() -> None:
+    """The faults of a replay change the facts before they are reported."""
 
     def with_faults(_: NodeFacts) -> NodeFacts:
         return FACTS
 
-    async with watching(probe("mxsml", says(ok(TEXTS["mxsml"])))) as (watch, pending):
-        watch.inject_faults(with_faults)
+    source = probe("mxsml", says(ok(TEXTS["mxsml"])))
+    async with watching(source, with_faults=with_faults) as (_, pending):
         await eventually(lambda: pending.facts == FACTS)
 
 

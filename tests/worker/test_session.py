@@ -105,9 +105,9 @@ def _apply(known: NodeFacts | None, report: Report) -> NodeFacts:
 
 
 async def owed(pending: PendingReport) -> int:
-    """How many reports are taken from the pending before it rests."""
+    """How many reports are sent until none is due."""
     count = 0
-    while pending._wake.is_set():
+    while pending._due.is_set():
         await pending.wait(0)
         assert pending.facts is not None
         pending.acknowledged(pending.facts)

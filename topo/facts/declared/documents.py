@@ -17,7 +17,7 @@ import yaml
 from yaml.resolver import Resolver
 
 from topo.facts.reading.text import shorten
-from topo.model.errors import Refusal
+from topo.model.errors import BadInputError, Refusal
 
 MAX_DEPTH = 100
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -61,14 +61,6 @@ class LinedList(list[Any]):
         self.lines: list[int] = []
 
 
-class _RefusedError(Exception):
-    """Carries a refusal out of a parser's callback."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
-
-
 def load(text: str) -> Any | Refusal:
     """The value of one JSON or YAML document. O(len(text)).
 
@@ -88,7 +80,7 @@ def load_lined(text: str) -> Any | Refusal:
     """The same through the YAML reader alone: three times slower, but every place has a line."""
     try:
         return _value(iter(yaml.parse(text, Loader=_LOADER)))
-    except _RefusedError as refused:
+    except BadInputError as refused:
         return refused.refusal
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -120,7 +112,7 @@ def _printable(text: str) -> str:
 
 
 def _refuse(what: str, line: int, fix: str) -> NoReturn:
-    raise _RefusedError(Refusal(what, f"line {line}" if line else "the JSON text", fix))
+    raise BadInputError(Refusal(what, f"line {line}" if line else "the JSON text", fix))
 
 
 def _json(text: str) -> Any | Refusal:
@@ -132,7 +124,7 @@ def _json(text: str) -> Any | Refusal:
             parse_float=lambda digits: NoText("a number", digits),
             parse_constant=lambda word: NoText("a number", word),
         )
-    except _RefusedError as refused:
+    except BadInputError as refused:
         return refused.refusal
     except json.JSONDecodeError as error:
         return Refusal(f"no JSON: {error.msg}", f"line {error.lineno}", "mend the JSON there")

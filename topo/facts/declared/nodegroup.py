@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from topo.facts.declared import documents
 from topo.facts.reading.text import bounded, shorten
-from topo.model.errors import Refusal
+from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Status
 from topo.model.ids import (
     DRAGONFLY,
@@ -33,14 +33,6 @@ _KNOWN_KINDS = (NODE, DRAGONFLY, SWITCHBOX, NVLINK_DOMAIN, NVLINK_CLIQUE, Kind("
 _KIND = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _GROUP_NAME = re.compile(r"[^\s/](?:[^/]{0,251}[^\s/])?")
-
-
-class _RefusedError(Exception):
-    """Carries a refusal up through the walk."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
 
 
 def read(text: str) -> ParsedProbe | Refusal:
@@ -68,7 +60,7 @@ def _understood(document: Any) -> ParsedProbe | Refusal:
     walk = _Walk()
     try:
         forest = DeclaredForest(walk.roots(document))
-    except _RefusedError as refused:
+    except BadInputError as refused:
         return refused.refusal
     return ParsedProbe("nodegroup", (forest,), bounded(walk.warnings))
 
@@ -245,4 +237,4 @@ def _no_group() -> NoReturn:
 
 
 def _refuse(what: str, where: str, fix: str) -> NoReturn:
-    raise _RefusedError(Refusal(what, where, fix))
+    raise BadInputError(Refusal(what, where, fix))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from topo.facts.metax import ports
 from topo.facts.metax.ports import SeenPort
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf, server_uuid
-from topo.facts.reading.text import numbered_lines, shorten, stated
+from topo.facts.reading.text import numbered_lines, shorten, stated, whole
 from topo.model.errors import Refusal
 from topo.model.ids import ServerUuid
 from topo.model.machine import MAX_GPUS, Gpu, LinkPort, Peer, ServerPeers
@@ -48,8 +48,7 @@ class _Sample:
 
     def whole(self, label: str) -> int | None:
         """A label's number from 0, or None where it is missing or no number."""
-        text = self.labels.get(label, "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= 4 else None
+        return whole(self.labels.get(label, ""), 4)
 
 
 @dataclass(slots=True)

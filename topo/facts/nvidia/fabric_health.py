@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from topo.facts.reading.identity import fabric_uuid, known
-from topo.facts.reading.text import in_range, shorten
+from topo.facts.reading.text import in_range, shorten, whole
 from topo.model.machine import MAX_CLIQUE, GpuFabric
 
 NOT_SUPPORTED = "N/A"
@@ -50,6 +50,12 @@ _MISCONFIGURED = {
     7: "invalid location",
     8: "invalid GPU state",
 }
+_SPELT = {
+    "routerecoveryinprogress": "route recovery in progress",
+    "routeunhealthy": "route unhealthy",
+    "accesstimeoutrecovery": "access timeout recovery",
+    "incorrectconfiguration": "incorrect configuration",
+}
 _GOOD_WORDS = {
     "bandwidth": "full",
     "routerecoveryinprogress": "false",
@@ -80,18 +86,14 @@ def from_words(words: Mapping[str, str]) -> Health:
     """
     found = {key: known(words.get(key)) for key in (*_GOOD_WORDS, "summary")}
     bad = [
-        f"{_spelt(key)}: {word}"
+        f"{_SPELT.get(key, key)}: {word}"
         for key, good in _GOOD_WORDS.items()
         if (word := found[key]) is not None and word.lower() != good
     ]
     summary = found["summary"]
     if summary is not None:
-        healthy = summary.lower() == "healthy"
         bad = [finding for finding in bad if not finding.endswith(summary)]
-        return Health(healthy, "" if healthy else shorten("; ".join([summary, *bad])))
-    if bad:
-        return Health(healthy=False, trouble=shorten("; ".join(bad)))
-    return Health(healthy=True if any(found.values()) else None)
+    return _health(summary, bad, stated=any(found.values()))
 
 
 def from_mask(mask: int, summary: int) -> Health:
@@ -104,12 +106,16 @@ def from_mask(mask: int, summary: int) -> Health:
     misconfigured = _MISCONFIGURED.get(mask >> 8 & 15)
     if misconfigured:
         bad.append(misconfigured)
-    if summary in _SUMMARIES:
-        healthy = summary == 1
-        return Health(healthy, "" if healthy else shorten("; ".join([_SUMMARIES[summary], *bad])))
-    if bad:
-        return Health(healthy=False, trouble=shorten("; ".join(bad)))
-    return Health(healthy=True if mask & 0xFFF else None)
+    return _health(_SUMMARIES.get(summary), bad, stated=bool(mask & 0xFFF))
+
+
+def _health(summary: str | None, bad: list[str], *, stated: bool) -> Health:
+    """The summary decides where there is one, else what is bad; unknown where nothing is stated."""
+    if summary is None and not bad:
+        return Health(healthy=True if stated else None)
+    healthy = summary is not None and summary.lower() == "healthy"
+    findings = bad if summary is None else [summary, *bad]
+    return Health(healthy, "" if healthy else shorten("; ".join(findings)))
 
 
 def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -> GpuFabric | None:
@@ -121,36 +127,15 @@ def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -
     state = words.get("state", "").strip()
     if not state:
         return None
-    clique = (known(words.get("cliqueid")) or "").strip()
     health = from_words(words)
     return GpuFabric(
         gpu=gpu,
         state=shorten(state),
         status=shorten(words.get("status", "")),
         cluster_uuid=fabric_uuid(words.get("clusteruuid")),
-        clique=_number(clique),
+        clique=in_range(whole((known(words.get("cliqueid")) or "").strip(), 10), MAX_CLIQUE),
         healthy=health.healthy,
         trouble=health.trouble,
-        rack=_optional(platform.get("chassisserialnumber")),
-        tray=_optional(platform.get("trayindex")),
+        rack=known(shorten(platform.get("chassisserialnumber", ""))),
+        tray=known(shorten(platform.get("trayindex", ""))),
     )
-
-
-def _number(clique: str) -> int | None:
-    if not (clique.isascii() and clique.isdigit() and len(clique) < 11):
-        return None
-    return in_range(int(clique), MAX_CLIQUE)
-
-
-def _optional(text: str | None) -> str | None:
-    word = known(text)
-    return shorten(word) if word else None
-
-
-def _spelt(key: str) -> str:
-    return {
-        "routerecoveryinprogress": "route recovery in progress",
-        "routeunhealthy": "route unhealthy",
-        "accesstimeoutrecovery": "access timeout recovery",
-        "incorrectconfiguration": "incorrect configuration",
-    }.get(key, key)

@@ -79,6 +79,11 @@ def bounded(warnings: list[str]) -> tuple[str, ...]:
     return (*warnings[:kept], f"{len(warnings) - kept} more warnings of this kind")
 
 
+def whole(word: str, digits: int) -> int | None:
+    """The number that a word of at most so many ASCII digits writes, or None."""
+    return int(word) if word.isascii() and word.isdigit() and len(word) <= digits else None
+
+
 def in_range(number: int | None, most: int) -> int | None:
     """The number if it is one from 0 to `most`; None for what no device can have."""
     return number if number is not None and 0 <= number <= most else None

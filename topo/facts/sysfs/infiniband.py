@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from topo.facts.reading.identity import known, last_bdf
-from topo.facts.reading.text import bounded, numbered_lines, shorten
+from topo.facts.reading.text import bounded, numbered_lines, shorten, whole
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_NICS, NetworkPort
 from topo.model.observation import ParsedProbe
@@ -75,7 +75,6 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
     words = hca.ports[number]
     state, physical = _name(words["state"]), _name(words.get("phys_state", ""))
     rate = _RATE.match(words.get("rate", ""))
-    numa = hca.words.get("device/numa_node", "")
     paths = [hca.words[key] for key in _ADDRESSED if key in hca.words]
     guid = known(shorten(hca.words.get("node_guid", "")))
     return NetworkPort(
@@ -88,7 +87,7 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
         link_layer=shorten(words.get("link_layer", "")),
         node_guid=guid.lower() if guid else None,
         bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
-        numa=int(numa) if numa.isascii() and numa.isdigit() and len(numa) < 6 else None,
+        numa=whole(hca.words.get("device/numa_node", ""), 5),
     )
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 
 from topo.facts.reading.identity import normal_bdf
-from topo.facts.reading.text import numbered_lines
+from topo.facts.reading.text import numbered_lines, whole
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
@@ -38,8 +38,7 @@ class _Device:
     @property
     def numa(self) -> int | None:
         """None for -1, which the kernel writes where the firmware names no node."""
-        text = self.words.get("numa_node", "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+        return whole(self.words.get("numa_node", ""), 5)
 
     @property
     def chain(self) -> tuple[str, ...]:
