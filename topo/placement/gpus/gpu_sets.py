@@ -1,26 +1,37 @@
-"""Which GPUs of one node a pod should get, and what that does to those who come later.
+"""Which GPUs of one node a pod should get, and what taking them costs the pods that come later.
 
-**Definition** (our own: MetaX publishes the names of its annotations and not the formula). The
-*value* of a set of GPUs is the sum of the weights of its pairs (`pair_weights`, 0…16 each).
+Finds, for every number n of GPUs, the best set of n free ones, its score and its loss. The *value*
+of a set is the sum of the weights of its pairs (`pair_weights`, 0 to 16 each). The definition is
+our own: MetaX publishes the names of its annotations, and not the formula.
 
-- The best set of n GPUs is the free one with the highest value, among equals the one whose taking
-  leaves the most, among equals again the first in the order of GPU numbers.
+- The best set has the highest value; of equal ones the value of the GPUs that remain is highest; of
+  equal ones it comes first in the order of GPU numbers.
 - `scores[n]` is its value. It never falls with n, and never rises when GPUs are taken.
-- `losses[n]` is the value of all free GPUs less that of those that remain: all pairs that end with
-  it, inside the set or across. It is what others can no longer have, so an island of four costs
-  less than four GPUs of two islands, and GPUs of an island already broken less than those of a
-  whole one.
+- `losses[n]` is the value of all free GPUs less that of the GPUs that remain: the pairs inside the
+  set and those from it to the rest. So four GPUs of one island cost less than four of two islands,
+  and GPUs of a broken island less than those of a whole one.
 
-**Scale.** Both are whole numbers from 0 to 2000, so HAMi's `2000 - losses[n]` (binpack) and
-`2000 - scores[n]` (spread) stay in range and order nodes as the sums do. They are the sums
-themselves up to 1920, the value of a full mesh of 16 GPUs, so numbers of any two nodes may be
-compared and nothing is rounded. The sums of larger hosts share the last 80 steps in order. More
-GPUs than are free have the score 0 and the loss 2000, the worst of both.
+Scale: whole numbers from 0 to 2000, so that HAMi's `2000 - losses[n]` (binpack) and `2000 -
+scores[n]` (spread) stay in range. Up to 1920, the value of a full mesh of 16 GPUs, they are the
+sums themselves: nothing is rounded, and numbers of any two nodes may be compared. The sums of
+larger hosts share the last 80 steps in order. More GPUs than are free score 0 and lose 2000.
 
-Exact up to `EXACT_GPUS` free GPUs: all 2^G sets are valued by doubling. Above that greedy: from
-every GPU as the start the set grows by the GPU with the highest weight to it, among equals by the
-one with the least weight to the rest, and the best of all starts counts for each n. The score is
-then exact in full meshes and inside one island, and a lower bound of the best elsewhere.
+Why it is right: up to `EXACT_GPUS` free GPUs every set is valued, so the best is found. Above that
+a set grows from every GPU as a start by the GPU with the highest weight to it, of equal ones the
+one with the least weight to the rest, and the best of all starts counts for each n. That is exact
+in a full mesh and inside one island; elsewhere the score is a lower bound of the best.
+
+Cost: O(2^G) array steps for G free GPUs up to 16, about 2 ms; O(G^3) above. Equal nodes share a
+table.
+
+Example: four GPUs, 0-1 and 2-3 joined by NVLink (weight 7), all other pairs by the system (1).
+    all pairs of 4      7 + 7 + 4 x 1 = 18
+    n = 2: {0, 1}       value 7, {2, 3} remains with 7: lost 18 - 7 = 11
+           {0, 2}       value 1, {1, 3} remains with 1: lost 18 - 1 = 17
+    chosen              {0, 1}: the highest value, and before {2, 3} by number
+    n = 3: {0, 1, 2}    value 7 + 1 + 1 = 9, GPU 3 remains with 0: lost 18
+    scores 1 to 4       0, 7, 9, 18
+    losses 1 to 4       9 (GPU 0 ends a pair of 7 and two of 1), 11, 18, 18
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -102,10 +113,7 @@ def scaled(total: int) -> int:
 
 
 def table(weights: Weights, free: Iterable[int] | None = None) -> Table:
-    """The table of a node with these weights; `free` are places in them, None for all.
-
-    Kept by value, so equal nodes share it. O(2^G) for G ≤ 16 free GPUs, O(G³) above.
-    """
+    """The table of a node with these weights; `free` are rows of them, None for all of them."""
     everyone = range(len(weights))
     places = everyone if free is None else sorted(set(free).intersection(everyone))
     return _table(weights, tuple(places))

@@ -1,22 +1,28 @@
-"""How near two GPUs of one host are, as one small number.
+"""How near two GPUs of one node are, as a whole number from 0 (no known way) to 16 (nearest).
 
 The scale is our own. Its order is that of the vendors' legends (`mx-smi topo -m`, `nvidia-smi topo
--m`, `npu-smi info -t topo`); adding up pairs is what NVIDIA's go-gpuallocator does in its best
-effort policy (SYS 10, NODE 20, PHB 30, PXB 40, PIX 50, 100 for every bonded NVLink). Three
-differences:
+-m`, `npu-smi info -t topo`). Adding up pairs is what NVIDIA's go-gpuallocator does in its best
+effort policy (SYS 10, NODE 20, PHB 30, PXB 40, PIX 50, 100 for every bonded NVLink). Differences:
 
-- **The best link counts 16**, so that the 120 pairs of a full mesh of 16 GPUs add up to 1920: sums
-  are values of HAMi's 0…2000 as they are, with no rounding on the way (see `intranode`).
-- **NVLink grows by one per bonded link and stops at ten.** A collective goes as fast as the
-  slowest link of its ring, so one more link on a pair must not outweigh a pair that has none: two
-  NV1 (14) beat one NV2 with one PIX (13). Beyond ten a pair is as near as its machine makes any.
-- **MX and HCCS count as the best**, since their tools do not print how many lanes a pair has.
+- The best link weighs 16, so that the 120 pairs of a full mesh of 16 GPUs add up to 1920: sums are
+  values on HAMi's scale of 0 to 2000 as they are, without rounding (see `gpu_sets`).
+- NVLink grows by one for each bonded link and stops at ten. A collective goes as fast as the
+  slowest link of its ring, so one more link on a pair must not outweigh a pair that has none. Beyond
+  ten a pair is as near as its machine makes any.
+- MX and HCCS weigh as much as the best, since their tools do not print how many lanes a pair has.
 
-What else there is: `SIO` joins the two dies of one Ascend package, nothing is nearer. `HCCS_SW`
-goes through a switch that all pairs share, so it stays below SIO, which stands beside it in one
-matrix. `ETH` (MetaXLink over Ethernet, C600) leaves by the GPU's own ports but as packets, and no
-bandwidth is published: better than any way over PCIe, less than one NVLink. `NA`, an unknown code
-and a cell that nobody printed prove no way at all and count nothing.
+Other links: `SIO` joins the two dies of one Ascend package, nothing is nearer. `HCCS_SW` goes
+through a switch that all pairs share, so it is below SIO, which stands beside it in one matrix.
+`ETH` (MetaXLink over Ethernet, C600) leaves by the GPU's own ports but as packets, and no bandwidth
+is published: better than any way over PCIe, less than one NVLink. `NA`, an unknown code and a cell
+that nobody printed prove no way at all and weigh 0.
+
+Cost: O(G^2) for G GPUs.
+
+Example: the rows of two GPUs print `X NV2` and `NODE X`; a third one is not in the matrix.
+    NV2 weighs 6 + 2 = 8, NODE 2; the two ends disagree, so the pair weighs 2, the weaker one.
+    weights   ((0, 2, 0), (2, 0, 0), (0, 0, 0))
+    Three GPUs in a row: two pairs of NV1 (7 + 7 = 14) outweigh one of NV2 and one of PIX (8 + 5).
 """
 
 from collections.abc import Sequence
