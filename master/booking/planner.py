@@ -19,7 +19,7 @@ from topo.placement.capacity.what_if import Assumptions, assumed
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan, Pods
 from topo.placement.job.request import Request
-from topo.placement.report.usage import Room, rooms
+from topo.placement.report.usage import GroupUsage, group_usage
 
 LARGE_PODS = 1000
 """Placing more, with the words about it, takes the loop for longer than a few milliseconds."""
@@ -47,7 +47,7 @@ class Outcome:
     generation: int
     explanation: Sequence[str] = ()
     would_fit: Sequence[Suggestion] = ()
-    rooms: Sequence[Room] = ()
+    rooms: Sequence[GroupUsage] = ()
     hold: Hold | None = None
     replanned: str | None = None
 
@@ -119,7 +119,7 @@ class Planner:
 
 def _planned(capacity: Capacity, question: Question, plan: Plan, generation: int) -> Outcome:
     words = explain(capacity, plan) if question.explain else ()
-    return Outcome(plan, generation, words, rooms=rooms(capacity, plan))
+    return Outcome(plan, generation, words, rooms=group_usage(capacity, plan))
 
 
 def _with(advice: Advice, outcome: Outcome) -> Outcome:

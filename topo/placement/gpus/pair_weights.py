@@ -7,8 +7,8 @@ effort policy (SYS 10, NODE 20, PHB 30, PXB 40, PIX 50, 100 for every bonded NVL
 - The best link weighs 16, so that the 120 pairs of a full mesh of 16 GPUs add up to 1920: sums are
   values on HAMi's scale of 0 to 2000 as they are, without rounding (see `gpu_sets`).
 - NVLink grows by one for each bonded link and stops at ten. A collective goes as fast as the
-  slowest link of its ring, so one more link on a pair must not outweigh a pair that has none. Beyond
-  ten a pair is as near as its machine makes any.
+  slowest link of its ring, so one more link on a pair must not outweigh a pair that has none.
+  Beyond ten a pair is as near as its machine makes any.
 - MX and HCCS weigh as much as the best, since their tools do not print how many lanes a pair has.
 
 Other links: `SIO` joins the two dies of one Ascend package, nothing is nearer. `HCCS_SW` goes

@@ -33,7 +33,7 @@ from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.engine import view_of
 from topo.placement.job.policy import CANONICAL_GPUS
 from topo.placement.job.request import Request
-from topo.placement.report.census import ANY_JOB, Census, censuses
+from topo.placement.report.node_counts import ANY_JOB, NodeCounts, counted_nodes
 from topo.placement.search.fit_tests import short_of_groups
 from topo.placement.search.job_shape import shape_of
 
@@ -141,7 +141,7 @@ def fragmentation(
     if min(sizes, default=1) < 1:
         what = f"a group of {min(sizes)} GPUs"
         raise BadInputError(Refusal(what, "sizes", "give whole numbers from 1"))
-    types = tuple(_of_type(capacity, census, sizes, mix) for census in censuses(capacity))
+    types = tuple(_of_type(capacity, counts, sizes, mix) for counts in counted_nodes(capacity))
     return Fragmentation(types, tuple(mix))
 
 
@@ -152,9 +152,9 @@ def mix_of(requests: Iterable[Request]) -> tuple[JobShare, ...]:
 
 
 def _of_type(
-    capacity: Capacity, census: Census, sizes: Sequence[int], mix: Sequence[JobShare]
+    capacity: Capacity, counts: NodeCounts, sizes: Sequence[int], mix: Sequence[JobShare]
 ) -> TypeReport:
-    gpu_type, node_gpus = census.gpu_type, census.usual_gpus
+    gpu_type, node_gpus = counts.gpu_type, counts.usual_gpus
     layout = capacity.layout()
     shape = shape_of(capacity, Request(pods=1, gpus_per_pod=node_gpus), gpu_type)
     slots = capacity.slots(ANY_JOB, gpu_type, node_gpus)
@@ -162,9 +162,9 @@ def _of_type(
     whole = int(groups.sum())
     return TypeReport(
         gpu_type=gpu_type,
-        nodes=int(census.nodes.sum()),
-        open_nodes=census.open_nodes,
-        gpus=census.gpus,
+        nodes=int(counts.nodes.sum()),
+        open_nodes=counts.open_nodes,
+        gpus=counts.gpus,
         free_gpus=slots.free_gpus,
         node_gpus=node_gpus,
         group_gpus=shape.canonical * node_gpus,
@@ -173,7 +173,7 @@ def _of_type(
         tiers=tuple(
             row
             for tier in range(layout.tiers, 0, -1)
-            for row in _tier_reports(capacity, census, tier, (groups, shape.canonical_tier))
+            for row in _tier_reports(capacity, counts, tier, (groups, shape.canonical_tier))
         ),
         largest=tuple(_largest(capacity, gpu_type, gcd(node_gpus, s), s) for s in sizes),
         unusable_gpus=_unusable(capacity, gpu_type, slots.free_gpus, mix),
@@ -181,22 +181,22 @@ def _of_type(
 
 
 def _tier_reports(
-    capacity: Capacity, census: Census, tier: int, groups: tuple[Counts, int]
+    capacity: Capacity, counts: NodeCounts, tier: int, groups: tuple[Counts, int]
 ) -> Iterator[TierReport]:
     """A row for each kind of the tier's domains that have nodes of the type.
 
     `groups` are the whole groups by domain of a tier, with that tier.
     """
     layout = capacity.layout()
-    open_gpus = layout.rolled(census.open_gpus, tier)
-    free_gpus = layout.rolled(capacity.slots(ANY_JOB, census.gpu_type, 1).free, tier)
+    open_gpus = layout.rolled(counts.open_gpus, tier)
+    free_gpus = layout.rolled(capacity.slots(ANY_JOB, counts.gpu_type, 1).free, tier)
     whole_groups = _by_domain(layout, tier, *groups)
     by_kind: dict[Kind, list[int]] = {}
-    for domain in np.flatnonzero(layout.rolled(census.nodes, tier)).tolist():
+    for domain in np.flatnonzero(layout.rolled(counts.nodes, tier)).tolist():
         by_kind.setdefault(layout.ref(tier, domain).kind, []).append(domain)
     for kind, domains in by_kind.items():
         there, free, whole = open_gpus[domains], free_gpus[domains], whole_groups[domains]
-        values, counts = np.unique(whole, return_counts=True)
+        values, times = np.unique(whole, return_counts=True)
         yield TierReport(
             tier=tier,
             kind=kind,
@@ -206,7 +206,7 @@ def _tier_reports(
             full=int(((free == 0) & (there > 0)).sum()),
             closed=int((there == 0).sum()),
             whole_groups=int(whole.sum()),
-            profile=tuple(zip(values[::-1].tolist(), counts[::-1].tolist(), strict=True)),
+            profile=tuple(zip(values[::-1].tolist(), times[::-1].tolist(), strict=True)),
         )
 
 

@@ -12,7 +12,7 @@ _ONE_GPU = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class GroupUsage:
     """GPUs of the plan's type in one group: free on open nodes before the plan, and taken by it.
 
     Nodes whose taints the job would have to tolerate are not counted.
@@ -25,7 +25,7 @@ class Room:
     taken_gpus: int
 
 
-def rooms(capacity: Capacity, plan: Plan) -> tuple[Room, ...]:
+def group_usage(capacity: Capacity, plan: Plan) -> tuple[GroupUsage, ...]:
     """A row for every group that a node of the plan is in, in the order of the tree, parents first.
 
     `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
@@ -33,7 +33,7 @@ def rooms(capacity: Capacity, plan: Plan) -> tuple[Room, ...]:
     layout = capacity.layout()
     cells = _taken_by_cell(capacity, plan)
     slots = capacity.slots(Eligibility(gpu_type=plan.gpu_type), plan.gpu_type, _ONE_GPU)
-    rows: dict[GroupPath, tuple[int, int, Room]] = {}
+    rows: dict[GroupPath, tuple[int, int, GroupUsage]] = {}
     for tier in range(1, layout.tiers + 1):
         taken: Counter[int] = Counter()
         for at, gpus in cells.items():
@@ -44,14 +44,14 @@ def rooms(capacity: Capacity, plan: Plan) -> tuple[Room, ...]:
                 continue
             first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]
             free = int(slots.free[first:last].sum())
-            rows[ref.path] = first, -tier, Room(ref.path, ref.kind, tier, free, gpus)
-    return tuple(room for _, _, room in sorted(rows.values(), key=lambda row: row[:2]))
+            rows[ref.path] = first, -tier, GroupUsage(ref.path, ref.kind, tier, free, gpus)
+    return tuple(usage for _, _, usage in sorted(rows.values(), key=lambda row: row[:2]))
 
 
 def _taken_by_cell(capacity: Capacity, plan: Plan) -> Counter[int]:
+    """GPUs that the plan takes, by tier-1 domain."""
     cells: Counter[int] = Counter()
     for group in plan.groups:
-        for name, pods in group.pods:
-            at, _ = capacity.position(name)
+        for at, pods in capacity.located(group.pods, []).items():
             cells[at] += pods * plan.request.gpus_per_pod
     return cells

@@ -21,7 +21,7 @@ Shares = list[tuple[int, int]]
 """(domain, slices)."""
 
 
-class Offer(NamedTuple):
+class Domain(NamedTuple):
     """A domain, how many slices it could take, and the pods that it could take."""
 
     slices: int
@@ -29,39 +29,39 @@ class Offer(NamedTuple):
     domain: int
 
 
-Order = Callable[[Offer], tuple[int, ...]]
+Order = Callable[[Domain], tuple[int, ...]]
 """The order in which domains are used up: the algorithm's name."""
 Counts = list[list[int]]
 """Slices by tier and domain, from the slice's tier up."""
 
 
-def assigned(offers: Iterable[Offer], need: int, order: Order) -> Shares | None:
+def assigned(domains: Iterable[Domain], need: int, order: Order) -> Shares | None:
     """Each domain in turn gives all it has, the last is the tightest fit.
 
     None: all of them together have not enough.
     """
-    ordered = sorted((offer for offer in offers if offer.slices), key=order)
+    ordered = sorted((domain for domain in domains if domain.slices), key=order)
     taken: Shares = []
-    for index, offer in enumerate(ordered):
-        if offer.slices >= need:
+    for index, domain in enumerate(ordered):
+        if domain.slices >= need:
             last = min(
                 (other for other in ordered[index:] if other.slices >= need),
                 key=lambda other: other.slices,
             )
             return [*taken, (last.domain, need)]
-        taken.append((offer.domain, offer.slices))
-        need -= offer.slices
+        taken.append((domain.domain, domain.slices))
+        need -= domain.slices
     return None
 
 
 def best_fit(view: View, request: Request) -> tuple[Pods, ...] | None:
     """Most slices first, then fewest pods, then by name; O(domains log domains)."""
-    return _place(view, request, lambda offer: (-offer.slices, offer.pods, offer.domain))
+    return _place(view, request, lambda domain: (-domain.slices, domain.pods, domain.domain))
 
 
 def least_free(view: View, request: Request) -> tuple[Pods, ...] | None:
     """Fewest slices first, then fewest pods, then by name; O(domains log domains)."""
-    return _place(view, request, lambda offer: (offer.slices, offer.pods, offer.domain))
+    return _place(view, request, lambda domain: (domain.slices, domain.pods, domain.domain))
 
 
 def _place(view: View, request: Request, order: Order) -> tuple[Pods, ...] | None:
@@ -94,8 +94,8 @@ def _pod_set(left: SlotsLeft, tier: int, asked: tuple[int, int], order: Order) -
     while level > tier:
         level -= 1
         pool = [c for domain, _ in shares for c in left.tree.inside(level + 1, domain, level)]
-        offers = (Offer(counts[level][c], left.slots[level][c], c) for c in pool)
-        shares = assigned(offers, need, order) or []
+        domains = (Domain(counts[level][c], left.slots[level][c], c) for c in pool)
+        shares = assigned(domains, need, order) or []
     return sorted(
         taken
         for domain, slices in shares
@@ -124,19 +124,19 @@ def _entered(
     start, tier, need = asked
     top = left.tree.root - 1
     for level in range(min(start, top), top + 1):
-        offers = _offers(left, counts, level)
-        fits = [offer for offer in offers if offer.slices >= need]
+        domains = _domains(left, counts, level)
+        fits = [domain for domain in domains if domain.slices >= need]
         if fits:
-            best = min(fits, key=lambda offer: (offer.slices, order(offer)))
+            best = min(fits, key=lambda domain: (domain.slices, order(domain)))
             return level, [(best.domain, need)]
         if start == tier:
             return level, None
-    return top, assigned(_offers(left, counts, top), need, order)
+    return top, assigned(_domains(left, counts, top), need, order)
 
 
-def _offers(left: SlotsLeft, counts: Counts, level: int) -> list[Offer]:
+def _domains(left: SlotsLeft, counts: Counts, level: int) -> list[Domain]:
     slots = left.slots[level]
-    return [Offer(count, slots[d], d) for d, count in enumerate(counts[level]) if count]
+    return [Domain(count, slots[d], d) for d, count in enumerate(counts[level]) if count]
 
 
 def _within(left: SlotsLeft, place: tuple[int, int], pods: int, order: Order) -> Taken:
@@ -145,9 +145,9 @@ def _within(left: SlotsLeft, place: tuple[int, int], pods: int, order: Order) ->
     if level == 0:
         return [(domain, pods)]
     slots = left.slots[level - 1]
-    offers = (Offer(slots[c], slots[c], c) for c in left.tree.inside(level, domain, level - 1))
+    domains = (Domain(slots[c], slots[c], c) for c in left.tree.inside(level, domain, level - 1))
     return [
         taken
-        for child, share in assigned(offers, pods, order) or ()
+        for child, share in assigned(domains, pods, order) or ()
         for taken in _within(left, (level - 1, child), share, order)
     ]

@@ -55,7 +55,7 @@ class Start:
     groups: tuple[Pods, ...]
 
 
-class Tally:
+class Statistics:
     """Counts while a stream runs."""
 
     def __init__(self, cluster: Cluster, jobs: Sequence[Job], spans: Mapping[int, int]) -> None:

@@ -19,7 +19,7 @@ from topo.placement.job.plan import Plan, Pods
 from topo.placement.job.request import Mode, Request
 from topo.sim.baselines import BASELINES
 from topo.sim.baselines.cluster import Cluster
-from topo.sim.streams.figures import Figures, Start, Tally
+from topo.sim.streams.figures import Figures, Start, Statistics
 from topo.sim.streams.jobs import Job
 
 DEPTH = 40
@@ -51,7 +51,7 @@ def run(
     cluster = Cluster(capacity.copy())
     stream = Stream(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
-    return stream.tally.figures(policy, len(jobs))
+    return stream.statistics.figures(policy, len(jobs))
 
 
 def placer_of(cluster: Cluster, policy: str) -> Placer:
@@ -70,12 +70,12 @@ class Stream:
     """One run: the clock, the queue, the jobs that run."""
 
     def __init__(self, cluster: Cluster, place: Placer, jobs: Sequence[Job]) -> None:
-        self.tally = Tally(cluster, jobs, spans(cluster.capacity, jobs))
+        self.statistics = Statistics(cluster, jobs, spans(cluster.capacity, jobs))
         self._cluster, self._place = cluster, place
         self._coming = sorted(jobs, key=lambda job: job.arrival_s, reverse=True)
         self._waiting: list[Job] = []
         self._ends: list[tuple[float, int]] = []
-        self._hopeless: set[int] = set()
+        self._not_fitting: set[int] = set()
         requests = {job.gpus: job.request for job in jobs}
         self._impossible = {gpus for gpus, asked in requests.items() if not place(asked)}
 
@@ -97,21 +97,21 @@ class Stream:
 
     def _end(self) -> float:
         now_s, number = heapq.heappop(self._ends)
-        self.tally.pass_to(now_s)
+        self.statistics.pass_to(now_s)
         self._cluster.release(f"stream-{number}")
-        self._hopeless.clear()
+        self._not_fitting.clear()
         return now_s
 
     def _backfill(self, now_s: float) -> int:
-        """Starts what fits. A size that did not fit is hopeless until a job ends."""
-        self.tally.pass_to(now_s)
+        """Starts what fits. A size that did not fit is not tried again until a job ends."""
+        self.statistics.pass_to(now_s)
         started = set()
         for job in self._waiting[:DEPTH]:
-            if job.gpus in self._hopeless:
+            if job.gpus in self._not_fitting:
                 continue
             groups = self._tried(job)
             if groups is None:
-                self._hopeless.add(job.gpus)
+                self._not_fitting.add(job.gpus)
             else:
                 self._start(job, groups, now_s)
                 started.add(job.number)
@@ -123,14 +123,14 @@ class Stream:
         began_ns = perf_counter_ns()
         groups = self._place(job.request)
         took_ns = perf_counter_ns() - began_ns
-        self.tally.tried(job, took_ns, fitted=groups is not None)
+        self.statistics.tried(job, took_ns, fitted=groups is not None)
         return groups
 
     def _start(self, job: Job, groups: tuple[Pods, ...], now_s: float) -> None:
         gpus = booked(groups, job.request.gpus_per_pod)
         self._cluster.book(f"stream-{job.number}", gpus)
         heapq.heappush(self._ends, (now_s + job.duration_s, job.number))
-        self.tally.started(Start(job, now_s - job.arrival_s, groups))
+        self.statistics.started(Start(job, now_s - job.arrival_s, groups))
 
 
 def spans(capacity: Capacity, jobs: Sequence[Job]) -> Mapping[int, int]:

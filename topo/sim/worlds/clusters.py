@@ -37,7 +37,7 @@ _DOMAINS_PER_TOP = range(10, 15)
 _RELEASED = 0.25
 """The share of the cluster that is booked beyond the load and released: this makes the holes."""
 
-_BITS = 16
+_PARTLY_KEPT = 16
 """Partly used nodes that are looked at for a small pod."""
 
 
@@ -177,53 +177,53 @@ def _gpus(choice: random.Random) -> int:
     return NODE_GPUS * 2 if drawn < SMALL + LARGE else NODE_GPUS
 
 
-class _Shelf:
-    """Domains in random order, filled one after the other; what is left of a node is used first."""
+class _Supply:
+    """Nodes for gangs, domain by domain; what is left of a partly used node goes first."""
 
     def __init__(self, domains: list[list[Host]]) -> None:
         self._domains = domains
         self._nodes: list[tuple[NodeName, int]] = []
-        self._bits: deque[tuple[NodeName, int]] = deque(maxlen=_BITS)
+        self._partly: deque[tuple[NodeName, int]] = deque(maxlen=_PARTLY_KEPT)
 
     def take(self, pods: int, gpus: int) -> dict[NodeName, int]:
         """GPUs by node of a gang; of fewer pods when all is taken."""
         taken: dict[NodeName, int] = defaultdict(int)
         for _ in range(pods):
-            found = self._bit(gpus) or self._node(gpus)
+            found = self._partly_used(gpus) or self._unused(gpus)
             if found is None:
                 break
             name, free = found
             taken[name] += gpus
             if free > gpus:
-                self._bits.append((name, free - gpus))
+                self._partly.append((name, free - gpus))
         return dict(taken)
 
-    def _bit(self, gpus: int) -> tuple[NodeName, int] | None:
-        for bit in self._bits:
-            if bit[1] >= gpus:
-                self._bits.remove(bit)
-                return bit
+    def _partly_used(self, gpus: int) -> tuple[NodeName, int] | None:
+        for name, free in self._partly:
+            if free >= gpus:
+                self._partly.remove((name, free))
+                return name, free
         return None
 
-    def _node(self, gpus: int) -> tuple[NodeName, int] | None:
+    def _unused(self, gpus: int) -> tuple[NodeName, int] | None:
         while self._nodes or self._domains:
             if not self._nodes:
                 self._nodes = [(h.name, h.gpus) for h in reversed(self._domains.pop()) if h.open]
-            elif (node := self._nodes.pop())[1] >= gpus:
-                return node
+            elif (found := self._nodes.pop())[1] >= gpus:
+                return found
             else:
-                self._bits.append(node)
+                self._partly.append(found)
         return None
 
 
-def _shelves(domains: list[list[Host]], choice: random.Random) -> tuple[_Shelf, _Shelf]:
+def _supplies(domains: list[list[Host]], choice: random.Random) -> tuple[_Supply, _Supply]:
     """A third of the top groups for small jobs, the others for large ones."""
     tops: dict[GroupName, list[list[Host]]] = defaultdict(list)
     for domain in domains:
         tops[domain[0].path[0]].append(domain)
     order = choice.sample(list(tops.values()), len(tops))
     cut = len(order) // 3
-    return _Shelf(list(chain(*order[:cut]))), _Shelf(list(chain(*order[cut:])))
+    return _Supply(list(chain(*order[:cut]))), _Supply(list(chain(*order[cut:])))
 
 
 def _book_gangs(
@@ -231,7 +231,7 @@ def _book_gangs(
 ) -> None:
     """Gangs on the next free nodes until more than the load is booked; then some of them end."""
     in_all = sum(host.gpus for domain in domains for host in domain if host.open)
-    small, large = _shelves(domains, choice)
+    small, large = _supplies(domains, choice)
     booked: dict[str, int] = {}
     total, most = 0, in_all * min(1.0, load + _RELEASED)
     for number, request in enumerate(requests(choice.randrange(1 << 30)), start=1):

@@ -18,7 +18,7 @@ ANY_JOB = Eligibility()
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class NodeCounts:
     """The nodes of one GPU type. `nodes` and `open_gpus` run along the tier-1 domains.
 
     A node is open if it takes pods of a job that tolerates no taints. `sizes` is the number of
@@ -42,8 +42,8 @@ class Census:
         return max((nodes, gpus) for gpus, nodes in self.sizes.items() if gpus)[1]
 
 
-def censuses(capacity: Capacity) -> tuple[Census, ...]:
-    """One census for each GPU type that nodes have, in the order of the policy; O(nodes)."""
+def counted_nodes(capacity: Capacity) -> tuple[NodeCounts, ...]:
+    """The counts of each GPU type that nodes have, in the order of the policy; O(nodes)."""
     domains = len(capacity.layout().domains)
     rows: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in capacity.gpu_types()}
     for at in range(domains):
@@ -51,14 +51,14 @@ def censuses(capacity: Capacity) -> tuple[Census, ...]:
             if host.gpu_type in rows:  # else it has no GPUs, and neither has any of its type
                 is_open = host.open and (not host.taints or eligible(host, ANY_JOB))
                 rows[host.gpu_type].append((at, host.gpus, is_open))
-    return tuple(_census(gpu_type, domains, nodes) for gpu_type, nodes in rows.items())
+    return tuple(_counts(gpu_type, domains, nodes) for gpu_type, nodes in rows.items())
 
 
-def _census(gpu_type: str, domains: int, nodes: list[tuple[int, int, bool]]) -> Census:
-    """The census of nodes given as (tier-1 domain, GPUs, open or not)."""
+def _counts(gpu_type: str, domains: int, nodes: list[tuple[int, int, bool]]) -> NodeCounts:
+    """The counts of nodes given as (tier-1 domain, GPUs, open or not)."""
     at, gpus, is_open = np.array(nodes, np.int64).T
     open_gpus = np.bincount(at, gpus * is_open, domains).astype(np.int64)
     sizes = Counter(gpus.tolist())
-    return Census(
+    return NodeCounts(
         gpu_type, np.bincount(at, minlength=domains), open_gpus, int(is_open.sum()), sizes
     )
