@@ -12,9 +12,11 @@ from structlog.testing import capture_logs
 from tests.master.documents import read, read_json
 from tests.master.placing import NODES, Caller, config, placing
 from tests.master.world import eventually
+from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
 from topo.model.rest.holds import EndedDocument, HoldDocument, HoldsDocument
 from topo.model.rest.placements import PlacementDocument
+from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 
 GANG = {"pods": NODES, "gpus_per_pod": 8, "group_size": 8 * NODES, "hold_s": 60}
 FAST = "--state-save-interval=1h"
@@ -461,3 +463,49 @@ async def test_nodes_that_come_later_than_the_hold_after_a_restart_are_still_hel
 async def _lost(caller: Caller) -> Any:
     (hold,) = await caller.holds()
     return (await caller.master.get(f"/v1/holds/{hold['id']}")).json["lost"]
+
+
+async def test_a_hold_whose_pods_are_bound_is_gone_and_its_gpus_are_still_taken(
+    tmp_path: Path,
+) -> None:
+    async with placing(tmp_path) as caller:
+        state = caller.master.service.placements.state
+        document = await caller.held(2)
+        name = document["hold"]["id"]
+        pods = [
+            Pod(uid=node, namespace="jobs", name=node, node=NodeName(node), gpus=8, hold=name)
+            for node in nodes(document)
+        ]
+        state.advance(*(PodSeen(pod, PodPhase.BOUND) for pod in pods))
+        found = await caller.master.get(f"/v1/holds/{name}")
+        assert (found.status, found.json["detail"]) == (
+            410,
+            f"hold {name} ended: its pods are bound",
+        )
+        assert all(state.capacity.used(pod.node) == 8 for pod in pods)
+        await caller.master.service.placements.upkeep.recount()
+        state.advance(*(PodGone(pod.uid) for pod in pods))
+        assert not state.capacity.bookings()
+
+
+async def test_what_the_cluster_says_of_a_node_outlives_changes_of_the_tree_and_recounts(
+    tmp_path: Path,
+) -> None:
+    async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
+        placements = caller.master.service.placements
+        cordoned = ClusterNode(name=NodeName("n0-0-0"), unschedulable=True)
+        placements.state.follow_cluster([cordoned])
+        before = await caller.master.generation()
+        text = config().replace("name: d0-0", "name: d0-9")
+        (tmp_path / "nodegroup.yaml").write_text(text)
+
+        async def renamed() -> bool:
+            return await caller.master.generation() > before
+
+        await eventually(renamed)
+        await placements.upkeep.recount()
+        host = placements.state.capacity.host(NodeName("n0-0-0"))
+        assert host is not None
+        assert (host.cordoned, host.path[-1]) == (True, "d0-9")
+        answer = await caller.post("/v1/placements", {"pods": 16, "gpus_per_pod": 8})
+        assert answer.json["shortfall"]["missing"] == 8  # GPUs of the cordoned node

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from topo.model.cluster import Taint
+from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName, natural_key
 from topo.model.nearest import did_you_mean
@@ -44,63 +44,62 @@ def assumed(capacity: Capacity, assumptions: Assumptions) -> Capacity | Refusal:
         return refusal
     copy = capacity.copy()
     unbook(copy, assumptions.free)
-    for node in assumptions.free:
-        copy.upsert(opened(_host(copy, node), copy.policy))
-    for node in assumptions.down:
-        copy.upsert(_seen_as(_host(copy, node), copy.policy, ready=False))
-    for node in assumptions.drain:
-        copy.upsert(_seen_as(_host(copy, node), copy.policy, cordoned=True))
+    for nodes, changed in (
+        (assumptions.free, opened),
+        (assumptions.down, _down),
+        (assumptions.drain, _drained),
+    ):
+        for node in nodes:
+            copy.upsert(changed(_host(copy, node), copy.policy))
     return copy
 
 
 def opened(host: Host, policy: Policy) -> Host:
-    """The host as it is once repaired and uncordoned."""
-    return _seen_as(host, policy, ready=True, cordoned=False)
-
-
-def _seen_as(
-    host: Host, policy: Policy, *, ready: bool | None = None, cordoned: bool | None = None
-) -> Host:
-    """The host that its halves make once both say this; None: what they say already.
-
-    A node that is made ready or uncordoned loses the taints that say otherwise.
-    """
+    """The host as it is once repaired and uncordoned: both of its halves say so."""
     forest, cluster = host.halves
-    if forest is not None:
-        forest = replace(
-            forest,
-            ready=forest.ready if ready is None else ready,
-            cordoned=forest.cordoned if cordoned is None else cordoned,
-            taints=_kept(forest.taints, opening=bool(ready)),
-        )
-    if cluster is not None:
-        cluster = replace(
-            cluster,
-            ready=cluster.ready if ready is None else ready,
-            unschedulable=cluster.unschedulable if cordoned is None else cordoned,
-            taints=_kept(cluster.taints, opening=bool(ready)),
-        )
-    seen = joined(forest, cluster, policy)
-    assert seen is not None, "a host has at least one half"  # noqa: S101 - for the type checker
-    return seen
+    return _joined(
+        forest and replace(forest, ready=True, cordoned=False, taints=_own(forest.taints)),
+        cluster and replace(cluster, ready=True, unschedulable=False, taints=_own(cluster.taints)),
+        policy,
+    )
 
 
-def _kept(taints: tuple[Taint, ...], *, opening: bool) -> tuple[Taint, ...]:
-    return tuple(each for each in taints if not (opening and each.key in LIFECYCLE_TAINTS))
+def _down(host: Host, policy: Policy) -> Host:
+    forest, cluster = host.halves
+    return _joined(
+        forest and replace(forest, ready=False), cluster and replace(cluster, ready=False), policy
+    )
+
+
+def _drained(host: Host, policy: Policy) -> Host:
+    forest, cluster = host.halves
+    return _joined(
+        forest and replace(forest, cordoned=True),
+        cluster and replace(cluster, unschedulable=True),
+        policy,
+    )
+
+
+def _joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> Host:
+    host = joined(forest, cluster, policy)
+    assert host is not None, "a host has at least one half"  # noqa: S101 - for the type checker
+    return host
+
+
+def _own(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """The taints without those of the node's trouble."""
+    return tuple(taint for taint in taints if taint.key not in LIFECYCLE_TAINTS)
 
 
 def unbook(capacity: Capacity, nodes: Iterable[NodeName]) -> None:
     """Takes away what is booked on the nodes; owners keep what they have elsewhere."""
     emptied = frozenset(nodes)
-    if not emptied:
-        return
-    for owner, booked in list(capacity.bookings().items()):
-        if emptied.isdisjoint(booked):
-            continue
-        rest = {node: gpus for node, gpus in booked.items() if node not in emptied}
-        capacity.release(owner)
-        if rest:
-            capacity.book(owner, rest)
+    for owner, booked in list(capacity.bookings().items()) if emptied else ():
+        if not emptied.isdisjoint(booked):
+            rest = {node: gpus for node, gpus in booked.items() if node not in emptied}
+            capacity.release(owner)
+            if rest:
+                capacity.book(owner, rest)
 
 
 def _host(capacity: Capacity, node: NodeName) -> Host:
