@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from ssl import SSLContext
 
 import structlog
@@ -12,7 +13,6 @@ from aiohttp import web
 from master.api.openapi import openapi_route
 from master.api.routes import ROUTES, add_routes, counted
 from master.service import SERVICE, Service
-from master.settings import MasterSettings
 from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.state.document import State
@@ -91,32 +91,29 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works["state-file"] = partial(service.replica.run, service.saver.run)
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
-    looks = _looks(service, tls)
-    if looks:
-        works["reload"] = partial(_every, settings.config_poll_interval, looks)
+    reloads = _reloads(service, tls)
+    if reloads:
+        works["reload"] = partial(_every, settings.config_poll_interval, reloads)
     return works
 
 
-def _looks(service: Service, tls: SSLContext | None) -> tuple[Callable[[], None], ...]:
-    """What is looked at every so often: tokens, and the certificate."""
+def _reloads(service: Service, tls: SSLContext | None) -> Sequence[Callable[[], None]]:
+    """What takes up files that changed: tokens, and the certificate."""
     settings = service.settings
-    looks: list[Callable[[], None]] = []
+    reloads: list[Callable[[], None]] = []
     if settings.worker_token_file is not None:
-        looks.append(token_reload(service.tokens, settings.worker_token_file, "worker"))
+        reloads.append(token_reload(service.tokens, settings.worker_token_file, "worker"))
     if settings.api_token_file is not None:
-        looks.append(token_reload(service.writers, settings.api_token_file, "writers'"))
-    if tls is not None:
-        looks.append(_certificate_reload(settings, tls))
-    return tuple(looks)
+        reloads.append(token_reload(service.writers, settings.api_token_file, "writers'"))
+    if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
+        reloads.append(_certificate_reload(tls, settings.tls_cert, settings.tls_key))
+    return reloads
 
 
-def _certificate_reload(settings: MasterSettings, tls: SSLContext) -> Callable[[], None]:
-    cert, key = settings.tls_cert, settings.tls_key
-    if cert is None or key is None:
-        return lambda: None
+def _certificate_reload(tls: SSLContext, cert: Path, key: Path) -> Callable[[], None]:
     seen = [(fingerprint(cert), fingerprint(key))]
 
-    def look() -> None:
+    def reload() -> None:
         now = (fingerprint(cert), fingerprint(key))
         if now == seen[0]:
             return
@@ -128,14 +125,14 @@ def _certificate_reload(settings: MasterSettings, tls: SSLContext) -> Callable[[
         else:
             _log.info("certificate renewed", file=str(cert))
 
-    return look
+    return reload
 
 
-async def _every(interval_s: float, looks: tuple[Callable[[], None], ...]) -> None:
+async def _every(interval_s: float, reloads: Sequence[Callable[[], None]]) -> None:
     while True:
         await asyncio.sleep(interval_s)
-        for look in looks:
-            await asyncio.to_thread(look)
+        for reload in reloads:
+            await asyncio.to_thread(reload)
 
 
 async def _measure_lag(service: Service, clock: Clock) -> None:

@@ -17,7 +17,7 @@ from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.sources.workers.reports import Door
 from master.sources.workers.sessions import Sessions
-from master.state.saving import Saved, StateSaver
+from master.state.saving import StateSaver
 from master.state.state_file import StateFile
 from master.tokens import Tokens, read_tokens
 from master.tree import topology_document
@@ -185,29 +185,15 @@ def _saver(
     readiness: Readiness,
     beside: tuple[ServiceMetrics, Placements],
 ) -> StateSaver | None:
-    metrics, placements = beside
     if settings.state_file is None:
         return None
-
-    placements.state.saved.required = True
-
-    def settled() -> bool:
-        snapshot = engine.snapshot
-        if snapshot.generation == 0 or snapshot.restored_age_s is not None:
-            return False
-        return not readiness.missing(snapshot, engine.clock())
-
+    metrics, placements = beside
     return StateSaver(
         store=StateFile(settings.state_file),
         interval_s=settings.state_save_interval,
-        state=Saved(
-            mode=settings.mode,
-            memory=engine.memory,
-            generation=lambda: engine.snapshot.generation,
-            settled=settled,
-            holds=placements.state.memory,
-        ),
-        changes=placements.state.saved,
+        engine=engine,
+        readiness=readiness,
+        bookings=placements.state,
         metrics=metrics,
     )
 

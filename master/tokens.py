@@ -57,7 +57,7 @@ def token_reload(tokens: Tokens, path: Path, whose: str) -> Callable[[], None]:
     watched = WatchedFile(path, MAX_TOKEN_FILE_BYTES)
     watched.poll()
 
-    def look() -> None:
+    def reload() -> None:
         content = watched.poll()
         if content is None:
             return
@@ -68,4 +68,4 @@ def token_reload(tokens: Tokens, path: Path, whose: str) -> Callable[[], None]:
         tokens.tokens = found
         _log.info(f"{whose} tokens reloaded", file=str(path))
 
-    return look
+    return reload

@@ -12,7 +12,7 @@ to join.
 import hashlib
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from topo.model.errors import Refusal
@@ -24,7 +24,6 @@ MAX_DOCUMENT_BYTES = 1 << 30
 _INDEX = struct.Struct(">8sQ32sHH")
 _MAGIC = b"topo-st1"
 _LEVEL = 6
-_FIX = "it is written anew when the sources have spoken; nothing needs to be done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +52,17 @@ def split(
 
 def join(pieces: Iterable[bytes]) -> bytes | Refusal:
     """The content that was split, from its pieces in any order; or why they are not all of it."""
-    indexed = [(index_of(piece), piece[_INDEX.size :]) for piece in pieces]
-    indices = [index for index, _ in indexed if index is not None]
-    if not indices or len(indices) < len(indexed):
-        at = next((at for at, (index, _) in enumerate(indexed) if index is None), 0)
-        return Refusal("no piece of a state", f"piece {at} of those given", _FIX)
-    if torn := _torn(indices):
-        return torn
-    found = {index.number: part for index, part in indexed if index is not None}
-    packed = b"".join(found[number] for number in sorted(found))
-    newest = indices[0]
-    if hashlib.sha256(packed).digest() != newest.digest:
-        return Refusal("the pieces do not have the digest of their index", _named(newest), _FIX)
-    return _unpacked(packed, newest)
+    parts: dict[Index, bytes] = {}
+    for piece in pieces:
+        index = index_of(piece)
+        if index is None:
+            return _refused("bytes that are no piece of a state", None)
+        if index in parts:
+            return _refused("a piece that is there twice", index)
+        parts[index] = piece[_INDEX.size :]
+    if not parts:
+        return _refused("no piece of a state", None)
+    return _torn(parts) or _unpacked(parts)
 
 
 def index_of(piece: bytes) -> Index | None:
@@ -76,39 +73,39 @@ def index_of(piece: bytes) -> Index | None:
     return Index(Generation(generation), digest, number, count) if magic == _MAGIC else None
 
 
-def _torn(indices: Sequence[Index]) -> Refusal | None:
-    """Why the pieces are not those of one save, each once."""
-    first = indices[0]
-    for index in indices:
-        if index.generation != first.generation:
-            what = f"pieces of generations {first.generation} and {index.generation}"
-            return Refusal(what, _named(index), _FIX)
-        if (index.digest, index.count) != (first.digest, first.count):
-            what = f"pieces of two saves of generation {first.generation}"
-            return Refusal(what, _named(index), _FIX)
-    there = {index.number for index in indices}
+def _torn(indices: Iterable[Index]) -> Refusal | None:
+    """Why the pieces are not all those of one save."""
+    first, *others = indices
+    for other in others:
+        if other.generation != first.generation:
+            what = f"pieces of generations {first.generation} and {other.generation}"
+            return _refused(what, other)
+        if (other.digest, other.count) != (first.digest, first.count):
+            return _refused(f"pieces of two saves of generation {first.generation}", other)
+    there = {first.number, *(other.number for other in others)}
     missing = [str(number) for number in range(first.count) if number not in there]
-    if missing:
-        what = f"{len(missing)} of {first.count} pieces are missing: number {', '.join(missing)}"
-        return Refusal(what, _named(first), _FIX)
-    if len(indices) > first.count:
-        return Refusal(
-            f"{len(indices)} pieces where {first.count} are one state", _named(first), _FIX
-        )
-    return None
+    if not missing:
+        return None
+    what = f"{len(missing)} of {first.count} pieces are missing: number {', '.join(missing)}"
+    return _refused(what, first)
 
 
-def _named(index: Index) -> str:
-    return f"generation {index.generation}, piece {index.number} of {index.count}"
-
-
-def _unpacked(packed: bytes, index: Index) -> bytes | Refusal:
+def _unpacked(parts: Mapping[Index, bytes]) -> bytes | Refusal:
+    """The content of all pieces of one save, unless they are damaged."""
+    first, *_ = ordered = sorted(parts, key=lambda index: index.number)
+    packed = b"".join(parts[index] for index in ordered)
+    if hashlib.sha256(packed).digest() != first.digest:
+        return _refused("the pieces do not have the digest of their index", first)
     unpack = zlib.decompressobj()
-    try:
-        content = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
-    except zlib.error as error:
-        return Refusal(f"the state cannot be unpacked: {error}", _named(index), _FIX)
+    content = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
     if not unpack.eof:
-        what = f"the state is larger than {MAX_DOCUMENT_BYTES} bytes unpacked, or cut short"
-        return Refusal(what, _named(index), _FIX)
+        return _refused(f"the state is larger than {MAX_DOCUMENT_BYTES} bytes unpacked", first)
     return content
+
+
+def _refused(what: str, index: Index | None) -> Refusal:
+    fix = "nothing needs to be done: it is saved anew when the sources have spoken"
+    if index is None:
+        return Refusal(what, "the pieces given", fix)
+    where = f"generation {index.generation}, piece {index.number} of {index.count}"
+    return Refusal(what, where, fix)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from master.booking.saved_changes import SavedChanges
+from master.booking.state import BookingState
 from master.metrics import ServiceMetrics
 from master.state.document import Judgement, State
 from master.state.store import StateStore
-from topo.discovery.memory import Memory
-from topo.discovery.modes import Mode
+from master.tree.engine import Engine
+from master.tree.readiness import Readiness
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory
@@ -34,37 +34,31 @@ HOLDS_DUTY = 0.25
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
-    """Where the parts of the state come from; `settled` says whether the sources have spoken."""
-
-    mode: Mode
-    memory: Callable[[], Memory]
-    generation: Callable[[], Generation]
-    settled: Callable[[], bool]
-    holds: Callable[[], HoldsMemory]
-
-
 @dataclass(slots=True, kw_only=True)
 class StateSaver:
     """Saves the state when it changed, at most every `interval_s` and never more than `DUTY`."""
 
     store: StateStore
     interval_s: float
-    state: Saved
-    changes: SavedChanges
+    engine: Engine
+    readiness: Readiness
+    bookings: BookingState
     metrics: ServiceMetrics
     _judgement: Judgement | None = None
     _generation: Generation | None = None
     _saved_s: float = 0.0
     _failing: bool = False
 
+    def __post_init__(self) -> None:
+        self.bookings.saved.required = True
+
     def loaded(self, found: State | HoldsMemory) -> None:
         """Takes up what the store kept, to save new holds beside it."""
         if isinstance(found, State):
             self._judgement = Judgement.of(found.memory, found.saved_at_s)
         else:
-            self.changes.count()  # the holds are in a document of another kind until the first save
+            # The holds are in a document of another kind until the first save.
+            self.bookings.saved.count()
 
     async def run(self) -> None:
         """Runs until cancelled, then saves once more."""
@@ -75,7 +69,7 @@ class StateSaver:
                 if time.monotonic() >= next_s:
                     pause_s = await self._save() if self._due() else 0.0
                     next_s = time.monotonic() + max(self.interval_s, pause_s)
-                elif self.changes.changed.is_set():
+                elif self.bookings.saved.changed.is_set():
                     await asyncio.sleep(GATHER_S)
                     await asyncio.sleep(await self._save_holds())
         finally:
@@ -85,16 +79,25 @@ class StateSaver:
         """Returns at that time, or when holds changed."""
         try:
             async with asyncio.timeout(max(0.0, next_s - time.monotonic())):
-                await self.changes.changed.wait()
+                await self.bookings.saved.changed.wait()
         except TimeoutError:
             return
 
+    def _settled(self) -> bool:
+        """Whether all sources behind the tree have spoken in this process."""
+        snapshot = self.engine.snapshot
+        spoken = snapshot.generation > 0 and snapshot.restored_age_s is None
+        return spoken and not self.readiness.missing(snapshot, self.engine.clock())
+
     def _due(self) -> bool:
         old = time.monotonic() - self._saved_s >= REFRESH_S
-        return self.state.settled() and (self._changed() or old)
+        return self._settled() and (self._changed() or old)
 
     def _changed(self) -> bool:
-        return self.state.generation() != self._generation or self.changes.changed.is_set()
+        return (
+            self.engine.snapshot.generation != self._generation
+            or self.bookings.saved.changed.is_set()
+        )
 
     async def _save(self) -> float:
         """Saves everything; how long to rest."""
@@ -107,21 +110,21 @@ class StateSaver:
     async def _save_holds(self) -> float:
         """Saves the holds beside the last judgement, or beside the first; how long to rest."""
         if self._judgement is None:
-            return await self._save() if self.state.settled() else self.interval_s
+            return await self._save() if self._settled() else self.interval_s
         began_s = time.monotonic()
         if not await self._written(self._last_judgement):
             return self.interval_s
         return (time.monotonic() - began_s) / HOLDS_DUTY
 
     def _save_last(self) -> None:
-        if self.state.settled() and self._changed():
-            self._write(self._new_judgement(), self.state.holds())
-        elif self.changes.changed.is_set() and self._judgement is not None:
-            self._write(self._last_judgement, self.state.holds())
+        if self._settled() and self._changed():
+            self._write(self._new_judgement(), self.bookings.memory())
+        elif self.bookings.saved.changed.is_set() and self._judgement is not None:
+            self._write(self._last_judgement, self.bookings.memory())
 
     def _new_judgement(self) -> Callable[[], Judgement]:
         """Makes the judgement as it is now; what is costly in it is done by the call."""
-        memory, now_s = self.state.memory(), time.time()
+        memory, now_s = self.engine.memory(), time.time()
         return lambda: Judgement.of(memory, now_s)
 
     def _last_judgement(self) -> Judgement:
@@ -131,20 +134,20 @@ class StateSaver:
 
     async def _written(self, judge: Callable[[], Judgement]) -> bool:
         """Saves a judgement with the holds as they are now; those who wait for it are told."""
-        holds = self.state.holds()
-        changes = self.changes.begin()
+        holds = self.bookings.memory()
+        changes = self.bookings.saved.begin()
         reason = await asyncio.to_thread(self._write, judge, holds)
         if reason:
-            self.changes.failed(reason)
+            self.bookings.saved.failed(reason)
         else:
-            self.changes.saved(changes)
+            self.bookings.saved.saved(changes)
         return not reason
 
     def _write(self, judge: Callable[[], Judgement], holds: HoldsMemory) -> str:
         """Why it could not be saved; empty if it was."""
         try:
             judgement = judge()
-            self.store.save(judgement.with_holds(self.state.mode, holds))
+            self.store.save(judgement.with_holds(self.readiness.mode, holds))
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             return self._failed(error)
         if self._failing:

@@ -62,7 +62,7 @@ def test_two_saves_of_one_generation_are_told_apart() -> None:
 
 def test_a_piece_given_twice_is_refused() -> None:
     made = pieces()
-    assert refused([*made, made[0]]) == f"{len(made) + 1} pieces where {len(made)} are one state"
+    assert refused([*made, made[0]]) == "a piece that is there twice"
 
 
 @given(st.data())
@@ -76,9 +76,9 @@ def test_a_damaged_piece_is_never_taken_for_a_state(data):
     assert isinstance(found, Refusal)
 
 
-@pytest.mark.parametrize("given", [[], [b""], [b"x" * 200]])
+@pytest.mark.parametrize("given", [[], [b""], [b"x" * 200], [*pieces(), b"x"]])
 def test_what_is_no_piece_is_refused(given: list[bytes]) -> None:
-    assert refused(given) == "no piece of a state"
+    assert "no piece of a state" in refused(given)
 
 
 def test_a_state_that_unpacks_to_more_than_the_limit_is_refused(

@@ -61,8 +61,8 @@ def running_demo() -> Demo | None:
     if not _is_private(home) or not _is_locked(home / _LOCK):
         return None
     try:
-        told = json.loads((home / _FILE).read_text(encoding="utf-8"))
-        return Demo(**{**told, "nodes": tuple(told["nodes"])})
+        fields = json.loads((home / _FILE).read_text(encoding="utf-8"))
+        return Demo(**{**fields, "nodes": tuple(fields["nodes"])})
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -119,23 +119,23 @@ def _locked(home: Path) -> IO[bytes]:
     """The open and locked lock file of a directory that is empty or ours; raises `CliError`."""
     others = _names_in(home) - {_LOCK}
     if others and not (home / _LOCK).is_file():
-        raise _somebody_elses(home)
+        raise _foreign(home)
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         lock = os.fdopen(os.open(home / _LOCK, flags, 0o600), "r+b")
     except OSError:
-        raise _somebody_elses(home) from None
+        raise _foreign(home) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
         fix = "use it (`topo tree`), stop it, or set TOPO_DEMO_DIR for a second one"
         raise usage("a demo is already running", str(home), fix) from None
-    said = lock.read(len(_OURS) + 1)
-    if said != _OURS and (said or others):
+    mark = lock.read(len(_OURS) + 1)
+    if mark != _OURS and (mark or others):
         lock.close()
-        raise _somebody_elses(home)
-    if not said:
+        raise _foreign(home)
+    if not mark:
         lock.write(_OURS)
         lock.flush()
     return lock
@@ -145,7 +145,7 @@ def _names_in(home: Path) -> set[str]:
     return {path.name for path in home.iterdir()}
 
 
-def _somebody_elses(home: Path) -> CliError:
+def _foreign(home: Path) -> CliError:
     fix = "set TOPO_DEMO_DIR to an empty directory, or to one that does not exist yet"
     return usage("the directory holds files that are not a demo's", str(home), fix)
 
