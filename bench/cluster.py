@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from master.sources.workers.sessions import shared
+from master.sources.workers.sessions import interned
 from topo.facts import parse
 from topo.facts.assemble import assemble
 from topo.model.ids import NodeName, ServerUuid
@@ -91,4 +91,4 @@ def as_master_holds(world: World) -> Iterator[NodeFacts]:
     for node in world.nodes:
         report = Report.model_validate_json(full_report(facts_of(node)))
         if report.facts is not None:
-            yield shared(report.facts)
+            yield interned(report.facts)

@@ -11,7 +11,7 @@ from bench.core import built_state
 from bench.figure import Figure, at_most, exact, median
 from bench.processes import in_child
 from bench.scale import Progress, Scale
-from master.tree.rendering import GZIP_LEVEL
+from master.tree.document_cache import GZIP_LEVEL
 from master.tree.topology_document import document
 from topo.publish.nodegroup import render
 

@@ -61,7 +61,7 @@ def _sites(settings: MasterSettings) -> tuple[Site, Site]:
         drain_s=3.0,
     )
     reports = Site(
-        app=service.door.app(),
+        app=service.worker_port.app(),
         port=settings.rpc_server_port,
         host=host,
         name="reports",

@@ -15,15 +15,15 @@ from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
-from master.sources.workers.reports import Door
+from master.sources.workers.port import WorkerPort
 from master.sources.workers.sessions import Sessions
 from master.state.saving import StateSaver
 from master.state.state_file import StateFile
 from master.tokens import Tokens, read_tokens
 from master.tree import topology_document
+from master.tree.document_cache import DocumentCache
 from master.tree.engine import Engine
 from master.tree.readiness import Readiness
-from master.tree.rendering import Published
 from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
@@ -61,13 +61,13 @@ class Service:
     metrics: ServiceMetrics
     engine_metrics: EngineMetrics
     engine: Engine
-    published: Published
-    topology_document: Published
+    node_group_document: DocumentCache
+    topology_document: DocumentCache
     source_rows: Sequence[SourceRow]
     readiness: Readiness
     tokens: Tokens
     writers: Tokens
-    door: Door
+    worker_port: WorkerPort
     streams: Streams
     saver: StateSaver | None
     placements: Placements
@@ -105,7 +105,7 @@ def build_service(
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
     booking_log = _booking_log(settings, placements)
-    engine.follower = placements.state.follow
+    engine.on_published = placements.state.follow
     startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
     readiness = Readiness(settings.mode, startup, sources)
     tokens = _tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
@@ -115,13 +115,15 @@ def build_service(
         metrics=metrics,
         engine_metrics=engine_metrics,
         engine=engine,
-        published=Published(lambda: engine.snapshot, lambda snapshot: render(snapshot.forest)),
+        node_group_document=DocumentCache(
+            lambda: engine.snapshot, lambda snapshot: render(snapshot.forest)
+        ),
         topology_document=_topology_document(settings, engine),
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
         writers=_tokens(settings.api_token_file, anonymous=False),
-        door=Door(
+        worker_port=WorkerPort(
             tokens=tokens,
             sessions=_sessions(settings, engine, startup),
             clock=engine.clock,
@@ -151,14 +153,17 @@ def _tokens(path: Path | None, *, anonymous: bool) -> Tokens:
     return Tokens(None if path is None else read_tokens(path), anonymous)
 
 
-def _topology_document(settings: MasterSettings, engine: Engine) -> Published:
+def _topology_document(settings: MasterSettings, engine: Engine) -> DocumentCache:
     def whole(snapshot: Snapshot) -> bytes:
         return topology_document.body(
             snapshot, settings.mode.value, engine.clock(), engine.history.run
         )
 
-    return Published(
-        lambda: engine.snapshot, whole, topology_document.version, topology_document.FRESH_S
+    return DocumentCache(
+        lambda: engine.snapshot,
+        whole,
+        topology_document.version,
+        fresh_s=topology_document.FRESH_S,
     )
 
 
@@ -204,7 +209,7 @@ def _readings(service: Service) -> Readings:
         snapshot=lambda: engine.snapshot,
         clock=engine.clock,
         waiting=lambda: engine.waiting,
-        workers=lambda: len(service.door.sessions),
+        workers=lambda: len(service.worker_port.sessions),
         ready=lambda: not service.missing(),
-        document_sizes=lambda: service.published.sizes,
+        document_sizes=lambda: service.node_group_document.sizes,
     )

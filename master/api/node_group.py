@@ -15,7 +15,7 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
     service = request.app[SERVICE]
     if missing := service.missing():
         return not_ready(service, missing)
-    document = await service.published.document()
+    document = await service.node_group_document.document()
     zipped_tag = f"{document.tag}-gzip"
     taken = coding(request.headers.get("Accept-Encoding"))
     if taken is None:
@@ -27,7 +27,7 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
     body = document.body
     if zipped:
         headers["Content-Encoding"] = "gzip"
-        body = await service.published.compressed(document)
+        body = await service.node_group_document.compressed(document)
     return web.Response(body=body, headers=headers, content_type="application/json")
 
 

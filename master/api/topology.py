@@ -12,7 +12,7 @@ from master.api.answers.representation import coding, is_known, none_acceptable
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree import topology_document
-from master.tree.rendering import GZIP_LEVEL
+from master.tree.document_cache import GZIP_LEVEL
 from master.tree.selection import Selected, find_groups, path_to
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem

@@ -1,0 +1,1 @@
+"""Where facts come from: `table` lists every source, one file or folder each."""

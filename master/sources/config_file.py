@@ -1,4 +1,4 @@
-"""The configured tree: a file that is swapped under us, of which the last good version counts."""
+"""The source that reads the config file: watched, parsed, its last good version kept."""
 
 import asyncio
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class ConfigFile:
-    """Looks at the file every `poll_s` and tells what changed: a new tree, or why there is none."""
+    """Looks at the file every `poll_s` and sends what changed: a forest, or why there is none."""
 
     sink: EventSink
     path: Path
@@ -37,16 +37,16 @@ class ConfigFile:
         """Runs until cancelled."""
         watched = WatchedFile(self.path, MAX_BYTES)
         good: ConfigLoaded | None = None
-        untold: Event | None = None
+        unsent: Event | None = None
         while True:
             content = await asyncio.to_thread(watched.poll)
             if content is not None:
                 event, warnings = await asyncio.to_thread(observed, content)
                 self._log(event, warnings)
-                untold = SourceRecovered(CONFIG_FILE) if event == good else event
+                unsent = SourceRecovered(CONFIG_FILE) if event == good else event
                 good = event if isinstance(event, ConfigLoaded) else good
-            if untold is not None and self.sink.submit(untold):
-                untold = None  # a full queue hears it at the next look
+            if unsent is not None and self.sink.submit(unsent):
+                unsent = None  # a full queue gets it at the next look
             await asyncio.sleep(self.poll_s)
 
     def _log(self, event: ConfigLoaded | SourceFailed, warnings: tuple[str, ...]) -> None:

@@ -64,8 +64,8 @@ class Engine:
         self._woken = asyncio.Event()
         self._batch_s = 0.0
         self.clock = clock
-        self.follower: Callable[[Snapshot], None] | None = None
-        """Told what is published, at once and on the loop: who must never lag behind."""
+        self.on_published: Callable[[Snapshot], None] | None = None
+        """Called with every snapshot, on the loop: for what must never lag behind the forest."""
         self.advanced_at_s = clock()
         self.history = History(history_limit, discovery.snapshot.generation)
 
@@ -103,11 +103,11 @@ class Engine:
         """
         self._discovery.restore(memory, age_s, self.clock())
         self.history = History(self._history_limit, self.snapshot.generation)
-        self._tell()
+        self._call_back()
 
-    def _tell(self) -> None:
-        if self.follower is not None:
-            self.follower(self.snapshot)
+    def _call_back(self) -> None:
+        if self.on_published is not None:
+            self.on_published(self.snapshot)
 
     def submit(self, event: Event) -> bool:
         """Queues an event; False when the queue is full."""
@@ -146,7 +146,7 @@ class Engine:
         self._metrics.count(batch, self._batch_s)
         generation = self.snapshot.generation
         if generation != before:
-            self._tell()
+            self._call_back()
             self.history.add(Step(generation, changes))
             _log_changes(generation, changes)
 

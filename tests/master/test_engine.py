@@ -1,7 +1,8 @@
 """The loop that owns the state: what comes together is applied together, and nobody starves."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 import prometheus_client as prom
@@ -10,8 +11,8 @@ from structlog.testing import capture_logs
 
 from master.metrics import EngineMetrics
 from master.tree import engine as engine_module
+from master.tree.document_cache import REST_MAX_S, DocumentCache
 from master.tree.engine import Engine
-from master.tree.rendering import Published
 from tests.master.world import facts
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery
@@ -145,39 +146,45 @@ async def test_the_log_has_a_line_per_change_and_one_for_many() -> None:
     assert (second["event"], second["node_added"]) == ("tree changed", 58)
 
 
-def _snapshots() -> tuple[Published, list[Snapshot], list[Snapshot]]:
+def _cache(
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[DocumentCache, list[Snapshot], list[Snapshot]]:
+    """A cache, the snapshots that it sees (the last one counts), and those that it rendered."""
     current = [Snapshot(Generation(1), Forest())]
     rendered: list[Snapshot] = []
 
     def counted(snapshot: Snapshot) -> bytes:
         rendered.append(snapshot)
+        began_s = time.thread_time()
+        while time.thread_time() - began_s < 0.002:
+            pass  # a rendering takes time, after which the cache rests
         return render(snapshot.forest) + b" " * len(rendered)
 
-    return Published(lambda: current[-1], counted), current, rendered
+    return DocumentCache(lambda: current[-1], counted, clock=clock), current, rendered
 
 
 async def test_many_readers_cost_one_rendering_and_one_compression() -> None:
-    published, current, rendered = _snapshots()
-    documents = await asyncio.gather(*(published.document() for _ in range(50)))
+    now_s = [100.0]
+    cache, current, rendered = _cache(lambda: now_s[0])
+    documents = await asyncio.gather(*(cache.document() for _ in range(50)))
     assert len(set(map(id, documents))) == 1
-    zipped = await asyncio.gather(*(published.compressed(documents[0]) for _ in range(50)))
+    zipped = await asyncio.gather(*(cache.compressed(documents[0]) for _ in range(50)))
     assert len(set(map(id, zipped))) == 1
     assert len(rendered) == 1
     current.append(Snapshot(Generation(2), Forest()))
-    await asyncio.sleep(0.01)
-    assert (await published.document()).snapshot.generation == 2
-    assert published.sizes == (len(rendered) + 3, len(zipped[0]))
+    now_s[0] += REST_MAX_S
+    assert (await cache.document()).snapshot.generation == 2
+    assert cache.sizes == (len(rendered) + 3, len(zipped[0]))
 
 
-async def test_a_tree_that_changes_all_the_time_is_rendered_at_a_bounded_rate() -> None:
-    published, current, rendered = _snapshots()
-    published._rest_until_s = float("inf")
-    await published.document()
+async def test_a_forest_that_changes_all_the_time_is_rendered_at_a_bounded_rate() -> None:
+    now_s = [100.0]
+    cache, current, rendered = _cache(lambda: now_s[0])
+    await cache.document()
     current.append(Snapshot(Generation(2), Forest()))
-    published._rest_until_s = float("inf")
-    assert (await published.document()).snapshot.generation == 1, "not older than two renderings"
-    published._rest_until_s = 0.0
-    assert (await published.document()).snapshot.generation == 2
+    assert (await cache.document()).snapshot.generation == 1, "it rests after a rendering"
+    now_s[0] += REST_MAX_S
+    assert (await cache.document()).snapshot.generation == 2, "and no longer than REST_MAX_S"
     assert len(rendered) == 2
 
 
@@ -189,10 +196,11 @@ async def test_a_document_whose_ages_move_is_made_again_after_a_while() -> None:
         rendered.append(snapshot)
         return b"x" * len(rendered)
 
-    published = Published(lambda: current, counted, fresh_s=0.05)
+    now_s = [100.0]
+    cache = DocumentCache(lambda: current, counted, fresh_s=5.0, clock=lambda: now_s[0])
     for _ in range(3):
-        assert (await published.document()).body == b"x"
-    await asyncio.sleep(0.06)
-    document = await published.document()
+        assert (await cache.document()).body == b"x"
+    now_s[0] += 5.0
+    document = await cache.document()
     assert document.body == b"xx"
-    assert await published.compressed(document) == await published.compressed(document)
+    assert await cache.compressed(document) == await cache.compressed(document)

@@ -88,7 +88,7 @@ async def test_a_report_of_a_worker_is_not_taken(token_flag: str) -> None:
     async with running("--mode=dragonfly", token_flag, role=FOLLOWER) as master:
         answer = await master.worker("n1").full(facts("n1"))
         assert (answer.status, answer.json["leader"]) == (503, LEADER_URL)
-        assert not len(master.service.door.sessions)
+        assert not len(master.service.worker_port.sessions)
 
 
 async def test_it_neither_takes_up_nor_touches_the_state_file(tmp_path: Path) -> None:

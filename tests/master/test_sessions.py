@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from master.sources.workers.sessions import Declined, Sessions, Taken, same_machine, shared
+from master.sources.workers.sessions import Declined, Sessions, Taken, interned, same_machine
 from tests.master.world import facts
 from topo.model.ids import NodeName
 from topo.model.machine import Link, LinkKind, LinkMatrix, LinkPort, NodeFacts, PortState
@@ -335,8 +335,8 @@ def test_refusals_of_many_holders_take_bounded_memory() -> None:
     world = _World(max_nodes=5)
     for number in range(50):
         _foreign(world, "n1", f"holder-{number}")
-    assert len(world.sessions._told) <= 5
-    assert len(world.sessions._strays) <= 5
+    assert len(world.sessions._refused_at_s) <= 5
+    assert len(world.sessions._foreign) <= 5
     before = len(world.events)
     _foreign(world, "n1", "holder-49")
     assert len(world.events) == before, "the newest are remembered"
@@ -368,7 +368,7 @@ def test_equal_hosts_share_what_is_bulky() -> None:
     matrix = LinkMatrix(("GPU0",), (), ((Link(LinkKind.SELF, "X"),),))
     ports = (LinkPort(0, 1, PortState.UP),)
     one, other = (
-        shared(replace(facts(name), matrix=copy.deepcopy(matrix), ports=copy.deepcopy(ports)))
+        interned(replace(facts(name), matrix=copy.deepcopy(matrix), ports=copy.deepcopy(ports)))
         for name in ("n1", "n2")
     )
     assert one.matrix is other.matrix

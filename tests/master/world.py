@@ -169,7 +169,7 @@ async def running(
     service.readiness.startup.quiet_s = 0.05
     runners = []
     urls = []
-    for app in (build_app(service), service.door.app()):
+    for app in (build_app(service), service.worker_port.app()):
         runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=2)
         await runner.setup()
         runners.append(runner)

@@ -1,9 +1,9 @@
-"""The source that asks a cluster manager: polls, follows events, keeps what was last good.
+"""The source that asks a cluster manager: polls it, follows its events, keeps the last good answer.
 
-Full answers come every `poll_topology_s`, events in between every `poll_events_s`. Whatever is
-wrong with an answer, nothing of it is used: the core hears that the source fails, what it heard
-before stays, and the next try comes after a full-jitter wait. The core is told of changes, and
-after every full answer without one that what it holds is still so.
+Full answers are read every `poll_topology_s`, events in between every `poll_events_s`. Of a faulty
+answer nothing is used: discovery is sent `SourceFailed` and keeps what it has, and the next try
+comes after a full-jitter wait. Discovery is sent changes, and after each full answer without one
+that what it has is still so.
 """
 
 import asyncio
@@ -48,14 +48,14 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 
-class _Asked(StrEnum):
+class _Poll(StrEnum):
     TOPOLOGY = "topology"
     EVENTS = "events"
 
 
 @dataclass(slots=True)
-class _Told:
-    """What the core was last told, so that it hears changes only."""
+class _Sent:
+    """What discovery was sent last, so that it gets changes only."""
 
     topology: ManagedTopology | None = None
     failing: TroubleKind | None = None
@@ -85,8 +85,8 @@ class ClusterManager:
         self._topology: ManagedTopology | None = None
         self._cursor: str | None = None
         self._events_at_s = 0.0
-        self._troubles: dict[_Asked, TroubleError] = {}
-        self._told = _Told()
+        self._troubles: dict[_Poll, TroubleError] = {}
+        self._sent = _Sent()
         self._last_gap: str | None = None
         self._wait = retry_after_or(
             full_jitter(settings.backoff_base_s, settings.backoff_ceiling_s)
@@ -101,7 +101,7 @@ class ClusterManager:
                 self._mapping, self._settings, transport, self._metrics, clock=self._clock
             )
             while True:
-                await self._until_good(client, _Asked.TOPOLOGY, self._read_topology, stop_never)
+                await self._until_good(client, _Poll.TOPOLOGY, self._read_topology, stop_never)
                 await self._follow_events(client, self._clock() + self._settings.poll_topology_s)
 
     async def _follow_events(self, client: ManagerClient, until_s: float) -> None:
@@ -111,13 +111,13 @@ class ClusterManager:
         """
         while (left_s := until_s - self._clock()) > 0:
             await asyncio.sleep(min(left_s, self._settings.poll_events_s))
-            self._tell()
+            self._send()
             now_s = self._clock()
             if self._cursor is None or now_s < self._events_at_s or now_s >= until_s:
                 continue
             try:
                 unbroken = await self._until_good(
-                    client, _Asked.EVENTS, self._read_events, stop_before_delay(until_s - now_s)
+                    client, _Poll.EVENTS, self._read_events, stop_before_delay(until_s - now_s)
                 )
             except TroubleError as error:
                 self._events_at_s = self._clock() + patience_s(error)
@@ -129,7 +129,7 @@ class ClusterManager:
     async def _until_good(
         self,
         client: ManagerClient,
-        asked: _Asked,
+        poll: _Poll,
         read: Callable[[ManagerClient], Awaitable[T]],
         stop: stop_base,
     ) -> T:
@@ -139,9 +139,9 @@ class ClusterManager:
             try:
                 result = await read(client)
             except TroubleError as error:
-                await self._failed(client, asked, error)
+                await self._failed(client, poll, error)
                 raise
-            self._succeeded(asked)
+            self._succeeded(poll)
             return result
 
         retrying = AsyncRetrying(
@@ -155,8 +155,8 @@ class ClusterManager:
         self._topology, self._cursor = answer.topology, answer.cursor
         if answer.cursor is None:
             # A manager without events has no trouble with them.
-            self._troubles.pop(_Asked.EVENTS, None)
-        self._metrics.polled(_Asked.TOPOLOGY, "changed" if changed else "unchanged")
+            self._troubles.pop(_Poll.EVENTS, None)
+        self._metrics.polled(_Poll.TOPOLOGY, "changed" if changed else "unchanged")
         self._metrics.good(answer.topology)
 
     async def _read_events(self, client: ManagerClient) -> bool:
@@ -171,7 +171,7 @@ class ClusterManager:
             if isinstance(topology, Refusal):
                 return self._note_gap(topology)
             self._topology, self._cursor = topology, page.cursor
-            self._metrics.polled(_Asked.EVENTS, "changed" if page.events else "unchanged")
+            self._metrics.polled(_Poll.EVENTS, "changed" if page.events else "unchanged")
             self._metrics.good(topology)
             if client.is_last_page(page):
                 self._last_gap = None
@@ -179,62 +179,62 @@ class ClusterManager:
         return False
 
     def _note_gap(self, refusal: Refusal) -> bool:
-        self._metrics.polled(_Asked.EVENTS, "gap")
+        self._metrics.polled(_Poll.EVENTS, "gap")
         self._cursor = None
         if refusal.what != self._last_gap:
             self._last_gap = refusal.what
             _log.info("cluster manager's events do not follow; reading all", why=refusal.what)
         return False
 
-    def _succeeded(self, asked: _Asked) -> None:
-        self._troubles.pop(asked, None)
-        told = self._tell()
-        if asked is _Asked.TOPOLOGY and not told and not self._troubles:
-            # Nothing new; but the core's age of what it holds starts again.
+    def _succeeded(self, poll: _Poll) -> None:
+        self._troubles.pop(poll, None)
+        sent = self._send()
+        if poll is _Poll.TOPOLOGY and not sent and not self._troubles:
+            # Nothing new; but the age of what discovery holds starts again.
             self._sink.submit(SourceRecovered(CLUSTER_MANAGER))
 
-    async def _failed(self, client: ManagerClient, asked: _Asked, error: TroubleError) -> None:
-        self._metrics.polled(asked, error.kind)
-        if error.kind is TroubleKind.STATUS and self._told.failing is not error.kind:
+    async def _failed(self, client: ManagerClient, poll: _Poll, error: TroubleError) -> None:
+        self._metrics.polled(poll, error.kind)
+        if error.kind is TroubleKind.STATUS and self._sent.failing is not error.kind:
             own_words = await client.health()
             if own_words:
                 what = f"{error.refusal.what}, and says of itself: {hide_in_text(own_words)}"
                 refusal = Refusal(what, error.refusal.where, error.refusal.fix)
                 error = TroubleError(error.kind, refusal, error.retry_after_s)
-        self._troubles[asked] = error
-        self._tell()
+        self._troubles[poll] = error
+        self._send()
 
-    def _tell(self) -> bool:
-        """Brings the core up to what is known here; whether anything was left to tell.
+    def _send(self) -> bool:
+        """Sends discovery what it does not have yet; whether there was anything.
 
-        What a full queue refuses is told at the next poll.
+        What a full queue refuses is sent at the next poll.
         """
         topology = self._topology
-        news = topology is not None and topology != self._told.topology
-        if topology is not None and news:
-            self._tell_topology(topology)
+        changed = topology is not None and topology != self._sent.topology
+        if topology is not None and changed:
+            self._send_topology(topology)
         trouble = next(iter(self._troubles.values()), None)
-        if trouble is not None and trouble.kind is not self._told.failing:
-            self._tell_trouble(trouble)
-        elif trouble is None and self._told.failing is not None:
-            self._tell_recovery()
+        if trouble is not None and trouble.kind is not self._sent.failing:
+            self._send_trouble(trouble)
+        elif trouble is None and self._sent.failing is not None:
+            self._send_recovery()
         else:
-            return news
+            return changed
         return True
 
-    def _tell_topology(self, topology: ManagedTopology) -> None:
+    def _send_topology(self, topology: ManagedTopology) -> None:
         if self._sink.submit(ManagerReported(topology)):
-            self._told = _Told(topology)
+            self._sent = _Sent(topology)
             _log.info(
                 "cluster manager's topology changed",
                 machines=len(topology.machines),
                 groups=len(topology.groups),
             )
 
-    def _tell_trouble(self, trouble: TroubleError) -> None:
+    def _send_trouble(self, trouble: TroubleError) -> None:
         refusal = trouble.refusal
         if self._sink.submit(SourceFailed(CLUSTER_MANAGER, str(refusal))):
-            self._told.failing = trouble.kind
+            self._sent.failing = trouble.kind
             _log.warning(
                 "cluster manager fails; what it said before stays",
                 kind=trouble.kind.value,
@@ -243,9 +243,9 @@ class ClusterManager:
                 fix=refusal.fix,
             )
 
-    def _tell_recovery(self) -> None:
+    def _send_recovery(self) -> None:
         if self._sink.submit(SourceRecovered(CLUSTER_MANAGER)):
-            self._told.failing = None
+            self._sent.failing = None
             _log.info("cluster manager answers again")
 
     def _warn(self) -> None:

@@ -1,7 +1,7 @@
-"""Who speaks for which node: sequence numbers, merged changes, and two workers with one name.
+"""Which worker process speaks for which node: sequence numbers, changes, two workers of one name.
 
-Pure but for the sink it puts events into: no socket, no clock. The HTTP side is
-`worker_reports`. Time is monotonic seconds, given by the caller.
+Takes one report at a time and answers what the worker shall send next, or why the report was not
+taken. No socket and no clock: the HTTP side is `port`, and time (monotonic seconds) is an argument.
 """
 
 from collections.abc import Callable, Hashable
@@ -14,15 +14,15 @@ from topo.model.machine import NodeFacts
 from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
 from topo.model.wire import FactsChange, Report
 
-SHARED_SECTIONS = 1024
+INTERNED_SECTIONS = 1024
 """More makes and states of hosts than a cluster has at a time; each is a few kB."""
 DUPLICATE_WORKER = "duplicate-worker"
 FOREIGN_REPORT = "foreign-report"
 SUPERSEDED_KEPT = 8
 """Instances of one node that are remembered as replaced, to tell a return from a restart."""
 REFUSAL_EVERY_S = 15.0
-"""One refusal of a kind is told to discovery this often; it lists it for a minute."""
-NAMES_TOLD = 3
+"""One refusal of a kind is sent to discovery this often; it lists it for a minute."""
+NAMES_SHOWN = 3
 """Names that the one listed refusal of a token's holder shows: those it tried last."""
 BURST_FACTOR = 2.0
 
@@ -45,7 +45,7 @@ class Declined:
     retry_after_s: float | None = None
 
 
-Answer = Taken | Declined
+Result = Taken | Declined
 _CHANGE = Taken()
 _FULL = Taken("full")
 _TOO_FAST = Declined(429, "too-fast", "more reports than agreed", "slow down", 1.0)
@@ -81,35 +81,35 @@ class _Allowance:
 class _Session:
     """The worker process that speaks for a node, and what it said last.
 
-    `strangers` is what all other processes with the node's name may send together: a duplicate
+    `others` is what all other processes with the node's name may send together: a duplicate
     that floods costs the rightful worker nothing, and restarting refills no allowance.
     """
 
     instance: str
     seq: int
     facts: NodeFacts
-    heard_s: float
+    reported_s: float
     own: _Allowance
-    strangers: _Allowance
+    others: _Allowance
     superseded: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
-class _Stray:
+class _ForeignReports:
     """What the holder of one node's token sent for other nodes; `names` in the order of trying."""
 
     allowance: _Allowance
     names: tuple[NodeName, ...] = ()
 
-    def tried(self, name: NodeName) -> None:
+    def note(self, name: NodeName) -> None:
         """Notes one more name, the last one last."""
         if name not in self.names:
-            self.names = (*self.names, name)[-NAMES_TOLD:]
+            self.names = (*self.names, name)[-NAMES_SHOWN:]
 
 
 @dataclass(slots=True, kw_only=True)
 class Sessions:
-    """All workers heard of. `stale_s` of silence frees a node's name for another worker, and
+    """All workers that report. `stale_s` of silence frees a node's name for another worker, and
     `forget_s` its place among `max_nodes`.
 
     `known` says whether discovery still has the node: it forgets nodes on its own terms (removed
@@ -129,25 +129,25 @@ class Sessions:
     on_node: Callable[[float], None]
     on_resumed: Callable[[], None]
     _sessions: dict[NodeName, _Session] = field(default_factory=dict)
-    _strays: dict[NodeName, _Stray] = field(default_factory=dict)
-    _told: dict[tuple[NodeName, str], float] = field(default_factory=dict)
+    _foreign: dict[NodeName, _ForeignReports] = field(default_factory=dict)
+    _refused_at_s: dict[tuple[NodeName, str], float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def receive(self, report: Report, now_s: float) -> Answer:
+    def receive(self, report: Report, now_s: float) -> Result:
         """Takes a report of an authenticated worker, or says why not."""
         session = self._sessions.get(report.node)
         if session is None or session.instance != report.instance:
-            if session is not None and not session.strangers.take(now_s):
+            if session is not None and not session.others.take(now_s):
                 return _TOO_FAST
-            return self._newcomer(report, session, now_s)
+            return self._new_instance(report, session, now_s)
         if not session.own.take(now_s):
             return _TOO_FAST
-        session.heard_s = now_s
+        session.reported_s = now_s
         return self._next(report, session)
 
-    def _next(self, report: Report, session: _Session) -> Answer:
+    def _next(self, report: Report, session: _Session) -> Result:
         """One more report of the worker that speaks for the node."""
         if report.seq == session.seq:
             return _CHANGE  # the answer was lost on its way; the reading counts once
@@ -159,7 +159,7 @@ class Sessions:
             return self._accept(session, report.seq, merged(session.facts, report.change))
         return self._beat(report, session)
 
-    def _beat(self, report: Report, session: _Session) -> Answer:
+    def _beat(self, report: Report, session: _Session) -> Result:
         if not self.known(report.node):
             # A beat says that all is as it was, and that we know; where the first report is only
             # still on its way through the queue, this is one more reading like any beat.
@@ -175,27 +175,27 @@ class Sessions:
         The list is about the holder, of whom there are as many as tokens: the names that it makes
         up are no bound.
         """
-        stray = self._strays.get(holder)
-        if stray is None:
-            _drop_oldest(self._strays, self.max_nodes)
-            stray = self._strays[holder] = _Stray(_Allowance.full(self.rate, now_s))
-        if not stray.allowance.take(now_s):
+        sent = self._foreign.get(holder)
+        if sent is None:
+            _drop_oldest(self._foreign, self.max_nodes)
+            sent = self._foreign[holder] = _ForeignReports(_Allowance.full(self.rate, now_s))
+        if not sent.allowance.take(now_s):
             return _TOO_FAST
-        stray.tried(report.node)
-        text = f"the worker of {holder} sent reports for {', '.join(sorted(stray.names))}"
-        self._tell(WorkerRefused(holder, FOREIGN_REPORT, text), now_s)
+        sent.note(report.node)
+        text = f"the worker of {holder} sent reports for {', '.join(sorted(sent.names))}"
+        self._report_refusal(WorkerRefused(holder, FOREIGN_REPORT, text), now_s)
         fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
         return Declined(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
 
-    def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Answer:
-        facts = shared(facts)
+    def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Result:
+        facts = interned(facts)
         if not self.submit(WorkerReported(facts)):
             return _BUSY
         session.seq, session.facts = seq, facts
         return _CHANGE
 
-    def _newcomer(self, report: Report, known: _Session | None, now_s: float) -> Answer:
-        fresh = known is not None and now_s - known.heard_s < self.stale_s
+    def _new_instance(self, report: Report, known: _Session | None, now_s: float) -> Result:
+        fresh = known is not None and now_s - known.reported_s < self.stale_s
         if known is not None and fresh and report.instance in known.superseded:
             return self._duplicate(report, now_s)
         facts = report.facts
@@ -203,7 +203,7 @@ class Sessions:
             self.on_resumed()
         if facts is None:
             return _FULL
-        facts = shared(facts)
+        facts = interned(facts)
         if known is not None and fresh and not same_machine(known.facts, facts):
             return self._duplicate(report, now_s)
         if known is None and not self._has_room(now_s):
@@ -220,8 +220,8 @@ class Sessions:
         self, report: Report, facts: NodeFacts, known: _Session | None, now_s: float
     ) -> _Session:
         if known is None:
-            own, strangers = (_Allowance.full(self.rate, now_s) for _ in range(2))
-            return _Session(report.instance, report.seq, facts, now_s, own, strangers)
+            own, others = (_Allowance.full(self.rate, now_s) for _ in range(2))
+            return _Session(report.instance, report.seq, facts, now_s, own, others)
         superseded = (*known.superseded, known.instance)[-SUPERSEDED_KEPT:]
         superseded = tuple(i for i in superseded if i != report.instance)
         return replace(
@@ -229,33 +229,33 @@ class Sessions:
             instance=report.instance,
             seq=report.seq,
             facts=facts,
-            heard_s=now_s,
+            reported_s=now_s,
             superseded=superseded,
         )
 
     def _has_room(self, now_s: float) -> bool:
         """Whether one more node fits, at need in the place of those that are long gone."""
         if len(self._sessions) >= self.max_nodes:
-            gone = [n for n, s in self._sessions.items() if now_s - s.heard_s > self.forget_s]
+            gone = [n for n, s in self._sessions.items() if now_s - s.reported_s > self.forget_s]
             for node in gone:
                 del self._sessions[node]
         return len(self._sessions) < self.max_nodes
 
     def _duplicate(self, report: Report, now_s: float) -> Declined:
         text = f"two workers report as {report.node}; the one that was there first is believed"
-        self._tell(WorkerRefused(report.node, DUPLICATE_WORKER, text), now_s)
+        self._report_refusal(WorkerRefused(report.node, DUPLICATE_WORKER, text), now_s)
         fix = "give each worker the name of its own node (NODE_NAME or --node-name)"
         return Declined(409, DUPLICATE_WORKER, text, fix, self.beat_s)
 
-    def _tell(self, refused: WorkerRefused, now_s: float) -> None:
+    def _report_refusal(self, refused: WorkerRefused, now_s: float) -> None:
         key = (refused.node, refused.code)
-        told_s = self._told.get(key)
-        if told_s is not None and now_s - told_s < REFUSAL_EVERY_S:
+        before_s = self._refused_at_s.get(key)
+        if before_s is not None and now_s - before_s < REFUSAL_EVERY_S:
             return
         if self.submit(refused):
-            self._told.pop(key, None)
-            _drop_oldest(self._told, self.max_nodes)
-            self._told[key] = now_s
+            self._refused_at_s.pop(key, None)
+            _drop_oldest(self._refused_at_s, self.max_nodes)
+            self._refused_at_s[key] = now_s
 
 
 def _drop_oldest(index: dict[Any, Any], limit: int) -> None:
@@ -267,19 +267,22 @@ def _drop_oldest(index: dict[Any, Any], limit: int) -> None:
 _Section = TypeVar("_Section", bound=Hashable)
 
 
-@lru_cache(maxsize=SHARED_SECTIONS)
-def _one(section: _Section) -> _Section:
+@lru_cache(maxsize=INTERNED_SECTIONS)
+def _interned(section: _Section) -> _Section:
     return section
 
 
-def shared(facts: NodeFacts) -> NodeFacts:
+def interned(facts: NodeFacts) -> NodeFacts:
     """The same facts, whose bulky sections are one object with those of equal hosts.
 
     Hosts of one make show the same matrix, ports and probes: at 10,000 nodes this is a quarter of
     the master's memory.
     """
     return replace(
-        facts, matrix=_one(facts.matrix), ports=_one(facts.ports), probes=_one(facts.probes)
+        facts,
+        matrix=_interned(facts.matrix),
+        ports=_interned(facts.ports),
+        probes=_interned(facts.probes),
     )
 
 

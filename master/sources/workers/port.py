@@ -1,4 +1,4 @@
-"""The workers' door (port 10001): who is it, is it sound, then into the sessions.
+"""The port that workers report to (10001): checks who sends and whether the report is sound.
 
 The way of a beat is the hot path: 10,000 workers make a thousand a second. It is one look-up of a
 token's digest, one small JSON document, one append to the engine's queue and prepared bytes back.
@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from master.role import ALONE, Role, not_leader
-from master.sources.workers.sessions import Answer, Declined, Sessions
+from master.sources.workers.sessions import Declined, Result, Sessions
 from master.tokens import Tokens
 from topo.kit.body import body_bytes
 from topo.kit.problem import problem, problems
@@ -26,7 +26,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class WorkerPort:
     """What the handler needs: the tokens, the sessions, a clock, a counter, the master's role."""
 
     tokens: Tokens
@@ -71,7 +71,7 @@ class Door:
 
         return post_report
 
-    def _received(self, report: Report, identity: Identity) -> Answer:
+    def _received(self, report: Report, identity: Identity) -> Result:
         now_s = self.clock()
         if _NODE_NAME.fullmatch(report.node) is None:
             text = "a node name has letters, digits, dots, dashes, and begins and ends with no sign"

@@ -1,4 +1,9 @@
-"""A document of the tree as bytes, made once per version and only when somebody asks."""
+"""A document of the forest as bytes: made once per version, only when somebody asks.
+
+Many readers of one version cost one rendering and one compression. Both run in a thread, so that
+the event loop goes on meanwhile. While the forest changes all the time, a document may be served
+that is a few renderings old: rendering would otherwise take the processor from its readers.
+"""
 
 import asyncio
 import gzip
@@ -34,7 +39,7 @@ def generation(snapshot: Snapshot) -> object:
     return snapshot.generation
 
 
-class Published:
+class DocumentCache:
     """Renders and compresses in a thread, one at a time, never twice for one content.
 
     A document is made again when `version` of the snapshot differs, or when what stands in it
@@ -46,12 +51,15 @@ class Published:
         snapshot: Callable[[], Snapshot],
         render: Callable[[Snapshot], bytes],
         version: Callable[[Snapshot], object] = generation,
+        *,
         fresh_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshot = snapshot
         self._render = render
         self._version = version
         self._fresh_s = fresh_s
+        self._clock = clock
         self._lock = asyncio.Lock()
         self._document: Document | None = None
         self._gzip: tuple[str, bytes] | None = None
@@ -71,7 +79,7 @@ class Published:
             if (ready := self._current()) is not None:
                 return ready
             document, took_s = await asyncio.to_thread(self._make, self._snapshot())
-            self._rest_until_s = time.monotonic() + min(REST_FACTOR * took_s, REST_MAX_S)
+            self._rest_until_s = self._clock() + min(REST_FACTOR * took_s, REST_MAX_S)
             self._document = document
             return document
 
@@ -81,23 +89,21 @@ class Published:
             return self._gzip[1]
         async with self._lock:
             if self._gzip is None or self._gzip[0] != document.tag:
-                squeezed = await asyncio.to_thread(
-                    gzip.compress, document.body, GZIP_LEVEL, mtime=0
-                )
-                self._gzip = (document.tag, squeezed)
+                zipped = await asyncio.to_thread(gzip.compress, document.body, GZIP_LEVEL, mtime=0)
+                self._gzip = (document.tag, zipped)
             return self._gzip[1]
 
     def _current(self) -> Document | None:
         document = self._document
         if document is None:
             return None
-        now_s = time.monotonic()
+        now_s = self._clock()
         same = self._version(document.snapshot) == self._version(self._snapshot())
         ready = same and now_s - document.made_s < self._fresh_s
         return document if ready or now_s < self._rest_until_s else None
 
     def _make(self, snapshot: Snapshot) -> tuple[Document, float]:
-        made_s, began_s = time.monotonic(), time.thread_time()
+        made_s, began_s = self._clock(), time.thread_time()
         body = self._render(snapshot)
         tag = hashlib.blake2b(body, digest_size=16).hexdigest()
         return Document(snapshot, body, tag, made_s), time.thread_time() - began_s
