@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core import built_state
-from master.state.document import Judgement, State, decode
+from master.state.document import EncodedState, Judgement, State, Unusable, decode
 from master.state.pieces import MAX_PIECE_BYTES, index_of, join, split
+from master.state.store import StateStore
 from topo.discovery.modes import Mode
 from topo.model.errors import Refusal
 from topo.model.ids import Generation
@@ -87,6 +88,44 @@ def test_a_state_that_unpacks_to_more_than_the_limit_is_refused(
     made = split(b"\0" * 5000, Generation(1))
     monkeypatch.setattr("master.state.pieces.MAX_DOCUMENT_BYTES", 4999)
     assert "larger than 4999 bytes" in refused(made)
+
+
+class PieceStore(StateStore):
+    """A `StateStore` whose only own business is to put small values somewhere."""
+
+    name = "pieces"
+
+    def __init__(self) -> None:
+        self.values: dict[int, bytes] = {}
+        self._saved_at_s: float | None = None
+
+    def save(self, state: EncodedState) -> None:
+        self.values = dict(enumerate(split(state.content, state.generation, LIMIT)))
+        self._saved_at_s = state.saved_at_s
+
+    def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:  # noqa: ARG002
+        content = join(self.values.values())
+        found = None if isinstance(content, Refusal) else decode(content, mode)
+        if isinstance(found, Unusable):
+            return found.holds
+        self._saved_at_s = None if found is None else found.saved_at_s
+        return found
+
+    def age_s(self, now_s: float) -> float | None:
+        return None if self._saved_at_s is None else now_s - self._saved_at_s
+
+
+def test_a_store_of_small_values_needs_nothing_else() -> None:
+    store = PieceStore()
+    assert store.load(Mode.SWITCHBOX, 0.0) is None
+    memory = built_state(20).memory()
+    store.save(Judgement.of(memory, 100.0).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ())))
+    assert len(store.values) > 10
+    state = store.load(Mode.SWITCHBOX, 160.0)
+    assert isinstance(state, State)
+    assert (state.memory, store.age_s(160.0)) == (memory, 60.0)
+    del store.values[3]
+    assert store.load(Mode.SWITCHBOX, 160.0) is None
 
 
 def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:
