@@ -11,7 +11,8 @@ import structlog
 from aiohttp import web
 
 from master.api.openapi import openapi_route
-from master.api.routes import ROUTES, add_routes, counted
+from master.api.route import add_routes, count_answers
+from master.api.routes import ROUTES
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
@@ -39,7 +40,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     `tls` is the context whose certificate is renewed when its files change.
     """
     works = _works(service, tls)
-    app = web.Application(middlewares=[counted, problems], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(middlewares=[count_answers, problems], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
     add_routes(app, (*ROUTES, openapi_route(ROUTES)))
     app.cleanup_ctx.append(_restored_state)

@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from master.api.requests.query import Parameter, Point, Query
+from master.api.answers.representation import json_body
+from master.api.requests.query import GenerationId, Parameter, Query
 from master.service import SERVICE
 from master.tree.history import History, Step
 from topo.discovery.tree.changes import net
@@ -27,7 +28,7 @@ WRITE_TIMEOUT_S = 20.0
 """A client that takes nothing for this long is gone."""
 SLICE_CHANGES = 250
 """Changes that are rendered on the event loop in one go: about a millisecond."""
-_NOT_HERE = -1
+_NOT_REMEMBERED = -1
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
     "Cache-Control": "no-store",
@@ -38,17 +39,17 @@ _STREAM_HEADERS = {
 async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     """What is left of the changes after one generation up to another; 410 beyond the history."""
     history = request.app[SERVICE].engine.history
-    for field, point in query.points.items():
-        if not point.is_of(history.run):
+    for field, named in query.generations.items():
+        if not named.is_of(history.run):
             return problem(
                 410,
                 "this generation was counted by another run of the master",
                 field=field,
                 fix=f"GET /v1/topology: the run is {history.run} now",
             )
-    start = query.points["from"].number
-    end = query.points.get("to", Point(int(history.now))).number
-    if "to" in query.points and end < start:
+    start = query.generations["from"].number
+    end = query.generations.get("to", GenerationId(int(history.now))).number
+    if "to" in query.generations and end < start:
         return problem(400, "the range ends before it starts", field="to", fix="swap from and to")
     steps = history.since(start)
     if steps is None or end > history.now:
@@ -59,7 +60,7 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
             fix=f"generations {history.oldest} to {history.now} are remembered",
         )
     body = await asyncio.to_thread(_diff_body, steps, (start, end), history.run)
-    return web.Response(body=body, content_type="application/json")
+    return json_body(body)
 
 
 def change_document(change: Change) -> dict[str, Any]:
@@ -102,10 +103,11 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
 
     An id of another run of the master is no place in this history, whatever its number.
     """
-    point = Point.read(request.headers.get("Last-Event-ID", "")) or query.points.get("since")
-    if point is None:
+    header = GenerationId.read(request.headers.get("Last-Event-ID", ""))
+    named = header or query.generations.get("since")
+    if named is None:
         return None
-    return point.number if point.is_of(run) else _NOT_HERE
+    return named.number if named.is_of(run) else _NOT_REMEMBERED
 
 
 async def _follow(response: web.StreamResponse, history: History, start: int | None) -> None:
@@ -123,19 +125,19 @@ async def _follow(response: web.StreamResponse, history: History, start: int | N
             await _write(response, reset)
         elif steps:
             cursor = int(steps[-1].generation)
-            await _tell(response, steps, history.run)
+            await _send(response, steps, history.run)
         await history.moved(cursor, HEARTBEAT_S)
         if history.now == cursor and not history.closed:
             await _write(response, b": nothing new\n\n")
 
 
-async def _tell(response: web.StreamResponse, steps: tuple[Step, ...], run: str) -> None:
+async def _send(response: web.StreamResponse, steps: tuple[Step, ...], run: str) -> None:
     """Writes steps in slices, so that an old generation holds up nobody but who asked for it."""
-    for few in _slices(steps):
-        if sum(len(step.changes) for step in few) > SLICE_CHANGES:
-            text = await asyncio.to_thread(_step_events, few, run)
+    for part in _slices(steps):
+        if sum(len(step.changes) for step in part) > SLICE_CHANGES:
+            text = await asyncio.to_thread(_step_events, part, run)
         else:
-            text = _step_events(few, run)
+            text = _step_events(part, run)
         await _write(response, text)
         await asyncio.sleep(0)  # a write that finds room in the socket's buffer does not wait
 
@@ -147,15 +149,15 @@ async def _write(response: web.StreamResponse, text: bytes) -> None:
 
 def _slices(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
     """The steps in groups of at most `SLICE_CHANGES` changes; a step that has more is alone."""
-    few: list[Step] = []
+    part: list[Step] = []
     size = 0
     for step in steps:
-        if few and size + len(step.changes) > SLICE_CHANGES:
-            yield few
-            few, size = [], 0
-        few.append(step)
+        if part and size + len(step.changes) > SLICE_CHANGES:
+            yield part
+            part, size = [], 0
+        part.append(step)
         size += len(step.changes) + 1
-    yield few
+    yield part
 
 
 def _step_events(steps: list[Step], run: str) -> bytes:

@@ -3,6 +3,7 @@
 import orjson
 from aiohttp import web
 
+from master.api.answers.representation import json_body
 from master.api.node_group import not_ready
 from master.api.requests.query import Query
 from master.service import SERVICE
@@ -21,4 +22,4 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
         "mix_observed": survey.observed,
         "run": service.engine.history.run,
     }
-    return web.Response(body=orjson.dumps(document), content_type="application/json")
+    return json_body(orjson.dumps(document))

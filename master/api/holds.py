@@ -6,12 +6,13 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.busy import bounded
+from master.api.answers.queues import refusing_when_full
+from master.api.answers.representation import json_body
 from master.api.documents import hold_document, hold_summary
 from master.api.node_group import not_ready
-from master.api.placements import declined, held
+from master.api.placements import declined, hold
 from master.api.requests.body import read_body
-from master.api.requests.placement import pods_of
+from master.api.requests.jobs import pods_of
 from master.api.requests.query import Parameter, Query
 from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
@@ -31,13 +32,13 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
     body = await read_body(request, HoldBody)
     if missing := service.missing():
         return not_ready(service, missing)
-    return await held(request, service, body, pods_of(body))
+    return await hold(request, service, body, pods_of(body))
 
 
 async def get_holds(request: web.Request, _query: Query) -> web.StreamResponse:
     """All holds, the oldest first."""
     body = await request.app[SERVICE].placements.holds.listed(_listed)
-    return web.Response(body=body, content_type="application/json")
+    return json_body(body)
 
 
 def _listed(holds: Sequence[Hold], now_s: float) -> bytes:
@@ -71,24 +72,22 @@ async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
         return _gone(hold_id, found)
     if refused := await holds.promised(found, new=False):
         return declined(refused)
-    ended = EndedDocument(id=hold_id, state="released").model_dump_json()
-    return web.Response(text=ended, content_type="application/json")
+    return json_body(EndedDocument(id=hold_id, state="released").model_dump_json().encode())
 
 
 async def _shown(service: Service, hold_id: HoldId, found: Hold | Ended | None) -> web.Response:
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
     placements = service.placements
-    tell = partial(_whole, found, placements.state.clock(), placements.holds.unusable_nodes(found))
+    now_s, lost = placements.state.clock(), placements.holds.unusable_nodes(found)
+    render = partial(_rendered, found, now_s, lost)
     if found.wish.request.pods > LARGE_PODS:
-        with bounded():
-            body = await placements.planner.executor.run(lambda: tell)
-    else:
-        body = tell()
-    return web.Response(body=body, content_type="application/json")
+        with refusing_when_full():
+            return json_body(await placements.planner.executor.run(lambda: render))
+    return json_body(render())
 
 
-def _whole(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
+def _rendered(hold: Hold, now_s: float, lost: Mapping[NodeName, str]) -> bytes:
     return orjson.dumps(hold_document(hold, now_s, lost))
 
 

@@ -2,12 +2,10 @@
 
 from aiohttp import web
 
-from master.api.answers.representation import coding, is_known, none_acceptable
+from master.api.answers.representation import CACHED, coding, is_known, json_body, none_acceptable
 from master.api.requests.query import Query
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
-
-_ALWAYS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 
 
 async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -21,14 +19,11 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
     if taken is None:
         return none_acceptable()
     zipped = taken == "gzip"
-    headers = {**_ALWAYS, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
+    headers = {**CACHED, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
     if is_known(request.headers.get("If-None-Match"), document.tag, zipped_tag):
         return web.Response(status=304, headers=headers)
-    body = document.body
-    if zipped:
-        headers["Content-Encoding"] = "gzip"
-        body = await service.node_group_document.compressed(document)
-    return web.Response(body=body, headers=headers, content_type="application/json")
+    body = await service.node_group_document.compressed(document) if zipped else document.body
+    return json_body(body, headers, zipped=zipped)
 
 
 def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:

@@ -8,7 +8,7 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from master.api.requests.query import GENERATION_PATTERN, MAX_VALUE_CHARS, Parameter, Query
-from master.api.routes import Route
+from master.api.route import Route
 from topo.model.rest.problem import Problem
 
 _TAGS = {

@@ -6,12 +6,13 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.busy import RETRY_S, bounded, turn
+from master.api.answers.queues import RETRY_S, refusing_when_full, wait_for_loop
+from master.api.answers.representation import json_body
 from master.api.documents import placement_document, repeated_hold_document
 from master.api.node_group import not_ready
 from master.api.requests.authorization import forbidden
 from master.api.requests.body import read_body
-from master.api.requests.placement import assumptions_of, body_of, check_nodes, request_of, wish_of
+from master.api.requests.jobs import assumptions_of, body_of, check_nodes, request_of, wish_of
 from master.api.requests.query import Query
 from master.booking.planner import LARGE_PODS, Outcome, Question
 from master.role import not_leader
@@ -33,16 +34,16 @@ STATUS = {
 
 async def get_placements(request: web.Request, query: Query) -> web.StreamResponse:
     """A placement by query, for curl."""
-    await turn(request)
-    return await _placed(request, body_of(query))
+    await wait_for_loop(request)
+    return await _place(request, body_of(query))
 
 
 async def post_placements(request: web.Request, _query: Query) -> web.StreamResponse:
     """A placement, a what-if, or with `hold_s` a hold."""
-    return await _placed(request, await read_body(request, PlacementBody))
+    return await _place(request, await read_body(request, PlacementBody))
 
 
-async def _placed(request: web.Request, body: PlacementBody) -> web.StreamResponse:
+async def _place(request: web.Request, body: PlacementBody) -> web.StreamResponse:
     service = request.app[SERVICE]
     if body.hold_s is not None and (refused := forbidden(request)) is not None:
         return refused
@@ -52,47 +53,43 @@ async def _placed(request: web.Request, body: PlacementBody) -> web.StreamRespon
         return not_ready(service, missing)
     assumptions = assumptions_of(body)
     if body.hold_s is not None:
-        return await held(request, service, body)
+        return await hold(request, service, body)
     job = request_of(body)
     wish_of(request, body, job)
     await check_nodes(job, service.placements)
     question, planner = Question(job, body.explain), service.placements.planner
     if assumptions is not None or job.pods > LARGE_PODS:
-        told = partial(_document, service)
-        with bounded():
-            document = await planner.what_if(question, assumptions or Assumptions(), told)
-        return _response(document)
-    return _response(_document(service, await planner.advised(planner.plan(question))))
+        render = partial(_rendered, service)
+        with refusing_when_full():
+            return json_body(await planner.what_if(question, assumptions or Assumptions(), render))
+    return json_body(_rendered(service, await planner.advised(planner.plan(question))))
 
 
-async def held(
+async def hold(
     request: web.Request,
     service: Service,
     body: JobBody,
     given: tuple[Pods, ...] | None = None,
 ) -> web.Response:
     """A hold on the best placement, or on the groups given; the same hold for the same key."""
-    placements = service.placements
+    holds = service.placements.holds
     wish = wish_of(request, body, request_of(body))
     assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
-    known = placements.holds.known(wish)
+    known = holds.known(wish)
     answer: Outcome | Hold | Declined | None = known
     if answer is None:  # who asks again gets the hold, though a node that it excludes went since
-        await check_nodes(wish.request, placements)
-        answer = placements.holds.hold(wish, given, explain=body.explain)
+        await check_nodes(wish.request, service.placements)
+        answer = holds.hold(wish, given, explain=body.explain)
     if isinstance(answer, Declined):
         return declined(answer)
-    hold = answer if isinstance(answer, Hold) else answer.hold
-    if hold is not None and (
-        refused := await placements.holds.promised(hold, new=hold is not known)
-    ):
+    booked = answer if isinstance(answer, Hold) else answer.hold
+    if booked and (refused := await holds.promised(booked, new=booked is not known)):
         return declined(refused)
-    if isinstance(answer, Hold):
-        tell = partial(_repeated, service, answer)
-    else:
-        tell = partial(_document, service, await placements.planner.advised(answer))
+    if isinstance(answer, Outcome):
+        answer = await service.placements.planner.advised(answer)
+    render = partial(_rendered, service, answer)
     large = wish.request.pods > LARGE_PODS
-    return _response(await asyncio.to_thread(tell) if large else tell())
+    return json_body(await asyncio.to_thread(render) if large else render())
 
 
 def declined(found: Declined) -> web.Response:
@@ -102,15 +99,9 @@ def declined(found: Declined) -> web.Response:
     return refusal(status, found.refusal, headers=headers)
 
 
-def _document(service: Service, answer: Outcome) -> bytes:
+def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
+    """The bytes of an answer: what was found, or the hold that the key had already."""
     run, now_s = service.engine.history.run, service.placements.state.clock()
+    if isinstance(answer, Hold):
+        return orjson.dumps(repeated_hold_document(answer, run, now_s))
     return orjson.dumps(placement_document(answer, run, now_s))
-
-
-def _repeated(service: Service, hold: Hold) -> bytes:
-    run, now_s = service.engine.history.run, service.placements.state.clock()
-    return orjson.dumps(repeated_hold_document(hold, run, now_s))
-
-
-def _response(document: bytes) -> web.Response:
-    return web.Response(body=document, content_type="application/json")

@@ -1,14 +1,14 @@
-"""`GET /v1/topology`: the whole story, or one group or node of it."""
+"""`GET /v1/topology`: the whole document, or one group or node of it."""
 
 import asyncio
 import gzip
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import fields
 
 from aiohttp import web
 
 from master.api.answers.not_found import unknown_group, unknown_node
-from master.api.answers.representation import coding, is_known, none_acceptable
+from master.api.answers.representation import CACHED, coding, is_known, json_body, none_acceptable
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree import topology_document
@@ -18,101 +18,57 @@ from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import NodeName
+from topo.model.rest.topology import NodeDetailDocument
 
 PARAMETERS = (
     Parameter("group", "string", "a group's name, or its path joined with /"),
     Parameter("node", "string", "a node's name; adds what its worker said"),
     Parameter("depth", "integer", "levels of children to show, from 0"),
 )
-_ALWAYS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """One request's cut of a snapshot: pure data, rendered in a thread."""
-
-    snapshot: Snapshot
-    mode: str
-    run: str
-    now_s: float
-    groups: tuple[Selected, ...] | None
-    depth: int | None
-    detail: NodeDetail | None
-
-    def body(self) -> bytes:
-        """The document's bytes."""
-        answer = topology_document.document(
-            self.snapshot, self.mode, self.now_s, groups=self.groups, depth=self.depth
-        )
-        if self.detail is not None:
-            answer["node"] = _node_document(self.detail, self.now_s)
-        return topology_document.dumped(answer, self.run)
-
-    def zipped(self) -> bytes:
-        """The same as gzip."""
-        return gzip.compress(self.body(), GZIP_LEVEL, mtime=0)
 
 
 async def get_topology(request: web.Request, query: Query) -> web.StreamResponse:
     """The document, with a weak ETag: ages of sources move without a new one."""
-    service = request.app[SERVICE]
     taken = coding(request.headers.get("Accept-Encoding"))
     if taken is None:
         return none_acceptable()
-    zipped = taken == "gzip"
     if request.query:
-        return await _part(request, query, service, zipped=zipped)
-    return await _whole(request, service, zipped=zipped)
+        return await _part(request, query, zipped=taken == "gzip")
+    return await _whole(request, zipped=taken == "gzip")
 
 
-async def _whole(request: web.Request, service: Service, *, zipped: bool) -> web.StreamResponse:
+async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
+    service = request.app[SERVICE]
     tag = topology_document.tag(service.engine.snapshot)
     if is_known(request.headers.get("If-None-Match"), tag):
-        return web.Response(status=304, headers={**_ALWAYS, "ETag": f'W/"{tag}"'})
+        return web.Response(status=304, headers={**CACHED, "ETag": f'W/"{tag}"'})
     made = await service.topology_document.document()
-    headers = {**_ALWAYS, "ETag": f'W/"{topology_document.tag(made.snapshot)}"'}
-    body = made.body
-    if zipped:
-        headers["Content-Encoding"] = "gzip"
-        body = await service.topology_document.compressed(made)
-    return web.Response(body=body, headers=headers, content_type="application/json")
+    headers = {**CACHED, "ETag": f'W/"{topology_document.tag(made.snapshot)}"'}
+    body = await service.topology_document.compressed(made) if zipped else made.body
+    return json_body(body, headers, zipped=zipped)
 
 
-async def _part(
-    request: web.Request, query: Query, service: Service, *, zipped: bool
-) -> web.StreamResponse:
+async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
     """One group, one node, or some levels: cut and made for this request."""
-    engine = service.engine
-    snapshot = engine.snapshot
-    shown = await asyncio.to_thread(_shown, snapshot.forest, query)
-    if isinstance(shown, web.Response):
-        return shown
-    headers = dict(_ALWAYS)
-    node = query.strings.get("node")
-    if node is None:  # what a worker said may change without a new generation
+    service = request.app[SERVICE]
+    snapshot = service.engine.snapshot
+    groups = await asyncio.to_thread(_selected, snapshot.forest, query)
+    if isinstance(groups, web.Response):
+        return groups
+    headers = dict(CACHED)
+    if "node" not in query.strings:  # what a worker said may change without a new generation
         tag = topology_document.tag(snapshot, request.query_string)
         headers["ETag"] = f'W/"{tag}"'
         if is_known(request.headers.get("If-None-Match"), tag):
             return web.Response(status=304, headers=headers)
-    view = _View(
-        snapshot=snapshot,
-        mode=service.settings.mode.value,
-        run=engine.history.run,
-        now_s=engine.clock(),
-        groups=shown,
-        depth=query.integers.get("depth"),
-        detail=None if node is None else engine.detail(NodeName(node)),
-    )
-    render = view.body
+    body = await asyncio.to_thread(_renderer(service, snapshot, query, groups))
     if zipped:
-        headers["Content-Encoding"] = "gzip"
-        render = view.zipped
-    body = await asyncio.to_thread(render)
-    return web.Response(body=body, headers=headers, content_type="application/json")
+        body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL, mtime=0)
+    return json_body(body, headers, zipped=zipped)
 
 
-def _shown(forest: Forest, query: Query) -> tuple[Selected, ...] | web.Response | None:
+def _selected(forest: Forest, query: Query) -> tuple[Selected, ...] | web.Response | None:
     """The groups asked for, None for all; or the 404 that names the nearest name."""
     node, group = query.strings.get("node"), query.strings.get("group")
     if node is not None and group is not None:
@@ -125,19 +81,30 @@ def _shown(forest: Forest, query: Query) -> tuple[Selected, ...] | web.Response 
     return None
 
 
-def _node_document(detail: NodeDetail, now_s: float) -> dict[str, Any]:
-    facts = detail.facts
-    seen_s = detail.seen_at_s
-    return {
-        "identity": None if facts is None else facts.identity,
-        "gpus": () if facts is None else facts.gpus,
-        "matrix": None if facts is None else facts.matrix,
-        "ports": () if facts is None else facts.ports,
-        "peers": None if facts is None else facts.peers,
-        "fabrics": () if facts is None else facts.fabrics,
-        "nics": () if facts is None else facts.nics,
-        "probes": () if facts is None else facts.probes,
-        "neighbours": detail.neighbours,
-        "stale": detail.stale,
-        "beat_age_s": None if seen_s is None else round(now_s - seen_s, 1),
-    }
+def _renderer(
+    service: Service, snapshot: Snapshot, query: Query, groups: tuple[Selected, ...] | None
+) -> Callable[[], bytes]:
+    """What makes the document's bytes, in any thread: all that it reads is frozen now."""
+    engine, node = service.engine, query.strings.get("node")
+    mode, run, now_s = service.settings.mode.value, engine.history.run, engine.clock()
+    detail = None if node is None else engine.detail(NodeName(node))
+
+    def render() -> bytes:
+        depth = query.integers.get("depth")
+        document = topology_document.document(snapshot, mode, now_s, groups=groups, depth=depth)
+        if detail is not None:
+            document["node"] = dict(_node_detail(detail, now_s))
+        return topology_document.dumped(document, run)
+
+    return render
+
+
+def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
+    facts, seen_s = detail.facts, detail.seen_at_s
+    said = {} if facts is None else {f.name: getattr(facts, f.name) for f in fields(facts)}
+    return NodeDetailDocument.model_construct(
+        **said,
+        neighbours=detail.neighbours,
+        stale=detail.stale,
+        beat_age_s=None if seen_s is None else round(now_s - seen_s, 1),
+    )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from master.api.routes import ROUTES, Route
+from master.api.route import Route
+from master.api.routes import ROUTES
 from master.role import ALONE, Part, Replica, Role
 from tests.master.placing import WRITER, Caller, config
 from tests.master.world import facts, running

@@ -1,12 +1,25 @@
-"""Conditional and compressed answers: RFC 9110 sections 8.8.3 (ETag), 12.5.3 and 13.1.2."""
+"""JSON answers, conditional and compressed: RFC 9110, 8.8.3 (ETag), 12.5.3 and 13.1.2."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from aiohttp import web
 
 from topo.kit.problem import problem
 
-_UNLIMITED = "*"
+CACHED = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+"""Headers of an answer that a client may keep, if it asks each time whether it is still good."""
+_ANY_TAG = "*"
+
+
+def json_body(
+    body: bytes, headers: Mapping[str, str] | None = None, *, zipped: bool = False
+) -> web.Response:
+    """The answer 200 with these bytes of JSON, which are compressed already where it says so."""
+    coded = {"Content-Encoding": "gzip"} if zipped else {}
+    return web.Response(
+        body=body, headers={**(headers or {}), **coded}, content_type="application/json"
+    )
 
 
 def coding(accept_encoding: str | None) -> Literal["gzip", "identity"] | None:
@@ -40,7 +53,7 @@ def is_known(if_none_match: str | None, *tags: str) -> bool:
         return False
     for part in if_none_match.split(","):
         tag = part.strip().removeprefix("W/")
-        if tag == _UNLIMITED or tag.strip('"') in tags:
+        if tag == _ANY_TAG or tag.strip('"') in tags:
             return True
     return False
 

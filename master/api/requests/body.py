@@ -5,7 +5,7 @@ from typing import Any, TypeVar, get_args
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from master.api.answers.busy import turn
+from master.api.answers.queues import wait_for_loop
 from topo.kit.body import body_bytes
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
@@ -15,13 +15,13 @@ _MAX_SHOWN = 64
 
 
 async def read_body(request: web.Request, model: type[B]) -> B:
-    """The body as that type, when it is the caller's turn to work on the loop.
+    """The body as that type, when the caller may work on the event loop.
 
     Raises `BadInputError` with the field and the fix, and what `body_bytes` raises; 503 when too
     many wait.
     """
     content = await body_bytes(request)
-    await turn(request)
+    await wait_for_loop(request)
     try:
         return model.model_validate_json(content)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from topo.model.nearest import did_you_mean
 
 MAX_VALUE_CHARS = 1024
 GENERATION_PATTERN = r"^[0-9]{1,18}(\.[0-9a-f]{8})?$"
-_POINT = re.compile(GENERATION_PATTERN)
+_GENERATION = re.compile(GENERATION_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class GenerationId:
     """A generation, and the run of the master that counted it; None is the run that is asked."""
 
     number: int
     run: str | None = None
 
     @classmethod
-    def read(cls, text: str) -> "Point | None":
-        """The point that a text is; None for one that is none."""
-        if _POINT.fullmatch(text) is None:
+    def read(cls, text: str) -> "GenerationId | None":
+        """The generation that a text names; None for one that names none."""
+        if _GENERATION.fullmatch(text) is None:
             return None
         number, _, run = text.partition(".")
         return cls(int(number), run or None)
@@ -60,29 +60,29 @@ class Query:
 
     strings: Mapping[str, str]
     integers: Mapping[str, int]
-    points: Mapping[str, Point]
+    generations: Mapping[str, GenerationId]
 
 
 def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query:
     """The values of query and path; raises `BadInputError` with the parameter and the fix."""
     strings: dict[str, str] = {}
     integers: dict[str, int] = {}
-    points: dict[str, Point] = {}
+    generations: dict[str, GenerationId] = {}
     for parameter, value in _given(request, parameters):
         name = parameter.name
-        if name in strings or name in integers or name in points:
+        if name in strings or name in integers or name in generations:
             raise BadInputError(Refusal("the parameter is given twice", name, "give it once"))
         if parameter.kind == "integer":
             integers[name] = _integer(value, parameter)
         elif parameter.kind == "generation":
-            points[name] = _point(value, parameter)
+            generations[name] = _generation(value, parameter)
         else:
             strings[name] = _string(value, name)
     for parameter in parameters:
         if parameter.required and parameter.name not in request.query:
             what = "the parameter is missing"
             raise BadInputError(Refusal(what, parameter.name, f"add ?{parameter.name}=…"))
-    return Query(strings, integers, points)
+    return Query(strings, integers, generations)
 
 
 def _given(
@@ -116,12 +116,12 @@ def _integer(value: str, parameter: Parameter) -> int:
     raise BadInputError(Refusal(what, parameter.name, f"{parameter.name} is {parameter.text}"))
 
 
-def _point(value: str, parameter: Parameter) -> Point:
-    point = Point.read(value)
-    if point is None:
+def _generation(value: str, parameter: Parameter) -> GenerationId:
+    found = GenerationId.read(value)
+    if found is None:
         what = f"{value[:64]!r} is no generation, such as 7 or 7.5e0c21af"
         raise BadInputError(Refusal(what, parameter.name, f"{parameter.name} is {parameter.text}"))
-    return point
+    return found
 
 
 def _string(value: str, name: str) -> str:

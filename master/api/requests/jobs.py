@@ -1,10 +1,10 @@
-"""From what people ask for to the words of placement."""
+"""From a body or a query to the request, the assumptions and the hold that placement knows."""
 
 from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.busy import bounded
+from master.api.answers.queues import refusing_when_full
 from master.api.requests.body import checked
 from master.api.requests.query import Parameter, Query
 from master.booking.placements import Placements
@@ -59,8 +59,8 @@ def _selector(text: str) -> dict[str, str]:
 
 def request_of(body: JobBody) -> Request:
     """The request; raises `BadInputError` for one that is flawed."""
-    _check_shown("within", body.within)
-    _check_shown("gpu_type", body.gpu_type)
+    _check_printable("within", body.within)
+    _check_printable("gpu_type", body.gpu_type)
     request = Request(
         pods=body.pods,
         gpus_per_pod=body.gpus_per_pod,
@@ -82,7 +82,7 @@ def request_of(body: JobBody) -> Request:
     return request
 
 
-def _check_shown(field: str, text: str | None) -> None:
+def _check_printable(field: str, text: str | None) -> None:
     """Refuses what no answer could tell: the text stands in refusals, plans and holds."""
     if text is not None and not text.isprintable():  # no half of a code point either
         what = f"{field} has characters that cannot be shown"
@@ -102,7 +102,7 @@ async def check_nodes(request: Request, placements: Placements) -> None:
     unknown = [node for node in request.eligible.exclude if capacity.host(node) is None]
     if unknown:
         node = min(unknown)
-        with bounded():
+        with refusing_when_full():
             fix = await placements.planner.executor.run(
                 lambda: partial(_nearest, node, capacity.copy())
             )
@@ -129,12 +129,12 @@ def assumptions_of(body: PlacementBody) -> Assumptions | None:
     )
 
 
-def wish_of(asked: web.Request, body: JobBody, request: Request) -> Wish | None:
+def wish_of(call: web.Request, body: JobBody, request: Request) -> Wish | None:
     """What is to be held; None where nothing is. Raises `BadInputError` for two different keys.
 
     The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
     """
-    key = _key(asked, body.key)
+    key = _key(call, body.key)
     if body.hold_s is None:
         if key is not None:
             what = "a key without a hold has no effect"
@@ -143,8 +143,8 @@ def wish_of(asked: web.Request, body: JobBody, request: Request) -> Wish | None:
     return Wish(request, body.hold_s, key)
 
 
-def _key(asked: web.Request, in_body: str | None) -> str | None:
-    header = asked.headers.get(KEY_HEADER, "").strip().strip('"') or None
+def _key(call: web.Request, in_body: str | None) -> str | None:
+    header = call.headers.get(KEY_HEADER, "").strip().strip('"') or None
     if header is not None and in_body is not None and header != in_body:
         what = f"the header {KEY_HEADER} and the body's key differ"
         raise BadInputError(Refusal(what, "key", "give one of them"))

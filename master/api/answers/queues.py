@@ -1,4 +1,4 @@
-"""When too many ask at once, the later ones are told to come back."""
+"""Waiting in the bounded queues of placement, and the 503 where one is full."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,14 +11,14 @@ from master.service import SERVICE
 RETRY_S = 1
 
 
-async def turn(request: web.Request) -> None:
-    """Returns when it is the caller's turn to work on the loop; 503 when too many wait for it."""
-    with bounded():
+async def wait_for_loop(request: web.Request) -> None:
+    """Returns when the caller may work on the event loop; 503 when too many wait for that."""
+    with refusing_when_full():
         await request.app[SERVICE].placements.planner.loop_queue.acquire()
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def refusing_when_full() -> Iterator[None]:
     """503 with `Retry-After` in the place of `QueueFullError`."""
     try:
         yield

@@ -1,0 +1,83 @@
+"""One call of the API as a value, and how the calls are registered, checked and counted."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from aiohttp import web
+
+from master.api.requests.authorization import forbidden
+from master.api.requests.query import Parameter, Query, read_query
+from master.role import not_leader
+from master.service import SERVICE
+
+Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
+When = Literal["never", "sometimes", "always"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One call. `document` is the type of the good answer, `problems` say when there is another.
+
+    `media` is the content type of the good answer, `body` the type of what is sent. Where
+    `authorization` is always needed, the handler is not reached without a token that may write;
+    where it `needs_leader` always, it is not reached on a follower. Sometimes: the handler decides.
+    """
+
+    path: str
+    handler: Handler
+    summary: str
+    tag: Literal["topology", "placements", "service"]
+    method: Literal["GET", "POST", "DELETE"] = "GET"
+    status: int = 200
+    document: Any = None
+    body: Any = None
+    body_required: bool = True
+    authorization: When = "never"
+    needs_leader: When = "never"
+    media: str = "application/json"
+    parameters: tuple[Parameter, ...] = ()
+    problems: Mapping[int, str] = field(default_factory=dict)
+    conditional: bool = False
+
+
+def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
+    """Registers the table, in which calls of one path stand together.
+
+    HEAD comes with every GET that ends.
+    """
+    for route in routes:
+        if route.method == "GET":
+            ends = route.media != "text/event-stream"
+            app.router.add_get(route.path, _endpoint(route), allow_head=ends)
+        else:
+            app.router.add_route(route.method, route.path, _endpoint(route))
+
+
+def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def endpoint(request: web.Request) -> web.StreamResponse:
+        if route.authorization == "always" and (refused := forbidden(request)) is not None:
+            return refused
+        role = request.app[SERVICE].role
+        if route.needs_leader == "always" and not role.acts:
+            return not_leader(role)
+        return await route.handler(request, read_query(request, route.parameters))
+
+    return endpoint
+
+
+@web.middleware
+async def count_answers(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Counts every answer under its route's template; paths of no route are one label."""
+    answer = await handler(request)
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else "none"
+    requests = request.app[SERVICE].metrics.requests
+    requests.labels(route, _method(request.method), str(answer.status)).inc()
+    return answer
+
+
+def _method(method: str) -> str:
+    return method if method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS") else "other"
