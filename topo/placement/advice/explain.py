@@ -2,11 +2,17 @@
 
 Every sentence has the value reached and the number that rules out a better one: what the fullest
 groups have room for, a bound, or what the best alternative would have cost.
+
+Example: 16 pods in groups of 8, in a switchbox of two free dragonflies (`tests/placement/
+test_explain.py` has more):
+    0 of 2 groups are split over several dragonflies; 0 is the least there is.
+    1 switchbox, s1; 1 is the least there is.
+    2 dragonflies: the fullest one has room for 1 of 2 groups, so 1 cannot do.
+    0 whole groups of 64 GPUs stay free; 0 is the most that can be.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 
@@ -14,7 +20,7 @@ from topo.placement.advice.alternatives import alternatives
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import view_of
-from topo.placement.job.objective import Objective, Profile, names, values
+from topo.placement.job.objective import Profile, names, profile_difference, values
 from topo.placement.job.plan import DomainRef, Plan, Rejected
 from topo.placement.job.words import counted, listed, plural
 from topo.placement.search.free_view import FreeView
@@ -62,29 +68,24 @@ def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
     pods two more placements for each tier, then array passes over the domains and O(groups of the
     plan).
     """
-    case = _explained(capacity, plan)
-    tiers = len(plan.objective.span)
-    span = [_span(case, name, tier) for name, tier in _spans(tiers)]
-    return (
-        _split(case),
-        *span,
-        _left(case),
-        _profile(case, "free_profile_top", _top_profile(case)),
-        _profile(case, "free_profile_tier1", _low_profile(case)),
-        _broken(case),
-        _penalty(case),
-    )
-
-
-def _explained(capacity: Capacity, plan: Plan) -> _Explained:
     ends = dict.fromkeys(node for g in plan.groups for node in (g.pods[0][0], g.pods[-1][0]))
     few = plan.request.pods <= MOST_PODS
     others = plan.rejected or (alternatives(capacity, plan) if few else ())
-    return _Explained(
+    case = _Explained(
         plan=plan,
         view=view_of(capacity, plan.request, plan.gpu_type),
         cells=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
         rejected={each.objective: each for each in reversed(others)},
+    )
+    tiers = len(plan.objective.span)
+    return (
+        _split(case),
+        *(_span(case, name, tier) for name, tier in _spans(tiers)),
+        _left(case),
+        _profile(case, "profile_top", case.noun(tiers), "free group"),
+        _profile(case, "profile_tier1", case.noun(case.view.shape.canonical_tier), "free slot"),
+        _broken(case),
+        _penalty(case),
     )
 
 
@@ -149,66 +150,35 @@ def _most(counts: Counts, several: int) -> int:
 
 
 def _left(case: _Explained) -> str:
-    left, gpus = (
-        case.plan.objective.whole_groups_left,
-        case.view.shape.canonical * case.view.shape.gpus,
-    )
-    said = f"{counted(left, 'whole group')} of {counted(gpus, 'GPU')} {_stay(left)} free"
+    left, shape = case.plan.objective.whole_groups_left, case.view.shape
+    size = counted(shape.canonical * shape.gpus, "GPU")
+    said = f"{counted(left, 'whole group')} of {size} {'stays' if left == 1 else 'stay'} free"
     return f"{said}{_verdict(case, 'whole_groups_left', 'leaves')}."
 
 
-def _stay(number: int) -> str:
-    return "stays" if number == 1 else "stay"
-
-
-@dataclass(frozen=True, slots=True)
-class _Profile:
-    """How a plan changes the free capacities of some domains, with the words for them.
-
-    `unit` is what is counted in a domain, `of` reads the same profile of another objective.
-    """
-
-    noun: str
-    unit: str
-    own: Profile
-    of: Callable[[Objective], Profile]
-
-
-def _top_profile(case: _Explained) -> _Profile:
-    of = attrgetter("profile_top")
-    return _Profile(case.noun(case.view.layout.tiers), "free group", of(case.plan.objective), of)
-
-
-def _low_profile(case: _Explained) -> _Profile:
-    of = attrgetter("profile_tier1")
-    return _Profile(
-        case.noun(case.view.shape.canonical_tier), "free slot", of(case.plan.objective), of
-    )
-
-
-def _profile(case: _Explained, name: str, free: _Profile) -> str:
-    said = _moves(free)
+def _profile(case: _Explained, which: str, noun: str, unit: str) -> str:
+    """How the capacities of free domains change; `unit` is what is counted in a domain."""
+    own: Profile = getattr(case.plan.objective, which)
+    name = f"free_{which}"
+    said = _change(own, noun, unit)
+    proven = _PROVEN if case.plan.certified.get(name) else ""
     other = case.rejected.get(name)
-    if other is not None:
-        capacity, fewer = _parting(free.own, free.of(other.value))
-        domains = f"{counted(fewer, free.noun)} fewer with {counted(capacity, free.unit)}"
-        sure = _PROVEN if case.plan.certified.get(name) else ""
-        return f"{said}{sure}; {_who(other)} would leave {domains}."
-    if case.plan.certified.get(name):
-        return f"{said}{_PROVEN}."
-    return f"{said}; {_UNPROVEN}."
+    if other is None:
+        return f"{said}{proven or f'; {_UNPROVEN}'}."
+    capacity, fewer = profile_difference(own, getattr(other.value, which))
+    domains = f"{counted(fewer, noun)} fewer with {counted(capacity, unit)}"
+    return f"{said}{proven}; {_who(other)} would leave {domains}."
 
 
-def _moves(free: _Profile) -> str:
-    """How the sorted list of free capacities changes."""
-    before = [(capacity, -by) for capacity, by in free.own if by < 0]
-    after = [(capacity, by) for capacity, by in free.own if by > 0]
+def _change(own: Profile, noun: str, unit: str) -> str:
+    before = [(capacity, -by) for capacity, by in own if by < 0]
+    after = [(capacity, by) for capacity, by in own if by > 0]
     number = sum(times for _, times in before)
     if not number:
-        return f"0 {plural(free.noun)} change in their {plural(free.unit)}"
+        return f"0 {plural(noun)} change in their {plural(unit)}"
     goes = "goes" if number == 1 else "go"
-    unit = free.unit if before == [(1, 1)] else plural(free.unit)
-    return f"{counted(number, free.noun)} {goes} from {_times(before)} {unit} to {_times(after)}"
+    units = unit if before == [(1, 1)] else plural(unit)
+    return f"{counted(number, noun)} {goes} from {_times(before)} {units} to {_times(after)}"
 
 
 def _times(counts: list[tuple[int, int]]) -> str:
@@ -216,15 +186,6 @@ def _times(counts: list[tuple[int, int]]) -> str:
     if len(counts) == 1:
         return str(counts[0][0])
     return listed([f"{times} x {capacity}" for capacity, times in counts])
-
-
-def _parting(own: Profile, other: Profile) -> tuple[int, int]:
-    """The largest capacity at which two profiles differ, and how many fewer the other leaves."""
-    mine, theirs = dict(own), dict(other)
-    for capacity in sorted(mine.keys() | theirs.keys(), reverse=True):
-        if mine.get(capacity, 0) != theirs.get(capacity, 0):
-            return capacity, mine.get(capacity, 0) - theirs.get(capacity, 0)
-    return 0, 0
 
 
 def _broken(case: _Explained) -> str:

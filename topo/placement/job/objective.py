@@ -76,8 +76,8 @@ def first_difference(one: Objective, other: Objective) -> tuple[str, int] | None
         (one.split_groups, other.split_groups),
         *(zip(one.span, other.span, strict=True) if tiers > 1 else [(one.span, other.span)] * 2),
         (-one.whole_groups_left, -other.whole_groups_left),
-        (_leximax(one.profile_top, other.profile_top), 0),
-        (_leximax(one.profile_tier1, other.profile_tier1), 0),
+        (-profile_difference(one.profile_top, other.profile_top)[1], 0),
+        (-profile_difference(one.profile_tier1, other.profile_tier1)[1], 0),
         (one.newly_broken, other.newly_broken),
         (one.penalty, other.penalty),
         (one.order, other.order),
@@ -88,11 +88,14 @@ def first_difference(one: Objective, other: Objective) -> tuple[str, int] | None
     return None
 
 
-def _leximax(one: Profile, other: Profile) -> int:
-    """-1 if `one` leaves more at the largest capacity at which they differ, 1 if less, else 0."""
+def profile_difference(one: Profile, other: Profile) -> tuple[int, int]:
+    """The largest capacity at which two profiles differ, and how many more domains `one` has there.
+
+    (0, 0) if they are equal.
+    """
     mine, theirs = dict(one), dict(other)
     for capacity in sorted(mine.keys() | theirs.keys(), reverse=True):
         difference = mine.get(capacity, 0) - theirs.get(capacity, 0)
         if difference:
-            return -1 if difference > 0 else 1
-    return 0
+            return capacity, difference
+    return 0, 0
