@@ -49,13 +49,10 @@ class Authority:
         """Files (certificate, key) of a fresh server certificate for these hosts or addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
-        now = dt.datetime.now(dt.UTC)
-        until = now - _DAY if expired else now + _VALID
+        subject = _name(f"simulated cluster manager {name}")
         certificate = (
-            _builder(f"simulated cluster manager {name}", issuer.subject, key.public_key())
-            .not_valid_before(now - 3 * _DAY)
-            .not_valid_after(until)
-            .add_extension(x509.SubjectAlternativeName(_alternatives(hosts)), critical=False)
+            _builder(subject, issuer.subject, key, -_DAY if expired else _VALID)
+            .add_extension(x509.SubjectAlternativeName(map(_alternative, hosts)), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -70,12 +67,9 @@ class Authority:
 
     def _create(self) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
-        now = dt.datetime.now(dt.UTC)
         subject = _name("simulated cluster manager CA")
         certificate = (
-            _builder("simulated cluster manager CA", subject, key.public_key())
-            .not_valid_before(now - 3 * _DAY)
-            .not_valid_after(now + 10 * _VALID)
+            _builder(subject, subject, key, 10 * _VALID)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
@@ -91,24 +85,23 @@ class Authority:
 
 
 def _builder(
-    name: str, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lasts: dt.timedelta
 ) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
-        .subject_name(_name(name))
+        .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        .not_valid_before(now - 3 * _DAY)
+        .not_valid_after(now + lasts)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
 
 
 def _name(common: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _alternatives(hosts: tuple[str, ...]) -> list[x509.GeneralName]:
-    return [_alternative(host) for host in hosts]
 
 
 def _alternative(host: str) -> x509.GeneralName:

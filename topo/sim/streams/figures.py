@@ -46,15 +46,6 @@ class Figures:
     stuck: int
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A job has started after waiting so long."""
-
-    job: Job
-    wait_s: float
-    groups: tuple[Pods, ...]
-
-
 class Statistics:
     """Counts while a stream runs."""
 
@@ -90,10 +81,10 @@ class Statistics:
             views = self._cluster.views(job.request)
             self._blocked += any(view.slots[-1][0] >= job.request.pods for view in views)
 
-    def started(self, start: Start) -> None:
-        """A job has started; judged at once, and kept when the warm-up is over."""
-        if start.job.number in self._counted:
-            self._starts.append(self._judged(start))
+    def started(self, job: Job, wait_s: float, groups: Sequence[Pods]) -> None:
+        """A job has started after waiting so long; jobs of the warm-up are not counted."""
+        if job.number in self._counted:
+            self._starts.append(self._judged(job, wait_s, groups))
 
     def figures(self, policy: str, jobs: int) -> Figures:
         """The sums as figures."""
@@ -130,32 +121,27 @@ class Statistics:
         )
         return whole / free if free else 1.0
 
-    def _judged(self, start: Start) -> "_Judged":
-        job, tree = start.job, self._cluster.tree
-        tier = self._group_tier(start)
-        low, top = tree.domain_of[tier], tree.domain_of[tree.root - 1]
-        tops: set[int] = set()
-        split = splittable = 0
-        for group in start.groups:
-            hosts = [tree.position[node] for node, _ in group]
-            tops.update(top[host] for host in hosts)
-            splittable += sum(pods for _, pods in group) > 1
-            split += len({low[host] for host in hosts}) > 1
+    def _judged(self, job: Job, wait_s: float, groups: Sequence[Pods]) -> "_Judged":
+        tree = self._cluster.tree
+        tier = self._group_tier(job, groups)
+        nodes = [[tree.position[node] for node, _ in group] for group in groups]
+        pods = [sum(count for _, count in group) for group in groups]
+        top = tree.domain_of[tree.root - 1]
         return _Judged(
             gpus=job.gpus,
-            wait_s=start.wait_s,
-            groups=len(start.groups),
-            tops=len(tops),
+            wait_s=wait_s,
+            groups=len(groups),
+            tops=len({top[node] for group in nodes for node in group}),
             least=self._spans.get(job.gpus, 0),
-            split=split,
-            splittable=splittable,
+            split=sum(len({tree.domain_of[tier][node] for node in group}) > 1 for group in nodes),
+            splittable=sum(count > 1 for count in pods),
         )
 
-    def _group_tier(self, start: Start) -> int:
+    def _group_tier(self, job: Job, groups: Sequence[Pods]) -> int:
         """The tier whose domains the job's groups must not cross, by the type that it got."""
         tree = self._cluster.tree
-        got = tree.hosts[tree.position[start.groups[0][0][0]]].gpu_type
-        for view in self._cluster.views(start.job.request):
+        got = tree.hosts[tree.position[groups[0][0][0]]].gpu_type
+        for view in self._cluster.views(job.request):
             if view.gpu_type == got and view.group_tier is not None:
                 return view.group_tier
         return tree.root - 1
@@ -163,6 +149,10 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
+    """What counts of a job that started: the top groups it took and the least it could have,
+    its groups, those of them with several pods, and those split.
+    """
+
     gpus: int
     wait_s: float
     groups: int

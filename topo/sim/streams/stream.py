@@ -19,7 +19,7 @@ from topo.placement.job.plan import Plan, Pods
 from topo.placement.job.request import Mode, Request
 from topo.sim.baselines import BASELINES
 from topo.sim.baselines.cluster import Cluster
-from topo.sim.streams.figures import Figures, Start, Statistics
+from topo.sim.streams.figures import Figures, Statistics
 from topo.sim.streams.jobs import Job
 
 DEPTH = 40
@@ -130,7 +130,7 @@ class Stream:
         gpus = booked(groups, job.request.gpus_per_pod)
         self._cluster.book(f"stream-{job.number}", gpus)
         heapq.heappush(self._ends, (now_s + job.duration_s, job.number))
-        self.statistics.started(Start(job, now_s - job.arrival_s, groups))
+        self.statistics.started(job, now_s - job.arrival_s, groups)
 
 
 def spans(capacity: Capacity, jobs: Sequence[Job]) -> Mapping[int, int]:
