@@ -26,10 +26,12 @@ from topo.placement.search.job_shape import shape_of
 from topo.placement.search.one_domain import in_cell
 from topo.placement.search.reserve import Reserves, kept_back, taken_from
 from topo.placement.search.split_groups import found_split
-from topo.placement.search.whole_groups import LOOKED_INTO, Found, Proof, found_whole, judged
+from topo.placement.search.whole_groups import Found, Proof, found_whole, judged
 from topo.placement.search.within import inside_any, limited
 
 _TESTS = tuple(FitTest)
+_SPLIT_TRIES = 24
+"""Groups of the kind asked for in which a job that must be split is tried."""
 
 
 def place(capacity: Capacity, request: Request) -> Plan | NoFit:
@@ -185,7 +187,7 @@ def _pieces(view: FreeView, request: Request) -> Iterator[FreeView]:
         rooms = part.layout.rolled(part.free, tier)
         able = np.flatnonzero(rooms >= part.shape.pods)
         whole = part.groups(tier)[able] if part.fits else able * 0
-        best = np.lexsort((able, rooms[able], -np.minimum(whole, part.shape.m)))[:LOOKED_INTO]
+        best = np.lexsort((able, rooms[able], -np.minimum(whole, part.shape.m)))[:_SPLIT_TRIES]
         firsts = part.layout.firsts[tier]
         for domain in able[best].tolist():
             free = part.free * 0

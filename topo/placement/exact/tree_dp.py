@@ -22,14 +22,14 @@ Need = tuple[int, int]
 
 @dataclass(slots=True)
 class Best:
-    """Searches on one view; `steps` counts what was spent, for the caller's budget."""
+    """Searches on one view."""
 
     view: FreeView
     pack: Packing
-    steps: int = 0
     _known: dict[tuple[int, int], tuple[list[Option], Knapsack | None]] = dataclass_field(
         default_factory=dict
     )
+    _leaves: dict[tuple[int, int, bool], list[Option]] = dataclass_field(default_factory=dict)
 
     def over(self, tier: int, domains: Sequence[int], need: Need, least: int) -> Draft | None:
         """The best way to meet the need from some domains of a tier, `least` groups from each."""
@@ -66,7 +66,6 @@ class Best:
         rest = sum(rests)
         for each, most in zip(options, rests, strict=True):
             rest -= most
-            self._spend(knapsack, each)
             knapsack.add(each, rest or 0)
         if knapsack.table[-1] is None:
             return None
@@ -78,9 +77,7 @@ class Best:
         most = min(shape.m, int(self.view.groups(tier)[domain]))
         knapsack = Knapsack(most, 1 if shape.r else 0)
         for child in self._children(tier, domain):
-            options = self.options(tier - 1, child, 0)
-            self._spend(knapsack, options)
-            knapsack.add(options)
+            knapsack.add(self.options(tier - 1, child, 0))
         found = []
         for state, cost in enumerate(knapsack.table):
             if cost is not None and state:
@@ -91,14 +88,19 @@ class Best:
         return found, knapsack
 
     def _leaf(self, domain: int) -> list[Option]:
-        shape = self.view.shape
+        shape, slots = self.view.shape, self.view.slots
         room = int(self.view.rooms[domain])
-        return [
-            (x, t, self._cost(domain, x, t))
-            for t in range(2 if 0 < shape.r <= room else 1)
-            for x in range(min(shape.m, (room - t * shape.r) // shape.k) + 1)
-            if x or t
-        ]
+        # Of domains of the lowest tier nothing else counts: equal ones share their options.
+        alike = (room, slots.free_list[domain], slots.busy[domain] > 0)
+        found = self._leaves.get(alike) if shape.tier == 1 < shape.tiers else None
+        if found is None:
+            found = self._leaves[alike] = [
+                (x, t, self._cost(domain, x, t))
+                for t in range(2 if 0 < shape.r <= room else 1)
+                for x in range(min(shape.m, (room - t * shape.r) // shape.k) + 1)
+                if x or t
+            ]
+        return found
 
     def _cost(self, domain: int, x: int, t: int) -> int:
         """Of a share of a domain of the group tier."""
@@ -150,9 +152,6 @@ class Best:
     def _children(self, tier: int, domain: int) -> range:
         bounds = self.view.layout.below(tier, tier - 1)
         return range(bounds[domain], bounds[domain + 1])
-
-    def _spend(self, knapsack: Knapsack, options: list[Option]) -> None:
-        self.steps += len(knapsack.table) * len(options)
 
 
 def best_on(view: FreeView) -> Best:

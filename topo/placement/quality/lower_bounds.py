@@ -13,9 +13,11 @@ MOST_CELLS = 1 << 15
 
 
 def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
-    """The fewest domains of a tier that any placement needs; the first bound that says `used`.
+    """A number of domains of a tier that every placement needs.
 
-    From the group tier up it is exact for that tier alone. `split`: groups need not be whole.
+    `used` is what the plan uses: the first bound that says as many is the answer, since no bound
+    can say more. With a `used` that no bound reaches all bounds are counted, and from the group
+    tier up the answer is then exact for that tier alone. `split`: groups need not be whole.
     """
     shape = view.shape
     if used == 1:
@@ -42,20 +44,30 @@ def least_inside(caps: Counts, starts: DomainIndices, able: DomainIndices, need:
     `starts` are the first children of all domains. Where there are too many children to look at it
     is a bound.
     """
-    ends = np.append(starts[1:], len(caps))
-    first, sizes = starts[able], ends[able] - starts[able]
-    width = int(sizes.max())
     most = np.maximum.reduceat(caps, starts)[able]
-    if width * len(able) > MOST_CELLS or int(most.max()) <= 1:
+    rows = rows_of(caps, starts, able) if int(most.max()) > 1 else None
+    if rows is None:
         found: Counts = -(-need // np.maximum(most, 1))
         return found
-    across = np.arange(width)
-    at = np.minimum(first[:, None] + across, len(caps) - 1)
-    rows = np.where(across < sizes[:, None], caps[at], 0)
-    rows.sort(axis=1)
-    sums = rows[:, ::-1].cumsum(axis=1)
-    counts: Counts = (sums < need[:, None]).sum(axis=1) + 1
+    counts: Counts = (rows.cumsum(axis=1) < need[:, None]).sum(axis=1) + 1
     return np.where(need > 0, counts, 0)
+
+
+def rows_of(values: Counts, starts: DomainIndices, able: DomainIndices) -> Counts | None:
+    """A row for each of some domains: the values of its children, the largest first, then zeros.
+
+    `starts` are the first children of all domains. None where they would be too many to look at.
+    """
+    ends = np.append(starts[1:], len(values))
+    first, sizes = starts[able], ends[able] - starts[able]
+    width = int(sizes.max())
+    if width * len(able) > MOST_CELLS:
+        return None
+    across = np.arange(width)
+    at = np.minimum(first[:, None] + across, len(values) - 1)
+    rows = np.where(across < sizes[:, None], values[at], 0)
+    rows.sort(axis=1)
+    return rows[:, ::-1]
 
 
 def _fewest(values: Counts, need: int) -> int:

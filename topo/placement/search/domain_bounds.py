@@ -1,34 +1,44 @@
-"""What a domain can promise before anyone looks into it: bounds on the objective, by one pass."""
+"""What a placement inside one domain costs at least, before anyone looks into it."""
 
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.quality.lower_bounds import least_inside
-from topo.placement.quality.measure import Key
-from topo.placement.search.free_view import NEVER, FreeView
+from topo.placement.quality.lower_bounds import least_inside, rows_of
+from topo.placement.quality.measure import Key, leximax_key
+from topo.placement.search.free_view import FreeView
+
+_UNKNOWN = (0, 0, -1)
 
 
-class Promise(NamedTuple):
-    """No placement inside the domain uses fewer `children` or loses fewer groups.
+class DomainBound(NamedTuple):
+    """The least that any placement inside one domain costs, number by number of the objective.
 
-    `top` is what the domain holds before: taking groups from a fuller domain costs more.
+    `children`: domains used of the tier below. `lost`: canonical groups lost. `top`: the canonical
+    groups free in its top domain. `largest`, `times`: the free slots of the largest canonical
+    domain used, and how many as large are used. `others`: how many smaller ones are used besides;
+    -1 where it is not known. `depth`: where a span has the children.
     """
 
     children: int
     lost: int
     top: int
     domain: int
+    largest: int
+    times: int
+    others: int
     depth: int
+    pods: int
 
     def spans_reached(self, key: Key) -> bool:
-        """Whether a placement uses as few children as promised here."""
+        """Whether a placement uses as few children as any in this domain."""
         span: tuple[int, ...] = key[0]
         return span[self.depth] <= self.children
 
-    def beaten_by(self, key: Key) -> bool:
-        """Whether even all promises kept would not be as good as a placement that was found."""
+    def cannot_improve(self, key: Key) -> bool:
+        """Whether a placement that was found is better than any inside this domain could be."""
         span: tuple[int, ...] = key[0]
         if span[self.depth] != self.children:
             return span[self.depth] < self.children
@@ -36,17 +46,33 @@ class Promise(NamedTuple):
             return False
         if key[1] != self.lost:
             return bool(key[1] < self.lost)
-        if not self.lost:
-            return False
-        return bool(key[2][0] < (1, self.top, 1))
+        if self.lost and key[2][0] != (1, self.top, 1):
+            return bool(key[2][0] < (1, self.top, 1))
+        if key[3][0] != (1, self.largest, self.times):
+            return bool(key[3][0] < (1, self.largest, self.times))
+        return not key[4] and key[3] == self._used_up()
+
+    def _used_up(self) -> Key | None:
+        """The profile of slots if the largest are used up, and one other at most; else None.
+
+        Nothing is better then: a smaller one could not take what the largest leave.
+        """
+        rest = self.pods - self.times * self.largest
+        if rest > 0 and self.others == 1:
+            return leximax_key(((self.largest, -self.times), (rest, -1), (0, self.times + 1)))
+        if rest <= 0 and not self.others and self.times == 1:
+            return leximax_key(((self.largest, -1), (-rest, 1)))
+        if not rest and not self.others:
+            return leximax_key(((self.largest, -self.times), (0, self.times)))
+        return None
 
     def tied(self, key: Key) -> bool:
         """Whether a placement loses as little as promised here; only profiles and names differ."""
         return bool(key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1)))
 
 
-def promises(view: FreeView, tier: int, able: DomainIndices) -> list[Promise]:
-    """The promises of some domains that can hold all, the best first; O(cells) passes."""
+def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> list[DomainBound]:
+    """The bounds of some domains that can hold the whole job, the best first; O(cells) passes."""
     shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
     if tier == shape.tier:
@@ -60,39 +86,61 @@ def promises(view: FreeView, tier: int, able: DomainIndices) -> list[Promise]:
         held = np.maximum.reduceat(view.holds(tier - 1), starts)[able]
         children = 1 + least_inside(view.groups(tier - 1), starts, able, shape.m - held)
     lost = _lost(view, tier, able)
-    likely = _likely(view, tier, able)
     top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
     tops = np.where(lost > 0, view.tops_before[top_of], 0)
-    order = np.lexsort((able, likely, tops, lost, children))
-    rows = zip(
-        children[order].tolist(),
-        lost[order].tolist(),
-        tops[order].tolist(),
-        able[order].tolist(),
-        strict=True,
-    )
+    order = np.lexsort((able, tops, lost, children))
+    columns = [each[order].tolist() for each in (children, lost, tops, able)]
+    ranked = list(zip(*columns, strict=True))
+    # Slots decide only between domains that are equal so far: those of the best are enough.
+    tied = sum(row[:3] == ranked[0][:3] for row in ranked)
+    used = _largest(view, tier, able[order[:tied]], ranked[0][0])
+    used += [_UNKNOWN] * (len(ranked) - len(used))
     depth = layout.tiers - tier + 1
-    return [Promise(*row, depth) for row in rows]
+    bounds = [
+        DomainBound._make((*row, *most, depth, shape.pods))
+        for row, most in zip(ranked, used, strict=True)
+    ]
+    bounds[:tied] = sorted(bounds[:tied], key=attrgetter("largest", "times"))
+    return bounds
 
 
-def _likely(view: FreeView, tier: int, able: DomainIndices) -> Counts:
-    """Between equals, less is more likely to leave the most: a guess that only saves time.
+def _largest(
+    view: FreeView, tier: int, able: DomainIndices, count: int
+) -> list[tuple[int, int, int]]:
+    """The largest canonical domain that must be used, how often, and how many besides.
 
-    With a tail it is the smallest room that takes it and no group; without one, how few rooms a
-    number of groups uses up.
+    `count` children with the least largest one are a window of the sorted children (`window.py`):
+    the last one that still covers the need. Empty where that is not known.
     """
-    shape, rooms = view.shape, view.rooms
-    if shape.tier > 1 or tier == shape.tier:
-        return able
-    starts = view.layout.starts[tier]
-    found: Counts
-    if shape.r:
-        tails = np.where((rooms < shape.r) | (rooms >= shape.k), NEVER, rooms)
-        found = np.minimum.reduceat(tails, starts)[able]
+    shape, layout = view.shape, view.layout
+    if shape.canonical_tier >= tier:
+        outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
+        return [(free, 1, 0) for free in view.free_canonical[outer].tolist()]
+    if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
+        return []
+    rooms = layout.rolled(view.free, tier - 1)
+    rows = rows_of(rooms, layout.inner_starts(tier, tier - 1), able)
+    if rows is None or rows.shape[1] < count:
+        return []
+    if shape.tier == tier:
+        last = _last_window(rows, count, shape.pods)
     else:
-        used_up = (rooms == shape.k * view.groups(1)) & (rooms > 0)
-        found = -np.add.reduceat(used_up, starts, dtype=np.int64)[able]
-    return found
+        last = _last_window(rows // shape.k, count, shape.m)
+        if shape.r:
+            last = np.minimum(last, _last_window(rows, count, shape.pods))
+    largest = np.take_along_axis(rows, last[:, None], 1)
+    times = np.minimum((rows >= largest).sum(axis=1) - last, count)
+    found = zip(largest[:, 0].tolist(), times.tolist(), strict=True)
+    return [(room, often, count - often) for room, often in found]
+
+
+def _last_window(rows: Counts, count: int, need: int) -> Counts:
+    """The last place in each descending row from which so many in a row cover the need."""
+    sums = rows.cumsum(axis=1)
+    covered = sums[:, count - 1 :].copy()
+    covered[:, 1:] -= sums[:, :-count]
+    found: Counts = (covered >= need).sum(axis=1) - 1
+    return np.maximum(found, 0)
 
 
 def _lost(view: FreeView, tier: int, able: DomainIndices) -> Counts:

@@ -71,12 +71,6 @@ class FreeView:
         """Canonical groups that are free before the job comes."""
         return int(self.tops_before.sum())
 
-    @cached_property
-    def idle(self) -> bytes:
-        """A byte per cell: 1 where no open host has booked GPUs."""
-        idle: bytes = (self.slots.busy == 0).tobytes()
-        return idle
-
     @property
     def whole_cells(self) -> bool:
         """Whether all free slots are the job's: no reserve or limit keeps some of a domain."""
@@ -85,25 +79,6 @@ class FreeView:
     def rooms_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
         return self.rooms if tier == self.shape.tier else self.layout.rolled(self.free, tier)
-
-    def signature(self, tier: int, domain: int) -> tuple[object, ...]:
-        """What a domain looks like and what it is in: equal ones are used in equal ways."""
-        layout, canonical = self.layout, self.shape.canonical_tier
-        firsts = layout.firsts[tier]
-        first, last = firsts[domain], firsts[domain + 1]
-        around = (
-            self.free_canonical[layout.of[canonical][first]] if canonical > tier else 0,
-            self.tops_before[layout.of[layout.tiers][first]] if tier < layout.tiers else 0,
-        )
-        below = tuple(
-            tuple(at - first for at in layout.starts_within(inner, first, last))
-            for inner in range(2, tier)
-        )
-        free = self.free[first:last].tobytes()
-        if self.free is self.slots.free:
-            return free, self.idle[first:last], below, around
-        every = self.slots.free[first:last].tobytes()
-        return free, every, self.idle[first:last], below, around
 
     def groups(self, tier: int) -> Counts:
         """Whole groups that fit in each domain of a tier, from the group tier up."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from topo.model.ids import GroupPath
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.search.free_view import FreeView
@@ -33,12 +35,15 @@ def taken_from(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> 
         found = layout.range_of(path)
         if found is None or not any(found[0] <= at < found[1] for at in cells):
             continue
-        before = after = 0
-        for first, last in _canonical(layout, shape, found).values():
-            room = int(free[first:last].sum())
-            taken = sum(pods for at, pods in cells.items() if first <= at < last)
-            before += room // shape.canonical
-            after += (room - taken) // shape.canonical
+        first, last = found
+        taken = np.zeros(last - first, np.int64)
+        for at, pods in cells.items():
+            if first <= at < last:
+                taken[at - first] = pods
+        starts = [start - first for start, _ in _canonical(layout, shape, found).values()]
+        room = np.add.reduceat(free[first:last], starts)
+        before = int((room // shape.canonical).sum())
+        after = int(((room - np.add.reduceat(taken, starts)) // shape.canonical).sum())
         if after < min(groups, before):
             return path
     return None

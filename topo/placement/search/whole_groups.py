@@ -13,26 +13,19 @@ from topo.placement.job.allocation import Draft, Share, joined
 from topo.placement.quality.lower_bounds import least_domains
 from topo.placement.quality.measure import Key, effect_of, key_of
 from topo.placement.search.descend import inside, over
-from topo.placement.search.domain_bounds import Promise, promises
+from topo.placement.search.domain_bounds import DomainBound, domain_bounds
 from topo.placement.search.free_view import FreeView
-from topo.placement.search.job_shape import Shape
 from topo.placement.search.one_domain import best_cells, in_cell
 from topo.placement.search.window import fewest
 
-LOOKED_INTO = 24
+LOOKED_INTO = 48
 """Domains that could hold all and are looked into, the most promising first."""
-TIES_LOOKED_INTO = 1
-"""Of those, domains that could only be better in the leximax of slots, if there are many."""
 TIED_CELLS = 64
 """Equal tier-1 domains that are compared by penalty."""
-FEW = 4
-"""Domains that are all looked into."""
-QUICK_STEPS = 800
-"""Steps (a third of a microsecond each) of exact search where only a profile could be better."""
-MIDDLE_STEPS = 2_500
-"""Steps spent where more whole groups might be left."""
-REFINE_STEPS = 15_000
-"""Steps spent where even the number of domains is not proven."""
+MOST_STEPS = 3_000
+"""Steps (a third of a microsecond each) of exact search that a job may take."""
+LOOK_STEPS = 40
+"""Steps that looking into a domain costs, however small the job."""
 LEAF_STEPS = 100
 """Steps that one use of a domain costs whose groups spread over smaller ones."""
 
@@ -103,94 +96,55 @@ def _in_one(view: FreeView, tier: int, able: DomainIndices) -> Found | None:
     shape = view.shape
     if tier == 1:
         return _in_cell(view, able)
-    ranked = promises(view, tier, able)
-    sound = shape.tier == 1 and tier == 2 and shape.k == shape.canonical and view.whole_cells
+    ranked = domain_bounds(view, tier, able)
     best: Found | None = None
-    seen: set[object] = set()
-    ties = 0
-    for promise in ranked:
-        if best and promise.beaten_by(best.key):
-            return _proven(best, Proof.LOW) if sound else _refined_one(view, tier, ranked, best)
-        look = view.signature(tier, promise.domain)
-        if look in seen:
-            continue
-        ties += best is not None and _only_low(promise, best)
-        if len(seen) == LOOKED_INTO or (ties > TIES_LOOKED_INTO and len(ranked) > FEW):
+    complete = len(ranked) <= LOOKED_INTO
+    for bound in ranked[:LOOKED_INTO]:
+        if best and bound.cannot_improve(best.key):
+            complete = True
             break
-        seen.add(look)
-        draft = inside(view, tier, promise.domain, (shape.m, shape.r > 0))
-        if draft is None:
-            continue
-        best = _better(best, judged(view, draft))
-        if best and best.draft is draft and sound and _perfect(view, best, ranked):
-            return _proven(best, Proof.BROKEN)
-    else:
-        if sound:
+        draft = inside(view, tier, bound.domain, (shape.m, shape.r > 0))
+        best = _better(best, judged(view, draft) if draft else None)
+    if shape.tier == 1 and tier == 2 and shape.k == shape.canonical and view.whole_cells:
+        if complete:
             return _proven(best, Proof.LOW)
-    if sound and best:
-        at_end = ranked[0].spans_reached(best.key) and ranked[0].tied(best.key)
+        at_end = best and ranked[0].spans_reached(best.key) and ranked[0].tied(best.key)
         return _proven(best, Proof.TOP if at_end else Proof.NONE)
     return _refined_one(view, tier, ranked, best)
 
 
-def _only_low(promise: Promise, best: Found) -> bool:
-    return promise.spans_reached(best.key) and promise.tied(best.key)
-
-
-def _perfect(view: FreeView, found: Found, ranked: Sequence[Promise]) -> bool:
-    """Whether domains are used up that no other choice of as many domains can beat.
-
-    Without a tail: equal ones, since another choice of as many has a larger one among them, which
-    is then missed. With a tail: domains of just one group each, and one of just the tail.
-    """
-    shape, free = view.shape, view.slots.free_list
-    cells = found.draft.cells
-    if any(free[at] != pods for at, pods in cells.items()):
-        return False
-    rooms = sorted(cells.values())
-    if shape.r and rooms != [shape.r] + [shape.k] * (len(rooms) - 1):
-        return False
-    if not shape.r and rooms[0] != rooms[-1]:
-        return False
-    return ranked[0].spans_reached(found.key) and ranked[0].tied(found.key)
-
-
 def _refined_one(
-    view: FreeView, tier: int, ranked: Sequence[Promise], best: Found | None
+    view: FreeView, tier: int, ranked: Sequence[DomainBound], best: Found | None
 ) -> Found | None:
     """The best after exact search in the domains that might still beat it, if they are few."""
     shape = view.shape
     inner = view.unit(shape.pods) if tier == shape.tier else view
     search: Best | None = None
-    budget = REFINE_STEPS
-    if best and ranked[0].spans_reached(best.key):
-        budget = QUICK_STEPS if ranked[0].tied(best.key) else MIDDLE_STEPS
-    seen: set[object] = set()
-    for promise in ranked:
-        if best and promise.beaten_by(best.key):
+    steps = 0
+    for bound in ranked:
+        if best and bound.cannot_improve(best.key):
             break
-        look = view.signature(tier, promise.domain)
-        if look in seen:
-            continue
-        seen.add(look)
         search = search or best_on(inner)
-        if search.steps + _steps(inner, tier, promise.domain) > budget:
+        steps += _steps(inner, tier, bound.domain)
+        if steps > MOST_STEPS:
             return _proven(best, Proof.SPANS) if best and _spans_proven(ranked, best) else best
-        draft = _searched(search, tier, promise.domain)
+        draft = _searched(search, tier, bound.domain)
         if draft and inner is not view:
-            draft = Draft((Share(promise.domain, shape.m, shape.r > 0),), draft.cells)
+            draft = Draft((Share(bound.domain, shape.m, shape.r > 0),), draft.cells)
         best = _better(best, judged(view, draft) if draft else None)
+    if search is None:
+        return _proven(best, Proof.BROKEN)
     return _proven(best, _exactly(inner, search))
 
 
-def _exactly(view: FreeView, search: Best | None) -> Proof:
+def _exactly(view: FreeView, search: Best) -> Proof:
     """What a search that left out nothing proves."""
-    if view.shape.tier > 1 or search is None:
+    if view.shape.tier > 1:
         return Proof.NONE
     return Proof.BROKEN if search.pack.exact else Proof.TOP
 
 
-def _spans_proven(ranked: Sequence[Promise], best: Found) -> bool:
+def _spans_proven(ranked: Sequence[DomainBound], best: Found) -> bool:
     return ranked[0].spans_reached(best.key) and len(best.key[0]) <= ranked[0].depth + 1
 
 
@@ -227,7 +181,7 @@ def _steps(view: FreeView, tier: int, domain: int) -> int:
     tails = 4 if shape.r else 1
     most = min(shape.m, int(view.groups(tier)[domain])) + 1
     uses = int(np.minimum(groups, shape.m).sum()) + len(groups)
-    return uses * (tails * most + (0 if shape.tier == 1 else LEAF_STEPS))
+    return LOOK_STEPS + uses * (tails * most + (0 if shape.tier == 1 else LEAF_STEPS))
 
 
 def _in_several(view: FreeView) -> Found | None:
@@ -246,13 +200,11 @@ def _in_several(view: FreeView) -> Found | None:
     if not shape.r and shape.k == shape.canonical and shape.tier == shape.canonical_tier:
         # All choices lose as many groups, and the window left the largest top domains alone.
         best = Found(best.draft, best.key, Proof.TOP)
-    return _refined_several(view, tier, best, _where_proven(shape))
+    return _refined_several(view, tier, best)
 
 
 def _fewer_below(view: FreeView, tier: int, best: Found) -> Found:
     """The best after a search for fewer domains below the top tier, and an exact one if short."""
-    shape = view.shape
-    budget = REFINE_STEPS
     if tier > 1:
         wanted, exact = fewest_below(view, tier, best.key[0][:2])
         parts = [inside(view, tier, domain, need) for domain, need in wanted]
@@ -261,13 +213,7 @@ def _fewer_below(view: FreeView, tier: int, best: Found) -> Found:
             best = _better(best, judged(view, draft)) or best
         if exact and tier == 2:
             best = Found(best.draft, best.key, Proof.SPANS)
-            budget = _where_proven(shape)
-    return _refined_several(view, tier, best, budget)
-
-
-def _where_proven(shape: Shape) -> int:
-    """Steps to spend where no placement uses fewer domains."""
-    return QUICK_STEPS if shape.k == shape.canonical else MIDDLE_STEPS
+    return _refined_several(view, tier, best)
 
 
 def _bounded(view: FreeView, span: tuple[int, ...]) -> bool:
@@ -279,7 +225,7 @@ def _bounded(view: FreeView, span: tuple[int, ...]) -> bool:
     )
 
 
-def _refined_several(view: FreeView, tier: int, best: Found, budget: int) -> Found:
+def _refined_several(view: FreeView, tier: int, best: Found) -> Found:
     """The best after exact search over all domains of the top tier that could be used."""
     shape = view.shape
     groups = view.groups(tier)
@@ -291,9 +237,9 @@ def _refined_several(view: FreeView, tier: int, best: Found, budget: int) -> Fou
     able = able[(groups[able] > 0) | (holds[able] >= 0)]
     steps = int((np.minimum(groups[able], shape.m) - least + 1).sum()) * (shape.m + 1)
     steps *= 4 if shape.r else 1
-    if steps <= budget and tier > 1:
+    if steps <= MOST_STEPS and tier > 1:
         steps += sum(_steps(view, tier, d) for d in able.tolist())
-    if steps > budget:
+    if steps > MOST_STEPS:
         return best
     search = best_on(view)
     draft = search.over(tier, able.tolist(), (shape.m, int(shape.r > 0)), least)

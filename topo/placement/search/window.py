@@ -7,8 +7,10 @@ chosen domain and stays whole in any one of them. Largest first and best fit for
 optimal: of 10, 9, 9 it takes 10 and 9 for a need of 18, the window takes 9 and 9.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import neg
 
 
 def fewest(descending: Sequence[int], need: int) -> int | None:
@@ -42,8 +44,7 @@ def window(descending: Sequence[int], rooms: Sequence[int], count: int, need: in
                 low = middle
             else:
                 high = middle - 1
-        while low > start and rooms[low - 1] == rooms[low]:
-            low -= 1
+        low = bisect_left(rooms, -rooms[low], start, low, key=neg)
         chosen.append(low)
         need -= descending[low]
         start = low + 1
