@@ -1,15 +1,26 @@
 """Parsed probes of one host to `NodeFacts`: who is believed, field by field.
 
-Precedence: library, then command, then exporter, then sysfs; within a rank the earlier probe. A
-lower source fills what the higher ones left unsaid and never overrides them. All that a source says
-of its GPU 3 follows that GPU to its place in the result (see `gpu_join`).
+Result: one `NodeFacts`. Sources are taken in the order of their trust (library, command, exporter,
+kernel), within the same trust in the order given. A later source fills fields that are still
+unknown and never overrides one. What a source says of its GPU 3 follows that GPU to its place in
+the result (see `gpu_join`).
+
+That is right because trust is fixed per format: the same readings give the same facts in whatever
+order they came, and a source that comes late can add but not contradict.
+
+Cost: O(GPUs² + ports), the square for the link matrix.
+
+Example: `mx-smi -L` lists GPU0 with its model and no health; `mx-smi topo -m` states the links and
+NUMA node 1 of GPU0; sysfs lists the card at the same address with NUMA node 0. The GPU has the
+model of the list and NUMA node 0: the kernel states it of the card, the matrix fills in only where
+nobody does.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from topo.facts.gpu_join import GpuTable
+from topo.facts.gpu_join import GpuTable, filled
 from topo.facts.reader import Trust
 from topo.facts.registry import READERS
 from topo.facts.vendors import device
@@ -33,6 +44,7 @@ from topo.model.machine import (
 from topo.model.observation import ParsedProbe
 
 T = TypeVar("T")
+_OF_A_PORT = ("speed_gts", "width", "remote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,17 +175,8 @@ def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, .
         found = (replace(port, gpu=source.index(port.gpu)) for port in source.each(LinkPort))
         for port in renumber(found, gpus) if renumber else found:
             known = ports.get((port.gpu, port.port))
-            ports[port.gpu, port.port] = port if known is None else _port_filled(known, port)
+            ports[port.gpu, port.port] = port if known is None else filled(known, port, _OF_A_PORT)
     return tuple(ports[key] for key in sorted(ports))
-
-
-def _port_filled(known: LinkPort, more: LinkPort) -> LinkPort:
-    return replace(
-        known,
-        speed_gts=known.speed_gts if known.speed_gts is not None else more.speed_gts,
-        width=known.width if known.width is not None else more.width,
-        remote=known.remote or more.remote,
-    )
 
 
 def _peers(sources: Sequence[_Source]) -> ServerPeers | None:
@@ -203,8 +206,7 @@ def _fabrics(sources: Sequence[_Source]) -> tuple[GpuFabric, ...]:
             known = fabrics.setdefault(index, replace(fabric, gpu=index))
             if known.healthy is None:
                 known = replace(known, healthy=fabric.healthy, trouble=fabric.trouble)
-            rack, tray = known.rack or fabric.rack, known.tray or fabric.tray
-            fabrics[index] = replace(known, rack=rack, tray=tray)
+            fabrics[index] = filled(known, fabric, ("rack", "tray"))
     return tuple(fabrics[index] for index in sorted(fabrics))
 
 

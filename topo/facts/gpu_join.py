@@ -1,26 +1,38 @@
 """Which GPU of one source is which GPU of another.
 
-Sources number GPUs each in their own way: a library leaves out a broken card, sysfs counts by
-address. So GPUs are joined by PCI address, then by UUID, and by index only where neither tells.
+Result: for each source, its own GPU indexes mapped to those of the result. Sources number GPUs each
+in their own way: a library leaves out a broken card, sysfs counts by address. So GPUs are joined by
+PCI address, then by UUID, and by index only where neither is known on both sides. A key that two
+GPUs of the result share joins nothing, and GPUs that name different addresses or UUIDs are never
+one: a wrong join would move ports and health to another card, a missing one only loses a detail.
+
+Cost: O(GPUs) per source.
+
+Example: the library lists GPU0 at 1b:00.0 and GPU1 at 3d:00.0; card 2b:00.0 is broken and left out.
+The command lists GPU0 1b:00.0, GPU1 2b:00.0 (not available) and GPU2 3d:00.0. By address its GPU0
+is our GPU0 and its GPU2 our GPU1. Its GPU1 joins with nothing: index 1 is ours, but the addresses
+differ. It is added under the next free index, 2. So its indexes 0, 1, 2 are ours 0, 2, 1.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from topo.model.machine import MAX_GPUS, Gpu
+from topo.model.machine import MAX_GPUS, Gpu, GpuFabric, LinkPort
 
+F = TypeVar("F", Gpu, LinkPort, GpuFabric)
 _FILLED = ("uuid", "bdf", "model", "memory_bytes", "numa")
 
 
 @dataclass(slots=True)
 class GpuTable:
-    """The GPUs of a host as sources are taken in, the most trusted first. Mutable."""
+    """The GPUs of a host while sources are merged, the most trusted first. Mutable."""
 
     gpus: list[Gpu] = field(default_factory=list)
 
     def merge(self, listed: Iterable[Gpu], *, adding: bool) -> Mapping[int, int]:
-        """Fill what is unsaid from a source's list; its indexes, each with ours.
+        """Fills what is None from a source's list; its indexes, each with ours.
 
         GPUs that are not known are added where `adding`, under their own index if it is free, else
         under the next one. O(len(listed) + len(self.gpus)).
@@ -49,11 +61,7 @@ class GpuTable:
 
     def _free(self, wanted: int) -> int | None:
         used = {gpu.index for gpu in self.gpus}
-        return (
-            wanted
-            if wanted not in used
-            else next((index for index in range(MAX_GPUS) if index not in used), None)
-        )
+        return next((index for index in (wanted, *range(MAX_GPUS)) if index not in used), None)
 
 
 def _by_bdf(gpu: Gpu) -> object:
@@ -84,7 +92,11 @@ def _differ(one: Gpu, other: Gpu) -> bool:
 
 
 def _filled(known: Gpu, more: Gpu) -> Gpu:
-    unsaid = {n: getattr(more, n) for n in _FILLED if getattr(known, n) is None}
     if known.healthy is None:
-        unsaid |= {"healthy": more.healthy, "trouble": more.trouble}
-    return replace(known, **unsaid)
+        known = replace(known, healthy=more.healthy, trouble=more.trouble)
+    return filled(known, more, _FILLED)
+
+
+def filled(known: F, more: F, names: Iterable[str]) -> F:
+    """`known` with the fields of `more` where its own are None."""
+    return replace(known, **{n: getattr(more, n) for n in names if getattr(known, n) is None})
