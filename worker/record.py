@@ -30,14 +30,14 @@ _HOME = re.compile(r"(?<=/home/)[^/\s\"'<]+")
 
 async def record(probes: Sequence[Probe], identity: NodeIdentity) -> Bundle:
     """All probes at once, each once, stand-ins included. Secrets are masked, see `redaction`."""
-    takes = await asyncio.gather(*(_take(probe) for probe in probes))
+    recorded = await asyncio.gather(*(_recorded(probe) for probe in probes))
     for probe in probes:
         probe.close()
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Bundle(identity, tuple(takes), now)
+    return Bundle(identity, tuple(recorded), now)
 
 
-async def _take(probe: Probe) -> RecordedProbe:
+async def _recorded(probe: Probe) -> RecordedProbe:
     begun_s = time.monotonic()
     reading = await read_in_time(probe)
     seconds = time.monotonic() - begun_s
@@ -70,19 +70,19 @@ def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
     words = {name: STAND_IN for name in names if name} | dict.fromkeys(users, "user")
     longest_first = sorted(words, key=len, reverse=True)
 
-    def clean(take: RecordedProbe) -> RecordedProbe:
-        text = _unless_it_matters(take.text, take.format, _HOME.sub("user", take.text))
+    def clean(seen: RecordedProbe) -> RecordedProbe:
+        text = _unless_it_matters(seen.text, seen.format, _HOME.sub("user", seen.text))
         for name in longest_first:
             without = _word(name).sub(words[name], text)
-            text = _unless_it_matters(text, take.format, without)
-        detail = take.detail
+            text = _unless_it_matters(text, seen.format, without)
+        detail = seen.detail
         for name in longest_first:
             detail = _word(name).sub(words[name], detail)
-        return replace(take, text=text, detail=detail)
+        return replace(seen, text=text, detail=detail)
 
     return Bundle(
         NodeIdentity(NodeName(STAND_IN), identity.boot_id, hostname=STAND_IN),
-        tuple(clean(take) for take in bundle.probes),
+        tuple(clean(seen) for seen in bundle.probes),
         bundle.recorded_at,
     )
 
@@ -118,8 +118,8 @@ def save(bundle: Bundle, directory: Path) -> str:
     """Writes the bundle; what to tell the person."""
     write(directory, bundle)
     lines = [
-        f"  {take.probe:<18} {take.state.value:<10} {len(take.text):>8} bytes  {take.detail}"
-        for take in bundle.probes
+        f"  {seen.probe:<18} {seen.state.value:<10} {len(seen.text):>8} bytes  {seen.detail}"
+        for seen in bundle.probes
     ]
     head = f"support bundle of {bundle.identity.name} in {directory}"
     return "\n".join([head, *lines])

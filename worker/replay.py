@@ -1,4 +1,4 @@
-"""A recording in place of the host: its raw texts as the probes' outputs, bent by faults.
+"""A recording in place of the host: its raw texts as the probes' outputs, and simulated faults.
 
 Beside the bundle may lie `timeline.txt` (sentences with times, counted from the start of the
 worker) and `faults.txt` (sentences that hold as long as they stand there; the file is watched).
@@ -15,8 +15,8 @@ from topo.kit.files import WatchedFile, fingerprint, read_bounded
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, NodeIdentity
-from topo.recording import timeline
-from topo.recording.bundle import Bundle, RecordedProbe, read
+from topo.recording import bundle, timeline
+from topo.recording.bundle import Bundle, RecordedProbe
 from topo.recording.timeline import Fault, Timeline
 from worker.probes.probe import Probe, Reading
 from worker.settings import WorkerSettings
@@ -34,12 +34,12 @@ class Replay:
     def __init__(
         self,
         directory: Path,
-        bundle: Bundle,
+        recording: Bundle,
         script: Timeline,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.bundle = bundle
+        self.bundle = recording
         self._script = script
         self._clock = clock
         self._begun_s = clock()
@@ -47,22 +47,22 @@ class Replay:
         self._standing: frozenset[Fault] = frozenset()
 
     def probes(self, settings: WorkerSettings) -> tuple[Probe, ...]:
-        """A probe per take. The first one sets the pace, for all obey the same faults."""
+        """One per recorded probe. The first is read quickly: faults change the facts of all."""
         return tuple(
             Probe(
-                name=take.probe,
-                format=take.format,
+                name=recorded.probe,
+                format=recorded.format,
                 interval_s=settings.command_interval if place else settings.probe_interval,
                 timeout_s=settings.probe_timeout,
-                read=_repeated(take),
+                read=_repeated(recorded),
             )
-            for place, take in enumerate(self.bundle.probes)
+            for place, recorded in enumerate(self.bundle.probes)
         )
 
     def identity(self, node_name: str) -> NodeIdentity:
-        """Who was recorded, under another name where one is given."""
-        recorded = self.bundle.identity
-        return replace(recorded, name=NodeName(node_name)) if node_name else recorded
+        """The recorded identity, under another name where one is given."""
+        found = self.bundle.identity
+        return replace(found, name=NodeName(node_name)) if node_name else found
 
     def with_faults(self, facts: NodeFacts) -> NodeFacts:
         """The facts under the faults that stand now."""
@@ -78,7 +78,7 @@ class Replay:
         return self._standing | self._script.faults_at(self._clock() - self._begun_s)
 
     def _read_faults_file(self) -> None:
-        """Takes the faults file in when it changed; a file that makes no sense changes nothing."""
+        """Reads the faults file when it changed; one that cannot be read changes nothing."""
         content = self._file.poll()
         if content is None:
             return
@@ -96,10 +96,10 @@ class Replay:
 
 def open_replay(directory: Path) -> Replay:
     """The recording in a directory, with its timeline. Raises `BadInputError`."""
-    bundle = read(directory)
-    if isinstance(bundle, Refusal):
-        raise BadInputError(bundle)
-    return Replay(directory, bundle, _script(directory / TIMELINE_FILE))
+    recording = bundle.read(directory)
+    if isinstance(recording, Refusal):
+        raise BadInputError(recording)
+    return Replay(directory, recording, _script(directory / TIMELINE_FILE))
 
 
 def _script(path: Path) -> Timeline:
@@ -114,10 +114,10 @@ def _script(path: Path) -> Timeline:
     raise BadInputError(content)
 
 
-def _repeated(take: RecordedProbe) -> Callable[[], Awaitable[Reading]]:
-    reading = Reading(take.state, take.text, take.detail)
+def _repeated(recorded: RecordedProbe) -> Callable[[], Awaitable[Reading]]:
+    reading = Reading(recorded.state, recorded.text, recorded.detail)
 
-    async def say() -> Reading:
+    async def read() -> Reading:
         return reading
 
-    return say
+    return read

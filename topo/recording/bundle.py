@@ -75,19 +75,19 @@ def write(directory: Path, bundle: Bundle) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     entries = []
-    for take in bundle.probes:
-        reader = READERS.get(take.format)
-        file = f"{take.probe}.{reader.ending if reader else 'txt'}" if take.text else None
+    for probe in bundle.probes:
+        reader = READERS.get(probe.format)
+        file = f"{probe.probe}.{reader.ending if reader else 'txt'}" if probe.text else None
         if file is not None:
-            _replace(directory / file, take.text)
+            _replace(directory / file, probe.text)
         entries.append(
             _Entry(
-                probe=take.probe,
-                format=take.format,
-                state=take.state,
+                probe=probe.probe,
+                format=probe.format,
+                state=probe.state,
                 file=file,
-                detail=take.detail,
-                seconds=round(take.seconds, 6),
+                detail=probe.detail,
+                seconds=round(probe.seconds, 6),
             )
         )
     index = _Index(
@@ -123,10 +123,10 @@ def read(directory: Path) -> Bundle | Refusal:
         )
     probes: list[RecordedProbe] = []
     for entry in index.probes:
-        take = _read_probe(directory, entry)
-        if isinstance(take, Refusal):
-            return take
-        probes.append(take)
+        probe = _read_probe(directory, entry)
+        if isinstance(probe, Refusal):
+            return probe
+        probes.append(probe)
     return Bundle(index.identity, tuple(probes), index.recorded_at)
 
 

@@ -1,8 +1,8 @@
 """Faults of simulated hosts, in sentences: `at 5s: remote 1 of node-3 vanishes`.
 
 A timeline is text, one sentence a line, `#` begins a comment. A sentence begins a fault or ends
-one, and `apply` bends a host's facts to the faults that stand. Facts rather than raw texts are
-bent, so that every probe format, the recording of a real host included, obeys the same sentences.
+one, and `apply` changes a host's facts as its faults demand. It changes facts and not raw texts, so
+that the same sentences work on every format and on recordings of real hosts.
 
 | begins | ends |
 |---|---|
@@ -17,18 +17,20 @@ Remotes count from 1 as the vendor's slots do; GPUs and links from 0 as the libr
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from topo.kit.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.machine import NodeFacts, PortState, ServerPeers
+from topo.model.machine import Gpu, GpuFabric, LinkPort, NodeFacts, PortState
 from topo.model.nearest import nearest
 
 MAX_LINES = 10_000
 TROUBLE = "simulated fault"
+T = TypeVar("T", Gpu, LinkPort, GpuFabric)
 
 
 class FaultKind(StrEnum):
@@ -148,7 +150,7 @@ def apply(faults: frozenset[Fault], facts: NodeFacts) -> NodeFacts:
     """
     for fault in sorted(faults):
         if fault.node == facts.identity.name:
-            facts = _bend(fault, facts)
+            facts = _with_fault(fault, facts)
     return facts
 
 
@@ -157,48 +159,37 @@ def is_silent(faults: frozenset[Fault], node: NodeName) -> bool:
     return Fault(FaultKind.SILENT, node) in faults
 
 
-def _bend(fault: Fault, facts: NodeFacts) -> NodeFacts:
+def _with_fault(fault: Fault, facts: NodeFacts) -> NodeFacts:
+    def is_gpu(gpu: Gpu) -> bool:
+        return gpu.index == fault.gpu
+
+    def of_gpu(item: LinkPort | GpuFabric) -> bool:
+        return item.gpu == fault.gpu
+
+    def is_link(port: LinkPort) -> bool:
+        return of_gpu(port) and port.port == fault.index
+
+    change: dict[str, Any] = {}
     match fault.kind:
-        case FaultKind.REMOTE_GONE:
-            return replace(facts, peers=_without_slot(facts.peers, fault.index))
+        case FaultKind.REMOTE_GONE if facts.peers is not None:
+            left = tuple(peer for peer in facts.peers.remotes if peer.slot != fault.index)
+            change["peers"] = replace(facts.peers, remotes=left)
         case FaultKind.GPU_FAILED:
-            gpus = tuple(
-                replace(gpu, healthy=False, trouble=TROUBLE) if gpu.index == fault.gpu else gpu
-                for gpu in facts.gpus
-            )
-            return replace(facts, gpus=gpus)
+            change["gpus"] = _changed(facts.gpus, is_gpu, healthy=False, trouble=TROUBLE)
         case FaultKind.LINK_DOWN:
-            ports = tuple(
-                replace(port, state=PortState.DOWN, trouble=TROUBLE)
-                if (port.gpu, port.port) == (fault.gpu, fault.index)
-                else port
-                for port in facts.ports
-            )
-            return replace(facts, ports=ports)
-        case FaultKind.FABRIC_BROKEN | FaultKind.FABRIC_DEGRADED:
-            return _bend_fabric(fault, facts)
-        case FaultKind.SILENT:
-            return facts
+            down = PortState.DOWN
+            change["ports"] = _changed(facts.ports, is_link, state=down, trouble=TROUBLE)
+        case FaultKind.FABRIC_BROKEN:  # as Azure's bad GB200 nodes print it
+            fields = {"status": "Insufficient Resources", "cluster_uuid": None, "clique": 0}
+            change["fabrics"] = _changed(facts.fabrics, of_gpu, **fields)
+        case FaultKind.FABRIC_DEGRADED:  # a member with an unhealthy link
+            change["fabrics"] = _changed(facts.fabrics, of_gpu, healthy=False, trouble=TROUBLE)
+    return replace(facts, **change)
 
 
-def _bend_fabric(fault: Fault, facts: NodeFacts) -> NodeFacts:
-    """Broken as Azure's bad GB200 nodes print it; degraded as a member with an unhealthy link."""
-    broken = fault.kind is FaultKind.FABRIC_BROKEN
-    fabrics = tuple(
-        fabric
-        if fabric.gpu != fault.gpu
-        else replace(fabric, status="Insufficient Resources", cluster_uuid=None, clique=0)
-        if broken
-        else replace(fabric, healthy=False, trouble=TROUBLE)
-        for fabric in facts.fabrics
-    )
-    return replace(facts, fabrics=fabrics)
-
-
-def _without_slot(peers: ServerPeers | None, slot: int) -> ServerPeers | None:
-    if peers is None:
-        return None
-    return replace(peers, remotes=tuple(peer for peer in peers.remotes if peer.slot != slot))
+def _changed(items: tuple[T, ...], hit: Callable[[T], bool], **fields: Any) -> tuple[T, ...]:
+    """The items, with these fields in those that are hit."""
+    return tuple(replace(item, **fields) if hit(item) else item for item in items)
 
 
 def _parse(text: str, *, timed: bool) -> list[Sentence] | Refusal:
