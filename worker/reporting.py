@@ -10,7 +10,7 @@ from topo.model.machine import NodeFacts
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
 from worker.session import Session
-from worker.transport import FIXES, Master, ReportLostError, Trouble
+from worker.transport import Master, ReportLostError, Trouble
 
 RETRY_BASE_S, RETRY_CEILING_S = 0.25, 8.0
 """The ceiling keeps the promise that a restarted master hears of every node within ten seconds."""
@@ -81,7 +81,7 @@ class ReportLoop:
                 "reports do not arrive",
                 reason=lost.trouble.value,
                 detail=lost.detail,
-                fix=FIXES[lost.trouble],
+                fix=lost.trouble.fix,
             )
         self._trouble = lost.trouble
 

@@ -24,36 +24,32 @@ _PATIENCE_S = 5.0
 
 
 class Trouble(StrEnum):
-    """Why a report did not arrive; the values are a metric's labels."""
+    """Why a report did not arrive. The values are a metric's labels; `fix` is the next step."""
 
-    NETWORK = "network"
-    TIMEOUT = "timeout"
-    TLS = "tls"
-    TOKEN_FILE = "token-file"  # noqa: S105 - a word, not a token
-    UNAUTHORIZED = "unauthorized"
-    FORBIDDEN = "forbidden"
-    CONFLICT = "conflict"
-    BUSY = "busy"
-    REFUSED = "refused"
-    SERVER = "server"
-    ANSWER = "answer"
+    fix: str
 
+    def __new__(cls, label: str, fix: str) -> Self:
+        """A label with its fix."""
+        trouble = str.__new__(cls, label)
+        trouble._value_ = label
+        trouble.fix = fix
+        return trouble
 
-FIXES = MappingProxyType(
-    {
-        Trouble.NETWORK: "check --server-address and that the master runs",
-        Trouble.TIMEOUT: "check the network between this node and the master",
-        Trouble.TLS: "check --tls-ca and the master's certificate, or --server-tls",
-        Trouble.TOKEN_FILE: "check --token-file",
-        Trouble.UNAUTHORIZED: "check --token-file against the master's worker tokens",
-        Trouble.FORBIDDEN: "check --node-name: the token belongs to another node",
-        Trouble.CONFLICT: "stop the other worker that reports this node, or give it its own name",
-        Trouble.BUSY: "nothing to do: the master asks for patience",
-        Trouble.REFUSED: "are master and worker of neighbouring versions?",
-        Trouble.SERVER: "see the master's log",
-        Trouble.ANSWER: "is --server-address the master's report port?",
-    }
-)
+    NETWORK = "network", "check --server-address and that the master runs"
+    TIMEOUT = "timeout", "check the network between this node and the master"
+    TLS = "tls", "check --tls-ca and the master's certificate, or --server-tls"
+    TOKEN_FILE = "token-file", "check --token-file"
+    UNAUTHORIZED = "unauthorized", "check --token-file against the master's worker tokens"
+    FORBIDDEN = "forbidden", "check --node-name: the token belongs to another node"
+    CONFLICT = (
+        "conflict",
+        "stop the other worker that reports this node, or give it its own name",
+    )
+    BUSY = "busy", "nothing to do: the master asks for patience"
+    REFUSED = "refused", "are master and worker of neighbouring versions?"
+    SERVER = "server", "see the master's log"
+    ANSWER = "answer", "is --server-address the master's report port?"
+
 
 _BY_STATUS = MappingProxyType(
     {
@@ -71,7 +67,7 @@ class ReportLostError(RetryLaterError):
     """A report that may not have arrived; `retry_after_s` is the least wait before the next."""
 
     def __init__(self, trouble: Trouble, detail: str, retry_after_s: float | None = None) -> None:
-        super().__init__(f"{detail}; {FIXES[trouble]}", retry_after_s)
+        super().__init__(f"{detail}; {trouble.fix}", retry_after_s)
         self.trouble = trouble
         self.detail = detail
 

@@ -15,7 +15,7 @@ from topo.kit.tls import server_context
 from topo.model.wire import Report
 from topo.sim.clustermanager.certificates import Authority
 from worker import transport
-from worker.transport import FIXES, Master, ReportLostError, Trouble
+from worker.transport import Master, ReportLostError, Trouble
 
 pytestmark = pytest.mark.virtual_time
 REPORT = Report(v=1, node=NODE, instance="instance-1", seq=0, kind="full", facts=FACTS)
@@ -107,7 +107,7 @@ async def test_every_refusal_has_its_reason_and_its_fix(status: int, trouble: Tr
     async with listening(TestMaster(reply=refuse)) as master, client(master) as side:
         error = await lost(side)
         assert (error.trouble, error.detail) == (trouble, f"status {status}: the reason")
-        assert FIXES[trouble] in str(error)
+        assert trouble.fix in str(error)
 
 
 @pytest.mark.parametrize(("status", "seconds"), [(503, 7.0), (429, 7.0), (409, 7.0)])

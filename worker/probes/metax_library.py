@@ -159,23 +159,17 @@ class MetaxLibrary:
         function.restype = c_uint
         return function
 
-    def _ask(self, call: str, device: int | None, *arguments: object) -> bool:
-        """Whether the call succeeded; a failure is noted, once per call and device."""
-        code = self._code(call, *(() if device is None else (c_uint(device),)), *arguments)
-        if code != SUCCESS:
-            self._note(call, device, code)
-        return code == SUCCESS
+    def _ask(self, call: str, device: int | None, *arguments: object, fine: int = SUCCESS) -> bool:
+        """Whether the call succeeded. A failure is listed, once per call and device.
 
-    def _code(self, call: str, *arguments: object) -> int:
-        if not self._has(call):
-            return NO_SUCH_CALL
-        return int(self._function(call)(*arguments))
-
-    def _note(self, call: str, device: int | None, code: int) -> None:
-        """Notes a failure; "not supported" is none, but the plain answer of a host without it."""
+        "Not supported" is no failure but the plain answer of a host without it; so is `fine`.
+        """
+        asked = arguments if device is None else (c_uint(device), *arguments)
+        code = int(self._function(call)(*asked)) if self._has(call) else NO_SUCH_CALL
         error: dict[str, object] = {"call": call, "device": device, "code": code}
-        if code != NOT_SUPPORTED and error not in self._errors:
+        if code not in (SUCCESS, NOT_SUPPORTED, fine) and error not in self._errors:
             self._errors.append(error)
+        return code == SUCCESS
 
     def _device(self, index: int) -> dict[str, object]:
         info = _DeviceInfo()
@@ -237,20 +231,15 @@ class MetaxLibrary:
     def _port_states(self, index: int) -> list[int]:
         size = c_uint(_MAX_LINKS)
         states = (c_int * _MAX_LINKS)()
-        call = "mxSmlGetMetaXLinkPortState"
-        code = self._code(call, c_uint(index), states, ctypes.byref(size))
-        if code != SUCCESS:
-            self._note(call, index, code)
-        return states[: min(size.value, _MAX_LINKS)] if code == SUCCESS else []
+        known = self._ask("mxSmlGetMetaXLinkPortState", index, states, ctypes.byref(size))
+        return states[: min(size.value, _MAX_LINKS)] if known else []
 
     def _remote_bdf(self, index: int, link: int) -> str | None:
         """The card of this host at the other end; none for unused ports and those that leave it."""
         remote = _LinkRemote()
-        call = "mxSmlGetMetaXLinkRemoteInfo"
-        code = self._code(call, c_uint(index), c_uint(link), ctypes.byref(remote))
-        if code not in (SUCCESS, NO_DEVICE):
-            self._note(call, index, code)
-        return (_text(remote.bdfId) or None) if code == SUCCESS else None
+        out, call = ctypes.byref(remote), "mxSmlGetMetaXLinkRemoteInfo"
+        known = self._ask(call, index, c_uint(link), out, fine=NO_DEVICE)
+        return (_text(remote.bdfId) or None) if known else None
 
     def _level(self, a: int, b: int) -> int:
         level = c_int(-1)
@@ -272,14 +261,15 @@ class MetaxLibrary:
         count, size = c_uint(_REMOTE_SLOTS), c_uint(_SERVER_UUID_BYTES)
         call = "mxSmlGetLocalAndMultipleRemoteUuid"
         if self._has(call):
-            code = self._code(call, local, pointers, ctypes.byref(count), ctypes.byref(size))
+            known = self._ask(call, None, local, pointers, ctypes.byref(count), ctypes.byref(size))
             used = min(count.value, _REMOTE_SLOTS)
         else:
             call = "mxSmlGetLocalAndRemoteUuid"
-            code = self._code(call, local, slots[0], ctypes.byref(size))
+            known = self._ask(call, None, local, slots[0], ctypes.byref(size))
             used = 1
-        if code != SUCCESS or not local.value:
-            self._note(call, None, code)
+        if known and not local.value:
+            self._errors.append({"call": call, "device": None, "code": SUCCESS})
+        if not known or not local.value:
             return None
         return {"local": _text(local.value), "remotes": [_text(s.value) for s in slots[:used]]}
 
