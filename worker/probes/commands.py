@@ -1,4 +1,4 @@
-"""Commands: fixed words, no shell, a bounded answer, and an end that the whole family meets.
+"""Commands: fixed words, no shell, bounded output; killed with everything that they started.
 
 A command runs in a session of its own, so that killing its process group takes along whatever it
 started, and ends with the worker, even one that is killed. Its environment is only what a vendor's
@@ -11,7 +11,6 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from topo.kit.child_process import die_with_parent_command
@@ -21,19 +20,9 @@ _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME")
 _STDOUT, _STDERR = 1, 2
 _STDERR_BYTES = 4096
 _REAP_S = 1.0
-_LAST_WORDS_S = 0.2
-"""For what a command has printed to arrive after it ended; a daemon that it left behind may hold
-its outputs open for ever."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How a command ended. `overflowed`: it printed more than the limit and was killed."""
-
-    status: int
-    stdout: bytes
-    stderr: bytes
-    overflowed: bool = False
+_DRAIN_S = 0.2
+"""How long the output of a command that has ended may still arrive. A daemon that it left behind
+may hold its outputs open for ever."""
 
 
 def find_program(name: str, folders: Sequence[str] = ()) -> str | None:
@@ -67,23 +56,11 @@ class Command:
         if program is None:
             return absent(f"{name} is not installed")
         try:
-            answer = await self._run(program)
+            return await self._run(program)
         except OSError as error:
             return failed(f"{name} cannot be started: {error.strerror}")
-        return self._judge(answer)
 
-    def _judge(self, answer: Answer) -> Reading:
-        name = self._argv[0]
-        if answer.overflowed:
-            return failed(f"{name} printed more than {self._limit_bytes} bytes")
-        text = answer.stdout.decode("utf-8", "replace")
-        if answer.status != 0:
-            words = answer.stderr.decode("utf-8", "replace").strip() or text.strip()
-            said = self._exits.get(answer.status) or (words.splitlines() or ["no message"])[0]
-            return failed(f"{name} ended with {status_words(answer.status)}: {said}")
-        return ok(text)
-
-    async def _run(self, program: str) -> Answer:
+    async def _run(self, program: str) -> Reading:
         process, printed = await asyncio.get_running_loop().subprocess_exec(
             lambda: _Printed(self._limit_bytes),
             *die_with_parent_command(program, *self._argv[1:]),
@@ -99,16 +76,22 @@ class Command:
             if not await _finish(process, printed):
                 self._unkilled = process
         status = process.get_returncode()
-        return Answer(
-            -signal.SIGKILL if status is None else status,
-            bytes(printed.stdout),
-            bytes(printed.stderr),
-            printed.overflowed,
-        )
+        return self._reading(-signal.SIGKILL if status is None else status, printed)
+
+    def _reading(self, status: int, printed: "_Printed") -> Reading:
+        name = self._argv[0]
+        if printed.overflowed:
+            return failed(f"{name} printed more than {self._limit_bytes} bytes")
+        text = printed.stdout.decode("utf-8", "replace")
+        if status == 0:
+            return ok(text)
+        message = printed.stderr.decode("utf-8", "replace").strip() or text.strip()
+        why = self._exits.get(status) or (message.splitlines() or ["no message"])[0]
+        return failed(f"{name} ended with {status_words(status)}: {why}")
 
 
 class _Printed(asyncio.SubprocessProtocol):
-    """What a command has printed so far, and how far it is.
+    """What a command has printed so far, and whether it has ended.
 
     Beyond the limits everything is dropped, so that its writer never blocks.
     """
@@ -118,8 +101,8 @@ class _Printed(asyncio.SubprocessProtocol):
         self.stderr = bytearray()
         self.overflowed = False
         self.ended = asyncio.Event()
-        self.silent = asyncio.Event()
-        self._enough = asyncio.Event()
+        self.closed = asyncio.Event()
+        self._settled = asyncio.Event()
         self._limit_bytes = limit_bytes
         self._open = {_STDOUT, _STDERR}
 
@@ -132,32 +115,32 @@ class _Printed(asyncio.SubprocessProtocol):
         else:
             self.stdout.clear()
             self.overflowed = True
-            self._enough.set()
+            self._settled.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - given
-        """Nobody holds this output any more."""
+        """No process holds this output any more."""
         self._open.discard(fd)
         if not self._open:
-            self.silent.set()
+            self.closed.set()
 
     def process_exited(self) -> None:
         """The command itself has ended; what it started may live on."""
         self.ended.set()
-        self._enough.set()
+        self._settled.set()
 
     async def settled(self) -> None:
-        """Returns when all is said: the command has ended, or printed more than the limit."""
-        await self._enough.wait()
+        """Returns when the command has ended with its output read, or printed over the limit."""
+        await self._settled.wait()
         if not self.overflowed:
-            await _within(_LAST_WORDS_S, self.silent)
+            await _within(_DRAIN_S, self.closed)
 
 
 async def _finish(process: asyncio.SubprocessTransport, printed: _Printed) -> bool:
-    """Kills what is left of the command's family and lets go of its outputs; whether it is gone.
+    """Kills what is left of the command's process group and closes its outputs; whether it is gone.
 
     A process that waits inside a driver (state D) cannot be killed: after a second it is left.
     """
-    if not (printed.ended.is_set() and printed.silent.is_set()):
+    if not (printed.ended.is_set() and printed.closed.is_set()):
         kill_group(process.get_pid())
     gone = await _within(_REAP_S, printed.ended)
     process.close()

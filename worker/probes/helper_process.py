@@ -1,4 +1,4 @@
-"""The worker's side of a helper process: ask, wait, and end it when it does not answer."""
+"""The worker's side of a helper process: asks it, and kills it when it does not answer."""
 
 import asyncio
 import json
@@ -34,11 +34,11 @@ class HelperProcess:
         self._argv = (*command, *arguments)
         self._environment = environment
         self._process: asyncio.subprocess.Process | None = None
-        self._doomed: asyncio.subprocess.Process | None = None
+        self._unkilled: asyncio.subprocess.Process | None = None
 
     async def read(self) -> Reading:
         """One reading. On cancellation the process is killed with its family."""
-        if self._doomed is not None and self._doomed.returncode is None:
+        if self._unkilled is not None and self._unkilled.returncode is None:
             return timed_out("the library hangs and cannot be killed")
         try:
             process = await self._running()
@@ -53,7 +53,7 @@ class HelperProcess:
             if not keep:
                 self._process = None
                 if not await _kill(process):
-                    self._doomed = process
+                    self._unkilled = process
 
     def close(self) -> None:
         """Ends the helper's input, at which it ends; one that hangs is killed when we end."""
@@ -75,7 +75,7 @@ class HelperProcess:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> bool:
-    """Kills a helper and whatever it started; whether it is gone.
+    """Kills a helper's process group; whether it is gone.
 
     A process that waits inside a driver (state D) cannot be killed: after a second it is left.
     """
@@ -95,7 +95,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _ask(process: asyncio.subprocess.Process) -> Reading:
-    """One question and its answer; a helper that ends instead has been crashed by its library."""
+    """One question and its answer. A helper that ends instead was crashed by its library."""
     if process.stdin is None or process.stdout is None:
         raise AssertionError("both ends are pipes")
     try:
