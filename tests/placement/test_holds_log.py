@@ -73,7 +73,11 @@ def lived() -> Recorder:
     it.cordon(NODES[5])
     it.advance(3.0, HoldCommitted(HoldId("h1")), HoldReleased(HoldId("unknown")))
     it.advance(4.0, *nominated(pod("p", "n1")), *bound(pod("q", "n4", "early")))
-    it.advance(5.0, PodGone("p"))
+    again_p, elsewhere = pod("p", "n0", "h1"), pod("r", "n3", "h1")
+    plan = place(it.capacity, asked(1).request)
+    assert isinstance(plan, Plan)
+    late = HoldAsked.of(asked(1), plan, HoldId("late"), 3)
+    it.advance(5.0, PodGone("p"), *nominated(again_p), *bound(elsewhere), late, PodGone("p"))
     it.lines.append(line_of(HostsChanged((), (NODES[4],))))
     it.capacity.remove(NODES[4])
     it.ask(70.0, "h3", asked(1, 9, EXCLUDED))
@@ -93,7 +97,7 @@ def test_a_log_replays_to_the_same_bytes():
     assert found.steps == len(it.lines) - 1
     assert state_json(found.bookings.state()) == state_json(it.bookings.state())
     assert list(found.capacity.hosts()) == list(it.capacity.hosts())
-    assert found.other_choices == []
+    assert found.other_choices == ["late: today from n1 to n1"], "pods had moved in that step"
     onward = header(it.capacity, it.bookings)
     assert state_json(again([line_of(onward)]).bookings.state()) == state_json(it.bookings.state())
 

@@ -19,6 +19,7 @@ from topo.placement.booking.events import (
     HoldCommitted,
     HoldReleased,
     Pod,
+    PodChange,
     PodGone,
     PodPhase,
     PodSeen,
@@ -239,6 +240,21 @@ class Everything(RuleBasedStateMachine):
     def see(self, each: Pod, phase: PodPhase) -> None:
         if self.advance(PodSeen(each, phase)):
             self.pods[each.uid] = each
+
+    @rule(each=st.lists(st.tuples(PODS, st.sampled_from(PodPhase)), max_size=5))
+    def see_together(self, each: list[tuple[Pod, PodPhase]]) -> None:
+        """What many pods mean for holds in the end does not depend on looking in between."""
+        one_by_one = Bookings(cluster(), LIMITS)
+        one_by_one.take_up(self.bookings.state())
+        for one, phase in each:
+            one_by_one.advance(self.now_s, PodSeen(one, phase))
+        changes = self.advance(*(PodSeen(one, phase) for one, phase in each))
+        self.pods |= {c.pod.uid: c.pod for c in changes if isinstance(c, PodChange) and c.phase}
+        for hold in self.bookings:
+            found = one_by_one.find(hold.id)
+            assert isinstance(found, Hold | Ended)
+            if isinstance(found, Hold):
+                assert one_by_one.awaited(hold.id) == self.bookings.awaited(hold.id)
 
     @rule(each=PODS)
     def end(self, each: Pod) -> None:

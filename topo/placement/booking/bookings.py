@@ -157,15 +157,26 @@ class Bookings:
     def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
         """Take up the time and the events in their order; what came of them.
 
-        First the holds whose time is over end. Of an event that is repeated nothing comes.
-        O(log holds) for the time, O(nodes of the hold and its pods) for an event.
+        First the holds whose time is over end. Of an event that is repeated nothing comes. What
+        pods mean for their holds is looked at once for all pods that stand together.
+        O(log holds) for the time, O(1) for a pod, O(nodes and pods) for a hold that is touched.
         """
         changes = [*self._expired(now_s)]
+        touched: dict[HoldId, None] = {}
         for event in events:
-            changes += self._handled(event, now_s)
+            if isinstance(event, PodSeen):
+                changes += self._pod_seen(event, touched)
+            elif isinstance(event, PodGone):
+                changes += self._pod_gone(event.uid, touched)
+            else:
+                changes += self._follow_pods(touched, now_s)
+                changes += self._hold_event(event, now_s)
+        changes += self._follow_pods(touched, now_s)
         return tuple(changes)
 
-    def _handled(self, event: Event, now_s: float) -> Iterator[Change]:
+    def _hold_event(
+        self, event: HoldAsked | HoldCommitted | HoldReleased, now_s: float
+    ) -> Iterator[Change]:
         match event:
             case HoldAsked():
                 yield self._asked(event, now_s)
@@ -173,10 +184,6 @@ class Bookings:
                 yield from self._committed(event.id)
             case HoldReleased():
                 yield self._released(event.id, now_s)
-            case PodSeen():
-                yield from self._pod_seen(event, now_s)
-            case PodGone():
-                yield from self._pod_gone(event.uid, now_s)
 
     def _expired(self, now_s: float) -> Iterator[Change]:
         while self._deadlines and self._deadlines[0][0] <= now_s:
@@ -223,7 +230,7 @@ class Bookings:
             return Absent(hold_id, self._ends.get(hold_id))
         return self._end(hold, What.RELEASED, now_s)
 
-    def _pod_seen(self, seen: PodSeen, now_s: float) -> Iterator[Change]:
+    def _pod_seen(self, seen: PodSeen, touched: dict[HoldId, None]) -> Iterator[Change]:
         """A pod that is bound is not nominated any more, whatever an older message says."""
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         if before is not None and (
@@ -231,13 +238,14 @@ class Bookings:
         ):
             return
         if before is not None and before.pod.hold != pod.hold:
-            yield from self._pod_gone(pod.uid, now_s)
+            yield from self._pod_gone(pod.uid, touched)
         self._take(seen)
         self.version += 1
+        if pod.hold is not None:
+            touched[pod.hold] = None
         yield PodChange(pod, seen.phase)
-        yield from self._follow_pods(pod.hold, now_s)
 
-    def _pod_gone(self, uid: str, now_s: float) -> Iterator[Change]:
+    def _pod_gone(self, uid: str, touched: dict[HoldId, None]) -> Iterator[Change]:
         seen = self._pods.pop(uid, None)
         if seen is None:
             return
@@ -247,15 +255,18 @@ class Bookings:
             del self._pods_of[pod.hold][uid]
             if not self._pods_of[pod.hold]:
                 del self._pods_of[pod.hold]
+            touched[pod.hold] = None
         self.version += 1
         yield PodChange(pod, None)
-        yield from self._follow_pods(pod.hold, now_s)
 
-    def _follow_pods(self, hold_id: HoldId | None, now_s: float) -> Iterator[Change]:
-        """Books what the hold of a pod still waits for; ends it once bound pods take all of it."""
-        hold = self._holds.get(hold_id) if hold_id is not None else None
-        if hold is None:
-            return
+    def _follow_pods(self, touched: dict[HoldId, None], now_s: float) -> Iterator[Change]:
+        """Books what the holds of pods still wait for; ends those that bound pods take all of."""
+        for hold_id in touched:
+            if hold_id in self._holds:
+                yield from self._follow(self._holds[hold_id], now_s)
+        touched.clear()
+
+    def _follow(self, hold: Hold, now_s: float) -> Iterator[Change]:
         self._book(hold)
         before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold.id)
         self._elsewhere[hold.id] = now

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.booking.bookings import Bookings
-from topo.placement.booking.events import Change, HoldAsked
+from topo.placement.booking.events import Change, Event, HoldAsked
 from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged, entries_in
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
@@ -65,12 +65,15 @@ def _step(done: Replay, entry: Entry) -> None:
 
 
 def _advanced(done: Replay, entry: Advanced) -> Iterator[Change]:
-    """One event after the other, so that each hold is looked at as the engine saw it then."""
-    yield from done.bookings.advance(entry.now_s)
+    """What comes of a step, which is stopped before each hold: so the engine saw things then."""
+    events: list[Event] = []
     for event in entry.events:
         if isinstance(event, HoldAsked):
+            yield from done.bookings.advance(entry.now_s, *events)
+            events.clear()
             _compare(done, event)
-        yield from done.bookings.advance(entry.now_s, event)
+        events.append(event)
+    yield from done.bookings.advance(entry.now_s, *events)
 
 
 def _compare(done: Replay, asked: HoldAsked) -> None:
