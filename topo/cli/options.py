@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from topo.cli.exits import usage
+from topo.cli.render.safe import plain
+
 DEFAULT_MASTER = "http://127.0.0.1:9001"
 
 
@@ -51,3 +54,10 @@ OutputFormat = Annotated[
     Output,
     typer.Option("--output", "-o", help="table for people; json or yaml for programs."),
 ]
+
+
+def path_segment(name: str, what: str, fix: str) -> str:
+    """The name as a part of a path; raises `CliError` where it would be another call."""
+    if not name.strip(".") or not name.isprintable() or set(name) & set("/?#%\\ "):
+        raise usage(f"that is no {what}", plain(name), fix)
+    return name

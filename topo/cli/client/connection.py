@@ -32,7 +32,7 @@ def trusted(url: str | None, token_file: Path | None, ca_file: Path | None) -> T
     demo = running_demo() if url is None else None
     if demo and demo.token_file and token_file is None:
         token_file = Path(demo.token_file)
-    return target(url or (demo.master if demo else DEFAULT_MASTER), token_file, ca_file)
+    return chosen(url, token_file, ca_file)
 
 
 def ask(to: Target, question: Callable[[Master], Awaitable[_T]]) -> _T:
@@ -80,6 +80,14 @@ def _json(document: Any) -> str:
 def _yaml(document: Any) -> str:
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
     return text if is_safe(text) else yaml.safe_dump(document, sort_keys=False)
+
+
+def show(raw: Any, output: Output, picture: Callable[[Glyphs], RenderableType]) -> None:
+    """Prints what a master sent, or for a person the picture of it."""
+    if output is Output.TABLE:
+        draw(picture)
+    else:
+        print(dumped(raw, output), end="")
 
 
 def draw(picture: Callable[[Glyphs], RenderableType]) -> None:

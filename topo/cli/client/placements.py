@@ -14,7 +14,6 @@ from topo.model.rest.pod_groups import PodGroupDocument
 from topo.model.rest.topology import GroupDocument
 
 PLACEMENTS_PATH = "/v1/placements"
-HOLDS_PATH = "/v1/holds"
 _OPTIONS = {
     "gpus_per_pod": "--gpus",
     "hold_s": "--hold",

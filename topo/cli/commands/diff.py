@@ -10,7 +10,6 @@ from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
 if TYPE_CHECKING:
     from topo.cli.client.client import Master
     from topo.cli.render.terminal import Glyphs
-    from topo.model.rest.changes import DiffDocument
 
 
 def _generation(text: str) -> str:
@@ -41,10 +40,14 @@ def diff(
     ca_file: CaFile = None,
 ) -> None:
     """Show what changed between two generations; without options, the last change."""
+    from rich.console import Group, RenderableType
+    from rich.text import Text
+
     from topo.cli.client import connection
     from topo.cli.client.client import DIFF_PATH
     from topo.cli.client.generation_id import before, generation_id
     from topo.cli.client.reading import read
+    from topo.cli.render import changes
     from topo.model.rest.changes import DiffDocument
 
     async def conversation(client: "Master") -> Any:
@@ -57,24 +60,11 @@ def diff(
     to = connection.chosen(master, token_file, ca_file)
     raw = connection.ask(to, conversation)
     document = read(DiffDocument, raw)
-    if output is Output.TABLE:
-        _draw(document)
-    else:
-        print(connection.dumped(raw, output), end="")
 
-
-def _draw(document: "DiffDocument") -> None:
-    from rich.console import Group
-    from rich.text import Text
-
-    from topo.cli.client import connection
-    from topo.cli.render import changes
-
-    title = Text(f"generation {document.start} to {document.end}", style="bold")
-    moved = document.changes
-
-    def picture(glyphs: "Glyphs") -> Group:
+    def picture(glyphs: "Glyphs") -> RenderableType:
+        title = Text(f"generation {document.start} to {document.end}", style="bold")
         nothing = Text("nothing changed", style="dim")
+        moved = document.changes
         return Group(title, changes.listed(moved, glyphs) if moved else nothing)
 
-    connection.draw(picture)
+    connection.show(raw, output, picture)

@@ -26,9 +26,10 @@ def doctor(
 
     to = connection.chosen(master, token_file, ca_file)
     result: Checkup = connection.ask(to, checkup.examine)
-    if output is Output.TABLE:
-        connection.draw(lambda glyphs: findings.report(result.findings, result.healthy, glyphs))
-    else:
-        print(connection.dumped(checkup.as_document(result), output), end="")
+    connection.show(
+        checkup.as_document(result),
+        output,
+        lambda glyphs: findings.report(result.findings, result.healthy, glyphs),
+    )
     if result.is_wrong:
         raise typer.Exit(Exit.FINDING)

@@ -19,8 +19,6 @@ def fragmentation(
 
     to = connection.chosen(master, token_file, ca_file)
     raw = connection.ask(to, lambda client: client.document("/v1/fragmentation"))
-    if output is Output.TABLE:
-        document = read(FragmentationDocument, raw)
-        connection.draw(lambda glyphs: picture.report(document, glyphs))
-    else:
-        print(connection.dumped(raw, output), end="")
+    connection.show(
+        raw, output, lambda glyphs: picture.report(read(FragmentationDocument, raw), glyphs)
+    )

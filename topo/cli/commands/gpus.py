@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from topo.cli.completing import node_names
-from topo.cli.exits import Exit, usage
-from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
+from topo.cli.exits import Exit
+from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile, path_segment
 
 
 def gpus(
@@ -35,23 +35,11 @@ def gpus(
     from topo.model.rest.gpus import GpusDocument
 
     query = {"n": count, "free": free}
-    asked_for = {key: value for key, value in query.items() if value is not None}
-    to, path = connection.chosen(master, token_file, ca_file), _path(name)
-    raw = connection.ask(to, lambda client: client.document(path, **asked_for))
+    given = {key: value for key, value in query.items() if value is not None}
+    path = f"/v1/nodes/{path_segment(name, 'name of a node', '`topo tree` lists them')}/gpus"
+    to = connection.chosen(master, token_file, ca_file)
+    raw = connection.ask(to, lambda client: client.document(path, **given))
     document = read(GpusDocument, raw)
-    if output is Output.TABLE:
-        connection.draw(lambda glyphs: picture.page(document, glyphs))
-    else:
-        print(connection.dumped(raw, output), end="")
-    choice = document.choice
-    if choice is not None and not choice.fits:
+    connection.show(raw, output, lambda glyphs: picture.page(document, glyphs))
+    if document.choice is not None and not document.choice.fits:
         raise typer.Exit(Exit.NO_FIT)
-
-
-def _path(name: str) -> str:
-    """The path of a node's GPUs; a name with a slash would be another call."""
-    from topo.cli.render.safe import plain
-
-    if not name.strip(".") or not name.isprintable() or set(name) & set("/?#%\\ "):
-        raise usage("that is no name of a node", plain(name), "`topo tree` lists them")
-    return f"/v1/nodes/{name}/gpus"

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
+from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile, path_segment
+from topo.cli.render.safe import plain
 
 if TYPE_CHECKING:
     from topo.cli.client.client import Master
@@ -30,18 +31,16 @@ def holds(
     """List the placements that are reserved."""
     if context.invoked_subcommand is not None:
         return
-    from topo.cli.client import connection, placements
+    from topo.cli.client import connection
     from topo.cli.client.reading import read
     from topo.cli.render import holds as picture
     from topo.model.rest.holds import HoldsDocument
 
     to = connection.chosen(master, token_file, ca_file)
-    raw = connection.ask(to, lambda client: client.document(placements.HOLDS_PATH))
-    if output is Output.TABLE:
-        entries = read(HoldsDocument, raw).holds
-        connection.draw(lambda glyphs: picture.listed(entries, glyphs))
-    else:
-        print(connection.dumped(raw, output), end="")
+    raw = connection.ask(to, lambda client: client.document("/v1/holds"))
+    connection.show(
+        raw, output, lambda glyphs: picture.listed(read(HoldsDocument, raw).holds, glyphs)
+    )
 
 
 @app.command()
@@ -66,10 +65,9 @@ def show(
         return raw, await placements.roots(client, read(HoldDocument, raw).groups)
 
     raw, roots = connection.ask(connection.chosen(master, token_file, ca_file), conversation)
-    if output is Output.TABLE:
-        connection.draw(lambda glyphs: picture.page(read(HoldDocument, raw), roots, glyphs))
-    else:
-        print(connection.dumped(raw, output), end="")
+    connection.show(
+        raw, output, lambda glyphs: picture.page(read(HoldDocument, raw), roots, glyphs)
+    )
 
 
 @app.command()
@@ -85,7 +83,7 @@ def commit(
 
     to = connection.trusted(master, token_file, ca_file)
     connection.ask(to, lambda client: client.send("POST", f"{_path(hold)}/commit"))
-    print(f"{_shown(hold)} is committed; `topo holds release` gives its nodes back")
+    print(f"{plain(hold)} is committed; `topo holds release` gives its nodes back")
 
 
 @app.command()
@@ -101,20 +99,8 @@ def release(
 
     to = connection.trusted(master, token_file, ca_file)
     connection.ask(to, lambda client: client.send("DELETE", _path(hold)))
-    print(f"{_shown(hold)} is released")
+    print(f"{plain(hold)} is released")
 
 
 def _path(hold: str) -> str:
-    """The path of one hold; a name with a slash would be another call."""
-    from topo.cli.client.placements import HOLDS_PATH
-    from topo.cli.exits import usage
-
-    if not hold.strip(".") or not hold.isprintable() or set(hold) & set("/?#%\\ "):
-        raise usage("that is no hold", _shown(hold), "`topo holds` lists them")
-    return f"{HOLDS_PATH}/{hold}"
-
-
-def _shown(hold: str) -> str:
-    from topo.cli.render.safe import plain
-
-    return plain(hold)
+    return f"/v1/holds/{path_segment(hold, 'hold', '`topo holds` lists them')}"

@@ -23,12 +23,12 @@ def node(
     """Show one node: GPUs, link matrix, ports, servers at the other end, probes, reasons."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
+    from topo.cli.client.reading import read
     from topo.cli.render import node as picture
+    from topo.model.rest.topology import TopologyDocument
 
     to = connection.chosen(master, token_file, ca_file)
-    if output is Output.TABLE:
-        document = connection.ask(to, lambda client: client.topology(node=name))
-        connection.draw(lambda glyphs: picture.page(document, name, glyphs))
-    else:
-        raw = connection.ask(to, lambda client: client.document(TOPOLOGY_PATH, node=name))
-        print(connection.dumped(raw, output), end="")
+    raw = connection.ask(to, lambda client: client.document(TOPOLOGY_PATH, node=name))
+    connection.show(
+        raw, output, lambda glyphs: picture.page(read(TopologyDocument, raw), name, glyphs)
+    )

@@ -31,6 +31,13 @@ class PlaceOutput(StrEnum):
     NODES = "nodes"
 
 
+_OUTPUTS = {
+    PlaceOutput.TREE: Output.TABLE,
+    PlaceOutput.JSON: Output.JSON,
+    PlaceOutput.YAML: Output.YAML,
+}
+
+
 def place(  # noqa: PLR0913 - a parameter per option
     *,
     pods: Annotated[int, typer.Option(metavar="N", help="Pods of the job.")],
@@ -90,6 +97,7 @@ def place(  # noqa: PLR0913 - a parameter per option
 ) -> None:
     """Find the whole groups that a job should get; exit code 5 when it does not fit now."""
     from topo.cli.client import connection, placements
+    from topo.cli.render import placement
 
     assume = placements.body(free=assume_free, down=assume_down, drain=assume_drain)
     request = placements.body(
@@ -108,11 +116,21 @@ def place(  # noqa: PLR0913 - a parameter per option
         explain=explain or None,
     )
     find = connection.chosen if hold is None else connection.trusted
-    to = find(master, token_file, ca_file)
-    _show(*_asked(to, request, output), request, output, explain=explain)
+    raw, roots = _place(find(master, token_file, ca_file), request, output)
+    document = placements.read_placement(raw)
+    if output is PlaceOutput.NODES:
+        _print_nodes(document, request)
+    else:
+        connection.show(
+            raw,
+            _OUTPUTS[output],
+            lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain),
+        )
+    if not document.feasible:
+        raise typer.Exit(Exit.NO_FIT)
 
 
-def _asked(
+def _place(
     to: "Target", request: dict[str, Any], output: PlaceOutput
 ) -> tuple[Any, "list[GroupDocument]"]:
     """The answer, and for a picture the top groups around it."""
@@ -123,61 +141,23 @@ def _asked(
         if output is not PlaceOutput.TREE:
             return raw, []
         document = placements.read_placement(raw)
-        groups = document.groups if document.feasible else ()
-        return raw, await placements.roots(client, groups)
+        return raw, await placements.roots(client, document.groups if document.feasible else ())
 
     return connection.ask(to, conversation)
 
 
-def _show(
-    raw: Any,
-    roots: "list[GroupDocument]",
-    request: dict[str, Any],
-    output: PlaceOutput,
-    *,
-    explain: bool,
-) -> None:
-    """The answer as it was asked for; ends with `NO_FIT` where there is no placement."""
-    from topo.cli.client import connection, placements
-
-    document = placements.read_placement(raw)
-    if output in (PlaceOutput.JSON, PlaceOutput.YAML):
-        print(connection.dumped(raw, Output(str(output))), end="")
-    elif output is PlaceOutput.NODES:
-        _names(document, request)
-    else:
-        _picture(document, request, roots, explain=explain)
-    if not document.feasible:
-        raise typer.Exit(Exit.NO_FIT)
-
-
-def _names(document: "FitsDocument | NoFitDocument", request: dict[str, Any]) -> None:
+def _print_nodes(document: "FitsDocument | NoFitDocument", request: dict[str, Any]) -> None:
     """Names to standard output and nothing else; a refusal or a hold goes to standard error."""
     from topo.cli.client import placements
     from topo.cli.render import placement, terminal
     from topo.cli.render.safe import plain
 
-    if document.feasible:
-        for name in placements.hostfile(document.groups):
-            print(plain(name))
     console = terminal.err()
     glyphs = terminal.glyphs(console)
     if not document.feasible:
         console.print(placement.answer(document, request, [], glyphs, explain=False))
-    elif hold := document.hold:
-        console.print(placement.held(hold, glyphs))
-
-
-def _picture(
-    document: "FitsDocument | NoFitDocument",
-    request: dict[str, Any],
-    roots: "list[GroupDocument]",
-    *,
-    explain: bool,
-) -> None:
-    from topo.cli.client import connection
-    from topo.cli.render import placement
-
-    connection.draw(
-        lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain)
-    )
+        return
+    for name in placements.hostfile(document.groups):
+        print(plain(name))
+    if document.hold:
+        console.print(placement.held(document.hold, glyphs))

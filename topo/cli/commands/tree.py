@@ -39,7 +39,9 @@ def tree(
     """Show the tree of groups and nodes, its status and the why."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
+    from topo.cli.client.reading import read
     from topo.cli.render import tree as picture
+    from topo.model.rest.topology import TopologyDocument
 
     to = connection.chosen(master, token_file, ca_file)
     query: dict[str, str | int] = {} if group is None else {"group": group}
@@ -47,12 +49,11 @@ def tree(
         query["depth"] = depth
     if watch:
         _watch(to, query, output)
-    elif output is Output.TABLE:
-        document = connection.ask(to, lambda client: client.topology(**query))
-        connection.draw(lambda glyphs: picture.topology(document, glyphs))
-    else:
-        raw = connection.ask(to, lambda client: client.document(TOPOLOGY_PATH, **query))
-        print(connection.dumped(raw, output), end="")
+        return
+    raw = connection.ask(to, lambda client: client.document(TOPOLOGY_PATH, **query))
+    connection.show(
+        raw, output, lambda glyphs: picture.topology(read(TopologyDocument, raw), glyphs)
+    )
 
 
 def _watch(to: "Target", query: "Mapping[str, str | int]", output: Output) -> None:
