@@ -14,7 +14,7 @@ from tests.cli.conftest import Topo
 from topo.cli import worlds
 from topo.cli.exits import CliError, Exit
 from topo.facts import FORMATS
-from topo.sim.probe_outputs.metax_texts import smi_topo
+from topo.sim.probe_outputs.metax import smi_topo
 from topo.sim.worlds.presets import PRESET_NAMES, demo_world, nvlink_world
 
 

@@ -14,7 +14,7 @@ from topo.model.errors import Refusal
 from topo.model.machine import PortState, ProbeState
 from topo.recording.bundle import BUNDLE_FILE, Bundle, RecordedProbe, read, write
 from topo.sim.bundles import bundle_of, write_bundle
-from topo.sim.probe_outputs import metax_texts
+from topo.sim.probe_outputs import addresses, metax
 from topo.sim.worlds.presets import PRESET_NAMES, demo_world, nvlink_world, preset
 
 
@@ -64,9 +64,9 @@ def test_a_fabric_less_tray_says_so() -> None:
 def test_islands_meet_over_the_same_numa_node_or_the_system() -> None:
     """Eight GPUs in two islands on two NUMA nodes: MX inside, SYS across; one NUMA node: NODE."""
     node = demo_world().nodes[0]
-    assert "GPU0    X       MX      MX      MX      SYS" in metax_texts.smi_topo(node)
+    assert "GPU0    X       MX      MX      MX      SYS" in metax.smi_topo(node)
     single = replace(node, hardware=replace(node.hardware, numa_nodes=1))
-    assert "GPU0    X       MX      MX      MX      NODE" in metax_texts.smi_topo(single)
+    assert "GPU0    X       MX      MX      MX      NODE" in metax.smi_topo(single)
 
 
 def _index(directory: Path) -> dict[str, object]:
@@ -116,7 +116,7 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
 @given(st.integers(0, 127), st.integers(0, 127))
 def test_no_two_gpus_share_an_address(a: int, b: int) -> None:
     """PCI addresses are distinct up to the largest host."""
-    assert (metax_texts.bdf(a) == metax_texts.bdf(b)) == (a == b)
+    assert (addresses.bdf(a) == addresses.bdf(b)) == (a == b)
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)

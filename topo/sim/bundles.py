@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from topo.recording.bundle import Bundle, RecordedProbe, write
-from topo.sim.probe_outputs import metax_texts, nvidia_texts, sysfs_texts
+from topo.sim.probe_outputs import metax, nvidia, sysfs
 from topo.sim.worlds.presets import SimNode
 
 
@@ -14,20 +14,20 @@ def bundle_of(node: SimNode) -> Bundle:
     """
     if node.hardware.maker == "metax":
         texts = {
-            "mxsml": metax_texts.library(node),
-            "mx-smi-list": metax_texts.smi_list(node),
-            "mx-smi-topo": metax_texts.smi_topo(node),
-            "mx-smi-table": metax_texts.smi_table(node),
-            "mx-exporter": metax_texts.exporter(node),
+            "mxsml": metax.library(node),
+            "mx-smi-list": metax.smi_list(node),
+            "mx-smi-topo": metax.smi_topo(node),
+            "mx-smi-table": metax.smi_table(node),
+            "mx-exporter": metax.exporter(node),
         }
     else:
         texts = {
-            "nvml": nvidia_texts.library(node),
-            "nvidia-smi-fabric": nvidia_texts.smi_fabric(node),
-            "nvidia-smi-topo": nvidia_texts.smi_topo(node),
+            "nvml": nvidia.library(node),
+            "nvidia-smi-fabric": nvidia.smi_fabric(node),
+            "nvidia-smi-topo": nvidia.smi_topo(node),
         }
-    texts["sysfs-infiniband"] = sysfs_texts.infiniband(node)
-    texts["sysfs-pci"] = sysfs_texts.pci(node)
+    texts["sysfs-infiniband"] = sysfs.infiniband(node)
+    texts["sysfs-pci"] = sysfs.pci(node)
     probes = tuple(RecordedProbe(probe, probe, text=text) for probe, text in texts.items())
     return Bundle(node.identity, probes)
 

@@ -6,7 +6,7 @@ outputs of GB200 trays.
 
 import json
 
-from topo.sim.probe_outputs.metax_texts import bdf, cpus, numa
+from topo.sim.probe_outputs.addresses import bdf, cpus, numa
 from topo.sim.worlds.presets import SimNode
 
 FABRIC_COMPLETED, NVML_SUCCESS = 3, 0

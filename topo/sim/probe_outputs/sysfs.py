@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from topo.sim.probe_outputs.metax_texts import bdf, cpus, numa
+from topo.sim.probe_outputs.addresses import bdf, cpus, numa
 from topo.sim.worlds.presets import SimNode
 
 _VENDORS = MappingProxyType({"metax": "0x9999", "nvidia": "0x10de"})
