@@ -1,7 +1,21 @@
 """The best placements that a plan was preferred to, and the objective at which each of them lost.
 
-An alternative is the best placement without the domains that the plan uses, tier by tier. They are
-looked for when somebody asks why, not with every request.
+Finds, for each tier from the top down, the best placement without any domain of that tier that the
+plan uses; where there is none, without the last of them. Of these the best one that lost at each
+objective is kept.
+
+Why it is right: a placement that differs from the plan at a tier leaves out one of its domains
+there. Leaving out all of them gives one that an engineer would have drawn instead; it is searched
+and measured like any other, so its numbers are real. That no third one would be closer is not said.
+
+Cost: one or two searches for each tier; so they are looked for when somebody asks why.
+
+Example: a job of one group of 8 nodes. Free nodes: d1 8 and d2 9 in switchbox s1, d3 16 in s2. The
+plan takes d1.
+    without s1   d3: a domain with 16 free slots would become one with 8
+    without d1   d2: a domain with 9 free slots would become one with 1
+    Both lose at `free_profile_tier1`: the plan leaves domains with 16, 9 and 0 free slots, d3 would
+    leave 9, 8 and 8, and d2 would leave 16, 8 and 1. That is the better one, so it is kept.
 """
 
 from collections.abc import Iterator
@@ -18,8 +32,7 @@ from topo.placement.search.free_view import FreeView
 def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:
     """The best alternative that lost at each objective where one did, in their order.
 
-    `capacity` is the one that the plan was made on, before it is booked. As long as two requests
-    for each tier.
+    `capacity` is the one that the plan was made on, before it is booked.
     """
     view = view_of(capacity, plan.request, plan.gpu_type)
     best: dict[str, Rejected] = {}

@@ -1,4 +1,17 @@
-"""What a refused job could ask for instead and get."""
+"""What a refused job could ask for instead and get: a change of the request, or fewer pods.
+
+Every request that is suggested has been placed, so it fits as the cluster is. The most pods that
+fit are counted, not searched: with groups of k pods a domain of f free slots holds f // k groups,
+and the tail may be as large as the largest f % k. A job of one group is as large as the best domain
+of the lowest tier that could hold it.
+
+Cost: one placement for each change, O(domains) for the count.
+
+Example: 24 pods in groups of 8, domains with 7, 9 and 3 free slots in one switchbox.
+    whole groups  0 + 1 + 0 = 1, rests 7, 1 and 3
+    fewer pods    8 + 7 = 15 of the 24
+    preferred     19 free slots are fewer than 24 pods: not suggested
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

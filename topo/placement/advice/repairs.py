@@ -63,9 +63,13 @@ class Repair:
     cost: int
 
 
-def cheapest_repair(job: RefusedJob, candidates: Sequence[Candidate]) -> Repair | None:
-    """The cheapest repair found in the scopes of the job; None where none was found."""
-    repairs = (_repair(job, scope, candidates) for scope in _scopes(job, candidates))
+def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[Candidate]]]) -> Repair | None:
+    """The cheapest repair found for a job on each GPU type, with the candidates for it, if any."""
+    repairs = (
+        _repair(job, scope, candidates)
+        for job, candidates in jobs
+        for scope in _scopes(job, candidates)
+    )
     return min((one for one in repairs if one), key=attrgetter("cost", "names"), default=None)
 
 

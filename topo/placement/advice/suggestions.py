@@ -1,16 +1,16 @@
 """The smallest changes under which a refused job would fit.
 
-Every change was tried before it is told: the changed request, or the request on a changed copy of
-the cluster, has been placed.
+Every change was tried before it is suggested: the changed request, or the request on a changed
+copy of the cluster, has been placed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from topo.model.ids import NodeName
 from topo.placement.advice.candidate_changes import closed_nodes, owners
 from topo.placement.advice.other_requests import fewer_pods, other_requests
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
-from topo.placement.advice.repairs import Candidate, Repair, cheapest_repair
+from topo.placement.advice.repairs import cheapest_repair
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions, opened
@@ -42,21 +42,12 @@ def would_fit(capacity: Capacity, refused: NoFit) -> tuple[Suggestion, ...]:
     return tuple(sorted(suggestions, key=lambda one: order.index(one.kind))[:MOST])
 
 
-def _cheapest(
-    jobs: Sequence[RefusedJob], candidates: Callable[[RefusedJob], Sequence[Candidate]]
-) -> Repair | None:
-    """The cheapest repair over the GPU types."""
-    repairs = [cheapest_repair(job, candidates(job)) for job in jobs]
-    return min((one for one in repairs if one), key=lambda one: (one.cost, one.names), default=None)
-
-
 def _open_nodes(capacity: Capacity, jobs: Sequence[RefusedJob]) -> Suggestion | None:
     """The fewest nodes found whose repair, or whose end of cordon, makes the job fit."""
-    found = _cheapest(jobs, lambda job: closed_nodes(capacity, job))
-    if found is None:
+    repair = cheapest_repair([(job, closed_nodes(capacity, job)) for job in jobs])
+    if repair is None:
         return None
-    names = tuple(NodeName(name) for name in found.names)
-    hosts = [host for host in map(capacity.host, names) if host is not None]
+    hosts = [host for host in map(capacity.host, map(NodeName, repair.names)) if host is not None]
     copy = capacity.copy()
     for host in hosts:
         copy.upsert(opened(host, capacity.policy))
@@ -68,9 +59,9 @@ def _open_nodes(capacity: Capacity, jobs: Sequence[RefusedJob]) -> Suggestion | 
     return Suggestion(
         kind=SuggestionKind.OPEN_NODES,
         text=f"The job fits once {' and '.join(filter(None, steps))}: "
-        f"{counted(len(names), 'node')}.",
-        numbers={"nodes": len(names), "repair": len(broken), "uncordon": len(cordoned)},
-        assume=Assumptions(free=names),
+        f"{counted(len(hosts), 'node')}.",
+        numbers={"nodes": len(hosts), "repair": len(broken), "uncordon": len(cordoned)},
+        assume=Assumptions(free=tuple(host.name for host in hosts)),
     )
 
 
@@ -82,19 +73,19 @@ def _step(nodes: Sequence[str], how: str) -> str:
 
 def _release(capacity: Capacity, jobs: Sequence[RefusedJob]) -> Suggestion | None:
     """The owners with the fewest GPUs found whose release makes the job fit."""
-    found = _cheapest(jobs, lambda job: owners(capacity, job))
-    if found is None:
+    repair = cheapest_repair([(job, owners(capacity, job)) for job in jobs])
+    if repair is None:
         return None
     copy = capacity.copy()
-    for name in found.names:
+    for name in repair.names:
         copy.release(name)
     if not isinstance(place(copy, jobs[0].request), Plan):
         return None
-    ends = "gives" if len(found.names) == 1 else "give"
+    ends = "gives" if len(repair.names) == 1 else "give"
     return Suggestion(
         kind=SuggestionKind.RELEASE,
-        text=f"The job fits once {listed(found.names, _NAMES_SHOWN)} {ends} back "
-        f"{counted(found.cost, 'GPU')}.",
-        numbers={"owners": len(found.names), "gpus": found.cost},
-        owners=found.names,
+        text=f"The job fits once {listed(repair.names, _NAMES_SHOWN)} {ends} back "
+        f"{counted(repair.cost, 'GPU')}.",
+        numbers={"owners": len(repair.names), "gpus": repair.cost},
+        owners=repair.names,
     )
