@@ -126,7 +126,7 @@ async def _follow(response: web.StreamResponse, history: History, start: int | N
         elif steps:
             cursor = int(steps[-1].generation)
             await _send(response, steps, history.run)
-        await history.moved(cursor, HEARTBEAT_S)
+        await history.wait_beyond(cursor, HEARTBEAT_S)
         if history.now == cursor and not history.closed:
             await _write(response, b": nothing new\n\n")
 

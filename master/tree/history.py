@@ -31,7 +31,7 @@ class History:
         self._steps: deque[Step] = deque()
         self._size = 0
         self._now = start
-        self._moved = asyncio.Event()
+        self._added = asyncio.Event()
         self.run = secrets.token_hex(4)
         self.closed = False
 
@@ -60,13 +60,13 @@ class History:
             return None
         return tuple(islice(self._steps, generation - self.oldest, None))
 
-    async def moved(self, generation: int, timeout_s: float) -> None:
+    async def wait_beyond(self, generation: int, timeout_s: float) -> None:
         """Returns when there is a later generation, when closed, or when the time is over."""
         if self._now != generation or self.closed:
             return
         try:
             async with asyncio.timeout(timeout_s):
-                await self._moved.wait()
+                await self._added.wait()
         except TimeoutError:
             return
 
@@ -76,5 +76,5 @@ class History:
         self._wake()
 
     def _wake(self) -> None:
-        self._moved.set()
-        self._moved = asyncio.Event()
+        self._added.set()
+        self._added = asyncio.Event()

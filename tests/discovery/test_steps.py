@@ -155,10 +155,10 @@ def test_silence_is_stale_after_three_beats_and_long_after_a_day_each_told_once(
     one, other = record("a"), record("b")
     workers.add(one)
     workers.add(other)
-    assert not workers.spoke(other, 10.0)
+    assert not workers.note_report(other, 10.0)
     assert [r.name for r in workers.fell_silent(30.0)] == [A]
     assert list(workers.fell_silent(30.0)) == []
-    assert workers.spoke(one, 31.0)
+    assert workers.note_report(one, 31.0)
     assert [r.name for r in workers.fell_silent(41.0)] == [B]
     assert list(workers.long_silent(140.0)) == []
     assert list(workers.long_silent(141.0)) == [B]

@@ -53,7 +53,7 @@ async def _running(engine: Engine) -> AsyncIterator[None]:
 async def _generation(engine: Engine, at_least: int) -> None:
     async with asyncio.timeout(5):
         while engine.snapshot.generation < at_least:
-            await engine.history.moved(engine.snapshot.generation, 1)
+            await engine.history.wait_beyond(engine.snapshot.generation, 1)
 
 
 async def test_events_that_come_together_are_one_step() -> None:

@@ -107,19 +107,19 @@ def test_the_history_is_bounded_by_the_number_of_changes() -> None:
 async def test_listeners_wake_on_a_step_on_the_end_and_in_time() -> None:
     history = History(10, Generation(0))
     async with asyncio.timeout(1):
-        waiter = asyncio.create_task(history.moved(0, 5.0))
+        waiter = asyncio.create_task(history.wait_beyond(0, 5.0))
         await asyncio.sleep(0)
         assert not waiter.done()
         history.add(_step(1))
         await waiter
-        await history.moved(0, 5.0)
-        await history.moved(1, 0.01)
-        waiter = asyncio.create_task(history.moved(1, 5.0))
+        await history.wait_beyond(0, 5.0)
+        await history.wait_beyond(1, 0.01)
+        waiter = asyncio.create_task(history.wait_beyond(1, 5.0))
         await asyncio.sleep(0)
         assert not waiter.done()
         history.close()
         await waiter
-        await history.moved(1, 5.0)
+        await history.wait_beyond(1, 5.0)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -1,4 +1,4 @@
-"""The sources: what each states, the modes that need it, and when its word is complete.
+"""The sources: what each states, the modes that need it, and when its answer is complete.
 
 Discovery, readiness and the start of the master ask these rows what a mode needs; nothing else
 decides it. A new source is one more `Source`, in one row of `master.sources.table`.
@@ -40,7 +40,7 @@ class Startup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """What the rule of a source looks at when it is asked whether its word is complete.
+    """What the rule of a source looks at when it is asked whether its answer is complete.
 
     `state` is None before the source is listened to. `all_joined`: another needed source lists the
     machines, and none of them is without a node.
@@ -53,7 +53,7 @@ class SourceView:
 
 
 SettledRule = Callable[[SourceView], str]
-"""Why the word of a source is not complete yet, for people; "" once it is."""
+"""Why the answer of a source is not complete yet, for people; "" once it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

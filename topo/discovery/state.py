@@ -1,4 +1,4 @@
-"""The one owner of what is known: events come in through one door, changes come out as values.
+"""The one owner of what is known: `advance` takes events and gives back changes, all as values.
 
 Nothing here waits, reads a clock or fails half way: `advance` takes the time and the events and
 works through the steps of a generation, in this order:
@@ -113,7 +113,7 @@ class Discovery:
             self._marks.moved.add(record.name)
         if record.take(facts, self._settings.gpus_per_node):
             self._marks.judged.add(record.name)
-        self._spoke(record, now_s)
+        self._note_report(record, now_s)
         self._update(record, now_s)
 
     def _worker_beat(self, event: WorkerBeat, now_s: float) -> None:
@@ -123,7 +123,7 @@ class Discovery:
         if record.beat():
             self._marks.judged.add(record.name)
             self._update(record, now_s)
-        self._spoke(record, now_s)
+        self._note_report(record, now_s)
 
     def _worker_refused(self, event: WorkerRefused, now_s: float) -> None:
         self._conflicts.refuse(event, now_s)
@@ -193,8 +193,8 @@ class Discovery:
         Ticked: _ticked,
     }
 
-    def _spoke(self, record: NodeRecord, now_s: float) -> None:
-        if self._workers.spoke(record, now_s):
+    def _note_report(self, record: NodeRecord, now_s: float) -> None:
+        if self._workers.note_report(record, now_s):
             self._marks.judged.add(record.name)
         self._sources.answered(WORKERS)
 
@@ -210,7 +210,7 @@ class Discovery:
         self._workers.watch_wiring(record, now_s)
 
     def _listing_changed(self, node: NodeName) -> None:
-        """The cluster began or ceased to list a node: it counts where no worker speaks for it."""
+        """The cluster began or ceased to list a node: that matters where no worker reports it."""
         record = self._workers.get(node)
         if record is None:
             self._marks.moved.add(node)
@@ -291,13 +291,12 @@ class Discovery:
 
     def _is_named(self, node: NodeName) -> bool:
         """Whether the config file or the cluster names this node, with or without a worker."""
-        return node in self._membership.declared.places or node in self._cluster.listed
+        return self._membership.declares(node) or node in self._cluster.listed
 
     def _position(self, node: NodeName, record: NodeRecord | None) -> Position:
         """Where a node belongs; one that only the cluster names waits for its worker."""
         mode = self._settings.mode
-        is_declared = node in self._membership.declared.places
-        if record is None and not is_declared and mode in REPORTED.needed_in:
+        if record is None and not self._membership.declares(node) and mode in REPORTED.needed_in:
             return Position((), NO_WORKER)
         return position(self._membership, mode, node)
 
@@ -316,8 +315,9 @@ class Discovery:
     @property
     def known(self) -> tuple[NodeName, ...]:
         """Every node that must be in the forest or in `unplaced`, in natural order."""
-        declared, listed = self._membership.declared.places.keys(), self._cluster.listed
-        return tuple(sorted(declared | self._workers.nodes | listed, key=natural_key))
+        declared = self._membership.declared.places.keys()
+        everyone = declared | self._workers.nodes | self._cluster.listed
+        return tuple(sorted(everyone, key=natural_key))
 
     def detail(self, node: NodeName) -> NodeDetail | None:
         """What is known of a node beside its place; None for a node that nobody names."""

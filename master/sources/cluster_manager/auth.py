@@ -1,4 +1,4 @@
-"""Who we are to the cluster manager: basic, a fixed token, or a login and its token.
+"""Credentials for the cluster manager: user and password, a fixed token, or a login and its token.
 
 Credentials are read from their files each time they are used, so a rotated Secret works without a
 restart. A token's life is counted on our monotonic clock from its arrival; the manager's clock is
@@ -29,23 +29,23 @@ _log = structlog.get_logger(__name__)
 
 
 class Authentication(Protocol):
-    """What a request carries so that the manager knows us."""
+    """What a request carries so that the manager knows us; by default a refusal is final."""
 
     async def headers(self) -> Mapping[str, str]:
         """The headers for one request; may log in first. Raises `TroubleError`."""
         ...
 
     def refused(self) -> bool:
-        """Told that the manager answered 401 to them; whether fresh headers could help."""
-        ...
+        """The manager answered 401 to them; whether fresh headers could help."""
+        return False
 
     def accepted(self) -> None:
-        """Told that the manager took them."""
+        """The manager took them."""
         ...
 
 
-class FixedAuthentication:
-    """Basic or a fixed token: nothing to renew; the files are read for every request."""
+class FixedAuthentication(Authentication):
+    """Basic or a fixed token; the files are read for every request."""
 
     def __init__(self, rule: BasicAuth | TokenAuth, settings: ClusterManagerSettings) -> None:
         self._rule = rule
@@ -59,15 +59,11 @@ class FixedAuthentication:
             return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
         return {rule.header: rule.prefix + _token(self._settings, rule.file)}
 
-    def refused(self) -> bool:
-        """Nothing better can be had now."""
-        return False
-
     def accepted(self) -> None:
         """Nothing to note."""
 
 
-class LoginAuthentication:
+class LoginAuthentication(Authentication):
     """A token from a login, renewed before it ends and when it is refused, however often we ask.
 
     Only a refusal of a token that was good brings a login at once, and only if the login before it

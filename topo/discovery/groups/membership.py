@@ -72,6 +72,10 @@ class Membership:
         self.dragonflies.forget(node)
         return {*self.nvlink.forget(node), node}
 
+    def declares(self, node: NodeName) -> bool:
+        """Whether the config file names this node."""
+        return node in self.declared.places
+
     def list_machines(self, topology: ManagedTopology, now_s: float) -> None:
         """Take a full answer of the manager; O(machines)."""
         self.machines.replace(topology, now_s)

@@ -243,7 +243,7 @@ class Wiring:
         return now_s - since_s >= self._incumbent_s
 
     def _join(self, members: set[NodeName]) -> None:
-        """Note a component; a node that is wired to nobody takes no memory."""
+        """Note a component; a node without a link takes no memory."""
         if len(members) == 1:
             self._component.pop(next(iter(members)), None)
             return

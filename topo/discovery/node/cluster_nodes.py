@@ -1,7 +1,7 @@
 """The nodes that the cluster itself lists (Kubernetes: the Node objects), with or without a worker.
 
-A node that the cluster lists is known, even if no worker ever spoke for it. A node that the cluster
-listed and then dropped is known only as long as its worker speaks.
+A node that the cluster lists is known, even if no worker ever reported it. A node that the cluster
+listed and then dropped is known only as long as its worker reports.
 """
 
 from collections.abc import Iterable
@@ -51,5 +51,5 @@ class ClusterNodes:
         return node in self._dropped
 
     def forget(self, node: NodeName) -> None:
-        """Drop the memory of a node that left: nobody speaks for it any more."""
+        """Drop what is kept of a node that left and that no worker reports."""
         self._dropped.discard(node)

@@ -50,17 +50,17 @@ class Verdict:
     _seen: bool = False
 
     def read(self, reading: Reading) -> bool:
-        """Count one reading; True if the set of reasons changed."""
+        """Count one reading; True if a subject went up or down, or is down for another reason."""
         if not self._doubts and not reading:
             self._seen = True
             return False
-        before = self.reasons
+        before = self.down
         for subject, reason in reading.items():
             self._read_bad(subject, reason)
         for subject in [s for s in self._doubts if s not in reading]:
             self._read_good(subject)
         self._seen = True
-        return self.reasons != before
+        return self.down != before
 
     def _read_bad(self, subject: Subject, reason: Reason) -> None:
         doubt = self._doubts.setdefault(subject, _Doubt(reason, down=False))
@@ -91,13 +91,6 @@ class Verdict:
     def settled(self) -> bool:
         """True if another equal reading would change nothing."""
         return not self._doubts
-
-    @property
-    def reasons(self) -> tuple[Reason, ...]:
-        """The reasons of all subjects that are down, in the order of their subjects."""
-        if not self._doubts:
-            return ()
-        return tuple(self._doubts[s].reason for s in sorted(self.down))
 
     @property
     def down(self) -> dict[Subject, Reason]:

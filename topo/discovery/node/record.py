@@ -24,7 +24,7 @@ class NodeRecord:
     """One node that a worker has spoken for. Mutable; owned by the discovery state.
 
     `facts` is None after a restart until the worker sends them. `seen_at_s` is the time of the last
-    word, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
+    report, `stale` whether that is too long ago. `domain` is the NVLink domain that the node counts
     into, `stated` what its GPUs said last: several entries if they disagree. `cables` is the most
     remotes shown at once.
     """

@@ -1,4 +1,4 @@
-"""Every node that a worker has spoken for, and how long each has been silent or cut off.
+"""Every node that a worker reports, and how long each has been silent or its wiring dead.
 
 Time is an argument. Each kind of lateness has an index in the order of its times, so that looking
 for what is late costs what is late, not the number of nodes.
@@ -43,8 +43,8 @@ class Workers:
         self._records[record.name] = record
         self._fresh[record.name] = record.seen_at_s
 
-    def spoke(self, record: NodeRecord, now_s: float) -> bool:
-        """Note a word of a node's worker; whether it was stale until now."""
+    def note_report(self, record: NodeRecord, now_s: float) -> bool:
+        """Note a report or heartbeat of a node; whether it was stale until now."""
         record.seen_at_s = now_s
         self._fresh[record.name] = now_s
         self._fresh.move_to_end(record.name)
@@ -84,17 +84,19 @@ class Workers:
         return [self._records[node] for node in late]
 
     def validate(self) -> None:
-        """Every record is in one of the indices of silence, by the time of its last word."""
+        """Every record is in one of the indices of silence, by the time of its last report."""
         fresh, stale = self._fresh.keys(), self._stale.keys()
         require(not fresh & stale, "a worker is both fresh and stale")
         require(fresh | stale == self._records.keys(), "a worker's silence is not watched")
-        require(self._dead_wiring.keys() <= self._records.keys(), "wiring of nobody is watched")
+        require(
+            self._dead_wiring.keys() <= self._records.keys(), "wiring of an unknown node is watched"
+        )
         for name, record in self._records.items():
             require(record.stale == (name in stale), f"{name} is stale in one place only")
             dead = name in self._dead_wiring
             require(dead == record.is_wiring_dead, f"dead wiring of {name} is not watched")
         times = list(self._fresh.values())
-        require(times == sorted(times), "the fresh workers are not in the order of their words")
+        require(times == sorted(times), "the fresh workers are not in the order of their reports")
 
 
 def _older(index: dict[NodeName, float], limit_s: float) -> list[NodeName]:

@@ -30,7 +30,7 @@ def of_node(
     if not membership.wiring.is_sound(node):
         found += _suspects(membership, node)
     if len(record.stated) > 1:
-        found += _disagreement(record)
+        found.append(_disagreement(record))
     if len(component) > 1 and node == membership.dragonflies.least(component):
         found += _of_component(membership, component, settings)
     return tuple(found)
@@ -84,15 +84,14 @@ def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
             )
 
 
-def _disagreement(record: NodeRecord) -> Iterator[Conflict]:
-    if len(record.stated) > 1:
-        stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.stated)
-        yield Conflict(
-            "gpus-disagree",
-            (record.name,),
-            f"the GPUs of {record.name} state different NVLink domains: {stated}",
-            "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
-        )
+def _disagreement(record: NodeRecord) -> Conflict:
+    stated = ", ".join(f"{cluster}.{clique}" for cluster, clique in record.stated)
+    return Conflict(
+        "gpus-disagree",
+        (record.name,),
+        f"the GPUs of {record.name} state different NVLink domains: {stated}",
+        "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
+    )
 
 
 def _oversize(members: tuple[NodeName, ...], node_number: int) -> Iterator[Conflict]:

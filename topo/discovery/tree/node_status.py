@@ -26,13 +26,13 @@ class NodeJudge:
         self._stale = Reason("worker-stale", text)
 
     def reported(self, record: NodeRecord, missing_tier: Reason | None) -> Node:
-        """A node that a worker speaks for. `missing_tier`: why it is in no innermost group."""
+        """A node that a worker reports. `missing_tier`: why it is in no innermost group."""
         reasons = self._reasons(record, missing_tier)
         status = Status.NOT_READY if reasons else Status.READY
         return Node(record.name, status, reasons, record.gpus, record.gpu_type)
 
     def silent(self, node: NodeName) -> Node:
-        """A node that the config file or the cluster names and no worker speaks for."""
+        """A node that the config file or the cluster names and no worker reports."""
         place = self._membership.declared.places.get(node)
         if place is None:
             return Node(node, Status.NOT_READY, (NO_WORKER,))

@@ -1,4 +1,4 @@
-"""Every known node as readers see it: where it stands, what it is worth, what it lacks."""
+"""Every known node as readers see it: where it stands, what its status is, what it lacks."""
 
 from collections.abc import Iterable, Mapping
 
@@ -39,7 +39,7 @@ class PlacedNodes:
             self._unlist(node)
 
     def remove(self, node: NodeName) -> None:
-        """Take a node out that nobody knows any more."""
+        """Take out a node that no source names any more."""
         self._tree.place(node, ())
         self._nodes.pop(node, None)
         self._missing.pop(node, None)
