@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the worker until it is told to stop, or records a bundle; the exit code.
+    """Runs the worker until a signal stops it, or records a bundle; the exit code.
 
     0 after SIGTERM, SIGINT or a recording, 1 when background work died or the port is taken, 2 for
     settings that cannot be used.
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadInputError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    _say_what_is_odd(settings)
+    _warn(settings)
     agent = build_agent(settings, replay)
     site = Site(
         app=build_app(agent),
@@ -60,15 +60,15 @@ def _record(settings: WorkerSettings) -> int:
         bundle = asyncio.run(record(probes(settings), identity_of(settings, None)))
         if settings.record_anonymous:
             bundle = anonymised(bundle, user_names())
-        told = save(bundle, settings.record)
+        summary = save(bundle, settings.record)
     except OSError as error:
         sys.stderr.write(f"error: the bundle cannot be written: {error}; give --record a folder\n")
         return 1
-    sys.stdout.write(told + "\n")
+    sys.stdout.write(summary + "\n")
     return 0
 
 
-def _say_what_is_odd(settings: WorkerSettings) -> None:
+def _warn(settings: WorkerSettings) -> None:
     if settings.enable_training:
         _log.warning("--enable-training does nothing: this worker never changes hardware state")
     host = settings.server_address.rpartition(":")[0]

@@ -86,22 +86,23 @@ class HostFacts:
 
     def needed(self, name: str) -> bool:
         """Whether the probe must run. A stand-in runs only while the sources it stands in for
-        (its betters) do not state everything.
+        do not state everything.
 
-        A better without warnings has stated everything: what it does not state, this host does not
-        have. One with warnings (failed calls) is compared field by field. A better that fails is
+        A source without warnings has stated everything: what it does not state, this host does not
+        have. One with warnings (failed calls) is compared field by field. A source that fails is
         still believed for a while, see `HELD_FAILURES`; its stand-ins start at once, so that they
         are ready when it no longer is.
         """
         probe = self._sources[name].probe
-        betters = [self._sources[better] for better in probe.instead_of]
-        if any(better.reading is None for better in betters):
+        preferred = [self._sources[name] for name in probe.instead_of]
+        if any(source.reading is None for source in preferred):
             return False
-        well = [better.parsed for better in betters if better.parsed and not better.failures]
-        if betters and len(well) == len(betters) and not any(parsed.warnings for parsed in well):
+        well = [source.parsed for source in preferred if source.parsed and not source.failures]
+        complete = len(well) == len(preferred) and not any(parsed.warnings for parsed in well)
+        if preferred and complete:
             return False
         stated = frozenset(field for parsed in well for field in _fields(parsed))
-        return not betters or not probe.gives <= stated
+        return not preferred or not probe.gives <= stated
 
     def settled(self) -> bool:
         """Whether every probe that must run has been read once. Before, the facts would mislead."""
@@ -134,7 +135,7 @@ def understand(text: str, probe_format: str) -> ParsedProbe | Refusal:
     """What a probe's text states. Never raises: an exception of the parser becomes a refusal."""
     try:
         return parse(text, probe_format)
-    except Exception as error:  # noqa: BLE001 - a lying source must not stop the other probes
+    except Exception as error:  # noqa: BLE001 - one source must not stop the other probes
         return Refusal(f"our parser failed: {error!r}", probe_format, "please report this")
 
 

@@ -1,4 +1,4 @@
-"""What a worker tells Prometheus. Labels are bounded: probes, states, kinds, reasons."""
+"""The worker's metrics. Labels are bounded: probes, states, kinds, reasons."""
 
 import time
 from collections import Counter as Tally

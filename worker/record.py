@@ -24,7 +24,7 @@ from worker.redaction import redacted, same_facts
 STAND_IN = "node-anonymous"
 WITHHELD = "withheld: with its secrets masked it would say something else"
 _FIRST_PERSON_UID = 1000
-"""Below are the system's own accounts, whose names say nothing (login.defs, UID_MIN)."""
+"""Below are the system's own accounts, which name nobody in person (login.defs, UID_MIN)."""
 _HOME = re.compile(r"(?<=/home/)[^/\s\"'<]+")
 
 
@@ -98,7 +98,7 @@ def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
 
 
 def claim_folder(directory: Path) -> None:
-    """Makes the folder for a bundle, or takes an empty one of this user; only its owner may enter.
+    """Makes the folder for a bundle, or uses an empty one of this user; only its owner may enter.
 
     A folder that somebody else prepared, or filled, is refused with `BadInputError`: a worker is
     often root, and folders such as /tmp belong to everybody. `OSError` where it cannot be made.
@@ -115,7 +115,7 @@ def claim_folder(directory: Path) -> None:
 
 
 def save(bundle: Bundle, directory: Path) -> str:
-    """Writes the bundle; what to tell the person."""
+    """Writes the bundle; the text for the person who recorded it."""
     write(directory, bundle)
     lines = [
         f"  {seen.probe:<18} {seen.state.value:<10} {len(seen.text):>8} bytes  {seen.detail}"

@@ -13,7 +13,7 @@ _TAG = re.compile(r"(<[^<>]*>)")
 def redacted(text: str, probe_format: str) -> str | None:
     """The text without processes and with its secrets masked; None where it must be withheld.
 
-    It is withheld where masking changes what the text says: a recording must not lie, and the
+    It is withheld where masking changes what the text states: a recording must be true, and the
     unmasked text must not leave the host. A text that no reader understands is masked all the same.
     """
     reader = READERS.get(probe_format)

@@ -1,6 +1,6 @@
 """A recording in place of the host: its raw texts as the probes' outputs, and simulated faults.
 
-Beside the bundle may lie `timeline.txt` (sentences with times, counted from the start of the
+Beside the bundle may be `timeline.txt` (sentences with times, counted from the start of the
 worker) and `faults.txt` (sentences that hold as long as they stand there; the file is watched).
 """
 

@@ -1,4 +1,4 @@
-"""The conversation with the master as a value: what it knows of us, and what to say next."""
+"""What the master knows of this worker, and so what the next report must contain."""
 
 from dataclasses import fields, replace
 
@@ -41,7 +41,7 @@ class Session:
         self.beat_s = min(max(answer.beat_s, MIN_BEAT_S), MAX_BEAT_S)
 
     def lost(self) -> None:
-        """A message may or may not have arrived: the next one says everything."""
+        """A message may or may not have arrived: the next one is full."""
         self._known = None
 
     @property

@@ -1,4 +1,4 @@
-"""Reports over HTTP: one connection, bounded answers, and failures that say what to do."""
+"""Reports over HTTP: one connection, bounded answers, and failures with the next step."""
 
 import time
 from enum import StrEnum

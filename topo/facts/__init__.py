@@ -1,4 +1,4 @@
-"""Raw output of a probe to an observation, or to a refusal that says what, where and the fix.
+"""Raw output of a probe to an observation, or to a refusal with what is wrong, where, and the fix.
 
 A format is a module: text in, `ParsedProbe | Refusal` out, nothing raised, linear in the length of
 the text. `registry` knows them all; nothing here touches files, clocks or the network.

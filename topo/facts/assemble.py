@@ -2,7 +2,7 @@
 
 Result: one `NodeFacts`. Sources are taken in the order of their trust (library, command, exporter,
 kernel), within the same trust in the order given. A later source fills fields that are still
-unknown and never overrides one. What a source says of its GPU 3 follows that GPU to its place in
+unknown and never overrides one. What a source states of its GPU 3 follows that GPU to its place in
 the result (see `gpu_join`).
 
 That is right because trust is fixed per format: the same readings give the same facts in whatever
@@ -71,7 +71,7 @@ def assemble(
     parsed: Sequence[tuple[str, ParsedProbe | Refusal | None]],
     health: Sequence[ProbeHealth],
 ) -> NodeFacts:
-    """The facts of one reading; refusals and None add nothing (their probe's health says why).
+    """The facts of one reading; refusals and None add nothing (`health` has the reason).
 
     sysfs alone never adds GPUs to those that a driver lists: cards on the bus may be given to
     virtual machines. O(GPUs² + ports).
@@ -180,18 +180,18 @@ def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, .
 
 
 def _peers(sources: Sequence[_Source]) -> ServerPeers | None:
-    """The first source's peers; later ones about the same server say which are connected."""
+    """The first source's peers; later ones about the same server add which are connected."""
     best: ServerPeers | None = None
     for source in sources:
         for peers in source.each(ServerPeers):
             if best is None:
                 best = peers
             elif peers.local == best.local:
-                told = {peer.uuid: peer.connected for peer in peers.remotes}
+                connected = {peer.uuid: peer.connected for peer in peers.remotes}
                 remotes = (
                     peer
                     if peer.connected is not None
-                    else replace(peer, connected=told.get(peer.uuid))
+                    else replace(peer, connected=connected.get(peer.uuid))
                     for peer in best.remotes
                 )
                 best = replace(best, remotes=tuple(remotes))

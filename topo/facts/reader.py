@@ -1,4 +1,4 @@
-"""What is said once of a format, and once of a vendor.
+"""The tables: one row per format, one per vendor.
 
 A vendor is a folder beside this file whose `__init__` holds a `Vendor` by the name `VENDOR`; see
 `vendors`. Everything that treats formats differently (recognition, precedence, recordings, what is
@@ -29,7 +29,7 @@ class Mark(IntEnum):
 
 
 class Trust(IntEnum):
-    """How far a source is believed: a lower value fills first, a higher one adds what is unsaid."""
+    """How far a source is believed: a lower value comes first, higher ones add."""
 
     LIBRARY = 0
     COMMAND = 1

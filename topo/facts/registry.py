@@ -35,8 +35,8 @@ FORMATS: tuple[str, ...] = tuple(sorted(READERS))
 def recognise(text: str) -> str | None:
     """The name of the format of `text`, or None. O(len(text)).
 
-    Besides `FORMATS` the answer may be `complaint` (a tool says why it cannot answer) or the name
-    of a format that is known and not read; `parse` refuses both and says what to do.
+    Besides `FORMATS` the answer may be `complaint` (an error message of a tool) or the name
+    of a format that is known and not read; `parse` refuses both with the fix.
     """
     plain = cleaned(text)
     return None if isinstance(plain, Refusal) else _recognise(plain)
@@ -45,7 +45,7 @@ def recognise(text: str) -> str | None:
 def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noqa: A002 - its name
     """What `text` states, read as `format`, or as what it is recognised to be. O(len(text)).
 
-    Any text is answered: with an observation, or with a refusal that says what, where and the fix.
+    Any text is answered: with an observation, or with a refusal: what is wrong, where, the fix.
     Nothing is raised.
     """
     plain = cleaned(text)
@@ -62,7 +62,7 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
 
 
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
-    """What the reader makes of it; a tool's complaint says more than what the reader misses."""
+    """The reader's answer. Where it refuses a tool's error message, the message explains more."""
     understood = reader.read(text)
     if isinstance(understood, Refusal) and reader.mark is not Mark.DOCUMENT:
         return tool_errors.find(text) or understood

@@ -1,1 +1,1 @@
-"""Recordings of the probes of a host, and faults that bend their replay."""
+"""Recordings of the probes of a host, and faults that change their replay."""

@@ -1,4 +1,4 @@
-"""The probes of this host: those of every file in `vendors`, and what the kernel says."""
+"""The probes of this host: those of every file in `vendors`, and those of sysfs."""
 
 import importlib
 import pkgutil

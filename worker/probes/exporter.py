@@ -16,7 +16,7 @@ class Exporter:
         self._limit_bytes = limit_bytes
 
     async def read(self) -> Reading:
-        """One scrape. Nobody there, or somebody else there, is absent rather than a fault."""
+        """One scrape. No listener, or another one, makes the source absent and not failed."""
         # One connection per scrape: they are rare, and an idle one would only go stale.
         try:
             async with (

@@ -11,7 +11,7 @@ _PRODUCT_UUID = "class/dmi/id/product_uuid"
 
 
 def identify(node_name: str, *, node_ip: str, provider_id: str, sysfs_root: Path) -> NodeIdentity:
-    """The identity: what Kubernetes or the administrator says (empty: nothing), then the kernel.
+    """The identity: what Kubernetes or the administrator states (empty: nothing), then the kernel.
 
     The node name falls back to the host name. The board's UUID is readable by root only; without
     it the field is empty. Never raises: a name that cannot be had is empty.

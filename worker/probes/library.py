@@ -1,4 +1,4 @@
-"""How a library that a helper process binds says that it has no text."""
+"""Why a helper process has no text of its library."""
 
 
 class AbsentError(Exception):
@@ -6,4 +6,4 @@ class AbsentError(Exception):
 
 
 class FailedError(Exception):
-    """The library is there, and without the call that failed nothing can be said."""
+    """A call failed without which the library states nothing."""

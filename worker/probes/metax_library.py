@@ -1,4 +1,4 @@
-"""libmxsml.so, bound by hand: what the library says of devices, links and servers, as JSON.
+"""libmxsml.so, bound with ctypes: devices, links and servers as the library states them, as JSON.
 
 Names and layouts are those of the published interface (header revision 2.3.1); only calls that
 read are bound. Older libraries lack some calls: every call is looked up before it is used. Out
@@ -134,7 +134,7 @@ class MetaxLibrary:
     def _initialise(self) -> None:
         """Comes up, and again on every reading: a card that appears later must be seen.
 
-        "Repeated initialisation does not refresh" says the interface of the plain call, so the
+        The plain call, says its interface, does not refresh when it is repeated, so the
         one with flags is preferred where it exists.
         """
         call = "mxSmlInitWithFlags"

@@ -23,12 +23,12 @@ _PLAIN_ANSWERS = (
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
     pynvml.NVML_ERROR_INVALID_ARGUMENT,
 )
-"""Codes that say "this device has no such thing"."""
+"""Codes for: this device does not have what was asked for."""
 _NEXT_VERSION = (
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
 )
-"""Codes that say "ask me in an older form"."""
+"""Codes for: this driver knows only older forms of the call."""
 
 
 class NvidiaLibrary:

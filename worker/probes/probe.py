@@ -15,7 +15,7 @@ MAX_DETAIL_CHARS = 200
 class Reading:
     """One run of a probe. `text` is empty unless the state is `ok`.
 
-    `detail` must not vary from run to run while the cause stays the same: a new detail is news.
+    `detail` must not vary from run to run while the cause stays the same: a new detail is reported.
     """
 
     state: ProbeState

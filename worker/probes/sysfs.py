@@ -1,4 +1,4 @@
-"""What the kernel says of GPUs and NICs, as lines `path: content`.
+"""What sysfs states of GPUs and NICs, as lines `path: content`.
 
 Paths are printed as under `/sys`, whatever folder they were read from (a container mounts the
 host's elsewhere). A file of a device can hang in its driver, so the reading runs in a thread of
@@ -75,9 +75,9 @@ class SysfsReader:
                 reading = self._function(self._root)
             except OSError as error:
                 reading = failed(f"{error.filename}: {error.strerror}")
-            except Exception as error:  # noqa: BLE001 - nobody hears what ends in a thread
+            except Exception as error:  # noqa: BLE001 - an exception in a thread would be lost
                 reading = failed(f"our probe failed: {error!r}")
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(deliver, reading)
 
         self._thread = threading.Thread(target=work, name="sysfs", daemon=True)

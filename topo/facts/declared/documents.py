@@ -107,7 +107,7 @@ def describe(value: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """What is said of a text goes to logs and documents, which lone surrogates would break."""
+    """Refusals go to logs and documents, which lone surrogates would break."""
     return text if text.isprintable() else repr(text)[1:-1]
 
 

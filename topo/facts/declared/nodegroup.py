@@ -163,10 +163,10 @@ class _Walk:
         self,
         item: dict[str, Any],
         name: GroupName,
-        told: tuple[Kind, Status | None],
+        stated: tuple[Kind, Status | None],
         standing: tuple[_Spot, tuple[str, ...]],
     ) -> DeclaredGroup:
-        (kind, status), (spot, above) = told, standing
+        (kind, status), (spot, above) = stated, standing
         where = spot.at("name", _line(item, "name"))
         # Unprintable are control characters and lone surrogates (`\\ud800` in JSON), which nothing
         # can write: neither a log nor the document.

@@ -1,4 +1,4 @@
-"""The lines of a device matrix: which line is its header, which are rows, what a row says.
+"""The lines of a device matrix: which line is its header, which are rows, what a row states.
 
 White space differs over versions, terminals and web pages, so cells are read by the vocabulary of
 `codes` and never by position; only the affinity cells behind them, which may be empty, are placed
@@ -39,7 +39,7 @@ class Header:
 class Row:
     """One device's cells. `surplus` is a link code behind the last column, if there is one.
 
-    `open` says that the line ends with the last link cell.
+    `open`: the line ends with the last link cell.
     """
 
     line: int

@@ -10,7 +10,7 @@ A text that is cut is read as far as it is certain:
   print symmetric matrices: the cell (a, b) is printed again as (b, a).
 - Of two such rows a and b nobody has printed the cells (a, b) and (b, a). The text is refused, for
   a node with seven of its eight GPUs would be a false statement.
-- NIC rows that are missing or short are left out with a warning. The GPU rows still say how GPUs
+- NIC rows that are missing or short are left out with a warning. The GPU rows still state how GPUs
   reach NICs.
 - The last cell of a text without a final line break may be the beginning of a longer code: `NV1` of
   `NV18`. It is dropped, which makes its row short.
@@ -25,7 +25,7 @@ Example: the text ends in the middle of the row of GPU2.
       GPU2  SY
 
 `SY` is in no legend, so the last line is no row. The row of GPU2 is missing and is completed from
-the column of GPU2: SYS, PHB, and X for itself. A warning says so.
+the column of GPU2: SYS, PHB, and X for itself. The answer has a warning.
 """
 
 import re
@@ -100,9 +100,9 @@ def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe |
         if not _note_line(reading, number, plain):
             break
     if reading.head is None:
-        return _headless(reading, text)
+        return _no_header(reading, text)
     if not text.endswith("\n"):
-        _doubt_last_cell(reading, text.count("\n") + 1)
+        _drop_uncertain_cell(reading, text.count("\n") + 1)
     refusal = (
         reading.trouble
         or _unusable(reading.head, reading)
@@ -115,7 +115,7 @@ def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe |
 
 
 def _note_line(reading: _Reading, number: int, line: str) -> bool:
-    """Takes in one line; False when the matrix is over and the rest need not be read."""
+    """Adds one line; False when the matrix is over and the rest need not be read."""
     head = reading.grammar.header(number, line)
     if head is not None:
         if reading.rows:
@@ -144,14 +144,14 @@ def _note_row(reading: _Reading, named: tuple[str, Row] | None) -> None:
         )
 
 
-def _doubt_last_cell(reading: _Reading, last_line: int) -> None:
+def _drop_uncertain_cell(reading: _Reading, last_line: int) -> None:
     """Drops a cell that the end of the text may have cut: `NV1` may have been `NV18`."""
     for name, row in reading.rows.items():
         if row.line == last_line and row.open and codes.may_grow(row.codes[-1]):
             reading.rows[name] = replace(row, codes=row.codes[:-1])
 
 
-def _headless(reading: _Reading, text: str) -> Refusal:
+def _no_header(reading: _Reading, text: str) -> Refusal:
     fix = reading.fix
     first = reading.grammar.first_row(text)
     if first is None:
@@ -171,13 +171,13 @@ def _unusable(head: Header, reading: _Reading) -> Refusal | None:
         return Refusal(f"column {head.twice} appears twice", where, reading.fix)
     for name in head.gpus:
         row = reading.rows.get(name)
-        wrong = _lie(head, name, row) if row else ""
+        wrong = _shifted(head, name, row) if row else ""
         if row and wrong:
             return Refusal(f"row {name} {wrong}", f"line {row.line}", reading.fix)
     return None
 
 
-def _lie(head: Header, name: str, row: Row) -> str:
+def _shifted(head: Header, name: str, row: Row) -> str:
     """Why the cells of a row cannot belong to its columns, or nothing."""
     if row.surplus:
         return f"has more link cells than the header has columns ({shorten(row.surplus, 16)})"
@@ -190,7 +190,7 @@ def _lie(head: Header, name: str, row: Row) -> str:
 
 def _whole(head: Header, reading: _Reading, name: str) -> bool:
     row = reading.rows.get(name)
-    return row is not None and len(row.codes) == len(head.columns) and not _lie(head, name, row)
+    return row is not None and len(row.codes) == len(head.columns) and not _shifted(head, name, row)
 
 
 def _complete_one_row(head: Header, reading: _Reading) -> Refusal | None:

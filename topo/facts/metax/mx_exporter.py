@@ -53,7 +53,7 @@ class _Sample:
 
 @dataclass(slots=True)
 class _Device:
-    """What the samples of one deviceId say; dies of one device share it."""
+    """The samples of one deviceId; dies of one device share it."""
 
     uuid: str = ""
     bdf: str = ""
@@ -143,7 +143,7 @@ def _note(device: _Device, sample: _Sample) -> None:
 
 
 def _gpu(index: int, device: _Device) -> Gpu:
-    """A device; healthy if and only if every die is available, unsaid without a state."""
+    """A device; healthy if and only if every die is available, unknown without a state."""
     healthy = all(state == 1 for state in device.states) if device.states else None
     reasons = "; ".join(dict.fromkeys(device.reasons)) or "no reason given"
     return Gpu(
@@ -162,7 +162,7 @@ def _ports(devices: Mapping[int, _Device], warnings: list[str]) -> Iterator[Link
         both = device.speeds.keys() & device.widths.keys()
         for port in sorted(both):
             width = int(min(max(device.widths[port], 0), 1024))
-            yield ports.judged(SeenPort(index, port, device.speeds[port], width))
+            yield ports.link_port(SeenPort(index, port, device.speeds[port], width))
         half = device.speeds.keys() ^ device.widths.keys()
         if half:
             warnings.append(f"GPU {index}: {len(half)} ports have a speed or a width, not both")

@@ -24,7 +24,7 @@ _RULED = frozenset("|+-= ")
 _INDEXED = re.compile(r"([0-9]{1,4})(?:\s+(.*))?", re.ASCII)
 _MEMORY = re.compile(r"[0-9]{1,9}\s*/\s*([0-9]{1,9})\s*(MiB|GiB)", re.ASCII)
 _BRAND = re.compile(r"^MetaX\s+")
-"""The table says `MetaX C500` where the library, `mx-smi -L` and node labels say `MXC500`."""
+"""The table prints `MetaX C500` where the library, `mx-smi -L` and node labels have `MXC500`."""
 PROCESSES = re.compile(r"^[ \t]*\|[ \t]*Process.*\Z", re.DOTALL | re.MULTILINE)
 """The table of processes with their command lines. It comes last; nothing in it is read."""
 _UNIT_BYTES = {"MiB": 2**20, "GiB": 2**30}

@@ -102,7 +102,7 @@ def read(text: str) -> ParsedProbe | Refusal:
 
 
 def _gpu(device: _DeviceText) -> Gpu:
-    """A device; unavailable where its state is 0, unsaid where the call failed."""
+    """A device; unavailable where its state is 0, unknown where the call failed."""
     unavailable = device.state is not None and device.state != _AVAILABLE
     reason = device.unavailable_reason or f"state {device.state}"
     return replace(
@@ -117,7 +117,7 @@ def _gpu(device: _DeviceText) -> Gpu:
 def _port(gpu: int, port: _PortText) -> LinkPort:
     remote = normal_bdf(port.remote_bdf or "")
     seen = SeenPort(gpu, port.link, port.speed or 0.0, port.width or 0, port.port_state, remote)
-    return ports.judged(seen)
+    return ports.link_port(seen)
 
 
 def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> LinkMatrix | None:

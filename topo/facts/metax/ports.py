@@ -29,8 +29,8 @@ class SeenPort:
     remote: str | None = None
 
 
-def judged(seen: SeenPort) -> LinkPort:
-    """The port with its state: a state that says down or unused decides, else the rule does."""
+def link_port(seen: SeenPort) -> LinkPort:
+    """The port with its state: the source's, where it is down or unused, else by the rule."""
     state, trouble = _verdict(seen)
     speed_gts = seen.speed_gts if 0 <= seen.speed_gts <= MAX_SPEED else None
     return LinkPort(

@@ -68,7 +68,7 @@ _GOOD_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`healthy=None`: the source has no health to tell (older drivers, single hosts)."""
+    """`healthy=None`: the source states no health (older drivers, single hosts)."""
 
     healthy: bool | None
     trouble: str = ""
@@ -119,7 +119,7 @@ def _health(summary: str | None, bad: list[str], *, stated: bool) -> Health:
 
 
 def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -> GpuFabric | None:
-    """The fabric of one GPU from nvidia-smi's words, or None where no state is told.
+    """The fabric of one GPU from nvidia-smi's words, or None where no state is stated.
 
     Keys have no case, spaces or underscores: `state`, `status`, `cliqueid`, `clusteruuid`, the
     health keys, and in `platform` `chassisserialnumber` and `trayindex`.

@@ -43,10 +43,10 @@ def recognises(text: str) -> bool:
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """The GPUs in NVML's order, and the fabric of those that tell one. O(len(text)).
+    """The GPUs in NVML's order, and the fabric of those that state one. O(len(text)).
 
     Refused: XML that is cut or not well-formed (with its line), entity declarations, no GPU.
-    A recovery action other than None makes a GPU unhealthy; N/A says nothing.
+    A recovery action other than None makes a GPU unhealthy; N/A states nothing.
     """
     start = _START.search(text)
     document = text[start.start() :] if start else text

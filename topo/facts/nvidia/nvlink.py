@@ -75,7 +75,7 @@ def read_status(text: str) -> ParsedProbe | Refusal:
     sections = _sections(text, "-s")
     if isinstance(sections, Refusal):
         return sections
-    ports = nvlink_ports.judged(_seen(section) for section in sections)
+    ports = nvlink_ports.link_ports(_seen(section) for section in sections)
     return stated(STATUS, (_gpus(sections), ports), [])
 
 

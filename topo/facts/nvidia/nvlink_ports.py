@@ -20,8 +20,8 @@ _BRIDGED = re.compile(r"PCI|NVL\b|RTX|Quadro|GeForce|\bA(?:10|16|30|40)\b", re.I
 class SeenLinks:
     """The links of one GPU as a source lists them: number to whether it is active.
 
-    `all_inactive` is nvidia-smi's way to say so without a list. `remotes` holds the far ends where
-    the source names them.
+    `all_inactive`: nvidia-smi prints one line in place of a list. `remotes` holds the far ends that
+    the source names.
     """
 
     gpu: int
@@ -31,7 +31,7 @@ class SeenLinks:
     remotes: Mapping[int, str] | None = None
 
 
-def judged(gpus: Iterable[SeenLinks]) -> tuple[LinkPort, ...]:
+def link_ports(gpus: Iterable[SeenLinks]) -> tuple[LinkPort, ...]:
     """The ports of all GPUs of one host.
 
     An inactive link is down if it is active on another GPU of the same model, and this GPU is

@@ -96,7 +96,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     devices = {device.index: device for device in library.devices}
     warnings = library_json.failures(library.errors)
     others = (
-        nvlink_ports.judged(_seen(device) for device in library.devices),
+        nvlink_ports.link_ports(_seen(device) for device in library.devices),
         _matrix(library, devices, warnings),
         tuple(f for _, device in sorted(devices.items()) if (f := _fabric(device)) is not None),
     )

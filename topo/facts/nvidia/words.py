@@ -16,7 +16,7 @@ _DEAD = frozenset({"gpu is lost", "unknown error", "gpu requires reset", "err!"}
 
 @dataclass(slots=True)
 class GpuWords:
-    """What a text says of one GPU; `address` is empty where no line names the GPU.
+    """What a text states of one GPU; `address` is empty where no line names the GPU.
 
     Keys of `fabric` and `platform` are lower-case, without blanks and underscores.
     """
@@ -39,7 +39,7 @@ def gpu(index: int, address: str, words: Mapping[str, str]) -> Gpu:
     """The GPU from its `model`, `uuid`, `memory` and `recovery` words, each of which may lack.
 
     Unhealthy where a value reads "GPU is lost" or the like, or where the driver wants a recovery
-    action; healthy where it wants none; unsaid where the action is N/A (virtual and older GPUs).
+    action; healthy where it wants none; unknown where the action is N/A (virtual and older GPUs).
     """
     memory = _MEBIBYTES.fullmatch(words.get("memory", ""))
     action = words.get("recovery", "")

@@ -1,1 +1,1 @@
-"""What every reader needs: text, bounds, spellings, what tools say when they cannot answer."""
+"""What every reader needs: text, bounds, spellings, the errors that tools print."""

@@ -32,7 +32,7 @@ def last_bdf(path: str) -> Bdf | None:
 
 
 def known(text: str | None) -> str | None:
-    """`text` trimmed, or None where a tool says in one of its ways that it does not know."""
+    """`text` trimmed, or None where it is a word of tools for an unknown value."""
     trimmed = (text or "").strip()
     return None if trimmed.lower() in _NOTHING else trimmed
 

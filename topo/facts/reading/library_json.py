@@ -42,7 +42,7 @@ FailedCalls = Annotated[tuple[FailedCall, ...], MaxLen(10_000)]
 
 
 class DeviceText(LibraryText):
-    """What every library says of a device."""
+    """What every library states of a device."""
 
     index: Annotated[int, Ge(0), Le(MAX_GPUS - 1)]
     uuid: str | None = None
@@ -63,7 +63,7 @@ T = TypeVar("T", bound=LibraryText)
 
 
 def reader(name: str, read: Read) -> Reader:
-    """The row of a probe whose texts say `"format": name`."""
+    """The reader of texts that contain `"format": name`."""
     named = re.compile(rf'"format"\s{{0,64}}:\s{{0,64}}"{name}"')
 
     def recognises(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What every reader does first: bytes to text, terminal dressing off, bounds on everything."""
+"""What every reader does first: bytes to text, escapes removed, bounds on everything."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -12,7 +12,7 @@ from topo.model.errors import Refusal
 
 FORMAT = "complaint"
 _MAX_CHARS = 4096
-"""Complaints are short; a longer text holds something else."""
+"""Error messages are short; a longer text holds something else."""
 _LOAD_DRIVER = "load it with `modprobe nvidia`, or reinstall the driver for the running kernel"
 
 
@@ -97,23 +97,23 @@ _TOOL_ERRORS = (
 
 
 def recognises(text: str) -> bool:
-    """Whether `text` is a tool's complaint instead of its output."""
+    """Whether `text` is a tool's error message instead of its output."""
     return find(text) is not None
 
 
 def find(text: str) -> Refusal | None:
-    """The complaint in `text` with the cure, or None. O(1): long texts are none."""
+    """The error in `text` with its fix, or None. O(1): long texts are none."""
     if len(text) > _MAX_CHARS:
         return None
-    for complaint in _TOOL_ERRORS:
-        match = complaint.pattern.search(text)
+    for error in _TOOL_ERRORS:
+        match = error.pattern.search(text)
         if match is not None:
             line = text.count("\n", 0, match.start()) + 1
-            said = shorten(match.group(), 80)
-            return Refusal(f"{complaint.what} ({said})", f"line {line}", complaint.fix)
+            quoted = shorten(match.group(), 80)
+            return Refusal(f"{error.what} ({quoted})", f"line {line}", error.fix)
     return None
 
 
 def read(text: str) -> Refusal:
-    """The complaint's refusal."""
+    """The refusal for the error in `text`."""
     return find(text) or Refusal("no complaint of a tool", "the whole text", "give its output")

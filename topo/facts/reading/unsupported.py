@@ -210,6 +210,6 @@ def find(text: str) -> Unsupported | None:
 
 
 def refusal(unsupported: Unsupported) -> Refusal:
-    """What to tell the person who gave a unsupported format."""
+    """The refusal of an unsupported format."""
     what = f"this is {unsupported.title} ({unsupported.name}), which this version does not read"
     return Refusal(what, "the whole text", unsupported.fix)

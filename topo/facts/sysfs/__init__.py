@@ -1,1 +1,1 @@
-"""What the Linux kernel says of devices."""
+"""sysfs: what the Linux kernel states of devices."""

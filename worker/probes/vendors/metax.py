@@ -8,7 +8,7 @@ from worker.probes.probe import Probe
 from worker.settings import WorkerSettings
 
 FOLDERS = ("/opt/mxdriver/bin", "/opt/maca/bin", "/usr/local/maca/bin")
-"""Where drivers and MACA put mx-smi; it is on nobody's PATH."""
+"""Where drivers and MACA put mx-smi; these folders are not on the PATH."""
 
 
 def probes(settings: WorkerSettings) -> Iterator[Probe]:
