@@ -8,12 +8,13 @@ import orjson
 from aiohttp import web
 
 from master.api.answers.representation import json_body
-from master.api.requests.query import GenerationId, Parameter, Query
+from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from master.tree.history import History, Step
 from topo.discovery.tree.changes import net
 from topo.kit.problem import problem
 from topo.model.forest import Change
+from topo.model.rest.generation_id import GenerationId
 
 DIFF_PARAMETERS = (
     Parameter("from", "generation", "the generation to start after", required=True),

@@ -7,8 +7,9 @@ import orjson
 from aiohttp import web
 from pydantic import TypeAdapter
 
-from master.api.requests.query import GENERATION_PATTERN, MAX_VALUE_CHARS, Parameter, Query
+from master.api.requests.query import MAX_VALUE_CHARS, Parameter, Query
 from master.api.route import Route
+from topo.model.rest.generation_id import PATTERN
 from topo.model.rest.problem import Problem
 
 _TAGS = {
@@ -132,7 +133,7 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
     if parameter.kind == "integer":
         return {"type": "integer", "minimum": parameter.minimum}
     if parameter.kind == "generation":
-        return {"type": "string", "pattern": GENERATION_PATTERN}
+        return {"type": "string", "pattern": PATTERN}
     if parameter.words:
         return {"type": "string", "enum": list(parameter.words)}
     return {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS}

@@ -47,6 +47,8 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
     HEAD comes with every GET that ends.
     """
     for route in routes:
+        if route.body is not None:
+            route.body.model_rebuild()  # now, and not on the loop while its first caller waits
         if route.method == "GET":
             ends = route.media != "text/event-stream"
             app.router.add_get(route.path, _endpoint(route), allow_head=ends)

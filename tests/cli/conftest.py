@@ -11,8 +11,8 @@ from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from tests.cli import samples
-from topo.cli.client.generation_id import generation_id, id_of
 from topo.cli.main import app
+from topo.model.rest.generation_id import GenerationId
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -61,7 +61,8 @@ class FakeMaster:
         """A new generation: the document from now on, and an event to everybody who follows."""
         self.document, self.changes = document, self.changes + changes
         data = _json({"generation": document["generation"], "changes": changes})
-        self.say(f"id: {id_of(document)}\nevent: change\ndata: {data}\n\n")
+        at = GenerationId(document["generation"], document.get("run", ""))
+        self.say(f"id: {at}\nevent: change\ndata: {data}\n\n")
 
     def say(self, text: str | None) -> None:
         """Text for every event stream; None ends the streams."""
@@ -166,7 +167,7 @@ class FakeMaster:
         for change in self.changes:
             if change["generation"] > since:
                 data = _json({"generation": change["generation"], "changes": [change]})
-                at = generation_id(change["generation"], self.document.get("run"))
+                at = GenerationId(change["generation"], self.document.get("run", ""))
                 await response.write(f"event: change\nid: {at}\ndata: {data}\n\n".encode())
         listener: asyncio.Queue[str | None] = asyncio.Queue()
         self._listeners.add(listener)

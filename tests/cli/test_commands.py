@@ -12,6 +12,7 @@ from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.client.client import connect, target
 from topo.cli.exits import CliError, Exit
+from topo.model.rest.generation_id import GenerationId
 
 
 def test_tree_prints_the_forest(topo: Topo) -> None:
@@ -261,7 +262,7 @@ def test_an_event_without_end_is_not_collected_for_ever(
 
     async def follow() -> None:
         async with connect(target(fake_master.url, None, None)) as master:
-            async for _ in master.changes("1"):
+            async for _ in master.changes(GenerationId(1)):
                 pass
 
     with pytest.raises(CliError, match="more than 1000 characters"):

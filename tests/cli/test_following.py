@@ -11,10 +11,10 @@ from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 from topo.cli.client import client, sse
 from topo.cli.client.client import Master, Target, connect
-from topo.cli.client.following import Connected, Lost, follow
-from topo.cli.client.generation_id import resumed
+from topo.cli.client.following import Connected, Lost, follow, resumed
 from topo.cli.client.sse import EventParser, ServerEvent
 from topo.model.rest.changes import StepDocument
+from topo.model.rest.generation_id import GenerationId
 
 
 def events(text: str) -> list[ServerEvent]:
@@ -153,7 +153,10 @@ async def test_a_restarted_master_is_not_asked_for_what_another_run_counted(
 def test_a_stream_goes_on_where_it_broke_if_it_is_the_same(
     last: str | None, now: str, start: str
 ) -> None:
-    assert resumed(last, now) == start
+    known = None if last is None else GenerationId.read(last)
+    present = GenerationId.read(now)
+    assert present is not None
+    assert str(resumed(known, present)) == start
 
 
 @pytest.mark.parametrize(

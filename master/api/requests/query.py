@@ -1,6 +1,5 @@
 """The parameters of a request: only what the call knows, each value of its kind, each once."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -9,10 +8,9 @@ from aiohttp import web
 
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
+from topo.model.rest.generation_id import GenerationId
 
 MAX_VALUE_CHARS = 1024
-GENERATION_PATTERN = r"^[0-9]{1,18}(\.[0-9a-f]{8})?$"
-_GENERATION = re.compile(GENERATION_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +30,6 @@ class Parameter:
     minimum: int = 0
     words: tuple[str, ...] = ()
     place: Literal["query", "path"] = "query"
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationId:
-    """A generation, and the run of the master that counted it; None is the run that is asked."""
-
-    number: int
-    run: str | None = None
-
-    @classmethod
-    def read(cls, text: str) -> "GenerationId | None":
-        """The generation that a text names; None for one that names none."""
-        if _GENERATION.fullmatch(text) is None:
-            return None
-        number, _, run = text.partition(".")
-        return cls(int(number), run or None)
-
-    def is_of(self, run: str) -> bool:
-        """Whether the number may be looked up among those of this run."""
-        return self.run in (None, run)
 
 
 @dataclass(frozen=True, slots=True)

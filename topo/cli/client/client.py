@@ -12,7 +12,6 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from topo.cli.client.generation_id import is_generation_id
 from topo.cli.client.reading import checked, from_json, read
 from topo.cli.client.sse import MAX_DATA_CHARS, EventParser, ServerEvent
 from topo.cli.exits import CliError, Exit, usage
@@ -21,6 +20,7 @@ from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
+from topo.model.rest.generation_id import GenerationId
 from topo.model.rest.problem import Problem
 from topo.model.rest.topology import TopologyDocument
 
@@ -55,7 +55,7 @@ class Response:
 class ChangeEvent:
     """One event of the stream: the changes, and the generation to resume after."""
 
-    generation_id: str
+    generation: GenerationId
     step: StepDocument
 
 
@@ -147,12 +147,12 @@ class Master:
             raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return Response(response.status, content, response.headers)
 
-    async def changes(self, since: str) -> AsyncGenerator[ChangeEvent | None, None]:
+    async def changes(self, since: GenerationId) -> AsyncGenerator[ChangeEvent | None, None]:
         """Follows `/v1/topology/events` after a generation: changes, or None where it is forgotten.
 
         Ends when the master closes the stream; raises `CliError` when the connection breaks.
         """
-        url = self.url.joinpath("v1/topology/events").with_query(since=since)
+        url = self.url.joinpath("v1/topology/events").with_query(since=str(since))
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_SILENCE_S)
         headers = {"Accept": "text/event-stream"}
         try:
@@ -172,9 +172,10 @@ class Master:
             step = read(StepDocument, from_json(event.data))
         except orjson.JSONDecodeError:
             raise self._not_a_master("an event is not JSON") from None
-        if not is_generation_id(event.id):
+        generation = GenerationId.read(event.id)
+        if generation is None:
             raise self._not_a_master("an event has no id to resume after")
-        return ChangeEvent(event.id, step)
+        return ChangeEvent(generation, step)
 
     def _unreachable(self, error: Exception) -> CliError:
         reason, fix = _reason(error)

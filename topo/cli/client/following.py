@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from topo.cli.client.client import TOPOLOGY_PATH, Master, Target, connect
-from topo.cli.client.generation_id import generation_id, resumed
 from topo.cli.exits import CliError
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
+from topo.model.rest.generation_id import GenerationId
 
 _RETRY_S = 1.0
 _REFRESH_S = 5.0
@@ -41,22 +41,33 @@ async def follow(
     After a break the stream resumes at the last generation seen. A master that forgot it, or
     another run that counts anew, answers with its present: `Connected` says so.
     """
-    last: str | None = None
+    last: GenerationId | None = None
     while True:
         try:
             document = await master.topology(depth=0)
-            last = resumed(last, generation_id(document.generation, document.run))
+            last = resumed(last, GenerationId(document.generation, document.run))
             yield Connected(document.generation)
             async with aclosing(master.changes(last)) as stream:
                 async for event in stream:
                     if event is None:
                         last = None
                         break
-                    last = event.generation_id
+                    last = event.generation
                     yield event.step
         except CliError as error:
             yield Lost(error.refusal)
         await asyncio.sleep(retry_s)
+
+
+def resumed(last: GenerationId | None, now: GenerationId) -> GenerationId:
+    """Where to go on: after what was seen last if the master still counts on from there.
+
+    `now` is the master's present. Another run counts other changes under the same numbers, and a
+    lower number without a run is another run too.
+    """
+    if last is not None and last.run == now.run and last.number <= now.number:
+        return last
+    return now
 
 
 class Display(Protocol):

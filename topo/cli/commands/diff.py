@@ -6,30 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile
+from topo.model.rest.generation_id import GenerationId
 
 if TYPE_CHECKING:
     from topo.cli.client.client import Master
     from topo.cli.render.terminal import Glyphs
 
 
-def _generation(text: str) -> str:
-    from topo.cli.client.generation_id import is_generation_id
-
-    if not is_generation_id(text):
+def _generation(text: str) -> GenerationId:
+    found = GenerationId.read(text)
+    if found is None:
         raise typer.BadParameter(f"{text!r} is no generation; write one such as 7 or 7.5e0c21af")
-    return text
+    return found
 
 
 def diff(
     *,
     since: Annotated[
-        str | None,
+        GenerationId | None,
         typer.Option(
             "--from", parser=_generation, metavar="GENERATION", help="Default: the one before --to."
         ),
     ] = None,
     until: Annotated[
-        str | None,
+        GenerationId | None,
         typer.Option(
             "--to", parser=_generation, metavar="GENERATION", help="Default: the current one."
         ),
@@ -45,7 +45,6 @@ def diff(
 
     from topo.cli.client import connection
     from topo.cli.client.client import DIFF_PATH
-    from topo.cli.client.generation_id import before, generation_id
     from topo.cli.client.reading import read
     from topo.cli.render import changes
     from topo.model.rest.changes import DiffDocument
@@ -54,8 +53,9 @@ def diff(
         end = until
         if end is None:
             now = await client.topology(depth=0)
-            end = generation_id(now.generation, now.run)
-        return await client.document(DIFF_PATH, **{"from": since or before(end), "to": end})
+            end = GenerationId(now.generation, now.run)
+        query = {"from": str(since or end.previous), "to": str(end)}
+        return await client.document(DIFF_PATH, **query)
 
     to = connection.chosen(master, token_file, ca_file)
     raw = connection.ask(to, conversation)

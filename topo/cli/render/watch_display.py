@@ -11,7 +11,6 @@ from rich.text import Text
 
 from topo.cli.client.connection import dumped, dumped_line
 from topo.cli.client.following import Display
-from topo.cli.client.generation_id import id_of
 from topo.cli.client.reading import read
 from topo.cli.options import Output
 from topo.cli.render import terminal, tree
@@ -62,11 +61,11 @@ class _OnlyChanges:
 
 
 def _generation(document: Any, _: Refusal | None) -> object:
-    return id_of(document)
+    return document["generation"], document.get("run")
 
 
 def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
-    return id_of(document), trouble
+    return _generation(document, trouble), trouble
 
 
 def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:

@@ -13,6 +13,7 @@ class Document(BaseModel):
     here come from a later release and are ignored, unless the reader passes `extra="forbid"`.
     """
 
+    # A validator is built at its first use: a command line needs few of them and starts sooner.
     model_config = ConfigDict(
         frozen=True, defer_build=True, json_schema_serialization_defaults_required=True
     )
