@@ -64,7 +64,7 @@ def test_settled_machines_move_all_reporters_after_a_list_and_only_the_wired_aft
     """Nothing to settle moves nobody, and says that no list needs to be made again."""
     membership = wired(record("a", "b"), record("b", "a"), record("c"))
     assert membership.settle_machines([A, B, C]) is None
-    membership.list_machines(managed({"box": ["a", "late"]}), 0.0)
+    membership.machines.replace(managed({"box": ["a", "late"]}), 0.0)
     assert membership.settle_machines([A, B, C]) == {A, B, C}
     membership.update(record("late"))
     membership.wiring.settle(1.0)
@@ -75,7 +75,7 @@ def test_settled_machines_move_all_reporters_after_a_list_and_only_the_wired_aft
 def test_a_position_is_the_path_of_all_tiers_and_the_reason_of_the_missing_one():
     """The manager's tier alone, then both."""
     membership = wired(record("a", "b"), record("b", "a"), record("c"))
-    membership.list_machines(managed({"box": ["a", "b", "c"]}), 0.0)
+    membership.machines.replace(managed({"box": ["a", "b", "c"]}), 0.0)
     membership.settle_machines([])
     both = position(membership, Mode.SWITCHBOX, A)
     assert [g.kind for g in both.path] == ["switchbox", "dragonfly"]

@@ -15,12 +15,11 @@ Readers hold `snapshot`, which is frozen.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import Position, position
 from topo.discovery.invariants import require
-from topo.discovery.marks import Marks
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
@@ -66,6 +65,19 @@ class NodeDetail:
     neighbours: tuple[NodeName, ...]
     seen_at_s: float | None
     stale: bool
+
+
+@dataclass(slots=True)
+class Marks:
+    """What the events since the last generation touched: the work left before publishing.
+
+    `moved`: nodes whose place may differ. `judged`: nodes of which only the status may differ.
+    `machines`: the manager's machines, or who they are, may differ.
+    """
+
+    moved: set[NodeName] = field(default_factory=set)
+    judged: set[NodeName] = field(default_factory=set)
+    machines: bool = False
 
 
 class Discovery:
@@ -141,7 +153,7 @@ class Discovery:
         self._sources.answered(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
-        self._membership.list_machines(event.topology, now_s)
+        self._membership.machines.replace(event.topology, now_s)
         self._sources.answered(CLUSTER_MANAGER)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
@@ -238,7 +250,7 @@ class Discovery:
             self._marks.judged.add(record.name)
             self._update(record, now_s)
         self._conflicts.expire(now_s - settings.refusal_s)
-        self._membership.expire_machines(now_s - settings.machine_forget_s)
+        self._membership.machines.expire(now_s - settings.machine_forget_s)
 
     # -- steps 3 to 7: settle, place, judge, build, compare ----------------------------------
 

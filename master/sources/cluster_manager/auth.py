@@ -55,7 +55,10 @@ class FixedAuthentication(Authentication):
         """The header made of what the files say now."""
         rule = self._rule
         if isinstance(rule, BasicAuth):
-            username, password = _basic_username(self._settings), _password(self._settings)
+            username, password = (
+                _basic_username(self._settings),
+                _credential(self._settings, "password"),
+            )
             return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
         return {rule.header: rule.prefix + _token(self._settings, rule.file)}
 
@@ -131,8 +134,8 @@ class LoginAuthentication(Authentication):
     async def _ask(self) -> Grant:
         rule = self._rule
         body = {
-            rule.username_field: _username(self._settings),
-            rule.password_field: _password(self._settings),
+            rule.username_field: _credential(self._settings, "username"),
+            rule.password_field: _credential(self._settings, "password"),
         }
         try:
             question = Question(path=rule.path, method="POST", body=body)
@@ -194,23 +197,15 @@ def decoded(body: bytes, where: str) -> object:
     return document
 
 
-def _username(settings: ClusterManagerSettings) -> str:
-    return _credential(settings, "username")
-
-
 def _basic_username(settings: ClusterManagerSettings) -> str:
     """A user name that basic authentication can carry: its first colon starts the password."""
-    username = _username(settings)
+    username = _credential(settings, "username")
     if ":" not in username:
         return username
     what = "the user name has a colon, which basic authentication cannot carry (RFC 7617)"
     fix = "write a user name without a colon into it"
     path = settings.credentials_dir / "username"
     raise TroubleError(TroubleKind.CREDENTIALS, Refusal(what, str(path), fix))
-
-
-def _password(settings: ClusterManagerSettings) -> str:
-    return _credential(settings, "password")
 
 
 def _token(settings: ClusterManagerSettings, name: str) -> str:

@@ -71,6 +71,7 @@ class Machines:
 
     A machine that a later answer leaves out stays, marked missing, until `expire`. What nodes and
     the manager state is taken at once; who is who follows in `settle`, once for many statements.
+    `listed_anew`: the machines, not only the nodes' names, differ since the last settling.
     """
 
     def __init__(self, keys: tuple[str, ...]) -> None:
@@ -83,7 +84,7 @@ class Machines:
         self._names: dict[NodeName, tuple[Named, ...]] = {}
         self._nodes: InvertedIndex[Named, NodeName] = InvertedIndex()
         self._restated: list[tuple[Named, ...]] = []
-        self._is_new = False
+        self.listed_anew = False
         self._joined: dict[str, Joined] = {}
         self._of_node: InvertedIndex[NodeName, str] = InvertedIndex()
         self._without_node: dict[str, frozenset[NodeName]] = {}
@@ -127,15 +128,14 @@ class Machines:
         self._groups = {i: g for i, g in known.items() if i in stated or i in above}
         self._chains = {}
 
-    def expire(self, before_s: float) -> bool:
-        """Drop machines missing since before that time; True if there were any."""
+    def expire(self, before_s: float) -> None:
+        """Drop machines missing since before that time."""
         late = [i for i, since_s in self._missing_since_s.items() if since_s <= before_s]
         for machine in late:
             del self._missing_since_s[machine], self._machines[machine]
         if late:
             self._keep_groups(self._groups, self._groups.keys() - self._held)
             self._index()
-        return bool(late)
 
     def update_names(self, node: NodeName, names: tuple[Named, ...]) -> None:
         """Learn (or with no names, forget) a node's names. O(names)."""
@@ -156,11 +156,11 @@ class Machines:
 
         O(names stated), or O(machines) after an answer of the manager.
         """
-        if self._is_new:
+        if self.listed_anew:
             machines: Iterable[str] = self._keyed
         else:
             machines = {m for names in self._restated for m in self._by_name.keys_of_any(names)}
-        self._is_new, self._restated = False, []
+        self.listed_anew, self._restated = False, []
         return self._rejoin(machines)
 
     def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
@@ -250,7 +250,7 @@ class Machines:
         self._keyed, self._by_name = keyed, by_name
         self._joined, self._of_node = {}, InvertedIndex()
         self._without_node, self._explained = {}, {}
-        self._is_new = True
+        self.listed_anew = True
 
     def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
         """The names that a machine can be joined by, in the order in which they are tried."""

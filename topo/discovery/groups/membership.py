@@ -17,7 +17,6 @@ from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
 from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName
-from topo.model.observation import ManagedTopology
 
 
 class Membership:
@@ -42,7 +41,6 @@ class Membership:
         )
         self.machines = Machines(settings.join_keys)
         self.managed = ManagedPaths()
-        self._machines_listed = False
         self._chains: dict[Members, set[Chain]] = {}
 
     @property
@@ -76,24 +74,15 @@ class Membership:
         """Whether the config file names this node."""
         return node in self.declared.places
 
-    def list_machines(self, topology: ManagedTopology, now_s: float) -> None:
-        """Take a full answer of the manager; O(machines)."""
-        self.machines.replace(topology, now_s)
-        self._machines_listed = True
-
-    def expire_machines(self, before_s: float) -> None:
-        """Drop machines that the manager has not listed since before that time."""
-        self._machines_listed |= self.machines.expire(before_s)
-
     def settle_machines(self, reporting: Iterable[NodeName]) -> set[NodeName] | None:
         """Join machines to nodes anew; the nodes that may have moved, None where no join changed.
 
         Another list of machines may move any node that reports; another join only those wired to
         the node.
         """
+        listed_anew = self.machines.listed_anew
         rejoined = self.machines.settle()
-        if self._machines_listed:
-            self._machines_listed = False
+        if listed_anew:
             self.managed.replace(self.machines)
             return set(reporting)
         if not rejoined:
