@@ -35,17 +35,17 @@ class Surveyor:
         self._metrics = metrics
         self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
         self._last: Survey | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._begun = 0
 
-    def saw(self, job: Request) -> None:
-        """A job was given a hold."""
+    def job_held(self, job: Request) -> None:
+        """A job was given a hold: it counts for the mix of jobs that the report assumes."""
         self._jobs.append(job)
 
     async def survey(self, generation: int) -> Survey:
         """The report on the capacity now; `generation` is that of the forest it follows."""
         begun = self._begun
-        async with self._turn:
+        async with self._lock:
             last = self._last
             if last is not None and self._begun > begun:
                 return last  # begun after this was asked, so it is as new as was asked for

@@ -20,5 +20,5 @@ class Placements:
         self.state = BookingState(policy, limits, metrics, clock)
         self.planner = Planner(self.state)
         surveyor = Surveyor(self.state.capacity, metrics)
-        self.holds = HoldService(self.state, self.planner, surveyor.saw)
+        self.holds = HoldService(self.state, self.planner, surveyor.job_held)
         self.upkeep = Upkeep(self.state, surveyor)
