@@ -11,7 +11,6 @@ import orjson
 from pydantic import ValidationError
 
 from topo.kit.backoff import RetryLaterError, parse_retry_after
-from topo.kit.files import Fingerprint, fingerprint
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
@@ -78,7 +77,7 @@ class Master:
     def __init__(self, url: str, *, token_file: Path | None, tls_ca: Path | None) -> None:
         self._url = f"{url}{REPORTS_PATH}"
         self._tls_ca = tls_ca
-        self._token = _Token(token_file)
+        self._token_file = token_file
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -90,7 +89,7 @@ class Master:
     async def send(self, report: Report) -> ReportAnswer:
         """The master's answer; raises `ReportLostError`."""
         body = report.model_dump_json(exclude_unset=True)
-        headers = {"Content-Type": "application/json", **self._token.header()}
+        headers = {"Content-Type": "application/json", **self._authorization()}
         try:
             session = self._connected()
             async with session.post(
@@ -120,12 +119,19 @@ class Master:
         status = response.status
         other = Trouble.SERVER if status >= 500 else Trouble.REFUSED
         trouble = _BY_STATUS.get(status, other)
-        if trouble is Trouble.UNAUTHORIZED:
-            self._token.forget()
         asked = parse_retry_after(response.headers.get("Retry-After"), time.time())
         if asked is None and trouble in _NEEDS_A_PERSON:
             asked = _PATIENCE_S
         return ReportLostError(trouble, f"status {status}{_problem(content)}", asked)
+
+    def _authorization(self) -> dict[str, str]:
+        """The header with the token, read from its file each time, for tokens are renewed."""
+        if self._token_file is None:
+            return {}
+        try:
+            return {"Authorization": f"Bearer {read_token(self._token_file)}"}
+        except BadInputError as error:
+            raise ReportLostError(Trouble.TOKEN_FILE, str(error)) from None
 
     def _connected(self) -> aiohttp.ClientSession:
         """The session, made anew after a TLS failure, for the authority may have been renewed."""
@@ -144,31 +150,6 @@ class Master:
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-
-class _Token:
-    """The worker's token, read when its file changes and after the master refused it."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._seen: Fingerprint | None = None
-        self._value = ""
-
-    def header(self) -> dict[str, str]:
-        """The Authorization header; none without a file. Raises `ReportLostError`."""
-        if self._path is None:
-            return {}
-        now = fingerprint(self._path)
-        if now is None or now != self._seen:
-            try:
-                self._value = read_token(self._path)
-            except BadInputError as error:
-                raise ReportLostError(Trouble.TOKEN_FILE, str(error)) from None
-            self._seen = now
-        return {"Authorization": f"Bearer {self._value}"}
-
-    def forget(self) -> None:
-        self._seen = None
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes | None:

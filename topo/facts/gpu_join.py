@@ -17,6 +17,7 @@ differ. It is added under the next free index, 2. So its indexes 0, 1, 2 are our
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeVar
 
 from topo.model.machine import MAX_GPUS, Gpu, GpuFabric, LinkPort
@@ -40,7 +41,7 @@ class GpuTable:
         left = list(listed)
         ours: dict[int, int] = {}
         taken: set[int] = set()
-        for key in (_by_bdf, _by_uuid, _by_index):
+        for key in _KEYS:
             known = _unique(key, self.gpus)
             still: list[Gpu] = []
             for gpu in left:
@@ -64,16 +65,11 @@ class GpuTable:
         return next((index for index in (wanted, *range(MAX_GPUS)) if index not in used), None)
 
 
-def _by_bdf(gpu: Gpu) -> object:
-    return gpu.bdf
-
-
-def _by_uuid(gpu: Gpu) -> object:
+def _uuid(gpu: Gpu) -> object:
     return gpu.uuid and gpu.uuid.lower()
 
 
-def _by_index(gpu: Gpu) -> object:
-    return gpu.index
+_KEYS: tuple[Callable[[Gpu], object], ...] = (attrgetter("bdf"), _uuid, attrgetter("index"))
 
 
 def _unique(key: Callable[[Gpu], object], gpus: list[Gpu]) -> dict[object, int]:
@@ -88,7 +84,7 @@ def _differ(one: Gpu, other: Gpu) -> bool:
     """Whether two GPUs cannot be one: both name an address, or both a UUID, and not the same."""
     if one.bdf and other.bdf:
         return one.bdf != other.bdf
-    return bool(one.uuid and other.uuid) and _by_uuid(one) != _by_uuid(other)
+    return bool(one.uuid and other.uuid) and _uuid(one) != _uuid(other)
 
 
 def _filled(known: Gpu, more: Gpu) -> Gpu:

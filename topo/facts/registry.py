@@ -56,9 +56,9 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     name = format or _recognise(plain)
     if name in READERS:
         return _read(READERS[name], plain)
-    if name == tool_errors.FORMAT:
-        return tool_errors.read(plain)
-    return unsupported.refusal(_UNSUPPORTED[name]) if name in _UNSUPPORTED else _unknown_text(plain)
+    if name in _UNSUPPORTED:
+        return unsupported.refusal(_UNSUPPORTED[name])
+    return tool_errors.find(plain) or _unknown_text(plain)
 
 
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
@@ -76,7 +76,7 @@ def _recognise(text: str) -> str | None:
     for reader in _READERS:
         if reader.recognises(text):
             return reader.name
-    if tool_errors.recognises(text):
+    if tool_errors.find(text):
         return tool_errors.FORMAT
     known = unsupported.find(text)
     return known.name if known else None

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from topo.facts.metax import ports
-from topo.facts.metax.ports import SeenPort
+from topo.facts.metax.ports import link_port
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf, server_uuid
 from topo.facts.reading.text import numbered_lines, shorten, stated, whole
 from topo.model.errors import Refusal
@@ -162,7 +161,7 @@ def _ports(devices: Mapping[int, _Device], warnings: list[str]) -> Iterator[Link
         both = device.speeds.keys() & device.widths.keys()
         for port in sorted(both):
             width = int(min(max(device.widths[port], 0), 1024))
-            yield ports.link_port(SeenPort(index, port, device.speeds[port], width))
+            yield link_port(index, port, device.speeds[port], width)
         half = device.speeds.keys() ^ device.widths.keys()
         if half:
             warnings.append(f"GPU {index}: {len(half)} ports have a speed or a width, not both")

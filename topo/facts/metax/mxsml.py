@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen
 
-from topo.facts.metax import ports
-from topo.facts.metax.ports import SeenPort
+from topo.facts.metax.ports import link_port
 from topo.facts.reading import library_json
 from topo.facts.reading.identity import normal_bdf, server_uuid
 from topo.facts.reading.library_json import (
@@ -116,8 +115,8 @@ def _gpu(device: _DeviceText) -> Gpu:
 
 def _port(gpu: int, port: _PortText) -> LinkPort:
     remote = normal_bdf(port.remote_bdf or "")
-    seen = SeenPort(gpu, port.link, port.speed or 0.0, port.width or 0, port.port_state, remote)
-    return ports.link_port(seen)
+    speed, width = port.speed or 0.0, port.width or 0
+    return link_port(gpu, port.link, speed, width, state=port.port_state, remote=remote)
 
 
 def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> LinkMatrix | None:

@@ -5,8 +5,6 @@ width 0 is unused; it is well if and only if it has 16 lanes at 32 GT/s, or at 2
 it falls back to when idle. Source of the states: mxSmlGetMetaXLinkPortState of libmxsml 2.3.1.
 """
 
-from dataclasses import dataclass
-
 from topo.facts.reading.text import shorten
 from topo.model.machine import MAX_SPEED, LinkPort, PortState
 
@@ -17,35 +15,31 @@ _DOWN = {2: "down, optical module in place", 3: "down, optical module missing"}
 _UNUSED = frozenset({4, 5})
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPort:
-    """A port as a source lists it, `port` from 0; `state` is None where the source has none."""
-
-    gpu: int
-    port: int
-    speed_gts: float
-    width: int
-    state: int | None = None
-    remote: str | None = None
-
-
-def link_port(seen: SeenPort) -> LinkPort:
-    """The port with its state: the source's, where it is down or unused, else by the rule."""
-    state, trouble = _verdict(seen)
-    speed_gts = seen.speed_gts if 0 <= seen.speed_gts <= MAX_SPEED else None
-    return LinkPort(
-        seen.gpu, seen.port, state, speed_gts, seen.width, seen.remote, shorten(trouble)
-    )
+def link_port(
+    gpu: int,
+    port: int,
+    speed_gts: float,
+    width: int,
+    *,
+    state: int | None = None,
+    remote: str | None = None,
+) -> LinkPort:
+    """The port, counted from 0, with its state: the source's where that is down or unused, else by
+    the rule. `state` is None where the source has none.
+    """
+    verdict, trouble = _verdict(speed_gts, width, state)
+    speed = speed_gts if 0 <= speed_gts <= MAX_SPEED else None
+    return LinkPort(gpu, port, verdict, speed, width, remote, shorten(trouble))
 
 
-def _verdict(seen: SeenPort) -> tuple[PortState, str]:
-    silent = seen.speed_gts == 0 and seen.width == 0
-    if seen.state in _UNUSED or (silent and seen.state not in {_UP, *_DOWN}):
+def _verdict(speed_gts: float, width: int, state: int | None) -> tuple[PortState, str]:
+    silent = speed_gts == 0 and width == 0
+    if state in _UNUSED or (silent and state not in {_UP, *_DOWN}):
         return PortState.UNUSED, ""
-    trouble = _DOWN.get(seen.state, "") if seen.state is not None else ""
-    if not trouble and seen.state == _NOT_TRAINED:
+    trouble = _DOWN.get(state, "") if state is not None else ""
+    if not trouble and state == _NOT_TRAINED:
         trouble = "not trained"
-    if not trouble and (seen.width != WIDTH or seen.speed_gts not in SPEEDS_GTS):
+    if not trouble and (width != WIDTH or speed_gts not in SPEEDS_GTS):
         wanted = f"{SPEEDS_GTS[0]:g} GT/s x{WIDTH}"
-        trouble = f"{seen.speed_gts:g} GT/s x{seen.width} instead of {wanted}"
+        trouble = f"{speed_gts:g} GT/s x{width} instead of {wanted}"
     return (PortState.DOWN if trouble else PortState.UP), trouble

@@ -96,11 +96,6 @@ _TOOL_ERRORS = (
 )
 
 
-def recognises(text: str) -> bool:
-    """Whether `text` is a tool's error message instead of its output."""
-    return find(text) is not None
-
-
 def find(text: str) -> Refusal | None:
     """The error in `text` with its fix, or None. O(1): long texts are none."""
     if len(text) > _MAX_CHARS:
@@ -112,8 +107,3 @@ def find(text: str) -> Refusal | None:
             quoted = shorten(match.group(), 80)
             return Refusal(f"{error.what} ({quoted})", f"line {line}", error.fix)
     return None
-
-
-def read(text: str) -> Refusal:
-    """The refusal for the error in `text`."""
-    return find(text) or Refusal("no complaint of a tool", "the whole text", "give its output")
