@@ -85,7 +85,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         "placements": partial(service.placements.upkeep.run, settings.recount_interval),
         "loop-lag": partial(_measure_lag, service, engine.clock),
     }
-    context = SourceContext(settings, engine, service.registry)
+    context = SourceContext(settings, engine, service.registry, engine.clock)
     for name, work in source_works(service.source_rows, context).items():
         works[name] = partial(service.replica.run, work)
     if service.saver is not None:

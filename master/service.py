@@ -1,5 +1,6 @@
 """What the parts of the master share, put together once; nothing here does I/O."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from master.state.state_file import StateFile
 from master.tokens import Tokens, read_tokens
 from master.tree import topology_document
 from master.tree.document_cache import DocumentCache
-from master.tree.engine import Engine
+from master.tree.engine import Clock, Engine
 from master.tree.readiness import Readiness
 from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
@@ -88,7 +89,10 @@ SERVICE = web.AppKey("service", Service)
 
 
 def build_service(
-    settings: MasterSettings, role: Role = ALONE, source_rows: Sequence[SourceRow] = SOURCE_ROWS
+    settings: MasterSettings,
+    role: Role = ALONE,
+    source_rows: Sequence[SourceRow] = SOURCE_ROWS,
+    clock: Clock = time.monotonic,
 ) -> Service:
     """A master that is not running yet. Reads the files of tokens; raises `BadInputError`."""
     replica = Replica(role)
@@ -101,6 +105,7 @@ def build_service(
         queue_limit=settings.queue_limit,
         history_limit=settings.history_limit,
         tick_s=min(1.0, settings.beat_interval / 4),
+        clock=clock,
     )
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
@@ -116,7 +121,7 @@ def build_service(
         engine_metrics=engine_metrics,
         engine=engine,
         node_group_document=DocumentCache(
-            lambda: engine.snapshot, lambda snapshot: render(snapshot.forest)
+            lambda: engine.snapshot, lambda snapshot: render(snapshot.forest), clock=clock
         ),
         topology_document=_topology_document(settings, engine),
         source_rows=source_rows,
@@ -164,6 +169,7 @@ def _topology_document(settings: MasterSettings, engine: Engine) -> DocumentCach
         whole,
         topology_document.version,
         fresh_s=topology_document.FRESH_S,
+        clock=engine.clock,
     )
 
 
@@ -200,6 +206,7 @@ def _saver(
         readiness=readiness,
         bookings=placements.state,
         metrics=metrics,
+        clock=engine.clock,
     )
 
 

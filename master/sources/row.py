@@ -1,23 +1,25 @@
 """A row of the table of sources: what the source states, and how it is started."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import prometheus_client as prom
 
 from master.settings import MasterSettings
-from master.tree.engine import EventSink
+from master.tree.engine import Clock, EventSink
 from topo.discovery.sources import Source
 from topo.kit.tasks import Work
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source may use: the settings, the queue for its events, the registry of metrics."""
+    """What a source may use: the settings, the queue for its events, the metrics, the clock."""
 
     settings: MasterSettings
     sink: EventSink
     registry: prom.CollectorRegistry
+    clock: Clock = time.monotonic
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class StateSaver:
     readiness: Readiness
     bookings: BookingState
     metrics: ServiceMetrics
+    clock: Callable[[], float] = time.monotonic
     _judgement: Judgement | None = None
     _generation: Generation | None = None
     _saved_s: float = 0.0
@@ -62,13 +63,13 @@ class StateSaver:
 
     async def run(self) -> None:
         """Runs until cancelled, then saves once more."""
-        next_s = time.monotonic() + self.interval_s
+        next_s = self.clock() + self.interval_s
         try:
             while True:
                 await self._until(next_s)
-                if time.monotonic() >= next_s:
+                if self.clock() >= next_s:
                     pause_s = await self._save() if self._due() else 0.0
-                    next_s = time.monotonic() + max(self.interval_s, pause_s)
+                    next_s = self.clock() + max(self.interval_s, pause_s)
                 elif self.bookings.saved.changed.is_set():
                     await asyncio.sleep(GATHER_S)
                     await asyncio.sleep(await self._save_holds())
@@ -78,7 +79,7 @@ class StateSaver:
     async def _until(self, next_s: float) -> None:
         """Returns at that time, or when holds changed."""
         try:
-            async with asyncio.timeout(max(0.0, next_s - time.monotonic())):
+            async with asyncio.timeout(max(0.0, next_s - self.clock())):
                 await self.bookings.saved.changed.wait()
         except TimeoutError:
             return
@@ -90,7 +91,7 @@ class StateSaver:
         return spoken and not self.readiness.missing(snapshot, self.engine.clock())
 
     def _due(self) -> bool:
-        old = time.monotonic() - self._saved_s >= REFRESH_S
+        old = self.clock() - self._saved_s >= REFRESH_S
         return self._settled() and (self._changed() or old)
 
     def _changed(self) -> bool:
@@ -101,9 +102,9 @@ class StateSaver:
 
     async def _save(self) -> float:
         """Saves everything; how long to rest."""
-        began_s = time.monotonic()
+        began_s = self.clock()
         await self._written(self._new_judgement())
-        took_s = time.monotonic() - began_s
+        took_s = self.clock() - began_s
         self.metrics.save_seconds.set(took_s)
         return took_s / DUTY
 
@@ -111,10 +112,10 @@ class StateSaver:
         """Saves the holds beside the last judgement, or beside the first; how long to rest."""
         if self._judgement is None:
             return await self._save() if self._settled() else self.interval_s
-        began_s = time.monotonic()
+        began_s = self.clock()
         if not await self._written(self._last_judgement):
             return self.interval_s
-        return (time.monotonic() - began_s) / HOLDS_DUTY
+        return (self.clock() - began_s) / HOLDS_DUTY
 
     def _save_last(self) -> None:
         if self._settled() and self._changed():
@@ -155,7 +156,7 @@ class StateSaver:
         self._failing = False
         if judgement is not self._judgement:
             self._judgement = judgement
-            self._generation, self._saved_s = judgement.generation, time.monotonic()
+            self._generation, self._saved_s = judgement.generation, self.clock()
         self.metrics.saves.labels("ok").inc()
         self.metrics.saved_at.set(judgement.saved_at_s)
         return ""

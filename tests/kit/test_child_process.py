@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.waiting import CEILING_S
 from topo.kit import child_process
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     """The command, run to its end."""
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=CEILING_S)
 
 
 def test_a_tied_program_is_the_program() -> None:

@@ -11,6 +11,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
 from structlog.testing import capture_logs
 
+from tests.support.waiting import eventually
 from topo.kit.problem import CONTENT_TYPE, problems
 from topo.kit.tasks import Site, Work, background, run, serve
 from topo.model.errors import BadInputError, Refusal
@@ -26,21 +27,20 @@ def _app(works: Mapping[str, Work]) -> web.Application:
     return app
 
 
-def _kill_soon(delay_s: float = 0.05) -> None:
-    asyncio.get_running_loop().call_later(delay_s, os.kill, os.getpid(), signal.SIGTERM)
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_sigterm_ends_a_service_with_0() -> None:
     sites = Site(app=_app({"w": _forever}), port=0, host="127.0.0.1")
     with capture_logs() as logs:
-        assert run(serve(sites, started=_kill_soon)) == 0
+        assert run(serve(sites, started=_kill)) == 0
     assert [e["event"] for e in logs] == ["listening", "stopping", "stopped"]
     assert logs[0]["port"] > 0
 
 
 def test_a_background_task_that_dies_ends_the_service_with_1_and_its_reason() -> None:
     async def dies() -> None:
-        await asyncio.sleep(0.02)
         raise OSError("the disk is gone")
 
     first = Site(app=_app({"w": _forever, "disk": dies}), port=0, host="127.0.0.1")
@@ -82,10 +82,12 @@ def test_a_taken_port_is_said_and_nothing_is_left_running() -> None:
 
 
 def test_requests_under_way_are_drained() -> None:
+    """The signal comes while a request waits for it."""
     answers: list[str] = []
 
     async def slow(_: web.Request) -> web.Response:
-        await asyncio.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await eventually(lambda: any(line["event"] == "stopping" for line in logs))
         return web.Response(text="done")
 
     app = _app({"w": _forever})
@@ -102,13 +104,13 @@ def test_requests_under_way_are_drained() -> None:
 
         def started() -> None:
             asking.append(asyncio.ensure_future(ask()))
-            _kill_soon()
 
         code = await serve(Site(app=app, port=port, host="127.0.0.1"), started=started)
         await asking[0]
         return code
 
-    assert run(main()) == 0
+    with capture_logs() as logs:
+        assert run(main()) == 0
     assert answers == ["done"]
 
 

@@ -7,9 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from master.sources.config_file import observed
-from tests.master.world import Master, eventually, running
+from tests.master.world import Master, running
+from tests.support.waiting import eventually
 from topo.model.errors import Refusal
 from topo.model.observation import ConfigLoaded, SourceFailed
+
+pytestmark = pytest.mark.virtual_time
 
 POLL = "--config-poll-interval=50ms"
 

@@ -15,9 +15,12 @@ from master.api import changes
 from master.tree.history import History, Step
 from tests.master.documents import read_json
 from tests.master.world import Master, facts, running
+from tests.support.waiting import CEILING_S
 from topo.model.forest import Change
 from topo.model.ids import Generation
 from topo.model.rest.changes import StepDocument
+
+pytestmark = pytest.mark.virtual_time
 
 
 @dataclass
@@ -28,7 +31,7 @@ class _Stream:
     async def event(self) -> tuple[str, int, Any]:
         """The next event: name, id, data; comments are passed over."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(CEILING_S):
             while line := (await self.response.content.readline()).decode():
                 name, _, value = line.rstrip("\n").partition(": ")
                 if line == "\n" and "data" in fields:
@@ -40,7 +43,7 @@ class _Stream:
 
     async def comment(self) -> str:
         """The next comment."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(CEILING_S):
             while line := (await self.response.content.readline()).decode():
                 if line.startswith(":"):
                     return line
@@ -50,8 +53,7 @@ class _Stream:
 @asynccontextmanager
 async def _stream(master: Master, query: str = "", **headers: str) -> AsyncIterator[_Stream]:
     url = f"{master.url}/v1/topology/events{query}"
-    timeout = ClientTimeout(total=10)
-    async with master.session.get(url, headers=headers, timeout=timeout) as response:
+    async with master.session.get(url, headers=headers, timeout=ClientTimeout()) as response:
         assert response.status == 200
         assert response.content_type == "text/event-stream"
         yield _Stream(response)
@@ -128,7 +130,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
         return render(change)
 
     monkeypatch.setattr(changes, "change_document", noted)
-    turns = [0]
+    turns, all_is_told = [0], asyncio.Event()
 
     async def turning() -> None:
         while True:
@@ -143,6 +145,8 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
 
         async def write(self, text: bytes) -> None:
             self.written.append((turns[0], text))
+            if b"id: 6" in text:
+                all_is_told.set()
 
     history = History(1000, Generation(0))
     for number, size in enumerate((1, 1, 1, 1, 9, 1), 1):
@@ -153,7 +157,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
         turner = tasks.create_task(turning())
         await asyncio.sleep(0)
         follower = tasks.create_task(changes._follow(socket, history, 0))  # type: ignore[arg-type]
-        await asyncio.sleep(0.2)
+        await all_is_told.wait()
         history.close()
         await follower
         turner.cancel()
@@ -166,10 +170,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     assert rendered_in[6] == {"MainThread"}
 
 
-async def test_a_silent_stream_shows_that_it_lives(
-    token_flag: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "HEARTBEAT_S", 0.02)
+async def test_a_silent_stream_shows_that_it_lives(token_flag: str) -> None:
     async with running("--mode=dragonfly", token_flag) as master, _stream(master) as stream:
         comments = [await stream.comment() for _ in range(3)]
         assert comments[0].startswith(": generation")
@@ -177,9 +178,8 @@ async def test_a_silent_stream_shows_that_it_lives(
 
 
 async def test_streams_beyond_the_limit_are_refused_and_a_closed_one_makes_room(
-    token_flag: str, monkeypatch: pytest.MonkeyPatch
+    token_flag: str,
 ) -> None:
-    monkeypatch.setattr(changes, "HEARTBEAT_S", 0.02)
     flags = ("--mode=dragonfly", token_flag, "--event-stream-limit=1")
     async with running(*flags) as master:
         async with _stream(master) as stream:
@@ -190,7 +190,7 @@ async def test_streams_beyond_the_limit_are_refused_and_a_closed_one_makes_room(
             assert "--event-stream-limit" in refused.json["fix"]
             metrics = (await master.get("/metrics")).body.decode()
             assert "topo_master_event_streams 1.0" in metrics
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(2 * changes.HEARTBEAT_S)  # writing to it fails
         async with _stream(master) as stream:
             await stream.comment()
 
@@ -198,10 +198,9 @@ async def test_streams_beyond_the_limit_are_refused_and_a_closed_one_makes_room(
 async def test_the_end_of_the_master_ends_its_streams(token_flag: str) -> None:
     async with running("--mode=dragonfly", token_flag) as master:
         url = f"{master.url}/v1/topology/events"
-        response = await master.session.get(url, timeout=ClientTimeout(total=10))
+        response = await master.session.get(url, timeout=ClientTimeout())
         await response.content.readline()
         master.service.engine.history.close()
-        async with asyncio.timeout(1):
-            await response.read()
+        await response.read()
         assert response.content.at_eof()
         response.close()

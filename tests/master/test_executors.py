@@ -11,6 +11,8 @@ import pytest
 from master.booking.executors import LoopQueue, QueueFullError, SingleThreadExecutor
 from tests.master.placing import placing
 
+pytestmark = pytest.mark.virtual_time
+
 
 async def rounds(seen: list[str], over: asyncio.Event) -> None:
     """Notes every round of the loop."""

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from master.booking.fragmentation_report import JOBS_NEEDED
 from tests.master.documents import read
 from tests.master.placing import NODES, placing
 from topo.model.rest.fragmentation import FragmentationDocument
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_the_report_follows_the_holds_and_never_touches_them(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.master.documents import read, read_json
-from tests.master.world import Answer, Master, eventually, facts, running
+from tests.master.world import Answer, Master, facts, running
+from tests.support.waiting import eventually
 from topo.kit.problem import CONTENT_TYPE
 from topo.model.machine import (
     Gpu,
@@ -22,6 +23,8 @@ from topo.model.machine import (
 from topo.model.rest.gpus import GpusDocument
 from topo.model.rest.problem import Problem
 from topo.placement.gpus import gpu_sets
+
+pytestmark = pytest.mark.virtual_time
 
 MX, NODE = Link(LinkKind.METAXLINK, "MX"), Link(LinkKind.NUMA_NODE, "NODE")
 SELF = Link(LinkKind.SELF, "X")

@@ -11,12 +11,14 @@ from structlog.testing import capture_logs
 
 from tests.master.documents import read, read_json
 from tests.master.placing import NODES, Caller, config, placing
-from tests.master.world import eventually
+from tests.support.waiting import eventually
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
 from topo.model.rest.holds import EndedDocument, HoldDocument, HoldsDocument
 from topo.model.rest.placements import PlacementDocument
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
+
+pytestmark = pytest.mark.virtual_time
 
 GANG = {"pods": NODES, "gpus_per_pod": 8, "group_size": 8 * NODES, "hold_s": 60}
 FAST = "--state-save-interval=1h"
@@ -267,7 +269,8 @@ async def test_a_hold_is_on_disk_soon_and_a_restart_keeps_it(tmp_path: Path) -> 
         async def kept() -> bool:
             return given["hold"]["id"] in state.read_text()
 
-        await eventually(kept, within_s=1.0)
+        async with asyncio.timeout(1.0):
+            await eventually(kept)
         content = state.read_bytes()
         other = await caller.held(hold_s=3600)
         await caller.post(f"/v1/holds/{other['hold']['id']}/commit")
@@ -293,7 +296,8 @@ async def test_a_hold_is_on_disk_soon_and_a_restart_keeps_it(tmp_path: Path) -> 
             async def kept_third() -> bool:
                 return third["hold"]["id"] in state.read_text()
 
-            await eventually(kept_third, within_s=1.0)
+            async with asyncio.timeout(1.0):
+                await eventually(kept_third)
     assert {"event": "holds restored", "holds": 2, "log_level": "info"} in logs
 
 

@@ -1,21 +1,29 @@
-"""Many clients hold, commit and release at once while nodes come and go: nothing is taken twice."""
+"""Many clients hold, commit and release at once while nodes come and go: nothing is taken twice.
+
+In real time: the clients never pause, so a virtual clock would stand still.
+"""
 
 import asyncio
 import random
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 from tests.master.placing import Caller, config, placing
+from tests.master.world import Master
+from tests.support.waiting import eventually
 
-CLIENTS, STEPS = 12, 25
+CLIENTS, STEPS, SHAKES = 12, 25, 6
 SIZES = ((1, 4), (1, 8), (2, 8), (4, 8), (6, 8), (3, 4))
 
 
-async def client(caller: Caller, choice: random.Random) -> Counter[str]:
-    """Does what clients do, in a random order; what came of it."""
+async def client(caller: Caller, choice: random.Random, over: asyncio.Event) -> Counter[str]:
+    """Does what clients do, in a random order, until it is over; what came of it."""
     seen: Counter[str] = Counter()
     mine: list[str] = []
-    for step in range(STEPS):
+    for step in count():
+        if step >= STEPS and over.is_set():
+            break
         what = choice.random()
         if what < 0.5 or not mine:
             pods, gpus = choice.choice(SIZES)
@@ -42,26 +50,24 @@ async def client(caller: Caller, choice: random.Random) -> Counter[str]:
     return seen
 
 
-async def shake(home: Path, until: asyncio.Event) -> int:
-    """Takes a node away and brings it back, over and over; how often."""
+async def shake(home: Path, master: Master, over: asyncio.Event) -> None:
+    """Takes a node away and brings it back, as often as it says; each time the tree follows."""
     path, whole = home / "nodegroup.yaml", config()
-    turns = 0
-    while not until.is_set():
-        turns += 1
-        path.write_text(whole.replace(f"n0-0-{turns % 3}, ", "") if turns % 2 else whole)
-        await asyncio.sleep(0.03)
-    path.write_text(whole)
-    return turns
+    for turn in range(SHAKES):
+        before = master.service.engine.snapshot.generation
+        path.write_text(whole if turn % 2 else whole.replace(f"n0-0-{turn % 3}, ", ""))
+        await eventually(lambda: master.service.engine.snapshot.generation > before)  # noqa: B023
+    over.set()
 
 
 async def test_a_storm_of_clients_never_takes_anything_twice(tmp_path: Path) -> None:
     async with placing(tmp_path, "--config-poll-interval=50ms") as caller:
         over = asyncio.Event()
-        shaking = asyncio.create_task(shake(tmp_path, over))
-        clients = [client(caller, random.Random(seed)) for seed in range(CLIENTS)]  # noqa: S311
+        shaking = asyncio.create_task(shake(tmp_path, caller.master, over))
+        choices = [random.Random(seed) for seed in range(CLIENTS)]  # noqa: S311
+        clients = [client(caller, choice, over) for choice in choices]
         seen = sum(await asyncio.gather(*clients), Counter[str]())
-        over.set()
-        assert await shaking > 2
+        await shaking
         assert seen["held"] > CLIENTS
         assert seen["refused"] > 0
         assert seen.keys() <= {"held", "refused", "200", "410"}

@@ -7,7 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.master.placing import WRITER, Caller, placing
-from topo.kit import body
+from tests.support.waiting import CEILING_S
+
+pytestmark = pytest.mark.virtual_time
 
 JOB = b'{"pods":1,"gpus_per_pod":8,"hold_s":60}'
 
@@ -24,7 +26,7 @@ async def raw(caller: Caller, *head: bytes, content: bytes, size: int | None = N
         *head,
     )
     writer.write(b"\r\n".join((*lines, b"", content)))
-    answer = await asyncio.wait_for(reader.read(65536), 5)
+    answer = await asyncio.wait_for(reader.read(65536), CEILING_S)
     writer.close()
     return answer
 
@@ -39,10 +41,7 @@ async def test_a_key_that_is_no_text_takes_nothing(tmp_path: Path, key: bytes) -
         assert await caller.holds() == []
 
 
-async def test_a_body_that_never_comes_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(body, "BODY_S", 0.1)
+async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         answer = await raw(caller, content=JOB[:9], size=len(JOB))
         assert answer.startswith(b"HTTP/1.1 408"), answer

@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from master.state import saving
 from master.state.document import EncodedState, State
 from master.state.state_file import StateFile
 from tests.master.placing import placing
-from tests.master.world import Master, eventually, facts, running
+from tests.master.world import Master, facts, running
+from tests.support.waiting import eventually
 from topo.discovery.modes import Mode
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
 from topo.placement.booking.holds import HoldsMemory
+
+pytestmark = pytest.mark.virtual_time
 
 FAST = "--state-save-interval=50ms"
 
@@ -70,12 +72,26 @@ async def test_names_and_tag_survive_a_restart(state: Path, token_flag: str) -> 
         assert await tag(master) == before
 
 
+async def test_without_it_the_tree_waits_for_the_workers_next_beat(token_flag: str) -> None:
+    """A worker that knows a master before us shows that the cluster is older than we are."""
+    async with running("--mode=dragonfly", token_flag) as master:
+        assert (await master.get("/node_group")).status == 503
+        worker = master.worker("n1")
+        worker.seq = 7
+        assert (await worker.beat()).json["want"] == "full"
+        await worker.full(facts("n1"))
+        await asyncio.sleep(9)
+        assert (await master.get("/node_group")).status == 503
+        await asyncio.sleep(1)
+        assert (await master.get("/node_group")).status == 200
+
+
 async def test_it_is_written_while_running_and_only_for_its_owner(
     state: Path, token_flag: str
 ) -> None:
     flags = ("--mode=dragonfly", f"--state-file={state}", token_flag, FAST)
     async with running(*flags) as master:
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(60)
         assert not state.exists(), "nothing was seen: nothing is kept"
         await master.pair("n1", "n2")
 
@@ -93,9 +109,8 @@ async def test_it_is_written_while_running_and_only_for_its_owner(
 
 
 async def test_an_unchanged_state_is_written_again_so_that_its_age_is_true(
-    state: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
+    state: Path, token_flag: str
 ) -> None:
-    monkeypatch.setattr(saving, "REFRESH_S", 0.1)
     flags = ("--mode=dragonfly", f"--state-file={state}", token_flag, FAST)
     async with running(*flags) as master:
         await master.worker("n1").full(facts("n1"))

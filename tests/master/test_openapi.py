@@ -19,6 +19,8 @@ from topo.placement.booking.holds import HoldState
 from topo.placement.job import request
 from topo.placement.job.plan import FitTest
 
+pytestmark = pytest.mark.virtual_time
+
 
 def _refs(value: Any) -> list[str]:
     if isinstance(value, dict):

@@ -9,8 +9,11 @@ from structlog.testing import capture_logs
 from tests.master.documents import read
 from tests.master.placing import NODES, Caller, placing
 from tests.master.world import Answer, running
+from tests.support.waiting import eventually
 from topo.kit.problem import CONTENT_TYPE
 from topo.model.rest.placements import PlacementDocument
+
+pytestmark = pytest.mark.virtual_time
 
 JOB = {"pods": 6, "gpus_per_pod": 8, "group_size": 32}
 
@@ -242,9 +245,8 @@ async def test_the_free_capacity_follows_the_tree(tmp_path: Path) -> None:
         assert checked(await caller.post("/v1/placements", job))["feasible"] is True
         text = (tmp_path / "nodegroup.yaml").read_text()
         (tmp_path / "nodegroup.yaml").write_text(text.replace("n0-0-0, ", ""))
-        generation = await caller.master.generation()
-        while generation == 1:
-            generation = await caller.master.generation()
+        engine = caller.master.service.engine
+        await eventually(lambda: engine.snapshot.generation > 1)
         answer = await caller.post("/v1/placements", job)
         assert (answer.status, answer.json["field"]) == (400, "exclude")
         assert caller.master.service.placements.state.capacity.recount() == ()

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from master.booking import advice
 from master.booking.advice import Adviser
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
@@ -10,6 +12,8 @@ from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
+
+pytestmark = pytest.mark.virtual_time
 
 
 def cluster() -> Capacity:

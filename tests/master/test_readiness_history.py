@@ -6,11 +6,14 @@ import pytest
 
 from master.tree.history import History, Step
 from master.tree.readiness import Readiness
+from tests.support.waiting import CEILING_S
 from topo.discovery.modes import Mode
 from topo.discovery.sources import Startup
 from topo.model.forest import Change, Forest, Snapshot, SourceState, UnjoinedMachine
 from topo.model.ids import Generation, GroupPath
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE
+
+pytestmark = pytest.mark.virtual_time
 
 WAITING = SourceState(CONFIG_FILE, None)
 
@@ -106,7 +109,7 @@ def test_the_history_is_bounded_by_the_number_of_changes() -> None:
 
 async def test_listeners_wake_on_a_step_on_the_end_and_in_time() -> None:
     history = History(10, Generation(0))
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(CEILING_S):
         waiter = asyncio.create_task(history.wait_beyond(0, 5.0))
         await asyncio.sleep(0)
         assert not waiter.done()

@@ -14,6 +14,8 @@ from tests.master.placing import WRITER, Caller, config
 from tests.master.world import facts, running
 from topo.model.errors import BrokenInvariantError
 
+pytestmark = pytest.mark.virtual_time
+
 LEADER_URL = "https://topo-master-1:9001"
 FOLLOWER = Role(Part.FOLLOWER, LEADER_URL)
 LEADER = Role(Part.LEADER)

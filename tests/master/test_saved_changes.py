@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from master.booking import saved_changes
 from master.booking.saved_changes import SavedChanges
+
+pytestmark = pytest.mark.virtual_time
 
 
 def kept_on_disk() -> SavedChanges:
@@ -50,10 +51,7 @@ async def test_while_the_disk_fails_all_are_told_at_once_and_then_no_more() -> N
     assert await book.wait() == ""
 
 
-async def test_a_disk_that_hangs_is_not_waited_for_without_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(saved_changes, "WAIT_S", 0.01)
+async def test_a_disk_that_hangs_is_not_waited_for_without_end() -> None:
     book = kept_on_disk()
     book.count()
     assert "more than" in await book.wait()

@@ -25,6 +25,8 @@ from topo.model.observation import (
     SourceRecovered,
 )
 
+pytestmark = pytest.mark.virtual_time
+
 RACK_PLAN = SourceName("rack-plan")
 
 

@@ -1,8 +1,11 @@
-"""A master on real sockets, and workers that say what a test wants them to say."""
+"""A master on real sockets, and workers that say what a test wants them to say.
+
+It lives by the clock of the test's loop, so that nearly all its tests run in virtual time.
+"""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,6 +21,8 @@ from master.service import Service, build_service
 from master.settings import MasterSettings
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
+from master.tree.engine import GATHER_CEILING_S
+from tests.support.waiting import eventually
 from topo.kit.settings import read
 from topo.model.ids import BootId, NodeName, ServerUuid
 from topo.model.machine import Gpu, NodeFacts, NodeIdentity, Peer, ServerPeers
@@ -137,20 +142,13 @@ class Master:
         await eventually(is_ready)
 
     async def generation(self) -> int:
-        """The generation now, after everything sent was applied."""
-        await asyncio.sleep(0.06)
+        """The generation in virtual time's next moment: all that was said before is applied."""
+        await asyncio.sleep(2 * GATHER_CEILING_S)
         return int((await self.get("/v1/topology")).json["generation"])
 
 
 async def _read(answer: ClientResponse) -> Answer:
     return Answer(answer.status, answer.headers, await answer.read())
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], within_s: float = 5.0) -> None:
-    """Returns when the condition holds; fails the test if it does not in time."""
-    async with asyncio.timeout(within_s):
-        while not await condition():
-            await asyncio.sleep(0.01)
 
 
 def settings(*flags: str) -> MasterSettings:
@@ -165,8 +163,8 @@ async def running(
     *flags: str, role: Role = ALONE, source_rows: Sequence[SourceRow] = SOURCE_ROWS
 ) -> AsyncIterator[Master]:
     """A master in this process on free ports of the loopback, stopped at the end."""
-    service = build_service(settings(*flags), role, source_rows)
-    service.readiness.startup.quiet_s = 0.05
+    clock = asyncio.get_running_loop().time
+    service = build_service(settings(*flags), role, source_rows, clock)
     runners = []
     urls = []
     for app in (build_app(service), service.worker_port.app()):

@@ -270,7 +270,8 @@ def _settings(settings: MasterSettings) -> ClusterManagerSettings:
 
 
 def _start(context: SourceContext) -> Work:
-    return ClusterManager(_settings(context.settings), context.sink, context.registry).run
+    settings = _settings(context.settings)
+    return ClusterManager(settings, context.sink, context.registry, context.clock).run
 
 
 ROW = SourceRow(MANAGED, _start)
