@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from topo.model.ids import Kind, NodeName, natural_key
+from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import HostIndex, Layout
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
@@ -49,7 +49,6 @@ class Capacity:
         self._bookings: dict[str, Mapping[NodeName, int]] = {}
         self._free_gpus: list[int] = []
         self._types: Counter[str] = Counter()
-        self._kinds: dict[tuple[tuple[Kind, ...], tuple[int, ...]], int] = {}
         self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
         self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
         self._ordered: tuple[str, ...] | None = None
@@ -100,11 +99,7 @@ class Capacity:
 
     def kinds(self) -> Mapping[str, int]:
         """The kinds of groups that hosts are in, with the highest tier of each."""
-        found: dict[str, int] = {}
-        for kinds, tiers in self._kinds:
-            for kind, tier in zip(kinds, tiers, strict=True):
-                found[kind] = max(tier, found.get(kind, 0))
-        return found
+        return self._index.kinds()
 
     # What happens
 
@@ -164,7 +159,7 @@ class Capacity:
         twin.version = self.version
         twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
         twin._bookings, twin._free_gpus = self._bookings.copy(), self._free_gpus[:]
-        twin._types, twin._kinds = self._types.copy(), self._kinds.copy()
+        twin._types = self._types.copy()
         twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
         twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
         twin._peaks, twin._by_label = self._peaks.copy(), self._by_label
@@ -353,7 +348,6 @@ class Capacity:
         self._count_type(-1, host, at)
         self._index.drop(host)
         del self._hosts[host.name]
-        self._count_kinds(-1, host)
 
     def _put_in(self, host: Host) -> None:
         self._own()
@@ -371,7 +365,6 @@ class Capacity:
         for slots in self._slots.values():
             slots.enter(host_id, at, host, free)
         self._count_type(1, host, at)
-        self._count_kinds(1, host)
 
     def _count_type(self, sign: int, host: Host, at: int) -> None:
         self._peaks.clear()
@@ -382,14 +375,6 @@ class Capacity:
             self._types[host.gpu_type] += sign
             if not self._types[host.gpu_type]:
                 del self._types[host.gpu_type]
-
-    def _count_kinds(self, sign: int, host: Host) -> None:
-        key = host.kinds, host.tiers
-        count = self._kinds.get(key, 0) + sign
-        if count:
-            self._kinds[key] = count
-        else:
-            del self._kinds[key]
 
     def _shift(self, name: NodeName, change: int) -> None:
         used = self._used.get(name, 0) + change

@@ -4,8 +4,10 @@ Every host has a domain at every tier. Where its path has no group of a tier, th
 lower thing on its path alone: never are two things together that no source joined.
 """
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -113,11 +115,11 @@ class Layout:
     starts: tuple[DomainIndices, ...]
     of: tuple[list[int], ...]
     offsets: list[int]
-    refs: dict[tuple[int, int], DomainRef]
-    nested: dict[tuple[int, int], list[int]]
-    arrays: dict[tuple[int, int], DomainIndices]
-    kinds: dict[Kind, dict[int, DomainIndices]]
-    ranges: dict[GroupPath, tuple[int, int] | None]
+    refs: dict[tuple[int, int], DomainRef] = field(default_factory=dict)
+    nested: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    arrays: dict[tuple[int, int], DomainIndices] = field(default_factory=dict)
+    kinds: dict[Kind, dict[int, DomainIndices]] = field(default_factory=dict)
+    ranges: dict[GroupPath, tuple[int, int] | None] = field(default_factory=dict)
 
     def ref(self, tier: int, domain: int) -> DomainRef:
         """What people call a domain."""
@@ -214,17 +216,24 @@ class HostIndex:
         self.names: list[NodeName] = []
         self.domain_of_host: list[Tier1Domain] = []
         self.order: list[Tier1Domain] = []
-        self.version = 0
         self._domains: dict[DomainKey, Tier1Domain] = {}
         self._spare: list[int] = []
-        self._tops: dict[int, int] = {}
+        self._chains: Counter[tuple[tuple[Kind, ...], tuple[int, ...]]] = Counter()
         self._sorted = True
         self._layout: Layout | None = None
 
     @property
     def tiers(self) -> int:
         """T: the highest tier that any host's path has, at least 1."""
-        return max(self._tops, default=1)
+        return max(self.kinds().values(), default=1)
+
+    def kinds(self) -> dict[str, int]:
+        """The kinds of groups that hosts are in, with the highest tier of each."""
+        found: dict[str, int] = {}
+        for kinds, tiers in self._chains:
+            for kind, tier in zip(kinds, tiers, strict=True):
+                found[kind] = max(tier, found.get(kind, 0))
+        return found
 
     def clone(self) -> "HostIndex":
         """The same places, sharing nothing that changes; O(hosts)."""
@@ -236,7 +245,7 @@ class HostIndex:
         for domain in twin.order:
             for host_id in domain.members:
                 twin.domain_of_host[host_id] = domain
-        twin._tops, twin._sorted, twin.version = self._tops.copy(), self._sorted, self.version
+        twin._chains, twin._sorted = self._chains.copy(), self._sorted
         return twin
 
     def add(self, host: Host) -> tuple[int, bool]:
@@ -258,9 +267,8 @@ class HostIndex:
         self.names[host_id], self.domain_of_host[host_id] = host.name, domain
         self.ids[host.name] = host_id
         domain.add(host_id)
-        top = host.tiers[0] if host.tiers else 1
-        self._tops[top] = self._tops.get(top, 0) + 1
-        self._changed()
+        self._chains[host.kinds, host.tiers] += 1
+        self._layout = None
         return host_id, made
 
     def drop(self, host: Host) -> None:
@@ -271,11 +279,11 @@ class HostIndex:
         if not domain.members:
             self._sorted = False
         self._spare.append(host_id)
-        top = host.tiers[0] if host.tiers else 1
-        self._tops[top] -= 1
-        if not self._tops[top]:
-            del self._tops[top]
-        self._changed()
+        chain = host.kinds, host.tiers
+        self._chains[chain] -= 1
+        if not self._chains[chain]:
+            del self._chains[chain]
+        self._layout = None
 
     @property
     def settled(self) -> bool:
@@ -291,7 +299,7 @@ class HostIndex:
             domain.at = at
         self._domains = {domain.key: domain for domain in self.order}
         self._sorted = True
-        self._changed()
+        self._layout = None
         return before
 
     def layout(self) -> Layout:
@@ -305,10 +313,6 @@ class HostIndex:
         for domain in self.order:
             yield from domain.ids(self.names)
 
-    def _changed(self) -> None:
-        self.version += 1
-        self._layout = None
-
 
 def _layout(domains: list[Tier1Domain], tiers: int) -> Layout:
     firsts: list[list[int]] = [[], list(range(len(domains) + 1))]
@@ -318,14 +322,8 @@ def _layout(domains: list[Tier1Domain], tiers: int) -> Layout:
     for first in firsts[2:]:
         sizes = np.diff(np.array(first))
         of.append(np.repeat(np.arange(len(sizes)), sizes).tolist())
-    offsets = [0]
-    total = 0
-    for domain in domains:
-        total += len(domain.members)
-        offsets.append(total)
-    return Layout(
-        tiers, tuple(domains), tuple(firsts), starts, tuple(of), offsets, {}, {}, {}, {}, {}
-    )
+    offsets = [0, *accumulate(len(domain.members) for domain in domains)]
+    return Layout(tiers, tuple(domains), tuple(firsts), starts, tuple(of), offsets)
 
 
 def _firsts(domains: list[Tier1Domain], tier: int) -> list[int]:
