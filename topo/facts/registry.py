@@ -26,6 +26,8 @@ _READERS = sorted(
     key=lambda reader: reader.mark,
 )
 READERS = {reader.name: reader for reader in _READERS}
+if len(READERS) < len(_READERS):
+    raise AssertionError("two formats have one name")
 _UNSUPPORTED = {known.name: known for known in unsupported.UNSUPPORTED}
 
 FORMATS: tuple[str, ...] = tuple(sorted(READERS))
