@@ -6,13 +6,14 @@ Source: captures of A100, T4, L40S, H100, B200, GB200 and GB300 hosts (DTD versi
 """
 
 import re
+from typing import NoReturn
 from xml.parsers import expat
 
 from topo.facts.nvidia import words
 from topo.facts.nvidia.words import GpuWords
 from topo.facts.reading import gpu_list
 from topo.facts.reading.text import shorten
-from topo.model.errors import Refusal
+from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ParsedProbe
 
 FORMAT = "nvidia-smi-xml"
@@ -33,10 +34,6 @@ _WANTED = {
 _SECTIONS = frozenset({"fabric", "platformInfo"})
 
 
-class _Refused(Exception):  # noqa: N818 - a signal out of the parser's callback, not an error
-    """The document does what no nvidia-smi does."""
-
-
 def recognises(text: str) -> bool:
     """Whether `text` holds nvidia-smi's XML. O(len(text))."""
     return f"<{_ROOT}" in text or (_ROOT in text and "<!DOCTYPE" in text)
@@ -55,8 +52,8 @@ def read(text: str) -> ParsedProbe | Refusal:
     scanner = _Scanner(line)
     try:
         scanner.run(document[: end + len(_END)] if end >= 0 else document)
-    except _Refused as refused:
-        return Refusal(str(refused), f"line {scanner.line}", "give nvidia-smi's output unedited")
+    except BadInputError as error:
+        return error.refusal
     except expat.ExpatError as error:
         inside = f" inside GPU {scanner.gpus[-1].address}" if scanner.gpus else ""
         what = f"the XML is cut or broken{inside}: {expat.ErrorString(error.code)}"
@@ -88,14 +85,18 @@ class _Scanner:
     def run(self, document: str) -> None:
         self._expat.Parse(document.encode(), True)
 
+    def _refuse(self, what: str) -> NoReturn:
+        fix = "give nvidia-smi's output unedited"
+        raise BadInputError(Refusal(what, f"line {self.line}", fix))
+
     def _entity(self, name: str, *_rest: object) -> None:
-        raise _Refused(f"the XML declares an entity ({shorten(name, 40)}), nvidia-smi never does")
+        self._refuse(f"the XML declares an entity ({shorten(name, 40)}), nvidia-smi never does")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._path.append(tag)
         self._text = ""
         if len(self._path) > _MAX_DEPTH:
-            raise _Refused(f"elements are nested deeper than {_MAX_DEPTH}")
+            self._refuse(f"elements are nested deeper than {_MAX_DEPTH}")
         if self._path == [_ROOT, "gpu"]:
             self.gpus.append(GpuWords(self.line, shorten(attributes.get("id", ""), 40)))
 
