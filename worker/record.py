@@ -69,15 +69,15 @@ def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
     names |= {identity.internal_ip, identity.provider_id, identity.system_uuid}
     words = {name: STAND_IN for name in names if name} | dict.fromkeys(users, "user")
     longest_first = sorted(words, key=len, reverse=True)
+    rules = [(re.compile(rf"(?<![\w-]){re.escape(n)}(?![\w-])"), words[n]) for n in longest_first]
 
     def clean(seen: RecordedProbe) -> RecordedProbe:
-        text = _unless_it_matters(seen.text, seen.format, _HOME.sub("user", seen.text))
-        for name in longest_first:
-            without = _word(name).sub(words[name], text)
-            text = _unless_it_matters(text, seen.format, without)
-        detail = seen.detail
-        for name in longest_first:
-            detail = _word(name).sub(words[name], detail)
+        text, detail = seen.text, seen.detail
+        for pattern, word in ((_HOME, "user"), *rules):
+            changed = pattern.sub(word, text)
+            text = changed if same_facts(text, changed, seen.format) else text
+        for pattern, word in rules:
+            detail = pattern.sub(word, detail)
         return replace(seen, text=text, detail=detail)
 
     return Bundle(
@@ -85,16 +85,6 @@ def anonymised(bundle: Bundle, users: Iterable[str]) -> Bundle:
         tuple(clean(seen) for seen in bundle.probes),
         bundle.recorded_at,
     )
-
-
-def _word(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-
-
-def _unless_it_matters(text: str, probe_format: str, changed: str) -> str:
-    """The changed text, or the one before if a parser would read them differently."""
-    same = text == changed or same_facts(text, changed, probe_format)
-    return changed if same else text
 
 
 def claim_folder(directory: Path) -> None:

@@ -22,10 +22,12 @@ def redacted(text: str, probe_format: str) -> str | None:
     # A mask must not eat into tags.
     parts = _TAG.split(bare) if tagged else [bare]
     masked = "".join(map(hide_in_text, parts))
-    return masked if masked == bare or same_facts(bare, masked, probe_format) else None
+    return masked if same_facts(bare, masked, probe_format) else None
 
 
 def same_facts(before: str, after: str, probe_format: str) -> bool:
     """Whether a changed text still states what it did. A text that is refused states nothing."""
+    if before == after:
+        return True
     facts = understand(before, probe_format)
     return isinstance(facts, Refusal) or understand(after, probe_format) == facts
