@@ -1,10 +1,10 @@
 """Follows a master through its changes, its restarts and the loss of the connection."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from topo.cli.client.client import TOPOLOGY_PATH, Master, Target, connect
 from topo.cli.exits import CliError
@@ -70,11 +70,8 @@ def resumed(last: GenerationId | None, now: GenerationId) -> GenerationId:
     return now
 
 
-class Display(Protocol):
-    """Where a watched document is shown."""
-
-    def show(self, document: Any, trouble: Refusal | None) -> None:
-        """Shows the newest document known and what keeps us from a newer one."""
+Display = Callable[[Any, Refusal | None], None]
+"""Shows the newest document known, and what keeps us from a newer one."""
 
 
 async def watch(to: Target, query: Mapping[str, str | int], display: Display) -> None:
@@ -84,7 +81,7 @@ async def watch(to: Target, query: Mapping[str, str | int], display: Display) ->
     """
     async with connect(to) as master:
         document = await master.document(TOPOLOGY_PATH, **query)
-        display.show(document, None)
+        display(document, None)
         moved = asyncio.Event()
         try:
             async with asyncio.TaskGroup() as group:
@@ -106,7 +103,7 @@ async def _shown(
         known = await master.document(TOPOLOGY_PATH, **query)
     except CliError as error:
         trouble = error.refusal
-    display.show(known, trouble)
+    display(known, trouble)
     return known
 
 

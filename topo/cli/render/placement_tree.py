@@ -49,10 +49,9 @@ def trees(
 ) -> Iterator[RenderableType]:
     """One tree per root that the plan uses; `roots` are those groups as the topology has them.
 
-    `capacity` is how full the used groups are, empty where the answer does not say.
-
-    Where the topology does not know a node (it may have moved since), the plan's own words place
-    it. O(vertices of the roots + nodes of the plan).
+    `capacity` is how full the used groups are, empty where the answer does not say. Where the
+    topology does not know a node (it may have moved since), the plan's own words place it.
+    O(vertices of the roots + nodes of the plan).
     """
     top = _used(groups, _homes(roots))
     drawing = _Drawing(

@@ -24,40 +24,27 @@ def display(output: Output) -> Iterator[Display]:
     """The display for an output format; a terminal is left with the last tree on it."""
     console = terminal.out()
     if output is not Output.TABLE:
-        yield _OnlyChanges(lambda document, _: _write(document, output), _generation)
+        yield _when_changed(_generation, lambda document, _: _write(document, output))
     elif console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-            yield _Redrawn(live)
+            yield lambda document, trouble: live.update(
+                _picture(document, trouble, console), refresh=True
+            )
     else:
-        yield _OnlyChanges(partial(_print, console), _generation_and_trouble)
+        yield _when_changed(_generation_and_trouble, partial(_print, console))
 
 
-class _Redrawn:
-    """A terminal: one tree that changes in place."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    def show(self, document: Any, trouble: Refusal | None) -> None:
-        self._live.update(_picture(document, trouble, self._live.console), refresh=True)
-
-
-class _OnlyChanges:
+def _when_changed(version: Callable[[Any, Refusal | None], object], write: Display) -> Display:
     """Writes a document whose `version` differs: ages that move are no news to a program."""
+    last: object = None
 
-    def __init__(
-        self,
-        write: Callable[[Any, Refusal | None], None],
-        version: Callable[[Any, Refusal | None], object],
-    ) -> None:
-        self._write, self._version = write, version
-        self._last: object = None
+    def show(document: Any, trouble: Refusal | None) -> None:
+        nonlocal last
+        if (now := version(document, trouble)) != last:
+            last = now
+            write(document, trouble)
 
-    def show(self, document: Any, trouble: Refusal | None) -> None:
-        now = self._version(document, trouble)
-        if now != self._last:
-            self._last = now
-            self._write(document, trouble)
+    return show
 
 
 def _generation(document: Any, _: Refusal | None) -> object:
