@@ -17,7 +17,7 @@ from topo.cli import worlds
 from topo.cli.demo import lifecycle, plan, processes
 from topo.cli.demo.lifecycle import run_demo
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.ports import free
+from topo.cli.demo.ports import free_ports
 from topo.cli.demo.runtime import directory, running_demo
 from topo.cli.exits import CliError, Exit
 
@@ -54,7 +54,7 @@ class Screen:
 @pytest.fixture(autouse=True)
 def _odd_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo that somebody runs meanwhile keeps its ports."""
-    monkeypatch.setattr(lifecycle, "USUAL_PORTS", free((0, 0, 0)))
+    monkeypatch.setattr(lifecycle, "USUAL_PORTS", free_ports((0, 0, 0)))
 
 
 async def test_a_demo_from_start_to_end() -> None:
@@ -87,7 +87,7 @@ async def test_once_ends_with_the_tree_and_says_which_ports_were_taken(
     with ExitStack() as stack:
         holder = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         taken = holder.getsockname()[1]
-        monkeypatch.setattr(lifecycle, "USUAL_PORTS", (taken, *free((0, 0))))
+        monkeypatch.setattr(lifecycle, "USUAL_PORTS", (taken, *free_ports((0, 0))))
         screen = Screen(terminal=True)
         code = await run_demo(worlds.chosen("0x1x2x2"), "0x1x2x2", screen.messages, once=True)
     assert code == Exit.OK
@@ -121,7 +121,7 @@ async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log(
 @pytest.fixture
 def a_masters_place(fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> FakeMaster:
     """The demo starts no process and takes the fake master for its own."""
-    monkeypatch.setattr(lifecycle, "free", lambda _: (fake_master.port, 1, 2))
+    monkeypatch.setattr(lifecycle, "free_ports", lambda _: (fake_master.port, 1, 2))
     monkeypatch.setattr(lifecycle, "programs", lambda *_: ())
     return fake_master
 
@@ -130,7 +130,7 @@ async def test_a_tree_that_does_not_come_is_given_up_and_shown(
     a_masters_place: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_masters_place.document = samples.troubled()
-    monkeypatch.setattr(lifecycle, "_PATIENCE_S", 0.3)
+    monkeypatch.setattr(lifecycle, "_TIMEOUT_S", 0.3)
     screen = Screen(terminal=True)
     with pytest.raises(CliError, match="no Ready tree after 0 s"):
         await run_demo(worlds.chosen("1x2x2"), "1x2x2", screen.messages, once=True)

@@ -15,9 +15,9 @@ import pytest
 
 from tests.cli.conftest import Topo
 from topo.cli.demo import plan, processes
-from topo.cli.demo.ports import free
+from topo.cli.demo.ports import free_ports
 from topo.cli.demo.processes import Died, Program, Started
-from topo.cli.demo.runtime import Demo, Home, directory, running_demo
+from topo.cli.demo.runtime import Demo, DemoDirectory, directory, running_demo
 from topo.cli.exits import CliError, Exit
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world, world
@@ -26,13 +26,13 @@ NODES = tuple(f"node-sample{n}" for n in range(1, 9))
 
 
 @pytest.fixture
-def home() -> Iterator[Home]:
-    with Home() as made:
+def home() -> Iterator[DemoDirectory]:
+    with DemoDirectory() as made:
         yield made
 
 
 @pytest.fixture
-def demo(home: Home) -> Demo:
+def demo(home: DemoDirectory) -> Demo:
     """A demo that other terminals find, without any process."""
     recordings = home.path / "recordings"
     for node in demo_world().nodes:
@@ -50,20 +50,20 @@ def faults_of(demo: Demo, node: str) -> str:
 
 
 def test_the_directory_is_private_and_gone_afterwards() -> None:
-    with Home() as home:
+    with DemoDirectory() as home:
         assert home.path.stat().st_mode & 0o777 == 0o700
         (home.path / "secrets").mkdir()
     assert not home.path.exists()
 
 
-def test_a_demo_is_found_while_it_runs_and_not_after(demo: Demo, home: Home) -> None:
+def test_a_demo_is_found_while_it_runs_and_not_after(demo: Demo, home: DemoDirectory) -> None:
     assert running_demo() == demo
     home.__exit__()
     assert running_demo() is None
 
 
 def test_what_a_killed_demo_left_is_no_demo_and_is_removed_by_the_next() -> None:
-    with Home() as killed:
+    with DemoDirectory() as killed:
         killed.publish(Demo("http://127.0.0.1:9", "/x", NODES, "demo"))
         left = directory().with_name("left")
         shutil.copytree(killed.path, left)
@@ -71,12 +71,12 @@ def test_what_a_killed_demo_left_is_no_demo_and_is_removed_by_the_next() -> None
     directory().chmod(0o700)
     (directory() / "logs").mkdir()
     assert running_demo() is None
-    with Home() as home:
+    with DemoDirectory() as home:
         assert sorted(path.name for path in home.path.iterdir()) == ["lock"]
 
 
-def test_a_second_demo_is_refused(home: Home) -> None:
-    with pytest.raises(CliError) as refused, Home():
+def test_a_second_demo_is_refused(home: DemoDirectory) -> None:
+    with pytest.raises(CliError) as refused, DemoDirectory():
         pass
     assert refused.value.refusal.what == "a demo is already running"
     assert home.path.exists()
@@ -84,16 +84,16 @@ def test_a_second_demo_is_refused(home: Home) -> None:
 
 def test_a_directory_that_others_may_read_is_refused() -> None:
     directory().mkdir(parents=True, mode=0o755)
-    with pytest.raises(CliError, match="not a private directory"), Home():
+    with pytest.raises(CliError, match="not a private directory"), DemoDirectory():
         pass
     assert running_demo() is None
 
 
 def test_somebody_elses_files_in_the_directory_stay() -> None:
     """And do not keep the next demo from using what is marked as a demo's."""
-    with Home() as home:
+    with DemoDirectory() as home:
         (home.path / "notes.txt").write_text("mine")
-    with Home():
+    with DemoDirectory():
         pass
     assert (home.path / "notes.txt").read_text() == "mine"
 
@@ -129,20 +129,20 @@ def test_a_directory_of_somebody_elses_is_refused_and_stays_as_it_is(
 
 def test_an_empty_directory_is_taken_over() -> None:
     directory().mkdir(mode=0o700)
-    with Home() as home:
+    with DemoDirectory() as home:
         assert [path.name for path in home.path.iterdir()] == ["lock"]
 
 
 def test_a_demo_killed_before_it_wrote_anything_is_no_obstacle() -> None:
     directory().mkdir(mode=0o700)
     (directory() / "lock").touch()
-    with Home() as home:
+    with DemoDirectory() as home:
         assert home.path.exists()
     assert not directory().exists()
 
 
 @pytest.mark.parametrize("told", ["", "[]", "{}", '{"master": 1}', "\x00"])
-def test_a_runtime_file_that_says_nothing_is_no_demo(home: Home, told: str) -> None:
+def test_a_runtime_file_that_says_nothing_is_no_demo(home: DemoDirectory, told: str) -> None:
     (home.path / "demo.json").write_text(told)
     assert running_demo() is None
 
@@ -160,7 +160,7 @@ def test_a_usual_port_is_used_where_it_is_free_and_another_where_it_is_not() -> 
         taken = holder.getsockname()[1]
         with socket.create_server(("127.0.0.1", 0)) as other:
             open_again = other.getsockname()[1]
-        found = free((taken, open_again))
+        found = free_ports((taken, open_again))
     assert found[0] not in {taken, 0, open_again}
     assert found[1] == open_again
 
@@ -292,7 +292,7 @@ def test_status_shows_processes_and_faults(demo: Demo, topo: Topo) -> None:
     assert told["faults"][0] == "remote 1 of node-sample3 vanishes"
 
 
-def test_status_shows_nothing_that_a_terminal_obeys(home: Home, topo: Topo) -> None:
+def test_status_shows_nothing_that_a_terminal_obeys(home: DemoDirectory, topo: Topo) -> None:
     evil = "a\x1b[2J\u202eb"
     home.publish(Demo(f"http://{evil}", str(home.path / "recordings"), (), "demo", {evil: 42}))
     shown = topo("demo", "status")
@@ -366,7 +366,7 @@ def test_a_world_without_switchboxes_needs_no_manager(tmp_path: Path) -> None:
 
 
 def test_the_lock_is_no_longer_held_after_the_demo() -> None:
-    with Home() as home:
+    with DemoDirectory() as home:
         pass
     home.path.mkdir(mode=0o700)
     with (home.path / "lock").open("ab") as lock:

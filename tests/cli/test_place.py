@@ -10,7 +10,7 @@ import yaml
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
-from topo.cli.demo.runtime import Demo, Home
+from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import Exit
 
 NARROW = {"NO_COLOR": "1", "COLUMNS": "60"}
@@ -170,7 +170,7 @@ def test_a_refusal_leaves_a_hostfile_empty(topo: Topo, fake_master: FakeMaster) 
 def test_without_a_hold_no_token_travels_and_with_one_the_demos_does(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
-    with Home() as home:
+    with DemoDirectory() as home:
         token = home.path / "token"
         token.write_text("s3cret")
         home.publish(Demo(fake_master.url, "", (), "demo", {}, str(token)))
@@ -187,7 +187,7 @@ def test_a_token_of_the_users_goes_before_the_demos(
 ) -> None:
     mine = tmp_path / "mine"
     mine.write_text("mine")
-    with Home() as home:
+    with DemoDirectory() as home:
         home.publish(Demo(fake_master.url, "", (), "demo", {}, "/nowhere"))
         shown = topo(*JOB, "--hold", "1m", "--token-file", str(mine), env={})
     assert shown.exit_code == Exit.OK

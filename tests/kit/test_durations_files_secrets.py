@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from topo.kit.durations import Seconds, parse_duration, spell_duration
+from topo.kit.durations import Seconds, format_duration, parse_duration
 from topo.kit.files import WatchedFile, fingerprint, read_bounded
 from topo.kit.secrets import MAX_SECRET_BYTES, read_credential, read_secret, read_token
 from topo.model.errors import BadInputError, Refusal
@@ -41,7 +41,7 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
 def test_a_duration_is_spelt_as_it_would_be_written(text: str) -> None:
     seconds = parse_duration(text)
     assert isinstance(seconds, float)
-    assert spell_duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 class _Span(BaseModel):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tenacity import Future, RetryCallState, Retrying
 
+from topo.kit.addresses import is_loopback
 from topo.kit.backoff import (
     RETRY_AFTER_CEILING_S,
     RetryLaterError,
@@ -167,3 +168,20 @@ def test_a_broken_token_file_is_refused(text: str, where: str, what: str) -> Non
 def test_the_bearer_token_is_taken_from_its_header(header: str, token: str | None) -> None:
     assert bearer({"Authorization": header}) == token
     assert bearer({}) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "stays"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.0.0.2", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_only_loopback_keeps_what_is_sent_on_this_machine(host: str, *, stays: bool) -> None:
+    assert is_loopback(host) is stays

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from urllib.parse import SplitResult
 
-PATIENCE_S = 1.0
+TIMEOUT_S = 1.0
 MAX_ANSWER_BYTES = 32 << 20
 _PART_BYTES = 1 << 16
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -68,7 +68,7 @@ def _topology(options: Mapping[str, Any]) -> Any:
     demo = None if options.get("master") else running_demo()
     named = options.get("master") or (demo.master if demo else DEFAULT_MASTER)
     url = urlsplit(named if "://" in named else f"http://{named}")
-    ends_s = time.monotonic() + PATIENCE_S
+    ends_s = time.monotonic() + TIMEOUT_S
     with closing(_connection(url, options.get("ca_file"))) as connection:
         connection.request("GET", url.path.rstrip("/") + "/v1/topology")
         answer, body = connection.getresponse(), bytearray()
@@ -86,6 +86,6 @@ def _connection(url: "SplitResult", ca_file: "Path | None") -> "HTTPConnection":
 
     host = url.hostname or ""
     if url.scheme != "https":
-        return http.client.HTTPConnection(host, url.port, timeout=PATIENCE_S)
+        return http.client.HTTPConnection(host, url.port, timeout=TIMEOUT_S)
     context = client_context(ca_file)
-    return http.client.HTTPSConnection(host, url.port, timeout=PATIENCE_S, context=context)
+    return http.client.HTTPSConnection(host, url.port, timeout=TIMEOUT_S, context=context)

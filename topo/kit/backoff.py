@@ -9,7 +9,7 @@ from tenacity.wait import wait_base
 from topo.model.errors import TopoError
 
 RETRY_AFTER_CEILING_S = 300.0
-"""A peer may ask for patience, not switch us off."""
+"""The longest wait that a peer may ask for."""
 
 
 def full_jitter(base_s: float, ceiling_s: float) -> wait_base:
@@ -21,17 +21,17 @@ def full_jitter(base_s: float, ceiling_s: float) -> wait_base:
 
 
 class RetryLaterError(TopoError):
-    """An attempt worth repeating; `retry_after_s` is the peer's own wish, None without one."""
+    """An attempt worth repeating; `retry_after_s` is what the peer asks for, None for nothing."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
 
-def patience_s(error: BaseException | None) -> float:
-    """How long the peer asked us to wait, at most `RETRY_AFTER_CEILING_S`; 0 without a wish."""
-    wish_s = error.retry_after_s if isinstance(error, RetryLaterError) else None
-    return min(wish_s or 0.0, RETRY_AFTER_CEILING_S)
+def requested_wait_s(error: BaseException | None) -> float:
+    """How long the peer asked us to wait, at most `RETRY_AFTER_CEILING_S`; 0 if it did not."""
+    asked_s = error.retry_after_s if isinstance(error, RetryLaterError) else None
+    return min(asked_s or 0.0, RETRY_AFTER_CEILING_S)
 
 
 def retry_after_or(wait: wait_base) -> Callable[[RetryCallState], float]:
@@ -42,7 +42,7 @@ def retry_after_or(wait: wait_base) -> Callable[[RetryCallState], float]:
 
     def longer(retry_state: RetryCallState) -> float:
         outcome = retry_state.outcome
-        return max(wait(retry_state), patience_s(outcome.exception() if outcome else None))
+        return max(wait(retry_state), requested_wait_s(outcome.exception() if outcome else None))
 
     return longer
 

@@ -1,4 +1,4 @@
-"""The bytes of a request's body, not waited for without end; a refusal names the fix."""
+"""The bytes of a request's body, within a time limit; a refusal names the fix."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from aiohttp import web
 from topo.model.errors import BadInputError, Refusal
 
 BODY_S = 10.0
-"""A body that is longer under way belongs to somebody who only keeps the connection."""
+"""A slower client only keeps the connection."""
 
 
 async def body_bytes(request: web.Request) -> bytes:

@@ -23,7 +23,7 @@ def parse_duration(text: str) -> float | Refusal:
     return float(match[1]) * _UNITS_S[match[2] or "s"]
 
 
-def spell_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """The shortest way to write a span for `parse_duration`: 604800 is `1w`."""
     for unit, size_s in reversed(_UNITS_S.items()):
         if seconds and seconds >= size_s and round(seconds / size_s, 6).is_integer():

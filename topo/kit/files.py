@@ -1,4 +1,4 @@
-"""Files that change under us: Kubernetes mounts are swapped by a symlink, editors rename."""
+"""Reads files up to a limit, replaces them whole, and notices that they changed."""
 
 import os
 import tempfile
@@ -13,7 +13,8 @@ Fingerprint = tuple[int, int, int, int]
 def fingerprint(path: Path) -> Fingerprint | None:
     """What tells two versions of a file apart: device, inode, mtime (ns), size; None where absent.
 
-    Symlinks are followed, so the swap of a ConfigMap's `..data` shows as another inode.
+    Symlinks are followed: Kubernetes swaps the `..data` of a ConfigMap, which shows as another
+    inode.
     """
     try:
         stat = path.stat()
@@ -23,7 +24,7 @@ def fingerprint(path: Path) -> Fingerprint | None:
 
 
 def read_bounded(path: Path, limit_bytes: int) -> bytes | Refusal:
-    """The file's content, or why it cannot be had; never more than the limit is read."""
+    """The file's content, or why it cannot be read; never reads more than the limit."""
     try:
         with path.open("rb") as file:
             content = file.read(limit_bytes + 1)
@@ -42,7 +43,7 @@ def read_bounded(path: Path, limit_bytes: int) -> bytes | Refusal:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that nobody but its owner could ever read, not even between two calls."""
+    """Writes a new file that only its owner can read, from its first moment on."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

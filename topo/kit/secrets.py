@@ -61,11 +61,11 @@ def read_credential(path: Path) -> str:
     `topoDiscovery.switchbox.clusterManagerUser` and `.clusterManagerPassword`.
     """
     text = read_secret(path)
-    decoded = _echoed(text)
+    decoded = _without_base64(text)
     return text if decoded is None else decoded
 
 
-def _echoed(text: str) -> str | None:
+def _without_base64(text: str) -> str | None:
     try:
         # `base64` wraps its lines after 76 characters.
         decoded = base64.b64decode("".join(text.split()), validate=True).decode("utf-8")

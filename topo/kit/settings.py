@@ -18,7 +18,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from topo.kit.durations import SPAN, spell_duration
+from topo.kit.durations import SPAN, format_duration
 from topo.kit.logs import HIDDEN, hide_in_text
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean, nearest
@@ -207,7 +207,7 @@ def default_text(field: FieldInfo) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     if SPAN in field.metadata:
-        return spell_duration(float(default))
+        return format_duration(float(default))
     if isinstance(default, tuple):
         return ",".join(str(item) for item in default)
     if isinstance(default, float):

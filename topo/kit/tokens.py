@@ -1,4 +1,4 @@
-"""Bearer tokens: who sent this, without telling an attacker how close the guess was."""
+"""Bearer tokens: whom a request speaks for. The time of a look-up tells nothing about a token."""
 
 import hashlib
 import re

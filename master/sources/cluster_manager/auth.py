@@ -18,7 +18,7 @@ from master.sources.cluster_manager.metrics import ClusterManagerMetrics
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from topo.discovery.manager.rules import BasicAuth, LoginAuth, TokenAuth
 from topo.discovery.manager.translation import Grant, map_login
-from topo.kit.backoff import patience_s
+from topo.kit.backoff import requested_wait_s
 from topo.kit.secrets import as_token, read_credential
 from topo.model.errors import BadInputError, Refusal
 
@@ -122,7 +122,7 @@ class LoginAuthentication(Authentication):
             grant = await self._ask()
         except TroubleError as error:
             self._failure = error
-            self._not_before_s = self._clock() + patience_s(error)
+            self._not_before_s = self._clock() + requested_wait_s(error)
             raise
         now_s, life_s = self._clock(), grant.expires_in_s
         self._failure = None

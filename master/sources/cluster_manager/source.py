@@ -29,7 +29,7 @@ from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink
 from topo.discovery.manager.events import apply_events
 from topo.discovery.sources import MANAGED
-from topo.kit.backoff import full_jitter, patience_s, retry_after_or
+from topo.kit.backoff import full_jitter, requested_wait_s, retry_after_or
 from topo.kit.logs import hide_in_text
 from topo.kit.tasks import Work
 from topo.model.errors import Refusal
@@ -120,7 +120,7 @@ class ClusterManager:
                     client, _Poll.EVENTS, self._read_events, stop_before_delay(until_s - now_s)
                 )
             except TroubleError as error:
-                self._events_at_s = self._clock() + patience_s(error)
+                self._events_at_s = self._clock() + requested_wait_s(error)
                 await asyncio.sleep(max(0.0, until_s - self._clock()))
                 return
             if not unbroken:

@@ -91,9 +91,9 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     from topo.cli.render import demo_state
 
     running = required_demo()
-    standing = faults.standing(running)
+    active = faults.active(running)
     if output is Output.TABLE:
-        connection.draw(lambda marks: demo_state.status(running, standing, marks))
+        connection.draw(lambda marks: demo_state.status(running, active, marks))
     else:
-        document = {"master": running.master, "processes": running.pids, "faults": standing}
+        document = {"master": running.master, "processes": running.pids, "faults": active}
         print(connection.dumped(document, output), end="")

@@ -21,7 +21,7 @@ def cut(node: str, slot: int) -> tuple[str, ...]:
     demo = required_demo()
     ends = _ends(demo, node, slot)
     for end in ends:
-        _write(demo, end.node, _standing(demo, end.node) | {end})
+        _write(demo, end.node, _active(demo, end.node) | {end})
     return tuple(_words(end) for end in ends)
 
 
@@ -37,7 +37,7 @@ def add(words: str) -> str:
     (sentence,) = parsed.sentences
     node = sentence.fault.node
     _known(demo, node)
-    others = _standing(demo, node) - {sentence.fault}
+    others = _active(demo, node) - {sentence.fault}
     _write(demo, node, others | {sentence.fault} if sentence.begins else others)
     return str(sentence)
 
@@ -45,15 +45,15 @@ def add(words: str) -> str:
 def heal() -> int:
     """Ends every fault; how many there were. Raises `CliError` where no demo runs."""
     demo = required_demo()
-    broken = {node: faults for node in demo.nodes if (faults := _standing(demo, node))}
+    broken = {node: faults for node in demo.nodes if (faults := _active(demo, node))}
     for node in broken:
         _write(demo, node, ())
     return sum(len(faults) for faults in broken.values())
 
 
-def standing(demo: Demo) -> list[str]:
+def active(demo: Demo) -> list[str]:
     """The sentences that hold now, in the order of the nodes."""
-    return [_words(fault) for node in demo.nodes for fault in sorted(_standing(demo, node))]
+    return [_words(fault) for node in demo.nodes for fault in sorted(_active(demo, node))]
 
 
 def _ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
@@ -77,7 +77,7 @@ def _known(demo: Demo, node: str) -> None:
         raise usage(f"the demo has no node {node!r}", "NODE", f"one of {', '.join(demo.nodes)}")
 
 
-def _standing(demo: Demo, node: str) -> frozenset[Fault]:
+def _active(demo: Demo, node: str) -> frozenset[Fault]:
     try:
         text = (demo.replay_dir(node) / FAULTS_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:

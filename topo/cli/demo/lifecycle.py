@@ -11,16 +11,16 @@ from topo.cli.client.client import Master, connect, target
 from topo.cli.client.following import Connected, Lost, follow
 from topo.cli.demo.messages import Messages, Progress
 from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, prepare, programs
-from topo.cli.demo.ports import free
+from topo.cli.demo.ports import free_ports
 from topo.cli.demo.processes import Died, Started, running
-from topo.cli.demo.runtime import Demo, Home
+from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 from topo.sim.worlds.presets import World
 
 _LOOK_S = 0.1
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _TOO_MANY_DEATHS = 3
 """In a row, before the tree stood: the cause will not go away by itself."""
 _RETRY_S = 0.25
@@ -30,7 +30,7 @@ _READY = "Ready"
 class _RunningDemo:
     """The demo with its processes, told to other terminals whenever they change."""
 
-    def __init__(self, home: Home, demo: Demo, messages: Messages) -> None:
+    def __init__(self, home: DemoDirectory, demo: Demo, messages: Messages) -> None:
         self._home = home
         self.demo = demo
         self.messages = messages
@@ -57,8 +57,8 @@ async def run_demo(world: World, world_name: str, messages: Messages, *, once: b
     Raises `CliError` when it does not come up, or when another demo runs.
     """
     began = time.monotonic()
-    with Home() as home, _ended_by_signals():
-        files, ports = DemoFiles(home.path), Ports(*free(USUAL_PORTS))
+    with DemoDirectory() as home, _ended_by_signals():
+        files, ports = DemoFiles(home.path), Ports(*free_ports(USUAL_PORTS))
         prepare(files, world)
         names = tuple(str(node.name) for node in world.nodes)
         demo = Demo(
@@ -104,7 +104,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDocument:
     """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _TIMEOUT_S
     newest: TopologyDocument | None = None
     while time.monotonic() < deadline:
         if started.hopeless is not None:
@@ -121,7 +121,7 @@ async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDocumen
         await asyncio.sleep(_LOOK_S)
     if newest is not None:
         started.messages.tree(newest)
-    raise _not_up(f"no Ready tree after {_PATIENCE_S:.0f} s")
+    raise _not_up(f"no Ready tree after {_TIMEOUT_S:.0f} s")
 
 
 def _progress(document: TopologyDocument, demo: Demo) -> Progress:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 LOOPBACK = "127.0.0.1"
 
 
-def free(usual: Sequence[int]) -> tuple[int, ...]:
+def free_ports(usual: Sequence[int]) -> tuple[int, ...]:
     """For each usual port itself, or another free one where somebody holds it.
 
     Nothing keeps a port free until it is used; who finds it taken then says so and ends.

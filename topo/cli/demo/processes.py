@@ -157,11 +157,11 @@ async def _ended(pid: int) -> int:
 
 async def _end(pid: int) -> None:
     """Ends the process and its group: politely, then not."""
-    for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
+    for number, limit_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(pid, number)
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(limit_s):
                 await _ended(pid)
                 return
 

@@ -76,7 +76,7 @@ def required_demo() -> Demo:
     return demo
 
 
-class Home:
+class DemoDirectory:
     """The demo's directory while this process owns it: made and locked, then removed."""
 
     def __init__(self) -> None:

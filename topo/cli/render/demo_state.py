@@ -12,7 +12,7 @@ from topo.cli.render.terminal import Glyphs
 
 
 def status(demo: Demo, faults: Sequence[str], glyphs: Glyphs) -> RenderableType:
-    """Its address, a line per process, a line per standing fault."""
+    """Its address, a line per process, a line per active fault."""
     width = max((len(name) for name in demo.pids), default=0)
     return Stack(
         Text(f"{plain(demo.master)}/node_group", style="bold"),
