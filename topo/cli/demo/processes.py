@@ -130,9 +130,10 @@ async def _forked(alike: Sequence[Program]) -> Mapping[str, int]:
     wanted = [{"name": each.name, "argv": each.argv, "log": str(each.log)} for each in alike]
     try:
         written, _ = await server.communicate(json.dumps(wanted).encode())
-    except asyncio.CancelledError:
-        server.kill()
-        raise
+    finally:
+        if server.returncode is None:  # cancelled
+            server.kill()
+            await server.wait()
     lines = [line.partition(" ") for line in written.decode().splitlines()]
     return {name: int(pid) for pid, _, name in lines}
 
