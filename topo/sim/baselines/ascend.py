@@ -6,6 +6,10 @@ uses up, smallest remainder first; then bigger ones; then, one block each, those
 their reserve. Sources: hiascend.com, MindCluster, "Affinity Scheduling of Logical SuperPoDs" and
 the comment on the table in github.com/Ascend/mind-cluster, ascend-for-volcano, superpod. One tier
 only. Upstream walks maps in any order, here the name decides. A tail is one more, smaller block.
+
+Example: blocks of 14, reserve 2; super-nodes A to E with 47, 16, 31, 31 and 15 free nodes. They
+stand at A [3][3], B [0][1], C and D [1][2], E [13][0]. Five blocks: 1 in B, 2 in C, 2 in D. Nine: 3
+more in A, and one in E, which gives its reserve.
 """
 
 from topo.placement.job.plan import Pods

@@ -8,6 +8,9 @@ divide a pod set evenly, so a tail is a second pod set, placed after the first o
 BestFit, the emptiest domains first and the last one as tight as possible, is the default for
 required and preferred topologies since Kueue 0.15. LeastFreeCapacity takes the fullest first
 ("Selecting the algorithm").
+
+Example: a rack of nodes with room for 3, 3, 2 and 1 pods, and 7 pods. BestFit: 3 and 3, and for the
+last pod the tightest node, 3 . 3 . - . 1. LeastFreeCapacity: 1, 2 and 3, and one pod of the last.
 """
 
 from collections.abc import Callable, Iterable

@@ -6,6 +6,9 @@ with the lowest sufficient count of nodes "to minimize fragmentation", of equals
 (github.com/SchedMD/slurm, topology/block). Whatever is above the blocks does not matter:
 `--consolidate-segments` is off by default. N must be divisible by the segment: a tail is asked for
 as one more segment of its own.
+
+Example: segments of 16; blocks with 32, 20, 16 and 31 free nodes. The first takes the block of 16,
+the second the one of 20, of which 4 are left; the third the one of 31.
 """
 
 from topo.placement.job.plan import Pods

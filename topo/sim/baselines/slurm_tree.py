@@ -3,6 +3,9 @@
 Re-implemented from slurm.schedmd.com/topology.html, "Hierarchical Networks". It knows no groups of
 pods: nodes get ranks in their natural order, and groups are cut from the ranks. The guide itself
 says that best fit may take more than the least number of switches.
+
+Example: 10 nodes; leaves with 6, 3 and 4 free ones under one switch. No leaf holds 10: the largest
+gives 6, then the smallest leaf that holds the other 4 is the one with 4.
 """
 
 from topo.placement.job.plan import Pods

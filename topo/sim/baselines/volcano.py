@@ -4,6 +4,9 @@ Re-implemented from volcano.sh, "Network Topology Aware Scheduling" (hypernodes 
 mode, `subGroupPolicy`, score = (used + requested) / allocatable), and the guide on bin packing of
 hypernodes at support.huaweicloud.com (CCE, cce_10_1129). The whole gang is tried in every
 hypernode of a tier, lowest tier first. Volcano breaks ties at random; here the name does.
+
+Example: two groups of 2 nodes; hypernode d1 has 4 of 6 nodes free, d2 all 6. Of 48 GPUs each 16
+and 0 are used, 32 are asked for: the job in d1 scores (16 + 32) / 48, in d2 32 / 48; d1 takes it.
 """
 
 from topo.placement.job.plan import Pods
