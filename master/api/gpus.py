@@ -13,7 +13,7 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.model.rest.gpus import ChoiceDocument, GpuDocument, GpusDocument
-from topo.placement.gpus.gpu_sets import WORST_LOSS, Table
+from topo.placement.gpus.gpu_sets import WORST_LOSS, BestSets
 from topo.placement.gpus.node_gpus import NodeGpus, node_gpus
 
 PARAMETERS = (
@@ -50,7 +50,7 @@ def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:
     if count is not None and count > len(node.gpus):
         what = f"{name} has {len(node.gpus)} GPUs, {count} were asked for"
         raise BadInputError(Refusal(what, "n", f"give a whole number from 1 to {len(node.gpus)}"))
-    found = node.table(_free(query.strings.get("free"), node.numbers))
+    found = node.best_sets(_free(query.strings.get("free"), node.numbers))
     return GpusDocument(
         node=name,
         gpus=[
@@ -67,8 +67,8 @@ def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:
     )
 
 
-def _choice(node: NodeGpus, found: Table, count: int) -> ChoiceDocument:
-    choice = found.choice(count)
+def _choice(node: NodeGpus, found: BestSets, count: int) -> ChoiceDocument:
+    choice = found.of_size(count)
     return ChoiceDocument(
         n=count,
         fits=choice is not None,

@@ -173,9 +173,9 @@ async def test_counting_is_done_beside_the_loop(
 
     def noted(*given: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return gpu_sets.table(*given)
+        return gpu_sets.best_sets(*given)
 
-    monkeypatch.setattr("topo.placement.gpus.node_gpus.table", noted)
+    monkeypatch.setattr("topo.placement.gpus.node_gpus.best_sets", noted)
     async with running("--mode=dragonfly", token_flag) as master:
         path = await known(master, two_islands("n1"))
         gpus_of(await master.get(path))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topo.placement.gpus.gpu_sets import EXACT_GPUS, WORST_LOSS, Table, scaled, table
+from topo.placement.gpus.gpu_sets import EXACT_GPUS, WORST_LOSS, BestSets, best_sets, scaled
 from topo.placement.gpus.pair_weights import BEST, Weights
 
 
@@ -48,18 +48,18 @@ def machines(draw: st.DrawFn, most: int = 9) -> tuple[Weights, tuple[int, ...]]:
     return weights, tuple(sorted(free))
 
 
-def sets(found: Table) -> list[tuple[int, ...]]:
-    return [choice.gpus for choice in found.choices]
+def sets(found: BestSets) -> list[tuple[int, ...]]:
+    return [choice.gpus for choice in found.sets]
 
 
 @settings(max_examples=150)
 @given(machines())
 def test_every_choice_is_the_one_that_looking_at_every_set_finds(machine):
     weights, free = machine
-    found = table(weights, free)
+    found = best_sets(weights, free)
     assert found.exact
     assert found.free == free
-    assert [(c.gpus, c.value, c.lost) for c in found.choices] == [
+    assert [(c.gpus, c.value, c.lost) for c in found.sets] == [
         brute(weights, free, count) for count in range(1, len(free) + 1)
     ]
 
@@ -67,23 +67,23 @@ def test_every_choice_is_the_one_that_looking_at_every_set_finds(machine):
 @given(machines())
 def test_a_score_never_falls_with_more_gpus_nor_rises_with_fewer_free(machine):
     weights, free = machine
-    some, whole = table(weights, free), table(weights)
-    values = [choice.value for choice in some.choices]
+    some, whole = best_sets(weights, free), best_sets(weights)
+    values = [choice.value for choice in some.sets]
     assert values == sorted(values)
-    for choice, among_all in zip(some.choices, whole.choices, strict=False):
+    for choice, among_all in zip(some.sets, whole.sets, strict=False):
         assert choice.value <= among_all.value
 
 
 @given(machines())
 def test_every_number_of_gpus_has_a_score_and_a_loss_in_range(machine):
     weights, free = machine
-    found = table(weights, free)
+    found = best_sets(weights, free)
     everyone = list(range(1, len(weights) + 1))
     assert list(found.scores) == list(found.losses) == everyone
     assert all(0 <= number <= 2000 for number in (*found.scores.values(), *found.losses.values()))
     for count in everyone[len(free) :]:
         assert (found.scores[count], found.losses[count]) == (0, WORST_LOSS)
-        assert found.choice(count) is None
+        assert found.of_size(count) is None
 
 
 @given(machines(), st.randoms(use_true_random=False))
@@ -91,26 +91,26 @@ def test_the_order_in_which_free_gpus_are_named_is_nothing(machine, random):
     weights, free = machine
     shuffled = [*free, *free]
     random.shuffle(shuffled)
-    assert table(weights, shuffled) == table(weights, free)
+    assert best_sets(weights, shuffled) == best_sets(weights, free)
 
 
 @given(machines(most=7), st.integers(1, 7))
 def test_taking_the_choice_costs_what_its_loss_says(machine, count):
     """The loss is what all free GPUs are worth before, less what they are worth after."""
     weights, free = machine
-    found = table(weights, free)
-    choice = found.choice(count)
+    found = best_sets(weights, free)
+    choice = found.of_size(count)
     if choice is None:
         return
-    after = table(weights, set(free) - set(choice.gpus))
-    left = after.choices[-1].value if after.choices else 0
-    assert choice.lost == found.choices[-1].value - left
+    after = best_sets(weights, set(free) - set(choice.gpus))
+    left = after.sets[-1].value if after.sets else 0
+    assert choice.lost == found.sets[-1].value - left
 
 
 def test_four_of_two_islands_are_one_island_and_no_other_four_cost_less():
     weights = islands(4, 4)
-    found = table(weights)
-    four = found.choice(4)
+    found = best_sets(weights)
+    four = found.of_size(4)
     assert four is not None
     assert four.gpus == (0, 1, 2, 3)
     assert (four.score, four.loss) == (6 * 16, 6 * 16 + 16 * 2)
@@ -134,22 +134,22 @@ def test_four_of_two_islands_are_one_island_and_no_other_four_cost_less():
     ],
 )
 def test_a_broken_island_is_used_before_a_whole_one(free, count, taken):
-    choice = table(islands(4, 4), free).choice(count)
+    choice = best_sets(islands(4, 4), free).of_size(count)
     assert choice is not None
     assert choice.gpus == taken
 
 
 def test_four_gpus_cost_least_where_others_want_them_least():
     """What HAMi's binpack compares: a node with one island left, two islands, a mesh of eight."""
-    left = table(islands(4, 4), range(4, 8)).losses[4]
-    two_islands = table(islands(4, 4)).losses[4]
-    mesh = table(islands(8)).losses[4]
+    left = best_sets(islands(4, 4), range(4, 8)).losses[4]
+    two_islands = best_sets(islands(4, 4)).losses[4]
+    mesh = best_sets(islands(8)).losses[4]
     assert 2000 - left > 2000 - two_islands > 2000 - mesh
 
 
 def test_the_scale_is_the_sum_up_to_sixteen_gpus_and_keeps_the_order_above():
     assert scaled(0) == 0
-    assert table(islands(16)).scores[16] == scaled(1920) == 1920
+    assert best_sets(islands(16)).scores[16] == scaled(1920) == 1920
     assert scaled(1921) == 1921
     steps = [scaled(total) for total in range(0, 140_000, 7)]
     assert steps == sorted(steps)
@@ -158,11 +158,11 @@ def test_the_scale_is_the_sum_up_to_sixteen_gpus_and_keeps_the_order_above():
 
 @pytest.mark.parametrize("size", [EXACT_GPUS + 1, 32])
 def test_above_sixteen_it_is_greedy_and_still_right_in_islands_and_meshes(size):
-    mesh = table(islands(size))
+    mesh = best_sets(islands(size))
     assert not mesh.exact
-    assert [c.gpus for c in mesh.choices] == [tuple(range(n)) for n in range(1, size + 1)]
-    assert [c.value for c in mesh.choices] == [BEST * n * (n - 1) // 2 for n in range(1, size + 1)]
-    split = table(islands(size - 4, 4))
+    assert [c.gpus for c in mesh.sets] == [tuple(range(n)) for n in range(1, size + 1)]
+    assert [c.value for c in mesh.sets] == [BEST * n * (n - 1) // 2 for n in range(1, size + 1)]
+    split = best_sets(islands(size - 4, 4))
     assert sets(split)[3] == tuple(range(size - 4, size)), "the small island costs the least"
     assert sets(split)[4] == (0, 1, 2, 3, 4)
 
@@ -175,21 +175,21 @@ def test_the_greedy_choices_are_what_they_say_and_never_beat_the_best(size, rand
         tuple(0 if a == b else pairs[min(a, b), max(a, b)] for b in range(size))
         for a in range(size)
     )
-    found = table(weights)
+    found = best_sets(weights)
     everyone = set(range(size))
-    for count, choice in enumerate(found.choices, 1):
+    for count, choice in enumerate(found.sets, 1):
         assert len(set(choice.gpus)) == count
         assert choice.value == value(weights, choice.gpus)
         assert choice.lost == value(weights, tuple(everyone)) - value(
             weights, tuple(everyone - set(choice.gpus))
         )
-    assert found.choices[1].value == max(pairs.values()), "the best pair is found from its start"
-    assert found == table(weights)
+    assert found.sets[1].value == max(pairs.values()), "the best pair is found from its start"
+    assert found == best_sets(weights)
 
 
 def test_no_gpus_no_choices():
-    assert table(()) == Table(0, (), (), exact=True)
-    assert table(islands(4), ()).choices == ()
+    assert best_sets(()) == BestSets(0, (), (), exact=True)
+    assert best_sets(islands(4), ()).sets == ()
 
 
 @pytest.mark.slow
@@ -199,7 +199,7 @@ def test_sixteen_gpus_with_uneven_links_are_exact_too():
         tuple(0 if a == b else (a * b + 7 * (a + b)) % (BEST + 1) for b in range(16))
         for a in range(16)
     )
-    found = table(weights)
-    assert [(c.gpus, c.value, c.lost) for c in found.choices] == [
+    found = best_sets(weights)
+    assert [(c.gpus, c.value, c.lost) for c in found.sets] == [
         brute(weights, tuple(range(16)), count) for count in range(1, 17)
     ]

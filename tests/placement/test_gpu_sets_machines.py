@@ -93,9 +93,9 @@ def check_by_hand(node: NodeGpus) -> None:
     def total(gpus: tuple[int, ...]) -> int:
         return sum(weights[a][b] for a, b in combinations(gpus, 2))
 
-    found = node.table()
-    assert [len(choice.gpus) for choice in found.choices] == [n + 1 for n in everyone]
-    for choice in found.choices:
+    found = node.best_sets()
+    assert [len(choice.gpus) for choice in found.sets] == [n + 1 for n in everyone]
+    for choice in found.sets:
         costs = {
             gpus: total(everyone) - total(tuple(g for g in everyone if g not in gpus))
             for gpus in combinations(everyone, len(choice.gpus))
@@ -110,9 +110,9 @@ def check_by_hand(node: NodeGpus) -> None:
 @pytest.mark.parametrize("name", WANTED)
 def test_a_real_machine_gives_the_gpus_that_a_person_would_take(name):
     node = named(name)
-    found = node.table()
+    found = node.best_sets()
     for count, gpus in WANTED[name].items():
-        choice = found.choice(count)
+        choice = found.of_size(count)
         assert choice is not None
         assert choice.gpus == gpus
         assert node.why(found, count).startswith("GPU")
@@ -142,7 +142,7 @@ def test_four_of_two_real_islands_cost_less_than_any_other_four(name):
         (0, 1, 2, 3),
         (4, 5, 6, 7),
     ]
-    assert node.table().losses[4] == node.table().losses[8] - most
+    assert node.best_sets().losses[4] == node.best_sets().losses[8] - most
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)
@@ -156,7 +156,7 @@ def test_a_simulated_machine_gives_one_island(name):
     node = joined(assemble(bundle.identity, parsed, ()))
     assert node.numbers == tuple(range(host.hardware.gpus))
     check_by_hand(node)
-    island = node.table().choice(host.hardware.island)
+    island = node.best_sets().of_size(host.hardware.island)
     assert island is not None
     size = host.hardware.island
     assert island.gpus == tuple(range(size))
@@ -200,8 +200,8 @@ def test_gpus_are_joined_with_the_matrix_by_name_and_not_by_place():
     node = joined(facts_of(swapped, Gpu(7), Gpu(3), Gpu(5)))
     assert node.numbers == (3, 5, 7)
     assert node.rows == (1, None, 0)
-    found = node.table()
-    two = found.choice(2)
+    found = node.best_sets()
+    two = found.of_size(2)
     assert two is not None
     assert node.named(two.gpus) == (3, 7)
     assert node.why(found, 2) == (
@@ -220,7 +220,7 @@ def test_devices_that_the_node_does_not_list_are_no_gpus_of_it():
 def test_the_sentence_fits_every_case():
     matrix = pair(link("MX"), link("MX"))
     node = joined(facts_of(matrix, Gpu(0, healthy=None), Gpu(1, healthy=True)))
-    found = node.table()
+    found = node.best_sets()
     assert node.why(found, 1) == (
         "GPU 0: one GPU has no pair to score, and none of the 2 free ones costs the others less "
         "than this one's 16"
@@ -231,11 +231,10 @@ def test_the_sentence_fits_every_case():
     ill = joined(facts_of(matrix, Gpu(0, healthy=False), Gpu(1)))
     assert ill.usable(None) == (1,)
     assert ill.usable({0}) == ()
-    assert ill.why(ill.table(), 1) == "GPU 1: all that are free"
-    assert ill.why(ill.table(), 2) == "2 do not fit: 1 of 2 GPUs are free (1 unhealthy)"
-    assert (
-        ill.why(ill.table([0]), 1) == "1 does not fit: 0 of 2 GPUs are free (1 unhealthy, 1 in use)"
-    )
+    assert ill.why(ill.best_sets(), 1) == "GPU 1: all that are free"
+    assert ill.why(ill.best_sets(), 2) == "2 do not fit: 1 of 2 GPUs are free (1 unhealthy)"
+    short = "1 does not fit: 0 of 2 GPUs are free (1 unhealthy, 1 in use)"
+    assert ill.why(ill.best_sets([0]), 1) == short
 
 
 def test_above_sixteen_gpus_the_sentence_claims_no_more_than_was_looked_at():
@@ -244,7 +243,7 @@ def test_above_sixteen_gpus_the_sentence_claims_no_more_than_was_looked_at():
     rows = tuple(tuple(me if a == b else near for b in range(size)) for a in range(size))
     matrix = LinkMatrix(tuple(f"GPU{at}" for at in range(size)), (), rows)
     node = joined(facts_of(matrix))
-    assert node.why(node.table(), 2) == (
+    assert node.why(node.best_sets(), 2) == (
         "GPUs 0, 1 with 1 MX between them: a score of 16, the highest score found when a set grows "
         "from each of the 20 free GPUs, and it costs the others 592"
     )

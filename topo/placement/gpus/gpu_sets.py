@@ -49,14 +49,14 @@ EXACT_GPUS = 16
 WORST_LOSS = 2000
 _PLAIN = BEST * EXACT_GPUS * (EXACT_GPUS - 1) // 2
 _MOST = BEST * MAX_GPUS * (MAX_GPUS - 1) // 2
-_KEPT_TABLES = 256
+_KEPT = 256
 """A table is about 2 kB; a cluster has few kinds of host, but many patterns of free GPUs."""
 
 _Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class GpuSet:
     """The best set of `len(gpus)` GPUs, ascending; `value` and `lost` are sums of weights."""
 
     gpus: tuple[int, ...]
@@ -75,20 +75,20 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """The best set for every number of GPUs: `choices[n - 1]` has n, as many as are `free`.
+class BestSets:
+    """The best set for every number of GPUs: `sets[n - 1]` has n, as many as are `free`.
 
     `gpus` counts all GPUs of the node, free or not. Not `exact`: found greedily.
     """
 
     gpus: int
     free: tuple[int, ...]
-    choices: tuple[Choice, ...]
+    sets: tuple[GpuSet, ...]
     exact: bool
 
-    def choice(self, count: int) -> Choice | None:
+    def of_size(self, count: int) -> GpuSet | None:
         """The best set of so many GPUs; None where fewer are free. O(1)."""
-        return self.choices[count - 1] if 1 <= count <= len(self.choices) else None
+        return self.sets[count - 1] if 1 <= count <= len(self.sets) else None
 
     @property
     def scores(self) -> Mapping[int, int]:
@@ -100,8 +100,8 @@ class Table:
         """The loss for n = 1…`gpus`."""
         return {n: c.loss if c else WORST_LOSS for n, c in self._each()}
 
-    def _each(self) -> Iterator[tuple[int, Choice | None]]:
-        return ((count, self.choice(count)) for count in range(1, self.gpus + 1))
+    def _each(self) -> Iterator[tuple[int, GpuSet | None]]:
+        return ((count, self.of_size(count)) for count in range(1, self.gpus + 1))
 
 
 def scaled(total: int) -> int:
@@ -112,22 +112,22 @@ def scaled(total: int) -> int:
     return min(WORST_LOSS, _PLAIN + -(-(total - _PLAIN) * room // above))
 
 
-def table(weights: Weights, free: Iterable[int] | None = None) -> Table:
+def best_sets(weights: Weights, free: Iterable[int] | None = None) -> BestSets:
     """The table of a node with these weights; `free` are rows of them, None for all of them."""
     everyone = range(len(weights))
     places = everyone if free is None else sorted(set(free).intersection(everyone))
-    return _table(weights, tuple(places))
+    return _best_sets(weights, tuple(places))
 
 
-@lru_cache(maxsize=_KEPT_TABLES)
-def _table(weights: Weights, free: tuple[int, ...]) -> Table:
+@lru_cache(maxsize=_KEPT)
+def _best_sets(weights: Weights, free: tuple[int, ...]) -> BestSets:
     among = np.array(
         [[weights[one][other] for other in free] for one in free], dtype=np.int64
     ).reshape(len(free), len(free))
     exact = len(free) <= EXACT_GPUS
     found = _exact(among) if exact else _greedy(among)
-    choices = (Choice(tuple(free[at] for at in places), v, lost) for places, v, lost in found)
-    return Table(len(weights), free, tuple(choices), exact)
+    sets = (GpuSet(tuple(free[at] for at in places), v, lost) for places, v, lost in found)
+    return BestSets(len(weights), free, tuple(sets), exact)
 
 
 _Found = tuple[tuple[int, ...], int, int]

@@ -11,7 +11,7 @@ from topo.facts.registry import READERS
 from topo.facts.vendors import device
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu, LinkMatrix, NodeFacts, ProbeState
-from topo.placement.gpus.gpu_sets import Choice, Table, table
+from topo.placement.gpus.gpu_sets import BestSets, GpuSet, best_sets
 from topo.placement.gpus.pair_weights import pair_weights, weakest
 
 _UNSAID = "?"
@@ -49,17 +49,17 @@ class NodeGpus:
             if gpu.healthy is not False and (free is None or gpu.index in free)
         )
 
-    def table(self, free: Collection[int] | None = None) -> Table:
+    def best_sets(self, free: Collection[int] | None = None) -> BestSets:
         """The scores and losses with these GPUs free, by place."""
-        return table(pair_weights(self.matrix, self.rows), self.usable(free))
+        return best_sets(pair_weights(self.matrix, self.rows), self.usable(free))
 
     def named(self, places: Sequence[int]) -> tuple[int, ...]:
         """The numbers of the GPUs at these places."""
         return tuple(self.gpus[place].index for place in places)
 
-    def why(self, found: Table, count: int) -> str:
+    def why(self, found: BestSets, count: int) -> str:
         """One sentence with its numbers: why this set for so many GPUs, or why there is none."""
-        choice = found.choice(count)
+        choice = found.of_size(count)
         if choice is None:
             return self._short(found, count)
         gpus = f"GPU{'s' if count > 1 else ''} {_listed(self.named(choice.gpus))}"
@@ -81,12 +81,12 @@ class NodeGpus:
             f"and none that equal it cost the others less than {choice.loss}"
         )
 
-    def _joined(self, choice: Choice) -> str:
+    def _joined(self, choice: GpuSet) -> str:
         pairs = Counter(self._code(a, b) for a, b in combinations(choice.gpus, 2))
         links = ", ".join(f"{number} {code}" for code, number in pairs.most_common())
         return f" with {links} between them: a score of {choice.score}" if links else ""
 
-    def _short(self, found: Table, count: int) -> str:
+    def _short(self, found: BestSets, count: int) -> str:
         ill = sum(gpu.healthy is False for gpu in self.gpus)
         used = len(self.gpus) - ill - len(found.free)
         free = f"{len(found.free)} of {len(self.gpus)} GPUs are free"
