@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, what does it measure, what is here."""
+"""The service about itself: liveness, readiness, metrics, and the index of calls."""
 
 from importlib.metadata import version
 

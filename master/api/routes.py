@@ -1,5 +1,7 @@
 """The one table of calls: routing, query checks, metrics and /openapi.json all come from it."""
 
+from functools import partial
+
 from master.api import (
     changes,
     fragmentation,
@@ -35,165 +37,147 @@ _GONE = {404: "there is no such hold", 410: "the hold expired, or was released"}
 _KEPT = {**_GONE, 503: "it is done, but the state file cannot be written"}
 _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
+_topology = partial(Route, tag="topology")
+_placements = partial(Route, tag="placements")
+_change = partial(_placements, authorization="always", needs_leader="always")
+_service = partial(Route, tag="service")
+
 ROUTES = (
-    Route(
+    _topology(
         path="/node_group",
         handler=node_group.get_node_group,
         summary="The tree in the vendor's document: name, kind, child, status",
-        tag="topology",
         document=list[VendorGroup | VendorNode],
         problems={406: _NOT_ACCEPTABLE, 503: "the tree is not complete yet"},
         conditional=True,
     ),
-    Route(
+    _topology(
         path="/v1/topology",
         handler=topology.get_topology,
         summary="The tree with capacity, reasons, sources, unplaced nodes and conflicts",
-        tag="topology",
         document=TopologyDocument,
         parameters=topology.PARAMETERS,
         problems={404: "no such group or node", 406: _NOT_ACCEPTABLE},
         conditional=True,
     ),
-    Route(
+    _topology(
         path="/v1/topology/diff",
         handler=changes.get_diff,
         summary="What moved between two generations, and why",
-        tag="topology",
         document=DiffDocument,
         parameters=changes.DIFF_PARAMETERS,
         problems={410: "the range is not remembered"},
     ),
-    Route(
+    _topology(
         path="/v1/topology/events",
         handler=changes.get_events,
         summary="Server-sent events: `change` with the generation as its id, `reset` when the "
         "generation asked for is not remembered (fetch the topology again)",
-        tag="topology",
         document=StepDocument,
         media="text/event-stream",
         parameters=changes.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},
     ),
-    Route(
+    _placements(
         path="/v1/nodes/{name}/gpus",
         handler=gpus.get_gpus,
         summary="Which GPUs of a node to take: scores and losses, and the best set of n",
-        tag="placements",
         document=GpusDocument,
         parameters=gpus.PARAMETERS,
         problems={404: "no such node", 409: "its worker has reported no link matrix"},
     ),
-    Route(
+    _placements(
         path="/v1/placements",
         handler=placements.get_placements,
         summary="Which nodes a job should get, in whole groups, with the proof; or why not",
-        tag="placements",
         document=PlacementDocument,
         parameters=jobs.PARAMETERS,
         problems=_BUSY,
     ),
-    Route(
+    _placements(
         path="/v1/placements",
         method="POST",
         handler=placements.post_placements,
         summary="The same; a hold with hold_s, which needs a token; a what-if with assume",
-        tag="placements",
         document=PlacementDocument,
         body=PlacementBody,
         authorization="sometimes",
         needs_leader="sometimes",
         problems={**_BUSY, **_BODY, **_NO_HOLD},
     ),
-    Route(
+    _placements(
         path="/v1/holds",
         handler=holds.get_holds,
         summary="All holds, the oldest first",
-        tag="placements",
         document=HoldsDocument,
     ),
-    Route(
+    _change(
         path="/v1/holds",
         method="POST",
         handler=holds.post_hold,
         summary="Reserves a placement for a time; groups of an earlier answer if they still fit",
-        tag="placements",
         document=PlacementDocument,
         body=HoldBody,
-        authorization="always",
-        needs_leader="always",
         problems={**_BUSY, **_BODY, **_NO_HOLD},
     ),
-    Route(
+    _placements(
         path="/v1/holds/{id}",
         handler=holds.get_hold,
         summary="One hold with its groups",
-        tag="placements",
         document=HoldDocument,
         parameters=holds.ID,
         problems=_GONE,
     ),
-    Route(
+    _change(
         path="/v1/holds/{id}",
         method="DELETE",
         handler=holds.delete_hold,
         summary="Gives a hold back, committed or not",
-        tag="placements",
         document=EndedDocument,
         parameters=holds.ID,
-        authorization="always",
-        needs_leader="always",
         problems=_KEPT,
     ),
-    Route(
+    _change(
         path="/v1/holds/{id}/commit",
         method="POST",
         handler=holds.commit_hold,
         summary="Keeps a hold until it is released: no time limit any more",
-        tag="placements",
         document=HoldDocument,
         parameters=holds.ID,
-        authorization="always",
-        needs_leader="always",
         problems=_KEPT,
     ),
-    Route(
+    _placements(
         path="/v1/fragmentation",
         handler=fragmentation.get_fragmentation,
         summary="Whole free groups by kind, group integrity, the largest job that fits now",
-        tag="placements",
         document=FragmentationDocument,
         problems=_NOT_COMPLETE,
     ),
-    Route(
+    _service(
         path="/health",
         handler=health.get_health,
         summary="Liveness: the engine loop advances",
-        tag="service",
         document=HealthDocument,
         problems={503: "it does not"},
     ),
-    Route(
+    _service(
         path="/ready",
         handler=health.get_ready,
         summary="Readiness: every source that the mode needs has spoken",
-        tag="service",
         document=ReadyDocument,
         problems={503: "what is missing"},
     ),
-    Route(
+    _service(
         path="/metrics",
         handler=health.get_metrics,
         summary="Prometheus metrics",
-        tag="service",
         media="text/plain",
         document=str,
     ),
-    Route(
+    _service(
         path="/",
         handler=health.get_index,
         summary="What this is",
-        tag="service",
         document=IndexDocument,
     ),
 )

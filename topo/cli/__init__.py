@@ -1,0 +1,1 @@
+"""The `topo` command: a client of the API, the demo, the simulators."""

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""Names for the shell's completion: asked of the master, at once or not at all.
+"""Names for the shell's completion, from the master if it answers at once.
 
 The standard library asks, for our own client takes longer to import than a person waits. No token
 is sent, since reading needs none.
@@ -44,8 +44,8 @@ def _known(context: typer.Context) -> list[tuple[str, str]]:
     """Kind and name of every group and node of the master."""
     try:
         document = _topology(context.params)
-        told = _vertices([*document["groups"], *document["unplaced"]])
-        return [(str(vertex["kind"]), str(vertex["name"])) for vertex in told]
+        vertices = _vertices([*document["groups"], *document["unplaced"]])
+        return [(str(vertex["kind"]), str(vertex["name"])) for vertex in vertices]
     except Exception:  # noqa: BLE001 - whatever it is, a half-typed line is no place for it
         return []
 

@@ -1,4 +1,4 @@
-"""What `topo` answers to the shell, and the one exception that carries it there."""
+"""The exit codes of `topo`, and the exception that ends a command with one of them."""
 
 from enum import IntEnum
 

@@ -70,8 +70,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callback
-    if asked:
+def _version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
+    if wanted:
         from importlib.metadata import version  # noqa: PLC0415 - only for this flag
 
         print(f"topo {version('supernode-topology')}")

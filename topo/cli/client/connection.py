@@ -1,4 +1,4 @@
-"""From the shared options to a connected master, and from documents to standard output."""
+"""The master that the shared options name, and printing what it answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

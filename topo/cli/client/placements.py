@@ -1,4 +1,4 @@
-"""From the options of `topo place` to the master's request, and from its answer to the tree."""
+"""The request of `topo place` from its options, and the groups of the tree that an answer uses."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""From what a master sent to the documents of its API; a refusal says which field is none."""
+"""What a master sent, read as a document of its API; a refusal names the field that is wrong."""
 
 import gc
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def read(kind: type[_D], value: Any) -> _D:
 
 
 def checked(kind: type[_D], value: Any) -> _D | Refusal:
-    """The value as a document of that kind, or which of its fields is not one. O(size).
+    """The value as a document of that kind, or which of its fields is wrong. O(size).
 
     Keys that are not known here are ignored, so that a `topo` and a master of neighbouring
     releases understand each other.

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo doctor`: looks at everything the master tells, and names the next step."""
+"""`topo doctor`: what is wrong with a cluster, and the next step for each finding."""
 
 from typing import TYPE_CHECKING
 

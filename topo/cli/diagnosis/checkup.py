@@ -1,4 +1,4 @@
-"""The questions that the doctor asks a master, and what the answers come to."""
+"""The check-up of a running master: its health, readiness, version and topology."""
 
 from dataclasses import asdict, dataclass
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""A placement for people: the groups inside the tree, the objective with its proof, the why.
+"""A placement for people: the groups inside the tree, the objective with its proof, reasons.
 
 A refusal: the test that failed, what is missing, and what would fit.
 """

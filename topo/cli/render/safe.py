@@ -1,4 +1,4 @@
-"""Text of others, made safe for a terminal."""
+"""Text that others wrote, without what a terminal would obey."""
 
 import unicodedata
 

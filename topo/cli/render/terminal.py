@@ -1,4 +1,4 @@
-"""The two streams of a command, and the characters that the one at the other end can show."""
+"""The consoles of standard output and standard error, and the marks that they can show."""
 
 import os
 import sys

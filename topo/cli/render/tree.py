@@ -1,4 +1,4 @@
-"""The forest as a tree: status by colour and by glyph, the why below each, the rest under it."""
+"""The forest as a tree: status by colour and by glyph, reasons below each, the rest under it."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Where a watched tree goes: a terminal that is redrawn, or a stream of documents."""
+"""How a watched tree is shown: a terminal that is redrawn, or one document after the other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The small pieces that trees and tables share: marks, styles, ages, safe text."""
+"""The small pieces that trees and tables share: marks, styles, plurals, ages, paths."""
 
 from collections.abc import Iterable
 
