@@ -9,8 +9,7 @@ counting the nodes again.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-
-import numpy as np
+from itertools import pairwise
 
 from topo.model.errors import BadInputError
 from topo.model.ids import NodeName
@@ -43,9 +42,11 @@ class Tree:
         self.root = layout.tiers + 1
         firsts = [[layout.offsets[at] for at in tier] for tier in layout.firsts[1:]]
         self._firsts = [list(range(len(rows) + 1)), *firsts, [0, len(rows)]]
-        sizes = [np.diff(first) for first in self._firsts]
-        self.domain_of = [np.repeat(np.arange(len(of)), of).tolist() for of in sizes]
-        self.largest = [int(of.max(initial=0)) for of in sizes]
+        sizes = [[last - first for first, last in pairwise(tier)] for tier in self._firsts]
+        self.domain_of = [
+            [domain for domain, size in enumerate(tier) for _ in range(size)] for tier in sizes
+        ]
+        self.largest = [max(tier, default=0) for tier in sizes]
 
     @cached_property
     def position(self) -> dict[NodeName, int]:
@@ -60,8 +61,7 @@ class Tree:
 
     def sums(self, by_node: list[int]) -> list[list[int]]:
         """Sums by domain for every tier, tier 0 first; O(nodes x tiers)."""
-        uppers = [np.add.reduceat(by_node, first[:-1]).tolist() for first in self._firsts[1:]]
-        return [by_node, *uppers]
+        return [[sum(by_node[a:b]) for a, b in pairwise(tier)] for tier in self._firsts]
 
 
 class View:
