@@ -62,11 +62,9 @@ def _topology(options: Mapping[str, Any]) -> Any:
     import time
     from urllib.parse import urlsplit
 
-    from topo.cli.demo.runtime import running_demo
-    from topo.cli.options import DEFAULT_MASTER
+    from topo.cli.demo.runtime import master_url
 
-    demo = None if options.get("master") else running_demo()
-    named = options.get("master") or (demo.master if demo else DEFAULT_MASTER)
+    named = master_url(options.get("master"))
     url = urlsplit(named if "://" in named else f"http://{named}")
     ends_s = time.monotonic() + TIMEOUT_S
     with closing(_connection(url, options.get("ca_file"))) as connection:

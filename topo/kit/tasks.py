@@ -8,7 +8,7 @@ of leaving a process that answers "ok" with nobody at work behind it.
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
 
@@ -78,16 +78,19 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     order given and stop in reverse, so the one that owns the background work comes first.
     """
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, stop, number)
+
+    def end(number: signal.Signals) -> None:
+        _log.info("stopping", signal=number.name)
+        stop.set()
+
     try:
-        async with AsyncExitStack() as stack:
-            for site in sites:
-                await _start(site, stack)
-            if started is not None:
-                started()
-            await stop.wait()
+        with on_signals(end, signal.SIGTERM, signal.SIGINT):
+            async with AsyncExitStack() as stack:
+                for site in sites:
+                    await _start(site, stack)
+                if started is not None:
+                    started()
+                await stop.wait()
     except BadInputError as error:
         refusal = error.refusal
         _log.critical("cannot start", what=refusal.what, where=refusal.where, fix=refusal.fix)
@@ -95,22 +98,29 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - whatever it is, it ends the process and is said
         _log.critical("stopped by a failure", failures=list(_messages(error)))
         return 1
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
     _log.info("stopped")
     return 0
+
+
+@contextmanager
+def on_signals(
+    call: Callable[[signal.Signals], object], *numbers: signal.Signals
+) -> Iterator[None]:
+    """Calls back on the running loop when one of the signals comes, inside the block."""
+    loop = asyncio.get_running_loop()
+    for number in numbers:
+        loop.add_signal_handler(number, call, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 def run(service: Coroutine[None, None, int]) -> int:
     """Runs a service's coroutine on uvloop; its exit code."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(service)
-
-
-def _on_signal(stop: asyncio.Event, number: signal.Signals) -> None:
-    _log.info("stopping", signal=number.name)
-    stop.set()
 
 
 async def _start(site: Site, stack: AsyncExitStack) -> None:

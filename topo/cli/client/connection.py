@@ -10,9 +10,9 @@ import yaml
 from rich.console import RenderableType
 
 from topo.cli.client.client import Master, Target, connect, target
-from topo.cli.demo.runtime import running_demo
+from topo.cli.demo.runtime import master_url, running_demo
 from topo.cli.exits import CliError, Exit
-from topo.cli.options import DEFAULT_MASTER, Output
+from topo.cli.options import Output
 from topo.cli.render import terminal
 from topo.cli.render.safe import escaped, is_safe
 from topo.cli.render.terminal import Glyphs
@@ -23,8 +23,7 @@ _T = TypeVar("_T")
 
 def chosen(url: str | None, token_file: Path | None, ca_file: Path | None) -> Target:
     """The target that the options name; without `--master` a running demo, else the default."""
-    demo = running_demo() if url is None else None
-    return target(url or (demo.master if demo else DEFAULT_MASTER), token_file, ca_file)
+    return target(master_url(url), token_file, ca_file)
 
 
 def trusted(url: str | None, token_file: Path | None, ca_file: Path | None) -> Target:
@@ -32,7 +31,7 @@ def trusted(url: str | None, token_file: Path | None, ca_file: Path | None) -> T
     demo = running_demo() if url is None else None
     if demo and demo.token_file and token_file is None:
         token_file = Path(demo.token_file)
-    return chosen(url, token_file, ca_file)
+    return target(demo.master if demo else master_url(url), token_file, ca_file)
 
 
 def ask(to: Target, question: Callable[[Master], Awaitable[_T]]) -> _T:

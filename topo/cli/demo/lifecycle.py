@@ -3,8 +3,6 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 from topo.cli.client.client import Master, connect, target
@@ -15,6 +13,7 @@ from topo.cli.demo.ports import free_ports
 from topo.cli.demo.processes import Died, Started, running
 from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import CliError, Exit
+from topo.kit.tasks import on_signals
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 from topo.sim.worlds.presets import World
@@ -25,6 +24,7 @@ _TOO_MANY_DEATHS = 3
 """In a row, before the tree stood: the cause will not go away by itself."""
 _RETRY_S = 0.25
 _READY = "Ready"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _RunningDemo:
@@ -56,8 +56,9 @@ async def run_demo(world: World, world_name: str, messages: Messages, *, once: b
 
     Raises `CliError` when it does not come up, or when another demo runs.
     """
-    began = time.monotonic()
-    with DemoDirectory() as home, _ended_by_signals():
+    began, task = time.monotonic(), asyncio.current_task()
+    # Cancelling takes everything down on the way out.
+    with DemoDirectory() as home, on_signals(lambda _: task and task.cancel(), *_ENDING):
         files, ports = DemoFiles(home.path), Ports(*free_ports(USUAL_PORTS))
         prepare(files, world)
         names = tuple(str(node.name) for node in world.nodes)
@@ -86,20 +87,6 @@ async def run_demo(world: World, world_name: str, messages: Messages, *, once: b
         finally:
             messages.ended()
     return Exit.OK
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Signals cancel the current task, so that everything is taken down on the way out."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in signals:
-        loop.add_signal_handler(number, lambda: task and task.cancel())
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDocument:

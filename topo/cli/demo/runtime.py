@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from topo.cli.exits import CliError, Exit, usage
+from topo.cli.options import DEFAULT_MASTER
 from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 
@@ -65,6 +66,12 @@ def running_demo() -> Demo | None:
         return Demo(**{**fields, "nodes": tuple(fields["nodes"])})
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def master_url(option: str | None) -> str:
+    """The address that `--master` names; without it that of a running demo, else the default."""
+    demo = None if option else running_demo()
+    return option or (demo.master if demo else DEFAULT_MASTER)
 
 
 def required_demo() -> Demo:
