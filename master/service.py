@@ -141,7 +141,7 @@ def build_service(
         booking_log=booking_log,
         replica=replica,
     )
-    registry.register(CapacityCollector(measured, placements.holds.all))
+    registry.register(CapacityCollector(measured, placements.holds.booked))
     registry.register(TreeCollector(_readings(service)))
     return service
 

@@ -15,6 +15,7 @@ from topo.placement.booking.holds import (
     Ended,
     Hold,
     HoldId,
+    HoldState,
     Obstacle,
     Wish,
     unusable_nodes,
@@ -104,6 +105,11 @@ class HoldService:
         """All holds, the oldest first."""
         self._state.advance()
         return list(self._state.bookings)
+
+    def booked(self) -> list[tuple[HoldState, int]]:
+        """The state of each hold and the GPUs that it books, those less that its pods take."""
+        awaited = self._state.bookings.awaited
+        return [(hold.state, sum(awaited(hold.id).values())) for hold in self.all()]
 
     async def listed(self, render: Callable[[Sequence[Hold], float], bytes]) -> bytes:
         """All holds rendered, at most `LIST_AGE_S` old; made once for all who ask."""

@@ -8,7 +8,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from master.metrics import MAX_KINDS, PREFIX
-from topo.placement.booking.holds import Hold, HoldState, Obstacle
+from topo.placement.booking.holds import HoldState, Obstacle
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.report.fragmentation import Fragmentation
 
@@ -83,16 +83,18 @@ class PlacementMetrics:
 class CapacityCollector(Collector):
     """What is held, and what is free by the last report, at scrape time."""
 
-    def __init__(self, metrics: PlacementMetrics, holds: Callable[[], Iterable[Hold]]) -> None:
-        self._metrics, self._holds = metrics, holds
+    def __init__(
+        self, metrics: PlacementMetrics, booked: Callable[[], Iterable[tuple[HoldState, int]]]
+    ) -> None:
+        self._metrics, self._booked = metrics, booked
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families."""
         held: Tally[str] = Tally({state.value: 0 for state in HoldState})
         gpus = 0
-        for hold in self._holds():
-            held[hold.state.value] += 1
-            gpus += hold.wish.request.pods * hold.wish.request.gpus_per_pod
+        for state, waiting in self._booked():
+            held[state.value] += 1
+            gpus += waiting
         yield _family("holds", "Holds there are now", "state", held)
         yield GaugeMetricFamily(PREFIX + "booked_gpus", "GPUs that holds book", value=gpus)
         report = self._metrics.report

@@ -307,13 +307,14 @@ class Bookings:
         set back prolongs no hold beyond the limit.
         """
         latest_s = now_s + self._limits.hold_s
-        holds = [_moved(kept, -ahead_s) for kept in memory.holds]
-        dropped = [each for each in holds if not _outlives(each, now_s)]
-        for hold in holds:
+        dropped: list[Hold] = []
+        for hold in (_moved(kept, -ahead_s) for kept in memory.holds):
             if hold.deadline_s is None:
                 self._add(hold)
             elif hold.deadline_s > now_s:
                 self._add(replace(hold, deadline_s=min(hold.deadline_s, latest_s)))
+            else:
+                dropped.append(hold)
         self._most = max(self._most, len(self))
         return tuple(dropped)
 
@@ -453,10 +454,6 @@ def _moved(hold: Hold, by_s: float) -> Hold:
         created_s=hold.created_s + by_s,
         deadline_s=None if deadline_s is None else deadline_s + by_s,
     )
-
-
-def _outlives(hold: Hold, now_s: float) -> bool:
-    return hold.deadline_s is None or hold.deadline_s > now_s
 
 
 def _beyond(what: str, where: str, fix: str) -> Declined:
