@@ -19,10 +19,10 @@ def cut(node: str, slot: int) -> tuple[str, ...]:
     Raises `CliError` where no demo runs, or the node or the cable does not exist.
     """
     demo = required_demo()
-    ends = _ends(demo, node, slot)
+    ends = _cable_ends(demo, node, slot)
     for end in ends:
         _write(demo, end.node, _active(demo, end.node) | {end})
-    return tuple(_words(end) for end in ends)
+    return tuple(_sentence(end) for end in ends)
 
 
 def add(words: str) -> str:
@@ -36,7 +36,7 @@ def add(words: str) -> str:
         raise CliError(Exit.USAGE, Refusal(parsed.what, "SENTENCE", parsed.fix))
     (sentence,) = parsed.sentences
     node = sentence.fault.node
-    _known(demo, node)
+    _check_node(demo, node)
     others = _active(demo, node) - {sentence.fault}
     _write(demo, node, others | {sentence.fault} if sentence.begins else others)
     return str(sentence)
@@ -53,26 +53,26 @@ def heal() -> int:
 
 def active(demo: Demo) -> list[str]:
     """The sentences that hold now, in the order of the nodes."""
-    return [_words(fault) for node in demo.nodes for fault in sorted(_active(demo, node))]
+    return [_sentence(fault) for node in demo.nodes for fault in sorted(_active(demo, node))]
 
 
-def _ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
+def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
     """The two ends of the cable in a slot of a node."""
-    _known(demo, node)
+    _check_node(demo, node)
     hosts = worlds.chosen(demo.world).nodes
     near = next(host for host in hosts if host.name == node)
     far = next((h for h in hosts if h.server_uuid in near.peers[slot - 1 : slot]), None)
     if far is None:
         fix = f"it has {len(near.peers)}, counted from 1"
         raise usage(f"{node} has no cable in slot {slot}", "--slot", fix)
-    return _end(near, slot), _end(far, far.peers.index(near.server_uuid) + 1)
+    return _cable_end(near, slot), _cable_end(far, far.peers.index(near.server_uuid) + 1)
 
 
-def _end(host: SimNode, slot: int) -> Fault:
+def _cable_end(host: SimNode, slot: int) -> Fault:
     return Fault(FaultKind.REMOTE_GONE, host.name, index=slot)
 
 
-def _known(demo: Demo, node: str) -> None:
+def _check_node(demo: Demo, node: str) -> None:
     if node not in demo.nodes:
         raise usage(f"the demo has no node {node!r}", "NODE", f"one of {', '.join(demo.nodes)}")
 
@@ -90,9 +90,9 @@ def _active(demo: Demo, node: str) -> frozenset[Fault]:
 
 def _write(demo: Demo, node: str, faults: Iterable[Fault]) -> None:
     """Replaces the file at once: the worker never reads half a sentence."""
-    lines = "".join(f"{_words(fault)}\n" for fault in sorted(faults))
+    lines = "".join(f"{_sentence(fault)}\n" for fault in sorted(faults))
     replace_whole(demo.replay_dir(node) / FAULTS_FILE, lines.encode())
 
 
-def _words(fault: Fault) -> str:
+def _sentence(fault: Fault) -> str:
     return str(Sentence(fault, begins=True))

@@ -52,11 +52,11 @@ class Messages:
 
     def starting(self, ports: Ports, usual: Sequence[int], nodes: int) -> None:
         """The demo starts; says so where a usual port was taken."""
-        self._say(f"starting a cluster manager, {nodes} workers and a master on this machine")
+        self._print(f"starting a cluster manager, {nodes} workers and a master on this machine")
         chosen = (ports.api, ports.reports, ports.manager)
         for wanted, port in zip(usual, chosen, strict=True):
             if wanted != port:
-                self._say(f"port {wanted} is taken, using {port} instead", "yellow")
+                self._print(f"port {wanted} is taken, using {port} instead", "yellow")
         if self._console.is_terminal:
             self._status = self._console.status("starting the processes")
             self._status.start()
@@ -68,14 +68,14 @@ class Messages:
 
     def ready(self, document: TopologyDocument, seconds: float) -> None:
         """The tree is complete and Ready."""
-        self._quiet()
-        self._say(f"the tree stands after {seconds:.1f} s", "green")
+        self._end_progress()
+        self._print(f"the tree stands after {seconds:.1f} s", "green")
         self._console.print()
         self.tree(document)
 
     def tree(self, document: TopologyDocument) -> None:
         """A tree, whatever its state."""
-        self._quiet()
+        self._end_progress()
         self._console.print(topology(document, self._marks))
 
     def suggestions(self, demo: Demo) -> None:
@@ -100,16 +100,18 @@ class Messages:
     def changed(self, moved: Iterable[ChangeDocument]) -> None:
         """One line per change."""
         for change in moved:
-            self._stamped(changes.line(change, self._marks))
+            self._print_with_time(changes.line(change, self._marks))
 
     def lost(self, refusal: Refusal) -> None:
         """The master went away."""
-        self._stamped(Text(f"{self._marks.attention} {plain(refusal.what)}", style="yellow"))
+        self._print_with_time(
+            Text(f"{self._marks.attention} {plain(refusal.what)}", style="yellow")
+        )
 
     def found(self, generation: int) -> None:
         """The master came back."""
         text = f"{self._marks.ready} the master answers again, generation {generation}"
-        self._stamped(Text(text, style="green"))
+        self._print_with_time(Text(text, style="green"))
 
     def died(self, death: Died) -> None:
         """Who ended, how, the end of its log, and that it is started again."""
@@ -117,25 +119,25 @@ class Messages:
             f"{self._marks.attention} {death.program.name} (pid {death.pid}) {death.how}; "
             f"starting it again in {death.restart_in_s:g} s"
         )
-        self._stamped(Text(words, style="yellow"))
+        self._print_with_time(Text(words, style="yellow"))
         for line in death.last_lines:
             shown = Text(f"    {plain(line)}", style="dim", no_wrap=True, overflow="ellipsis")
             self._console.print(shown)
 
     def ended(self) -> None:
         """Nothing of the demo is left."""
-        self._quiet()
-        self._say("everything is stopped and removed")
+        self._end_progress()
+        self._print("everything is stopped and removed")
 
-    def _quiet(self) -> None:
+    def _end_progress(self) -> None:
         if self._status is not None:
             self._status.stop()
             self._status = None
 
-    def _stamped(self, text: Text) -> None:
+    def _print_with_time(self, text: Text) -> None:
         self._console.print(Text(f"{time.strftime('%H:%M:%S')}  ", style="dim").append_text(text))
 
-    def _say(self, words: str, style: str = "dim") -> None:
+    def _print(self, words: str, style: str = "dim") -> None:
         self._console.print(words, style=style)
 
 

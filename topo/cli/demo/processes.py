@@ -63,7 +63,7 @@ async def running(programs: Sequence[Program], report: Report) -> AsyncIterator[
     by_script: dict[str, list[Program]] = defaultdict(list)
     for program in programs:
         by_script[program.argv[0]].append(program)
-    tasks = [asyncio.create_task(_keep_all(alike, report)) for alike in by_script.values()]
+    tasks = [asyncio.create_task(_supervise_all(alike, report)) for alike in by_script.values()]
     try:
         yield
     finally:
@@ -72,15 +72,15 @@ async def running(programs: Sequence[Program], report: Report) -> AsyncIterator[
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _keep_all(alike: Sequence[Program], report: Report) -> None:
-    """Keeps programs of one console script running; several of them are forked."""
+async def _supervise_all(alike: Sequence[Program], report: Report) -> None:
+    """Keeps programs of one console script running; several of them are forked at the start."""
     pids = await _forked(alike) if len(alike) > 1 else {}
     async with asyncio.TaskGroup() as group:
         for program in alike:
-            group.create_task(_keep(program, pids.get(program.name), report))
+            group.create_task(_supervise(program, pids.get(program.name), report))
 
 
-async def _keep(program: Program, pid: int | None, report: Report) -> None:
+async def _supervise(program: Program, pid: int | None, report: Report) -> None:
     """Runs one program until cancelled; starts it again, later each time it dies at once."""
     deaths = 0
     while True:
@@ -88,13 +88,13 @@ async def _keep(program: Program, pid: int | None, report: Report) -> None:
         pid = pid or _spawn(program)
         report(Started(program, pid))
         try:
-            code = await _ended(pid)
+            code = await _exit_code(pid)
         except asyncio.CancelledError:
-            await _end(pid)
+            await _terminate(pid)
             raise
         deaths = 1 if time.monotonic() - began > _STEADY_S else deaths + 1
         wait_s = _BACKOFF_S[min(deaths, len(_BACKOFF_S)) - 1]
-        report(Died(program, pid, _how(code), _last_lines(program.log), deaths, wait_s))
+        report(Died(program, pid, _how_it_ended(code), _last_lines(program.log), deaths, wait_s))
         pid = None
         await asyncio.sleep(wait_s)
 
@@ -143,7 +143,7 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TOPO_")}
 
 
-async def _ended(pid: int) -> int:
+async def _exit_code(pid: int) -> int:
     """The exit code of a child, negative for a signal, when it has ended."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     watched = os.pidfd_open(pid)
@@ -156,18 +156,18 @@ async def _ended(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])  # noqa: ASYNC222 - it has ended
 
 
-async def _end(pid: int) -> None:
+async def _terminate(pid: int) -> None:
     """Ends the process and its group: politely, then not."""
     for number, limit_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         with suppress(ProcessLookupError):
             os.killpg(pid, number)
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await _ended(pid)
+                await _exit_code(pid)
                 return
 
 
-def _how(code: int) -> str:
+def _how_it_ended(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
     try:
