@@ -10,7 +10,7 @@ import pytest
 
 from master.api.openapi import describe, openapi_route
 from master.api.routes import ROUTES
-from tests.master.documents import read_json
+from tests.master.documents import faults, read_json
 from tests.master.placing import Caller, placing
 from tests.master.world import running
 from topo.discovery import modes
@@ -209,3 +209,22 @@ async def test_every_error_of_the_running_master_is_the_published_problem(
         assert {answer.status for answer in answers} == {400, 404, 405}
         for answer in answers:
             assert read_json(Problem, answer.body).detail
+
+
+async def test_every_answer_of_the_running_master_is_the_published_schema(tmp_path: Path) -> None:
+    """Good or not: no key that is not described, none missing, every word and length as stated."""
+    async with placing(tmp_path) as caller:
+        served = (await caller.master.get("/openapi.json")).json
+        name = (await caller.held(2, key="a"))["hold"]["id"]
+        for path, item in served["paths"].items():
+            if "get" not in item or path in ("/v1/topology/events", "/openapi.json"):
+                continue
+            for query in ("", "?from=0", "?pods=2&gpus_per_pod=8", "?pods=99&gpus_per_pod=8"):
+                called = path.replace("{id}", name).replace("{name}", "n0-0-0") + query
+                answer = await caller.master.get(called)
+                described = item["get"]["responses"][str(answer.status)]["content"]
+                ((media, content),) = described.items()
+                assert answer.headers["Content-Type"].split(";")[0] == media
+                if media != "text/plain":
+                    shared = served["components"]["schemas"]
+                    assert faults(answer.json, content["schema"], shared) == [], called

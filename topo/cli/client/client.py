@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from topo.cli.client.reading import checked, from_json, read
+from topo.cli.client.reading import from_json, problem_of, read
 from topo.cli.client.sse import MAX_DATA_CHARS, EventParser, ServerEvent
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
@@ -21,7 +21,6 @@ from topo.kit.tls import client_context
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
-from topo.model.rest.problem import Problem
 from topo.model.rest.topology import TopologyDocument
 
 TOPOLOGY_PATH = "/v1/topology"
@@ -236,11 +235,7 @@ def _reason(error: Exception) -> tuple[str, str]:
 
 def _refused(answer: Response, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:
     """The master's own problem document as an error, or the bare status; 400 is `malformed`."""
-    try:
-        found = checked(Problem, from_json(answer.body))
-    except orjson.JSONDecodeError:
-        found = Problem()
-    problem = Problem() if isinstance(found, Refusal) else found
+    problem = problem_of(answer.body)
     what = problem.detail or problem.title or f"HTTP status {answer.status}"
     said = "" if answer.status in _FIX_IS_OURS else problem.fix
     fix = said or _FIXES.get(answer.status, "look at the master's log")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from topo.cli.exits import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.document import Document
+from topo.model.rest.problem import Problem
 
 _D = TypeVar("_D", bound=Document)
 
@@ -43,6 +44,15 @@ def checked(kind: type[_D], value: Any) -> _D | Refusal:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the document"
         return Refusal(first["msg"], where, "use a topo and a topo-master of the same release")
+
+
+def problem_of(body: bytes) -> Problem:
+    """The problem that the body of an error is; an empty one where it is something else."""
+    try:
+        found = checked(Problem, from_json(body))
+    except orjson.JSONDecodeError:
+        return Problem()
+    return Problem() if isinstance(found, Refusal) else found
 
 
 @contextmanager

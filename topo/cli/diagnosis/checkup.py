@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from topo.cli.client.client import Master
+from topo.cli.client.reading import problem_of
 from topo.cli.diagnosis import diagnosis
 from topo.cli.diagnosis.diagnosis import Finding, Severity
 from topo.model.rest.topology import TopologyDocument
@@ -31,7 +32,7 @@ async def examine(master: Master) -> Checkup:
     healthy: list[str] = []
     for path in ("/health", "/ready"):
         answer = await master.get(path)
-        findings += diagnosis.service(path, answer.status, _detail(answer.body))
+        findings += diagnosis.service(path, answer.status, problem_of(answer.body).detail)
         if answer.status == 200:
             healthy.append(f"GET {master.url.joinpath(path[1:])} answers {answer.status}")
     described = await master.get("/openapi.json")
@@ -54,15 +55,6 @@ def as_document(checkup: Checkup) -> dict[str, Any]:
         "findings": [asdict(finding) for finding in checkup.findings],
         "healthy": list(checkup.healthy),
     }
-
-
-def _detail(body: bytes) -> str:
-    """The sentence of a problem document; nothing where the body is something else."""
-    try:
-        problem = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return ""
-    return str(problem.get("detail", "")) if isinstance(problem, dict) else ""
 
 
 def _version(body: bytes) -> str | None:

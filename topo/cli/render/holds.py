@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from topo.cli.render import placement_tree
 from topo.cli.render.placement import job
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import age
+from topo.cli.render.words import age, table
 from topo.model.rest.holds import HoldDocument, HoldSummary, LostDocument
 from topo.model.rest.topology import GroupDocument
 
@@ -20,9 +19,7 @@ def listed(holds: Sequence[HoldSummary], glyphs: Glyphs) -> RenderableType:
     """One row per hold, in the order given."""
     if not holds:
         return Text("nothing is held", style="dim")
-    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in ("hold", "key", "state", "job", "nodes", "ends"):
-        rows.add_column(column, overflow="fold")
+    rows = table("hold", "key", "state", "job", "nodes", "ends")
     for hold in holds:
         rows.add_row(
             Text(plain(hold.id), style="bold"),

@@ -13,7 +13,7 @@ from rich.text import Text
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import conflict
-from topo.cli.render.words import age, joined, mark, reason_lines, style
+from topo.cli.render.words import age, joined, mark, reason_lines, style, table
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -125,16 +125,9 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "probes", _probes(probes)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
 def _identity(identity: NodeIdentity) -> Table:
-    table = _table("", "")
-    table.show_header = False
+    rows = table("", "")
+    rows.show_header = False
     for label, value in (
         ("host name", identity.hostname),
         ("internal IP", identity.internal_ip),
@@ -143,8 +136,8 @@ def _identity(identity: NodeIdentity) -> Table:
         ("boot id", identity.boot_id),
     ):
         if value:
-            table.add_row(Text(label, style="dim"), plain(value))
-    return table
+            rows.add_row(Text(label, style="dim"), plain(value))
+    return rows
 
 
 def _verdict(good: bool | None, words: str, glyphs: Glyphs) -> Text:  # noqa: FBT001 - a fact
@@ -159,12 +152,12 @@ _HEALTH = {True: "healthy", False: "failed", None: "not said"}
 
 
 def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Table:
-    table = _table("#", "model", "memory", "NUMA", "PCI", "uuid", "health")
+    rows = table("#", "model", "memory", "NUMA", "PCI", "uuid", "health")
     for gpu in gpus:
         memory = f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else ""
         numa = "" if gpu.numa is None else str(gpu.numa)
         health = " ".join(filter(None, (_HEALTH[gpu.healthy], plain(gpu.trouble))))
-        table.add_row(
+        rows.add_row(
             str(gpu.index),
             plain(gpu.model or ""),
             memory,
@@ -173,7 +166,7 @@ def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Table:
             plain(gpu.uuid or ""),
             _verdict(gpu.healthy, health, glyphs),
         )
-    return table
+    return rows
 
 
 def drawn(matrix: LinkMatrix) -> Table:
@@ -195,41 +188,41 @@ def drawn(matrix: LinkMatrix) -> Table:
 
 def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Table:
     """One row per GPU: ports by state, and every port that is down with its trouble."""
-    table = _table("GPU", "up", "down", "unused", "trouble")
+    rows = table("GPU", "up", "down", "unused", "trouble")
     for gpu in sorted({port.gpu for port in ports}):
         mine = [port for port in ports if port.gpu == gpu]
         count = Counter(port.state for port in mine)
         down = [port for port in mine if port.state is PortState.DOWN]
         words = ", ".join(f"port {port.port} {plain(port.trouble)}".strip() for port in down)
-        table.add_row(
+        rows.add_row(
             str(gpu),
             str(count[PortState.UP]),
             str(count[PortState.DOWN]),
             str(count[PortState.UNUSED]),
             _verdict(good=False, words=words, glyphs=glyphs) if down else Text(),
         )
-    return table
+    return rows
 
 
 _CONNECTED = {True: "connected", False: "not connected", None: "state not said"}
 
 
 def _peers(peers: ServerPeers, neighbours: Sequence[str], glyphs: Glyphs) -> RenderableType:
-    table = _table("slot", "server", "state")
-    table.add_row(Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
+    rows = table("slot", "server", "state")
+    rows.add_row(Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
     for peer in peers.remotes:
         words = _CONNECTED[peer.connected]
-        table.add_row(str(peer.slot), plain(peer.uuid), _verdict(peer.connected, words, glyphs))
+        rows.add_row(str(peer.slot), plain(peer.uuid), _verdict(peer.connected, words, glyphs))
     if not neighbours:
-        return Stack(table, Text("wired to no known node", style="yellow"))
-    return Stack(table, Text(f"wired to {', '.join(map(plain, neighbours))}"))
+        return Stack(rows, Text("wired to no known node", style="yellow"))
+    return Stack(rows, Text(f"wired to {', '.join(map(plain, neighbours))}"))
 
 
 def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:
-    table = _table("GPU", "state", "status", "cluster", "clique", "rack", "tray", "health")
+    rows = table("GPU", "state", "status", "cluster", "clique", "rack", "tray", "health")
     for fabric in fabrics:
         health = " ".join(filter(None, (_HEALTH[fabric.healthy], plain(fabric.trouble))))
-        table.add_row(
+        rows.add_row(
             str(fabric.gpu),
             plain(fabric.state),
             plain(fabric.status),
@@ -239,13 +232,13 @@ def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:
             plain(fabric.tray or ""),
             _verdict(fabric.healthy, health, glyphs),
         )
-    return table
+    return rows
 
 
 def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Table:
-    table = _table("port", "state", "rate", "layer", "NUMA", "node GUID")
+    rows = table("port", "state", "rate", "layer", "NUMA", "node GUID")
     for nic in nics:
-        table.add_row(
+        rows.add_row(
             f"{plain(nic.hca)}/{nic.port}",
             _verdict(nic.up, plain(nic.state) or ("up" if nic.up else "down"), glyphs),
             f"{nic.rate_gbps:g} Gb/s" if nic.rate_gbps is not None else "",
@@ -253,12 +246,12 @@ def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Table:
             "" if nic.numa is None else str(nic.numa),
             plain(nic.node_guid or ""),
         )
-    return table
+    return rows
 
 
 def _probes(probes: Iterable[ProbeHealth]) -> Table:
-    table = _table("probe", "state", "detail")
+    rows = table("probe", "state", "detail")
     for probe in probes:
         state = Text(probe.state.value, style=_PROBE_STYLES.get(probe.state, "red"))
-        table.add_row(plain(probe.probe), state, Text(plain(probe.detail), style="dim"))
-    return table
+        rows.add_row(plain(probe.probe), state, Text(plain(probe.detail), style="dim"))
+    return rows

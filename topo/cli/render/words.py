@@ -1,7 +1,8 @@
-"""The small pieces that trees and tables share: marks, styles, plurals, ages, paths."""
+"""The small pieces that trees and tables share: marks, styles, tables, plurals, ages, paths."""
 
 from collections.abc import Iterable
 
+from rich.table import Table
 from rich.text import Text
 
 from topo.cli.render.safe import plain
@@ -38,6 +39,14 @@ def leaf(node: NodeDocument, glyphs: Glyphs) -> Text:
     if count := node.gpus:
         line.append(f"  {count} GPU{plural(count)}", style="dim")
     return line
+
+
+def table(*columns: str) -> Table:
+    """A table without lines; a cell that is too long goes on in the next line."""
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        rows.add_column(column, overflow="fold")
+    return rows
 
 
 def plural(count: int) -> str:
