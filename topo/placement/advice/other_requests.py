@@ -14,11 +14,12 @@ Example: 24 pods in groups of 8, domains with 7, 9 and 3 free slots in one switc
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from topo.placement.advice.refused_job import RefusedJob, Scope
-from topo.placement.advice.suggestion import Suggestion, SuggestionKind
+from topo.placement.advice.suggestion import Suggestion
+from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.layout import Counts
@@ -35,14 +36,12 @@ def other_requests(
 ) -> Iterator[Suggestion]:
     """Placeable requests that keep all pods and differ in one thing, or in two if none does."""
     request = refused.request
-    changes = _changes(capacity, refused, jobs)
-    tried = [(kind, changed, place(capacity, changed)) for kind, changed in changes]
-    if request.within is not None and not any(isinstance(plan, Plan) for *_, plan in tried):
-        changed = replace(request, mode=Mode.PREFERRED, within=None)
-        tried.append((SuggestionKind.PREFERRED, changed, place(capacity, changed)))
-    for kind, changed, plan in tried:
-        if isinstance(plan, Plan):
-            yield _suggestion(kind, request, changed, plan)
+    found = _placed(capacity, request, _changes(capacity, refused, jobs))
+    if not found and request.within is not None:
+        words = f"in preferred mode if not in one {request.within}"
+        both = replace(request, mode=Mode.PREFERRED, within=None)
+        found = _placed(capacity, request, [(Kind.PREFERRED, words, both)])
+    yield from found
 
 
 def fewer_pods(
@@ -55,7 +54,7 @@ def fewer_pods(
         return None
     fewer = request.pods - pods
     return Suggestion(
-        kind=SuggestionKind.FEWER_PODS,
+        kind=Kind.FEWER_PODS,
         text=f"{pods} of the {counted(request.pods, 'pod')} fit now, {fewer} fewer.",
         numbers={"pods": pods, "fewer": fewer, "gpus": pods * request.gpus_per_pod},
         request=smaller,
@@ -112,74 +111,67 @@ def _most_over(scopes: Sequence[Scope], pods: Callable[[Scope], int]) -> int:
     return best
 
 
-def _changes(
-    capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]
-) -> Iterator[tuple[SuggestionKind, Request]]:
-    """Changes of one thing, each with its kind."""
+_Change = tuple[Kind, str, Request]
+"""The kind of a change, how it is put after "All 8 pods fit", the request with it."""
+
+
+def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> Iterator[_Change]:
+    """Changes of one thing."""
     request, wish = refused.request, refused.request.eligible
     if request.within is not None:
-        yield SuggestionKind.ANYWHERE, replace(request, within=None)
+        words = f"if not in one {request.within}"
+        yield Kind.ANYWHERE, words, replace(request, within=None)
     if wish.gpu_type is not None:
         others = [name for name in capacity.gpu_types() if name != wish.gpu_type]
         for name in others[:_OTHER_TYPES]:
-            yield SuggestionKind.GPU_TYPE, replace(request, eligible=replace(wish, gpu_type=name))
+            words = f"on {name or 'nodes without a GPU type'}"
+            yield Kind.GPU_TYPE, words, replace(request, eligible=replace(wish, gpu_type=name))
     if request.mode is Mode.REQUIRED:
         largest = max((job.view.shape.largest for job in jobs), default=0)
         if 0 < largest < request.pods_per_group:
             size = largest * request.gpus_per_pod
-            yield SuggestionKind.GROUP_SIZE, replace(request, group_size=size)
-        yield SuggestionKind.PREFERRED, replace(request, mode=Mode.PREFERRED)
+            words = f"in groups of {size} GPUs, the largest that exist"
+            yield Kind.GROUP_SIZE, words, replace(request, group_size=size)
+        yield Kind.PREFERRED, "in preferred mode", replace(request, mode=Mode.PREFERRED)
     if wish.selector or wish.exclude:
         anyone = replace(wish, selector=(), exclude=frozenset())
-        yield SuggestionKind.ANY_NODE, replace(request, eligible=anyone)
+        yield Kind.ANY_NODE, f"without {_filters(wish)}", replace(request, eligible=anyone)
     if refused.failed is FitTest.LABEL:
         yield from _tolerating(capacity, request)
 
 
-def _tolerating(capacity: Capacity, request: Request) -> Iterator[tuple[SuggestionKind, Request]]:
+def _tolerating(capacity: Capacity, request: Request) -> Iterator[_Change]:
     """The request with the taint tolerated that stands on most of the nodes it could use."""
-    bears_all = replace(request.eligible, tolerations=(Toleration(operator="Exists"),))
+    tolerates_all = replace(request.eligible, tolerations=(Toleration(operator="Exists"),))
     keys = Counter(
         taint.key
         for host in capacity.hosts()
-        if host.taints and eligible(host, bears_all)
+        if host.taints and eligible(host, tolerates_all)
         for taint in host.taints
     )
     for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:1]:
         tolerations = (*request.eligible.tolerations, Toleration(key=key, operator="Exists"))
         wish = replace(request.eligible, tolerations=tolerations)
-        yield SuggestionKind.TOLERATE, replace(request, eligible=wish)
+        yield Kind.TOLERATE, f"if the taint {key} is tolerated", replace(request, eligible=wish)
 
 
-def _suggestion(kind: SuggestionKind, request: Request, changed: Request, plan: Plan) -> Suggestion:
-    split, tops = plan.objective.split_groups, plan.objective.span[0]
-    of = f"{split} of {counted(len(plan.groups), 'group')} split"
-    how = {
-        SuggestionKind.ANYWHERE: f"if not in one {request.within}",
-        SuggestionKind.GPU_TYPE: f"on {plan.gpu_type or 'nodes without a GPU type'}",
-        SuggestionKind.GROUP_SIZE: f"in groups of {changed.group_size} GPUs, "
-        "the largest that exist",
-        SuggestionKind.PREFERRED: "in preferred mode",
-        SuggestionKind.ANY_NODE: f"without {_filters(request.eligible)}",
-        SuggestionKind.TOLERATE: f"if the taint {_tolerated(changed)} is tolerated",
-    }[kind]
-    also = "" if changed.within or kind is not SuggestionKind.PREFERRED else _left_out(request)
+def _placed(capacity: Capacity, request: Request, changes: Iterable[_Change]) -> list[Suggestion]:
+    """The changes under which the job fits."""
     whole = f"All {request.pods} pods fit" if request.pods > 1 else "The 1 pod fits"
-    return Suggestion(
-        kind=kind,
-        text=f"{whole} {how}{also}: {of}, over {counted(tops, 'top group')}.",
-        numbers={"pods": request.pods, "split_groups": split, "top_groups": tops},
-        request=changed,
-    )
-
-
-def _left_out(request: Request) -> str:
-    return f" if not in one {request.within}" if request.within else ""
-
-
-def _tolerated(changed: Request) -> str:
-    tolerations = changed.eligible.tolerations
-    return tolerations[-1].key if tolerations else ""
+    found = []
+    for kind, words, changed in changes:
+        plan = place(capacity, changed)
+        if isinstance(plan, Plan):
+            split, tops = plan.objective.split_groups, plan.objective.span[0]
+            of = f"{split} of {counted(len(plan.groups), 'group')} split"
+            suggestion = Suggestion(
+                kind=kind,
+                text=f"{whole} {words}: {of}, over {counted(tops, 'top group')}.",
+                numbers={"pods": request.pods, "split_groups": split, "top_groups": tops},
+                request=changed,
+            )
+            found.append(suggestion)
+    return found
 
 
 def _filters(wish: Eligibility) -> str:
