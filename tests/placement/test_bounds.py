@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
 from topo.placement.engine import place, view_of
-from topo.placement.exact.fewest_children import fewest_below
+from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.knapsack import Knapsack
 from topo.placement.job.objective import values
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Mode, Request
 from topo.placement.quality.lower_bounds import least_domains, least_inside
-from topo.placement.search.fewest_domains import flat
+from topo.placement.search.fewest_domains import fewest_domains
 from topo.placement.search.window import fewest, window
 
 EVERY = 1_000
@@ -49,7 +49,7 @@ def test_a_job_takes_the_fewest_rooms_that_hold_it(free, k, m, r):
     r %= k
     if not m and not r:
         return
-    ways = flat(range(len(free)), free, k, (m, r))
+    ways = fewest_domains(range(len(free)), free, k, (m, r))
     sizes = range(1, len(free) + 1)
     least = next((q for q in sizes if any(fits(w, k, m, r) for w in combinations(free, q))), None)
     assert bool(ways) == (least is not None)
@@ -116,10 +116,10 @@ def test_the_knapsack_finds_the_cheapest_and_can_say_how(items):
 def test_fewer_children_are_found_where_the_window_of_the_top_tier_misses_them():
     capacity = cluster((24,), (24,), (8, 8, 8, 8), (8, 8, 8, 8))
     view = view_of(capacity, Request(pods=48, gpus_per_pod=8, group_size=64), "A")
-    wanted, exact = fewest_below(view, 2, (2, 8))
+    wanted, exact = fewest_children(view, 2, (2, 8))
     assert exact
     assert wanted == [(0, (3, False)), (1, (3, False))]
-    assert fewest_below(view, 2, (2, 2)) == ([], True)
+    assert fewest_children(view, 2, (2, 2)) == ([], True)
 
 
 def test_a_split_plan_is_bounded_by_slots_alone():

@@ -7,12 +7,13 @@ import numpy as np
 
 from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.job.allocation import Draft
+from topo.placement.job.allocation import Allocation
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.request import Mode, Request, flaw
 from topo.placement.quality.certificate import bounds_of
-from topo.placement.quality.measure import Key, weighed
-from topo.placement.search.assign_nodes import penalty_of, planned
+from topo.placement.quality.measure import Key, objective_of
+from topo.placement.search.assign_nodes import penalty_of, planned_groups
+from topo.placement.search.candidate import Candidate, Proven, candidate_of
 from topo.placement.search.fit_tests import (
     impossible_span,
     no_group_so_large,
@@ -23,10 +24,10 @@ from topo.placement.search.fit_tests import (
 )
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import shape_of
-from topo.placement.search.one_domain import in_cell
-from topo.placement.search.reserve import Reserves, kept_back, taken_from
-from topo.placement.search.split_groups import found_split
-from topo.placement.search.whole_groups import Found, Proof, found_whole, judged
+from topo.placement.search.one_domain import in_tier1_domain
+from topo.placement.search.reserve import Reserves, taken_from, without_reserves
+from topo.placement.search.split_groups import best_split
+from topo.placement.search.whole_groups import best_whole
 from topo.placement.search.within import inside_any, limited
 
 _TESTS = tuple(FitTest)
@@ -49,7 +50,7 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
     wished = request.eligible.gpu_type
     types = (wished,) if wished is not None else capacity.gpu_types() or ("",)
     for gpu_type in types:
-        found = _of_type(capacity, request, gpu_type)
+        found = _place_on(capacity, request, gpu_type)
         if isinstance(found, Plan):
             return found
         if failed is None or _TESTS.index(found.failed) > _TESTS.index(failed.failed):
@@ -58,7 +59,7 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
     return failed
 
 
-def _of_type(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFit:
+def _place_on(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFit:
     view = view_of(capacity, request, gpu_type)
     refused = short_of_slots(request, view.shape, view.slots) or no_group_so_large(request, view)
     if refused:
@@ -70,11 +71,11 @@ def _of_type(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFi
     if request.mode is Mode.REQUIRED:
         refused = short_of_groups(request, view)
     refused = refused or impossible_span(capacity, request, view)
-    return refused or short_of_span(request, _most(view, request))
+    return refused or short_of_span(request, _largest_inside(view, request))
 
 
 def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
-    """What a search works on; groups that no domain could hold live in the top tier."""
+    """What a search for the job sees on nodes of one type."""
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
     layout = capacity.layout()
@@ -84,54 +85,59 @@ def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A draft, the view that it was found on and the one that bounds it."""
+class SearchResult:
+    """A candidate, and what it was found on.
 
-    found: Found
+    `view` is what that search was allowed to use, `bounding` what any search might have used.
+    """
+
+    found: Candidate
     view: FreeView
     bounding: FreeView
     mode: Mode
     used_reserve: bool = False
 
 
-Search = Callable[[FreeView, Request], Answer | None]
+Search = Callable[[FreeView, Request], SearchResult | None]
 
 
-def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> Answer | None:
-    """The best way: groups whole, at need out of reserves; else split, if the job may be."""
+def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> SearchResult | None:
+    """The best result with all groups whole; else, if the job may be split, the best split."""
     searches: tuple[Search, ...] = (_whole, _split)
     for search in searches if request.mode is Mode.PREFERRED else searches[:1]:
-        answer = _sparing(reserves, view, request, search)
+        answer = _within_reserves(reserves, view, request, search)
         if answer is not None:
             return answer
     return None
 
 
-def _sparing(reserves: Reserves, view: FreeView, request: Request, search: Search) -> Answer | None:
-    """The best way of all if it leaves the reserves, else one that does, else the best of all.
+def _within_reserves(
+    reserves: Reserves, view: FreeView, request: Request, search: Search
+) -> SearchResult | None:
+    """The best result if it leaves the reserves alone, else one that does, else the best result.
 
-    Which groups of a reserve stay free is chosen for the second, so that it proves nothing; what
-    bounds all placements bounds it, too.
+    For the second one we choose which groups of a reserve stay free. Another choice might be
+    better, so nothing is proven of it. The bounds of all placements hold for it too.
     """
     best = search(view, request)
-    if best is None or taken_from(view, best.found.draft.cells, reserves) is None:
+    if best is None or taken_from(view, best.found.allocation.tier1_pods, reserves) is None:
         return best
-    free = kept_back(view.layout, view.shape, view.slots.free, reserves)
+    free = without_reserves(view.layout, view.shape, view.slots.free, reserves)
     other = search(view.only(free), request)
     if other is None:
         return replace(best, used_reserve=True)
-    return replace(other, found=replace(other.found, proof=Proof.NONE), bounding=best.bounding)
+    return replace(other, found=replace(other.found, proven=Proven.NONE), bounding=best.bounding)
 
 
-def _whole(view: FreeView, request: Request) -> Answer | None:
-    """The best way that splits no group."""
+def _whole(view: FreeView, request: Request) -> SearchResult | None:
+    """The best result that splits no group."""
     if not view.fits:
         return None
     if request.within is None:
-        found = found_whole(view, None)
-        return Answer(found, view, view, Mode.REQUIRED) if found else None
-    parts = [*_parts(view, request)]
-    answers = [(found_whole(part, tier), part) for tier, part in parts]
+        found = best_whole(view, None)
+        return SearchResult(found, view, view, Mode.REQUIRED) if found else None
+    views = [*_inside_kind(view, request)]
+    answers = [(best_whole(part, tier), part) for tier, part in views]
     best = min(
         ((found, part) for found, part in answers if found),
         key=lambda each: _key(each[1], each[0]),
@@ -139,9 +145,9 @@ def _whole(view: FreeView, request: Request) -> Answer | None:
     )
     if best is None:
         return None
-    proof = best[0].proof if len(parts) == 1 else Proof.NONE
+    proven = best[0].proven if len(views) == 1 else Proven.NONE
     bounding = _bounding(view, request)
-    return Answer(replace(best[0], proof=proof), best[1], bounding, Mode.REQUIRED)
+    return SearchResult(replace(best[0], proven=proven), best[1], bounding, Mode.REQUIRED)
 
 
 def _bounding(view: FreeView, request: Request) -> FreeView:
@@ -151,43 +157,43 @@ def _bounding(view: FreeView, request: Request) -> FreeView:
     return view.only(inside_any(view.layout, view.free, request.within))
 
 
-def _parts(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
-    """For each tier of the kind asked for, the slots inside such groups."""
+def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
+    """For each tier that groups of the kind asked for have, the slots inside such groups."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101
     for tier, free in limited(view.layout, view.free, request.within):
         if tier >= view.shape.tier or not view.fits:
             yield tier, view.only(free)
 
 
-def _key(view: FreeView, found: Found) -> Key:
-    return found.key or judged(view, found.draft).key
+def _key(view: FreeView, found: Candidate) -> Key:
+    return found.key or candidate_of(view, found.allocation).key
 
 
-def _split(view: FreeView, request: Request) -> Answer | None:
-    """A way that splits as few groups as it can."""
+def _split(view: FreeView, request: Request) -> SearchResult | None:
+    """A result that splits few groups: as many whole ones as are found, then the rest."""
     bounding = _bounding(view, request)
-    best: tuple[Key, Answer] | None = None
-    for piece in _pieces(view, request):
-        draft = found_split(piece)
-        if draft is not None:
-            whole = sum(share.groups + share.tail for share in draft.shares)
-            found = judged(piece, draft)
+    best: tuple[Key, SearchResult] | None = None
+    for part in _split_views(view, request):
+        allocation = best_split(part)
+        if allocation is not None:
+            whole = sum(share.groups + share.tail for share in allocation.shares)
+            found = candidate_of(part, allocation)
             key = (-whole, *found.key)
             if best is None or key < best[0]:
-                best = key, Answer(found, piece, bounding, Mode.PREFERRED)
+                best = key, SearchResult(found, part, bounding, Mode.PREFERRED)
     return best[1] if best else None
 
 
-def _pieces(view: FreeView, request: Request) -> Iterator[FreeView]:
-    """The view itself, or the domains asked for with the most whole groups, each alone."""
+def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
+    """The view itself; or single groups of the kind asked for, the most whole groups first."""
     if request.within is None:
         yield view
         return
-    for tier, part in _parts(view, request):
-        rooms = part.layout.rolled(part.free, tier)
-        able = np.flatnonzero(rooms >= part.shape.pods)
+    for tier, part in _inside_kind(view, request):
+        free_slots = part.layout.rolled(part.free, tier)
+        able = np.flatnonzero(free_slots >= part.shape.pods)
         whole = part.groups(tier)[able] if part.fits else able * 0
-        best = np.lexsort((able, rooms[able], -np.minimum(whole, part.shape.m)))[:_SPLIT_TRIES]
+        best = np.lexsort((able, free_slots[able], -np.minimum(whole, part.shape.m)))[:_SPLIT_TRIES]
         firsts = part.layout.firsts[tier]
         for domain in able[best].tolist():
             free = part.free * 0
@@ -196,7 +202,8 @@ def _pieces(view: FreeView, request: Request) -> Iterator[FreeView]:
             yield part.only(free)
 
 
-def _most(view: FreeView, request: Request) -> int:
+def _largest_inside(view: FreeView, request: Request) -> int:
+    """The most free slots in one group of the kind asked for."""
     if request.within is None:
         return int(view.free.sum())
     return max(
@@ -208,20 +215,22 @@ def _most(view: FreeView, request: Request) -> int:
     )
 
 
-def _mildest(capacity: Capacity, view: FreeView, found: Found) -> Draft:
-    """The draft, or the same in an equal cell whose nodes have less penalty."""
+def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) -> Allocation:
+    """The allocation, or the same in an equal tier-1 domain whose nodes have less penalty."""
     if len(found.ties) <= 1:
-        return found.draft
+        return found.allocation
     pods = view.shape.pods
-    return in_cell(view, min(found.ties, key=lambda at: penalty_of(capacity, view, at, pods)))
+    return in_tier1_domain(
+        view, min(found.ties, key=lambda at: penalty_of(capacity, view, at, pods))
+    )
 
 
-def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: Answer) -> Plan:
+def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: SearchResult) -> Plan:
     view = answer.view
-    groups = planned(capacity, view, _mildest(capacity, view, answer.found))
-    objective = weighed(capacity, view, [group.pods for group in groups])
+    groups = planned_groups(capacity, view, _with_least_penalty(capacity, view, answer.found))
+    objective = objective_of(capacity, view, [group.pods for group in groups])
     split = answer.mode is Mode.PREFERRED
-    bounds, certified = bounds_of(answer.bounding, objective, answer.found.proof, split=split)
+    bounds, certified = bounds_of(answer.bounding, objective, answer.found.proven, split=split)
     return Plan(
         request=request,
         mode=answer.mode,

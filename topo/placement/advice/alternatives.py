@@ -24,8 +24,8 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import searched, view_of
 from topo.placement.job.objective import Objective, first_difference, names
 from topo.placement.job.plan import DomainRef, Plan, Rejected
-from topo.placement.quality.measure import weighed
-from topo.placement.search.assign_nodes import planned
+from topo.placement.quality.measure import objective_of
+from topo.placement.search.assign_nodes import planned_groups
 from topo.placement.search.free_view import FreeView
 
 
@@ -80,6 +80,6 @@ def _without(
     answer = searched(view.only(free), plan.request)
     if answer is None:
         return None
-    groups = planned(capacity, answer.view, answer.found.draft)
-    objective = weighed(capacity, view, [group.pods for group in groups])
+    groups = planned_groups(capacity, answer.view, answer.found.allocation)
+    objective = objective_of(capacity, view, [group.pods for group in groups])
     return [ref for group in groups for ref in group.domains], objective

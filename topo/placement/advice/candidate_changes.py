@@ -66,7 +66,7 @@ def _near(capacity: Capacity, job: RefusedJob) -> _Nodes:
             for host_id, host, _ in capacity.members(at)
             if host.open and job.view.slots.mask[host_id] == ELIGIBLE
         }
-        if _could_hold_more(job, int(job.view.rooms[domain]), nodes):
+        if _could_hold_more(job, int(job.view.free_slots[domain]), nodes):
             near |= nodes
     return near
 
@@ -86,7 +86,7 @@ def _lacking_least(job: RefusedJob) -> Counts:
     """
     view = job.view
     size = view.shape.k if view.shape.m else view.shape.r
-    lacks = size - view.rooms % size
+    lacks = size - view.free_slots % size
     rank = np.ones(len(lacks), np.int64)
     for scope in job.scopes[:SCOPES_TRIED]:
         rank[job.domains(scope)] = 0

@@ -136,7 +136,7 @@ def _lack(case: _Explained, tier: int, fewer: int) -> str:
         groups = _most(view.groups(tier), fewer)
         if groups < shape.m:
             return f"{who} room for {groups} of {counted(shape.m, 'group')}, so {fewer} cannot do"
-    pods = _most(view.rooms_of(tier), fewer)
+    pods = _most(view.free_slots_of(tier), fewer)
     if pods < shape.pods:
         return f"{who} room for {pods} of {counted(shape.pods, 'pod')}, so {fewer} cannot do"
     return ""

@@ -90,7 +90,7 @@ def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
     view = job.view
     peaks = (0, *capacity.peaks(view.slots.wish.gpu_type or "", view.shape.gpus))
     for tier in range(view.shape.tier, 0, -1):
-        free = view.rooms_of(tier)
+        free = view.free_slots_of(tier)
 
         def pods(scope: Scope, tier: int = tier, free: Counts = free) -> int:
             return int(free[job.domains(scope, tier)].max(initial=0))

@@ -62,7 +62,7 @@ class RefusedJob:
 
     def free_slots(self, scope: Scope) -> Counts:
         """Free slots of the domains of a scope that may hold a group of the job."""
-        return self.view.rooms[self.domains(scope)]
+        return self.view.free_slots[self.domains(scope)]
 
 
 def refused_jobs(capacity: Capacity, request: Request) -> list[RefusedJob]:

@@ -101,7 +101,7 @@ def _fullest(job: RefusedJob) -> str:
         return ""
     size = shape.k if shape.m else shape.r
     # A domain that has room for whole groups is as near to the next one as what is left over is.
-    rest = view.rooms % size
+    rest = view.free_slots % size
     order = np.argsort(-rest, kind="stable")[:_SHOWN].tolist()
     if not order:
         return ""

@@ -12,7 +12,7 @@ from topo.placement.job.plan import Plan, PlannedGroup, Pods
 from topo.placement.job.request import Mode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
-from topo.placement.quality.measure import weighed
+from topo.placement.quality.measure import objective_of
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.reserve import taken_from
 
@@ -40,7 +40,7 @@ def confirmed(
         kept = taken_from(view, _cells(capacity, given), capacity.policy.reserves)
         if kept is not None:
             return f"they would use groups that are kept free in {'/'.join(kept)}"
-    found = weighed(capacity, view, given)
+    found = objective_of(capacity, view, given)
     if found.split_groups and request.mode is Mode.REQUIRED:
         return f"{found.split_groups} of the groups would be split by now"
     bounds = dict.fromkeys(names(len(found.span))) if best is None else best.bounds

@@ -176,11 +176,6 @@ class Layout:
             self.ranges[path] = (inside[0], inside[-1] + 1) if inside else None
         return self.ranges[path]
 
-    def starts_within(self, tier: int, first: int, last: int) -> list[int]:
-        """Where the domains of a tier start among some of tier 1."""
-        firsts = self.firsts[tier]
-        return firsts[self.of[tier][first] : self.of[tier][last - 1] + 1]
-
     def inner_starts(self, tier: int, lower: int) -> DomainIndices:
         """First domain of the lower tier in each domain of `tier`."""
         if lower == 1:

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.search.descend import Need, Wanted
+from topo.placement.search.descend import Demand, Demands
 from topo.placement.search.free_view import FreeView
 
 MOST_DOMAINS = 40
@@ -38,7 +38,7 @@ class _Limits(NamedTuple):
     high: int
 
 
-def fewest_below(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Wanted, bool]:
+def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Demands, bool]:
     """What to ask of which domains of a tier, and whether no other choice needs fewer children.
 
     `known`: the fewest domains that can hold the job, and the children of the best choice so far.
@@ -58,7 +58,7 @@ def fewest_below(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Wan
     able = able[np.argsort(groups[able], kind="stable")]
     if len(able) * (high - low + 1) > MOST_POINTS:
         return [], False
-    costs = _curves(view, tier, able, limits)
+    costs = _children_needed(view, tier, able, limits)
     rest = _least(costs, limits)
     if rest[-1, -1, high + shape.m] >= used:
         return [], True
@@ -70,7 +70,7 @@ def fewest_below(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[Wan
     return _levelled(ways, shape.m), exact
 
 
-def _curves(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
+def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
     """The fewest children of each domain for each number of groups; `_FAR`: it cannot."""
     shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
@@ -216,10 +216,10 @@ def _walked_back(
     return picked[::-1]
 
 
-def _levelled(ways: list[tuple[int, Need]], groups: int) -> Wanted:
+def _levelled(ways: list[tuple[int, Demand]], groups: int) -> Demands:
     """What is too much is left in the last domains that can spare it."""
     over = sum(held for _, (held, _) in ways) - groups
-    wanted: Wanted = []
+    wanted: Demands = []
     for domain, (held, tail) in sorted(ways, key=lambda way: (way[1][0], way[0])):
         less = min(over, held if tail else max(0, held - 1))
         over -= less

@@ -1,4 +1,22 @@
-"""The cheapest way to take so many groups and a tail from several domains, by dynamic programme."""
+"""The cheapest way to take so many groups, and the tail or not, from several items.
+
+Result: for each number of groups, with and without the tail, the least cost, and which items give
+it.
+
+Why it is right: the usual knapsack recurrence. The best way to reach a state with the items so
+far either does not use the last item, or uses one of its options on top of the best way to reach
+the state that is smaller by that option.
+
+Cost: states x options of each item. All tables are kept, so that the choice can be read back.
+
+Example: two items, each of which gives 1 group at cost 3 or 2 groups at cost 4. Tables by groups:
+
+    no item           0 groups 0
+    the first item    0 groups 0, 1 group 3, 2 groups 4
+    both items        0 groups 0, 1 group 3, 2 groups 4, 3 groups 7, 4 groups 8
+
+3 groups cost 7: 2 of one item (4) and 1 of the other (3).
+"""
 
 from collections.abc import Sequence
 

@@ -1,9 +1,20 @@
 """The objective as one whole number, so that an exact search adds and compares it in one step.
 
-Fields from the top: domains used of each tier, canonical groups lost, the two profiles, domains
-newly broken. A profile is a sum of B to the power of each capacity with B larger than any count:
-adding such sums and comparing them is leximax. A number is what a placement takes away, never less
-than 0, so that fields never borrow from each other.
+Result: a cost whose bits are, from the top: domains used of each tier, canonical groups lost, the
+profile of the top tier, the profile of slots, domains newly broken.
+
+Why it is right: each field is wide enough for any placement of the job, and holds what a
+placement takes away. That is never negative, so a field never borrows from the next one. Hence
+adding costs adds all fields, and comparing costs compares the fields in the order of the
+objective. A profile is a sum of B to the power of each capacity, with B larger than any count.
+The sum that is smaller took less at the largest capacity at which the two differ: that is
+leximax.
+
+Cost: a few additions of numbers with hundreds of bits. Profiles longer than MOST_BITS are left
+out.
+
+Example: B = 10 for the eye. Taking 8 of 9 free slots turns a capacity of 9 into one of 1: 10^9 -
+10^1 is taken. Taking 8 of 8 takes 10^8 - 10^0, which is less: the exact fit is better.
 """
 
 from dataclasses import dataclass
@@ -16,7 +27,10 @@ MOST_BITS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where each field starts, in bits. `exact`: no field is left out."""
+    """Where each field starts, in bits; `base` is the width of one count, so that B is 2^base.
+
+    `exact`: no field is left out.
+    """
 
     base: int
     low: int
@@ -45,7 +59,7 @@ class Packing:
         return ((1 << self.base * before) - (1 << self.base * (before - taken))) << self.top
 
 
-def packing(shape: Shape, most_slots: int, most_groups: int) -> Packing:
+def packing_of(shape: Shape, most_slots: int, most_groups: int) -> Packing:
     """Fields wide enough for any placement of the job.
 
     `most_slots` are free in one domain of the canonical tier, `most_groups` canonical groups in one

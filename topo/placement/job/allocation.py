@@ -18,18 +18,18 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class Allocation:
     """Shares by domain of the group tier, and pods by cell."""
 
     shares: tuple[Share, ...]
-    cells: dict[int, int]
+    tier1_pods: dict[int, int]
 
 
-def joined(drafts: Iterable[Draft]) -> Draft:
-    """One draft of several that share no domain."""
+def joined(allocations: Iterable[Allocation]) -> Allocation:
+    """One allocation of several that share no domain."""
     shares: list[Share] = []
-    cells: dict[int, int] = {}
-    for draft in drafts:
-        shares += draft.shares
-        cells |= draft.cells
-    return Draft(tuple(shares), cells)
+    tier1_pods: dict[int, int] = {}
+    for allocation in allocations:
+        shares += allocation.shares
+        tier1_pods |= allocation.tier1_pods
+    return Allocation(tuple(shares), tier1_pods)

@@ -1,6 +1,7 @@
-"""The best that any placement could reach, cheap enough to print with each answer.
+"""The best value that any placement could reach, and which values of a plan are proven.
 
-docs/placement.md explains them. Each bound is a relaxation, so that no placement beats it.
+Each bound leaves out a condition, so that no placement is better than it. Together they cost a few
+passes over the domains, so every answer has them. docs/placement.md explains them.
 """
 
 from collections.abc import Mapping
@@ -8,21 +9,26 @@ from functools import lru_cache
 
 from topo.placement.job.objective import Objective, names
 from topo.placement.quality.lower_bounds import least_domains
+from topo.placement.search.candidate import Proven
 from topo.placement.search.free_view import FreeView
-from topo.placement.search.whole_groups import Proof
 
 Bounds = Mapping[str, int | None]
-_PROVES = (Proof.SPANS, Proof.TOP, Proof.TOP, Proof.LOW, Proof.BROKEN)
+_PROVES = (
+    Proven.SPANS,
+    Proven.PROFILE_TOP,
+    Proven.PROFILE_TOP,
+    Proven.PROFILE_TIER1,
+    Proven.NEWLY_BROKEN,
+)
 """What proves spans, whole groups left, the two profiles and what is newly broken."""
 
 
 def bounds_of(
-    view: FreeView, objective: Objective, proof: Proof, *, split: bool
+    view: FreeView, objective: Objective, proven: Proven, *, split: bool
 ) -> tuple[Bounds, Mapping[str, bool]]:
     """Bounds by name, and the names whose values are proven the best given those before.
 
-    `split`: not all groups could be whole,
-    so that only slots bound the domains.
+    `split`: not all groups could be whole, so that only slots bound the number of domains.
     """
     tiers = len(objective.span)
     called = _names(tiers)
@@ -36,11 +42,11 @@ def bounds_of(
     most_left = _most_left(view, split=split)
     bounds = (least_split, *spans, most_left, None, None, 0, 0)
     named = dict(zip(called, bounds, strict=True))
-    return named, certified_by(named, objective, proof)
+    return named, certified_by(named, objective, proven)
 
 
 def certified_by(
-    bounds: Bounds, objective: Objective, proof: Proof = Proof.NONE
+    bounds: Bounds, objective: Objective, proven: Proven = Proven.NONE
 ) -> Mapping[str, bool]:
     """The names of the bounds, each with whether its value is proven the best given those before.
 
@@ -54,13 +60,13 @@ def certified_by(
     sure = True
     for at, (name, bound) in enumerate(bounds.items()):
         if at < known:
-            needed = Proof.SPANS if at < known - 1 else Proof.TOP
-            sure = sure and (values[at] == bound or (at > 0 and proof >= needed))
+            needed = Proven.SPANS if at < known - 1 else Proven.PROFILE_TOP
+            sure = sure and (values[at] == bound or (at > 0 and proven >= needed))
         elif at < known + 2:
-            sure = sure and (proof >= _PROVES[at - known + 2] or not _changed(objective))
+            sure = sure and (proven >= _PROVES[at - known + 2] or not _changed(objective))
         else:
             value = late[at - known - 2]
-            sure = sure and (not value or (at == known + 2 and proof >= Proof.BROKEN))
+            sure = sure and (not value or (at == known + 2 and proven >= Proven.NEWLY_BROKEN))
         certified[name] = sure
     return certified
 
@@ -76,7 +82,7 @@ def _changed(objective: Objective) -> bool:
 
 
 def _least_split(view: FreeView) -> int:
-    """Groups that find no room whole; 1 at least, or nothing would be split."""
+    """Groups that cannot be whole; at least 1, or nothing would be split."""
     whole = int(view.groups(view.shape.tier).sum()) if view.fits else 0
     return max(1, view.shape.m - whole)
 

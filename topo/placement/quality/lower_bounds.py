@@ -1,6 +1,17 @@
-"""The fewest domains of a tier that any placement needs: relaxations that no placement beats.
+"""The fewest domains of a tier that any placement needs.
 
-docs/placement.md says why each is a bound.
+Result: a number that no placement can be below.
+
+Why it is right: p domains hold at most what the p largest hold. So at least as many are needed as
+the largest ones need to cover the pods, and as the ones with most groups need to cover the
+groups. With a tail one of the domains is its host, and holds so many fewer groups.
+
+Cost: a sort of the domains of the tier; nothing where a division already says enough.
+
+Example: 4, 3, 3, 1 free slots, a job of 7 pods in groups of 3 with a tail of 1. Two domains cover
+7 slots (4 + 3) and 2 groups. With 4 as the host of the tail it still holds 1 group: 2 is the
+bound. Of 4, 4 and 2 free slots two cover 8 pods, 2 groups and a tail of 2; but neither has 2
+slots beside its group, so 3 is the bound.
 """
 
 import numpy as np
@@ -22,14 +33,14 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     shape = view.shape
     if used == 1:
         return 1
-    rooms = view.rooms_of(tier)
-    quick = -(-shape.pods // max(1, int(rooms.max())))
+    free_slots = view.free_slots_of(tier)
+    quick = -(-shape.pods // max(1, int(free_slots.max())))
     grouped = tier >= shape.tier and not split
     if grouped:
         quick = max(quick, -(-shape.m // max(1, int(view.groups(tier).max()))))
     if quick >= used:
         return quick
-    by_slots = _fewest(rooms, shape.pods)
+    by_slots = _fewest(free_slots, shape.pods)
     if not grouped or by_slots >= used:
         return by_slots
     groups = view.groups(tier)

@@ -12,7 +12,7 @@ from typing import Any
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.layout import Layout
 from topo.placement.capacity.slots import Slots
-from topo.placement.job.allocation import Draft
+from topo.placement.job.allocation import Allocation
 from topo.placement.job.objective import Objective, Profile
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
@@ -22,7 +22,11 @@ from topo.placement.search.job_shape import Shape, shape_of
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What taking slots in some cells changes; `span` the top tier first, `lost` whole groups."""
+    """What taking slots changes, number by number of the objective.
+
+    `span`: domains used, the top tier first. `lost`: canonical groups. `top`, `low`: the profiles
+    of the top tier and of slots. `broken`: tier-1 domains newly broken.
+    """
 
     span: tuple[int, ...]
     lost: int
@@ -41,7 +45,7 @@ def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Obj
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
     view = FreeView(capacity.layout(), shape, slots, slots.free, fits=shape.tier > 0)
-    return weighed(capacity, view, groups)
+    return objective_of(capacity, view, groups)
 
 
 def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
@@ -49,18 +53,18 @@ def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
     return FreeView(layout, shape, slots, slots.free).whole_before
 
 
-def weighed(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objective:
+def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objective:
     """`measure` where the numbers of the job are at hand."""
     of = view.layout.of[view.shape.whole_in]
-    cells: dict[int, int] = {}
+    tier1_pods: dict[int, int] = {}
     places: list[int] = []
     split = 0
     for group in groups:
         here = capacity.located(group, places)
         for at, pods in here.items():
-            cells[at] = cells.get(at, 0) + pods
+            tier1_pods[at] = tier1_pods.get(at, 0) + pods
         split += not view.fits or (len(here) > 1 and len({of[at] for at in here}) > 1)
-    effect = effect_of(view, cells)
+    effect = effect_of(view, tier1_pods)
     return Objective(
         split_groups=split,
         span=effect.span,
@@ -73,20 +77,20 @@ def weighed(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objec
     )
 
 
-def effect_of(view: FreeView, cells: Mapping[int, int]) -> Effect:
-    """What taking so many slots of each cell changes; O(cells x tiers)."""
+def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
+    """What taking so many slots of each tier-1 domain changes; O(domains x tiers)."""
     layout, shape, slots = view.layout, view.shape, view.slots
     span = []
     for tier in range(layout.tiers, 1, -1):
         of = layout.of[tier]
-        span.append(len({of[at] for at in cells}))
-    span.append(len(cells))
+        span.append(len({of[at] for at in tier1_pods}))
+    span.append(len(tier1_pods))
     low: dict[int, int] = {}
     tops: dict[int, int] = {}
     lost, canonical = 0, shape.canonical
-    rooms, outer = _canonical(view, cells)
+    free_slots, outer = _canonical(view, tier1_pods)
     for domain, taken in outer.items():
-        before = rooms[domain]
+        before = free_slots[domain]
         after = before - taken
         low[before] = low.get(before, 0) - 1
         low[after] = low.get(after, 0) + 1
@@ -96,21 +100,23 @@ def effect_of(view: FreeView, cells: Mapping[int, int]) -> Effect:
             top = layout.of[layout.tiers][layout.firsts[shape.canonical_tier][domain]]
             tops[top] = tops.get(top, 0) + gone
     free, busy = slots.free_list, slots.busy
-    broken = sum(taken < free[at] and not busy[at] for at, taken in cells.items())
+    broken = sum(taken < free[at] and not busy[at] for at, taken in tier1_pods.items())
     return Effect(tuple(span), lost, _top_profile(view, tops), _profile(low), broken)
 
 
-Rooms = Mapping[int, int] | Sequence[int]
+FreeSlots = Mapping[int, int] | Sequence[int]
 
 
-def _canonical(view: FreeView, cells: Mapping[int, int]) -> tuple[Rooms, Mapping[int, int]]:
+def _canonical(
+    view: FreeView, tier1_pods: Mapping[int, int]
+) -> tuple[FreeSlots, Mapping[int, int]]:
     """Free slots and slots taken by domain of the canonical tier."""
     tier = view.shape.canonical_tier
     if tier == 1:
-        return view.slots.free_list, cells
+        return view.slots.free_list, tier1_pods
     of = view.layout.of[tier]
     taken: dict[int, int] = {}
-    for at, pods in cells.items():
+    for at, pods in tier1_pods.items():
         taken[of[at]] = taken.get(of[at], 0) + pods
     return {domain: int(view.free_canonical[domain]) for domain in taken}, taken
 
@@ -125,15 +131,15 @@ def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
 Key = tuple[Any, ...]
 
 
-def key_of(effect: Effect, draft: Draft) -> Key:
-    """The order of drafts that split equally many groups: smaller is better, and never equal."""
+def key_of(effect: Effect, allocation: Allocation) -> Key:
+    """The order of allocations that split equally many groups: less is better, no two are equal."""
     return (
         effect.span,
         effect.lost,
         leximax_key(effect.top),
         leximax_key(effect.low),
         effect.broken,
-        sorted(draft.cells),
+        sorted(allocation.tier1_pods),
     )
 
 

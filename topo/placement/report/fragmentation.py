@@ -227,7 +227,7 @@ def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) 
     view = view_of(capacity, one_group, gpu_type)
     if not view.fits:
         return LargestJob(group_size, pod_gpus, 0, 0, None)
-    pods = int((view.rooms // k).sum()) * k + int((view.rooms % k).max())
+    pods = int((view.free_slots // k).sum()) * k + int((view.free_slots % k).max())
     return LargestJob(group_size, pod_gpus, pods, pods * pod_gpus, view.shape.tier)
 
 
@@ -246,4 +246,4 @@ def _usable(capacity: Capacity, gpu_type: str, share: JobShare) -> int:
     if not view.fits or short_of_groups(job, view):
         return 0
     group = min(view.shape.k, view.shape.pods)
-    return int((view.rooms // group).sum()) * group * share.gpus_per_pod
+    return int((view.free_slots // group).sum()) * group * share.gpus_per_pod

@@ -1,11 +1,11 @@
-"""From pods in cells to pods on nodes, in rank order: rank neighbours are near each other."""
+"""From pods in tier1_pods to pods on nodes, in rank order: rank neighbours are near each other."""
 
 from collections import deque
 from operator import attrgetter
 
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.job.allocation import Draft
+from topo.placement.job.allocation import Allocation
 from topo.placement.job.plan import DomainRef, PlannedGroup, Pods
 from topo.placement.search.free_view import FreeView
 
@@ -13,17 +13,19 @@ _Run = deque[tuple[NodeName, int, int]]
 """Nodes with the pods that are still to be dealt from them, and their domains."""
 
 
-def planned(capacity: Capacity, view: FreeView, draft: Draft) -> tuple[PlannedGroup, ...]:
-    """The groups in index order, the tail last; O(nodes of the cells used)."""
+def planned_groups(
+    capacity: Capacity, view: FreeView, allocation: Allocation
+) -> tuple[PlannedGroup, ...]:
+    """The groups in index order, the tail last; O(nodes of the tier1_pods used)."""
     shape = view.shape
-    by_domain = _cells_by_domain(view, draft)
+    by_domain = _tier1_by_domain(view, allocation)
     whole: list[tuple[Pods, tuple[int, ...]]] = []
     tail: tuple[Pods, tuple[int, ...]] | None = None
     loose: _Run = deque()
-    for share in sorted(draft.shares, key=attrgetter("domain")):
+    for share in sorted(allocation.shares, key=attrgetter("domain")):
         pods: list[tuple[NodeName, int]] = []
         for at in by_domain[share.domain]:
-            pods += chosen(capacity, view, at, draft.cells[at])
+            pods += chosen(capacity, view, at, allocation.tier1_pods[at])
         if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
             whole += _sliced(pods, shape.k, share.domain)
             continue
@@ -97,10 +99,10 @@ def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bo
     return (host.penalty, room == host.gpus, -slots) if host else (0, True, -slots)
 
 
-def _cells_by_domain(view: FreeView, draft: Draft) -> dict[int, list[int]]:
+def _tier1_by_domain(view: FreeView, allocation: Allocation) -> dict[int, list[int]]:
     of = view.layout.of[view.shape.tier]
     found: dict[int, list[int]] = {}
-    for at in sorted(draft.cells):
+    for at in sorted(allocation.tier1_pods):
         found.setdefault(of[at], []).append(at)
     return found
 

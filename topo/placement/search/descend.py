@@ -1,66 +1,83 @@
-"""A job over the children of one domain: the fewest of them, tier by tier down to the cells."""
+"""A job over the children of one domain, tier by tier down to tier 1: as few children as can be.
+
+Result: allocations for whole groups, and the tail or not, in one domain. There is one for each
+way to host the tail, and the best of them by the whole objective is taken.
+
+Why it is right: for the tiers above the groups, only the number of groups that a child can hold
+counts. The window rule (`window.py`) chooses the fewest children and leaves the largest alone. It
+is not exact for the numbers that come after the spans; what may be better is searched afterwards
+(`exact/improve.py`). In the tier of the groups `fewest_domains.py` does the same with slots.
+
+Cost: a sort of the children of each domain that is used. What was found for a domain is kept for
+the rest of the search.
+
+Example: groups of 8 pods, and a tail of 4, 20 pods in all. Under one pod of switchboxes are
+switchbox A with dragonflies of 8, 8 and B with 8, 4 free slots. A holds 2 groups, B 1; the tail
+costs A a group and B none. With B as its host 1 group is left for A: two switchboxes. With A as
+its host A holds 1 group and B 1: two as well. B loses no group, so it comes first. It is asked
+for 1 group and the tail, A for 1 group.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from topo.placement.job.allocation import Draft, Share, joined
+from topo.placement.job.allocation import Allocation, Share, joined
 from topo.placement.quality.measure import Key, effect_of, key_of
-from topo.placement.search.fewest_domains import flat
+from topo.placement.search.fewest_domains import fewest_domains
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.window import fewest, window
 
 TAIL_HOSTS = 4
-"""Kinds of domains of a higher tier that are tried as the host of the tail."""
+"""Domains above the tier of the groups that are tried as the host of the tail."""
 
-Need = tuple[int, bool]
+Demand = tuple[int, bool]
 """Whole groups, and whether the tail too."""
+Demands = list[tuple[int, Demand]]
+"""What is asked of which domains."""
 
 
-def best_of(view: FreeView, drafts: Iterable[Draft]) -> tuple[Key, Draft] | None:
-    """The best of some drafts by the objective; not measured where there is only one."""
-    found = list(drafts)
+def best_of(view: FreeView, allocations: Iterable[Allocation]) -> tuple[Key, Allocation] | None:
+    """The best of some allocations by the objective; not measured where there is only one."""
+    found = list(allocations)
     if len(found) <= 1:
         return ((), found[0]) if found else None
-    best: tuple[Key, Draft] | None = None
-    for draft in found:
-        key = key_of(effect_of(view, draft.cells), draft)
+    best: tuple[Key, Allocation] | None = None
+    for allocation in found:
+        key = key_of(effect_of(view, allocation.tier1_pods), allocation)
         if best is None or key < best[0]:
-            best = key, draft
+            best = key, allocation
     return best
 
 
-def inside(view: FreeView, tier: int, domain: int, need: Need) -> Draft | None:
+def best_inside(view: FreeView, tier: int, domain: int, need: Demand) -> Allocation | None:
     """The best way found to put whole groups, and the tail or not, into one domain of a tier."""
     if tier == view.shape.tier:
-        return filled(view, Share(domain, *need))
+        return spread(view, Share(domain, *need))
     key = tier, domain, need
-    if key not in view.drafts:
+    if key not in view.allocations:
         bounds = view.layout.below(tier, tier - 1)
         children = range(bounds[domain], bounds[domain + 1])
-        found = best_of(view, over(view, tier - 1, children, need))
-        view.drafts[key] = found[1] if found else None
-    return view.drafts[key]
+        found = best_of(view, ways_over(view, tier - 1, children, need))
+        view.allocations[key] = found[1] if found else None
+    return view.allocations[key]
 
 
-def over(view: FreeView, tier: int, domains: range, need: Need) -> Iterator[Draft]:
+def ways_over(view: FreeView, tier: int, domains: range, need: Demand) -> Iterator[Allocation]:
     """Ways to use the fewest of some adjacent domains of a tier."""
     groups, tail = need
     shape = view.shape
     if tier == shape.tier:
-        here = view.rooms[domains.start : domains.stop].tolist()
-        for shares in flat(domains, here, shape.k, (groups, shape.r if tail else 0)):
-            yield _all_filled(view, shares)
+        here = view.free_slots[domains.start : domains.stop].tolist()
+        for shares in fewest_domains(domains, here, shape.k, (groups, shape.r if tail else 0)):
+            yield _all_spread(view, shares)
         return
-    for wanted in _sets(view, tier, domains, need):
-        parts = [inside(view, tier, domain, part) for domain, part in wanted]
+    for demands in _demands(view, tier, domains, need):
+        parts = [best_inside(view, tier, domain, part) for domain, part in demands]
         if all(part is not None for part in parts):
             yield joined(part for part in parts if part is not None)
 
 
-Wanted = list[tuple[int, Need]]
-
-
-def _sets(view: FreeView, tier: int, domains: range, need: Need) -> Iterator[Wanted]:
-    """What to ask of which domains of a tier above the groups', as few of them as can be."""
+def _demands(view: FreeView, tier: int, domains: range, need: Demand) -> Iterator[Demands]:
+    """What to ask of the fewest domains of a tier above the groups, a list for each host."""
     groups, tail = need
     caps = view.groups(tier)[domains.start : domains.stop].tolist()
     pool = sorted(((cap, -d) for cap, d in zip(caps, domains, strict=True) if cap), reverse=True)
@@ -83,9 +100,10 @@ def _sets(view: FreeView, tier: int, domains: range, need: Need) -> Iterator[Wan
 def _hosts(
     view: FreeView, tier: int, domains: range, need: tuple[list[int], int]
 ) -> list[tuple[int, int]]:
-    """Domains that could host the tail, and the groups they hold beside it, in order of promise.
+    """Domains that could host the tail, and the groups they hold beside it, the best first.
 
-    One of each kind, and only those with which as few domains as possible do.
+    Only those with which the fewest domains suffice, and of domains that hold equally many groups
+    with and without the tail only the first.
     """
     sizes, groups = need
     found: list[tuple[int, int, int, int]] = []
@@ -106,68 +124,71 @@ def _hosts(
     return [(d, cap - loss) for count, loss, cap, d in found if count == least][:TAIL_HOSTS]
 
 
-def _amounts(view: FreeView, tier: int, full: list[tuple[int, int, bool]], groups: int) -> Wanted:
-    """Fill the chosen, and leave what is not needed in one of them: where it frees most cells."""
+def _amounts(view: FreeView, tier: int, full: list[tuple[int, int, bool]], groups: int) -> Demands:
+    """All that the chosen hold, less what is too much: left where it spares most tier-1 domains."""
     left = sum(cap for _, cap, _ in full) - groups
     able = [(d, cap, tail) for d, cap, tail in full if cap >= left and (tail or cap > left)]
     if not left:
         return [(d, (cap, tail)) for d, cap, tail in full]
     if not able:
         return _levelled(full, left)
-    saved = [
-        (_cells(view, tier, (d, cap, tail)) - _cells(view, tier, (d, cap - left, tail)), -i)
-        for i, (d, cap, tail) in enumerate(able)
-    ]
-    one = able[-max(saved)[1]][0]
+    spared = [(_tier1_spared(view, tier, each, left), -i) for i, each in enumerate(able)]
+    one = able[-max(spared)[1]][0]  # the first in natural order where several spare as many
     return [(d, (cap - (left if d == one else 0), tail)) for d, cap, tail in full]
 
 
-def _cells(view: FreeView, tier: int, wanted: tuple[int, int, bool]) -> int:
-    draft = inside(view, tier, wanted[0], wanted[1:])
-    return len(draft.cells) if draft else 0
+def _tier1_spared(view: FreeView, tier: int, full: tuple[int, int, bool], left: int) -> int:
+    """How many fewer tier-1 domains are used if a domain leaves so many of its groups."""
+    domain, cap, tail = full
+    ways = [best_inside(view, tier, domain, (groups, tail)) for groups in (cap, cap - left)]
+    used = [len(way.tier1_pods) if way else 0 for way in ways]
+    return used[0] - used[1]
 
 
-def _levelled(full: list[tuple[int, int, bool]], left: int) -> Wanted:
-    wanted: Wanted = []
+def _levelled(full: list[tuple[int, int, bool]], left: int) -> Demands:
+    """Where no domain alone can leave so much: the last ones leave all that they have."""
+    demands: Demands = []
     for domain, cap, tail in reversed(full):
         less = min(cap, left)
         left -= less
-        wanted.append((domain, (cap - less, tail)))
-    return [(d, (groups, tail)) for d, (groups, tail) in wanted if groups or tail]
+        demands.append((domain, (cap - less, tail)))
+    return [(d, (groups, tail)) for d, (groups, tail) in demands if groups or tail]
 
 
-def _all_filled(view: FreeView, shares: Sequence[Share]) -> Draft:
+def _all_spread(view: FreeView, shares: Sequence[Share]) -> Allocation:
     shape = view.shape
     if shape.tier > 1:
-        return joined(filled(view, share) for share in shares)
+        return joined(spread(view, share) for share in shares)
     k, r = shape.k, shape.r
-    cells = {share.domain: share.groups * k + (r if share.tail else 0) for share in shares}
-    return Draft(tuple(shares), cells)
+    tier1_pods = {share.domain: share.groups * k + (r if share.tail else 0) for share in shares}
+    return Allocation(tuple(shares), tier1_pods)
 
 
-def filled(view: FreeView, share: Share) -> Draft:
-    """A share of a domain of the group tier, over the fewest of its cells."""
+def spread(view: FreeView, share: Share) -> Allocation:
+    """A share of a domain of the group tier, over the fewest tier-1 domains in it."""
     shape, domain = view.shape, share.domain
     pods = share.groups * shape.k + (shape.r if share.tail else 0)
     if shape.tier == 1:
-        return Draft((share,), {domain: pods})
+        return Allocation((share,), {domain: pods})
     key = shape.tier, domain, (share.groups, share.tail)
-    known = view.drafts.get(key)
+    known = view.allocations.get(key)
     if known is None:
-        cells = _over_children(view, domain, pods)
-        known = view.drafts[key] = Draft((share,), cells) if cells else Draft((), {})
+        tier1_pods = _over_children(view, domain, pods)
+        known = view.allocations[key] = (
+            Allocation((share,), tier1_pods) if tier1_pods else Allocation((), {})
+        )
     return known
 
 
 def _over_children(view: FreeView, domain: int, pods: int) -> dict[int, int] | None:
-    """Single pods over the fewest cells of a domain of the group tier."""
+    """Single pods over the fewest tier-1 domains of a domain of the group tier."""
     tier = view.shape.tier - 1
     bounds = view.layout.below(tier + 1, tier)
     children = range(bounds[domain], bounds[domain + 1])
     if tier == 1:
-        rooms = view.free[children.start : children.stop].tolist()
-        ways = flat(children, rooms, 1, (pods, 0))
+        free_slots = view.free[children.start : children.stop].tolist()
+        ways = fewest_domains(children, free_slots, 1, (pods, 0))
         return {share.domain: share.groups for share in ways[0]} if ways else None
-    single = view.unit(pods)
-    found = best_of(single, over(single, tier, children, (pods, False)))
-    return found[1].cells if found else None
+    single = view.single_pods(pods)
+    found = best_of(single, ways_over(single, tier, children, (pods, False)))
+    return found[1].tier1_pods if found else None

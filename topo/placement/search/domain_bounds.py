@@ -1,4 +1,24 @@
-"""What a placement inside one domain costs at least, before anyone looks into it."""
+"""What a placement inside one domain costs at least, before anyone looks into the domain.
+
+Result: a lower bound on each of the first numbers of the objective, for all domains that can hold
+the whole job. A search looks into the domain with the least bound first, and stops at the first
+domain that cannot improve on what was found.
+
+Why it is right: every bound leaves out a condition, so no placement can be below it.
+- Children: the fewest whose largest capacities cover the need. Which child takes what is left
+  out.
+- Canonical groups lost: all slots outside of canonical groups are used first.
+- Top domain: taking as many groups from a domain with fewer free groups leaves a better profile.
+- Slots: of so many children, the largest is at least the first of the last window that covers the
+  need (step 3 in docs/placement.md, "The window rule").
+
+Cost: a few passes over all tier-1 domains. Slots are looked at only where the numbers before tie.
+
+Example: a job of 16 pods, groups of 8. Switchbox A has 9, 8, 8 free slots, B has 9, 9, 7; both
+hold it in 2 children and lose 2 of their groups (A has 3, B 2). So B comes first by its top
+domain: bounds (2 children, 2 lost, top 2), then A: (2, 2, top 3). B gives 9 + 9 and reaches its
+bound. The bound of A is larger, so A is not looked into, though it holds the job in 8 + 8.
+"""
 
 from operator import attrgetter
 from typing import NamedTuple
@@ -11,15 +31,16 @@ from topo.placement.quality.measure import Key, leximax_key
 from topo.placement.search.free_view import FreeView
 
 _UNKNOWN = (0, 0, -1)
+"""`largest`, `times` and `others` where slots were not looked at: a bound that is always kept."""
 
 
 class DomainBound(NamedTuple):
-    """The least that any placement inside one domain costs, number by number of the objective.
+    """What any placement inside one domain costs at least, in the order of the objective.
 
-    `children`: domains used of the tier below. `lost`: canonical groups lost. `top`: the canonical
-    groups free in its top domain. `largest`, `times`: the free slots of the largest canonical
-    domain used, and how many as large are used. `others`: how many smaller ones are used besides;
-    -1 where it is not known. `depth`: where a span has the children.
+    `children`: domains used of the tier below. `lost`: canonical groups lost. `top`: canonical
+    groups that are free in its top domain. `largest`, `times`: free slots of the largest canonical
+    domain used, and how many of that size are used. `others`: how many smaller ones are used
+    besides, -1 where slots were not looked at. `depth`: the place of the children in a span.
     """
 
     children: int
@@ -38,12 +59,15 @@ class DomainBound(NamedTuple):
         return span[self.depth] <= self.children
 
     def cannot_improve(self, key: Key) -> bool:
-        """Whether a placement that was found is better than any inside this domain could be."""
+        """Whether nothing inside this domain is better than a placement that was found.
+
+        Compares number by number as keys do, and stops at the first that differs.
+        """
         span: tuple[int, ...] = key[0]
         if span[self.depth] != self.children:
             return span[self.depth] < self.children
         if any(used > self.children for used in span[self.depth + 1 :]):
-            return False
+            return False  # of lower tiers no bound is known but the children
         if key[1] != self.lost:
             return bool(key[1] < self.lost)
         if self.lost and key[2][0] != (1, self.top, 1):
@@ -53,9 +77,10 @@ class DomainBound(NamedTuple):
         return not key[4] and key[3] == self._used_up()
 
     def _used_up(self) -> Key | None:
-        """The profile of slots if the largest are used up, and one other at most; else None.
+        """The best profile of slots there could be; None where more than one other is used.
 
-        Nothing is better then: a smaller one could not take what the largest leave.
+        The largest are used up, and one other just holds the rest: a smaller one could not. Or one
+        domain alone takes the job and keeps what it has more.
         """
         rest = self.pods - self.times * self.largest
         if rest > 0 and self.others == 1:
@@ -66,13 +91,14 @@ class DomainBound(NamedTuple):
             return leximax_key(((self.largest, -self.times), (0, self.times)))
         return None
 
-    def tied(self, key: Key) -> bool:
-        """Whether a placement loses as little as promised here; only profiles and names differ."""
-        return bool(key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1)))
+    def reached(self, key: Key) -> bool:
+        """Whether a placement is as good as this bound, up to the profile of the top tier."""
+        as_good = key[1] == self.lost and (not self.lost or key[2][0] == (1, self.top, 1))
+        return bool(self.spans_reached(key) and as_good)
 
 
 def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> list[DomainBound]:
-    """The bounds of some domains that can hold the whole job, the best first; O(cells) passes."""
+    """The bounds of the domains that are able to hold the whole job, the least first."""
     shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
     if tier == shape.tier:
@@ -109,8 +135,7 @@ def _largest(
 ) -> list[tuple[int, int, int]]:
     """The largest canonical domain that must be used, how often, and how many besides.
 
-    `count` children with the least largest one are a window of the sorted children (`window.py`):
-    the last one that still covers the need. Empty where that is not known.
+    For each domain `count` children are used. Empty where slots are not looked at.
     """
     shape, layout = view.shape, view.layout
     if shape.canonical_tier >= tier:
@@ -118,8 +143,8 @@ def _largest(
         return [(free, 1, 0) for free in view.free_canonical[outer].tolist()]
     if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
         return []
-    rooms = layout.rolled(view.free, tier - 1)
-    rows = rows_of(rooms, layout.inner_starts(tier, tier - 1), able)
+    free_slots = layout.rolled(view.free, tier - 1)
+    rows = rows_of(free_slots, layout.inner_starts(tier, tier - 1), able)
     if rows is None or rows.shape[1] < count:
         return []
     if shape.tier == tier:
@@ -127,15 +152,16 @@ def _largest(
     else:
         last = _last_window(rows // shape.k, count, shape.m)
         if shape.r:
+            # Groups alone leave out the tail, slots alone the groups: both are bounds.
             last = np.minimum(last, _last_window(rows, count, shape.pods))
     largest = np.take_along_axis(rows, last[:, None], 1)
     times = np.minimum((rows >= largest).sum(axis=1) - last, count)
     found = zip(largest[:, 0].tolist(), times.tolist(), strict=True)
-    return [(room, often, count - often) for room, often in found]
+    return [(slots, often, count - often) for slots, often in found]
 
 
 def _last_window(rows: Counts, count: int, need: int) -> Counts:
-    """The last place in each descending row from which so many in a row cover the need."""
+    """The last place in each descending row from which `count` neighbours cover the need."""
     sums = rows.cumsum(axis=1)
     covered = sums[:, count - 1 :].copy()
     covered[:, 1:] -= sums[:, :-count]
@@ -147,14 +173,14 @@ def _lost(view: FreeView, tier: int, able: DomainIndices) -> Counts:
     """The fewest canonical groups that placing the job in each domain costs."""
     shape, layout = view.shape, view.layout
     canonical, pods = shape.canonical, shape.pods
-    rooms = layout.rolled(view.slots.free, shape.canonical_tier)
+    free_slots = layout.rolled(view.slots.free, shape.canonical_tier)
     if shape.canonical_tier >= tier:
         outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
-        before = rooms[outer]
+        before = free_slots[outer]
         found: Counts = before // canonical - (before - pods) // canonical
         return found
     starts = layout.inner_starts(tier, shape.canonical_tier)
-    rest = np.add.reduceat(rooms % canonical, starts)[able]
+    rest = np.add.reduceat(free_slots % canonical, starts)[able]
     found = np.maximum(0, -(-(pods - rest) // canonical))
     if shape.k == canonical and shape.tier == shape.canonical_tier:
         loss = view.losses(tier)[able] if shape.r else 0

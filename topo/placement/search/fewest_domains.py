@@ -10,32 +10,36 @@ Pool = list[tuple[int, int]]
 """Free slots and domain, the most slots first."""
 
 
-def flat(
-    domains: Sequence[int], rooms: Sequence[int], k: int, need: tuple[int, int]
+def fewest_domains(
+    domains: Sequence[int], free_slots: Sequence[int], k: int, need: tuple[int, int]
 ) -> list[Shares]:
     """Candidates to hold m groups of k and a tail of r in the fewest domains; empty: impossible.
 
-    `rooms` are the free slots of `domains`, which are in natural order. Where a group is the
+    `free_slots` are the free slots of `domains`, which are in natural order. Where a group is the
     canonical one the best candidate is exact up to the leximax of slots: without a tail the only
-    one, by the window rule; with one there is a candidate for each room that could host it and
+    one, by the window rule; with one there is a candidate for each slots that could host it and
     costs no more groups than need be.
     """
     m, r = need
-    if not r and max(rooms, default=0) < 2 * k:
-        return _ones(domains, rooms, k, m)
+    if not r and max(free_slots, default=0) < 2 * k:
+        return _ones(domains, free_slots, k, m)
     least = min(k, r) if r else k
-    pool = [(-room, domain) for room, domain in zip(rooms, domains, strict=True) if room >= least]
+    pool = [
+        (-slots, domain)
+        for slots, domain in zip(free_slots, domains, strict=True)
+        if slots >= least
+    ]
     pool.sort()
     ranked = [(-minus, domain) for minus, domain in pool]
     if r:
         return _with_tail(ranked, k, m, r)
-    count = fewest([room // k for room, _ in ranked], m)
+    count = fewest([slots // k for slots, _ in ranked], m)
     return [_window(ranked, k, (m, count), None)] if count is not None else []
 
 
-def _ones(domains: Sequence[int], rooms: Sequence[int], k: int, m: int) -> list[Shares]:
-    """The window rule where no room holds two groups: the smallest that hold one."""
-    pool = [each for each in zip(rooms, domains, strict=True) if each[0] >= k]
+def _ones(domains: Sequence[int], free_slots: Sequence[int], k: int, m: int) -> list[Shares]:
+    """The window rule where no slots holds two groups: the smallest that hold one."""
+    pool = [each for each in zip(free_slots, domains, strict=True) if each[0] >= k]
     if len(pool) < m:
         return []
     pool.sort()
@@ -48,15 +52,15 @@ def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
     Of hosts that lose no group and hold equally many beside the tail the smallest is the best: any
     other could change places with it.
     """
-    caps = [room // k for room, _ in pool]
+    caps = [slots // k for slots, _ in pool]
     best: tuple[int, int] | None = None
     hosts: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
     for at in range(len(pool) - 1, -1, -1):
-        room = pool[at][0]
-        beside = (room - r) // k
-        kind = (caps[at], 0) if beside == caps[at] else (room, 1)
-        if room < r or kind in seen:
+        slots = pool[at][0]
+        beside = (slots - r) // k
+        kind = (caps[at], 0) if beside == caps[at] else (slots, 1)
+        if slots < r or kind in seen:
             continue
         seen.add(kind)
         count = fewest(caps[:at] + caps[at + 1 :], m - beside)
@@ -77,10 +81,10 @@ def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | N
     """So many domains of a pool for m groups, beside the host of the tail with what it has left."""
     m, count = need
     beside = host[1] // k if host else 0
-    caps = [room // k for room, _ in pool]
-    chosen = [pool[i] for i in window(caps, [room for room, _ in pool], count, m - beside)]
-    amounts = {domain: room // k for room, domain in chosen}
-    rests = {domain: room % k for room, domain in chosen}
+    caps = [slots // k for slots, _ in pool]
+    chosen = [pool[i] for i in window(caps, [slots for slots, _ in pool], count, m - beside)]
+    amounts = {domain: slots // k for slots, domain in chosen}
+    rests = {domain: slots % k for slots, domain in chosen}
     if host:
         amounts[host[0]], rests[host[0]] = beside, host[1] % k
     over = sum(amounts.values()) - m

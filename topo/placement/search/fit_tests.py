@@ -67,7 +67,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
     if not shape.r or available - int(view.losses(shape.tier).min()) >= shape.m:
         return None
     # All groups are needed, so that the tail has what is left over in each domain.
-    best = int((view.rooms % shape.k).max()) if shape.m else int(view.rooms.max())
+    best = int((view.free_slots % shape.k).max()) if shape.m else int(view.free_slots.max())
     text = (
         f"beside the whole groups no domain has room for the last {counted(shape.r, 'pod')}; "
         f"the largest rest has room for {best}"

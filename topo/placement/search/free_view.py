@@ -1,4 +1,4 @@
-"""The numbers that one search works on: free slots and whole groups by domain, tier by tier."""
+"""What a search sees: free slots and whole groups by domain, tier by tier, for one job."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -7,7 +7,7 @@ import numpy as np
 
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.capacity.slots import Slots
-from topo.placement.job.allocation import Draft
+from topo.placement.job.allocation import Allocation
 from topo.placement.search.job_shape import Shape
 
 NEVER = 1 << 40
@@ -16,10 +16,13 @@ NEVER = 1 << 40
 
 @dataclass(frozen=True)
 class FreeView:
-    """Free slots along the cells, less what reserves keep, and what the job needs.
+    """The free slots of each tier-1 domain that a job may use, and the shape of the job.
 
-    In a search `shape.tier` is not 0: it is the tier whose domains groups must not cross. Not
-    `fits`: it is the top tier, and no domain could hold a group even if it were empty.
+    `free` is `slots.free`, less what reserves and limits keep from the job. The objective is
+    always measured over `slots`.
+
+    `shape.tier` is never 0 here: it is the tier whose domains groups must not cross. Where no
+    domain could hold a group even if it were empty, it is the top tier, and `fits` is false.
     """
 
     layout: Layout
@@ -29,20 +32,22 @@ class FreeView:
     fits: bool = True
     _groups: dict[int, Counts] = field(default_factory=dict)
     _losses: dict[int, Counts] = field(default_factory=dict)
-    drafts: dict[tuple[int, int, tuple[int, bool]], Draft | None] = field(default_factory=dict)
+    allocations: dict[tuple[int, int, tuple[int, bool]], Allocation | None] = field(
+        default_factory=dict
+    )
 
     def only(self, free: Counts) -> "FreeView":
-        """The same job on fewer free slots; what is measured stays the same."""
+        """The same job with fewer free slots to use; the objective is measured as before."""
         return FreeView(self.layout, self.shape, self.slots, free, self.fits)
 
-    def unit(self, pods: int) -> "FreeView":
-        """The same slots for so many single pods, free to go to any cell."""
+    def single_pods(self, pods: int) -> "FreeView":
+        """The same slots for so many pods that may go to any tier-1 domain, each by itself."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
         return FreeView(self.layout, single, self.slots, self.free)
 
     @cached_property
-    def rooms(self) -> Counts:
-        """Free slots of the domains that hold groups."""
+    def free_slots(self) -> Counts:
+        """Free slots of the domains of the group tier, `shape.tier`."""
         return self.layout.rolled(self.free, self.shape.tier)
 
     @cached_property
@@ -72,20 +77,20 @@ class FreeView:
         return int(self.tops_before.sum())
 
     @property
-    def whole_cells(self) -> bool:
+    def nothing_kept_back(self) -> bool:
         """Whether all free slots are the job's: no reserve or limit keeps some of a domain."""
         return self.free is self.slots.free and self.shape.canonical_tier == 1
 
-    def rooms_of(self, tier: int) -> Counts:
+    def free_slots_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
-        return self.rooms if tier == self.shape.tier else self.layout.rolled(self.free, tier)
+        return self.free_slots if tier == self.shape.tier else self.layout.rolled(self.free, tier)
 
     def groups(self, tier: int) -> Counts:
         """Whole groups that fit in each domain of a tier, from the group tier up."""
         found = self._groups.get(tier)
         if found is None:
             if tier == self.shape.tier:
-                found = self.rooms if self.shape.k == 1 else self.rooms // self.shape.k
+                found = self.free_slots if self.shape.k == 1 else self.free_slots // self.shape.k
             else:
                 inner = self.layout.inner_starts(tier, self.shape.tier)
                 found = np.add.reduceat(self.groups(self.shape.tier), inner)
@@ -93,14 +98,14 @@ class FreeView:
         return found
 
     def losses(self, tier: int) -> Counts:
-        """Groups that each domain can hold less if it holds the tail too; `NEVER` if it cannot."""
+        """How many fewer groups each domain holds if it holds the tail too; `NEVER`: it cannot."""
         found = self._losses.get(tier)
         if found is None:
             k, r = self.shape.k, self.shape.r
             if tier == self.shape.tier:
-                rooms = self.rooms
-                rest = rooms - k * self.groups(tier)
-                found = np.where(rooms < r, NEVER, (rest < r).astype(np.int64))
+                free_slots = self.free_slots
+                rest = free_slots - k * self.groups(tier)
+                found = np.where(free_slots < r, NEVER, (rest < r).astype(np.int64))
             else:
                 inner = self.layout.inner_starts(tier, self.shape.tier)
                 found = np.minimum.reduceat(self.losses(self.shape.tier), inner)
@@ -108,7 +113,7 @@ class FreeView:
         return found
 
     def holds(self, tier: int) -> Counts:
-        """Whole groups that fit in each domain of a tier beside the tail; negative: not even it."""
+        """Whole groups that fit in each domain beside the tail; negative: the tail does not fit."""
         if not self.shape.r:
             return self.groups(tier)
         return self.groups(tier) - self.losses(tier)

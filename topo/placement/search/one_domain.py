@@ -4,14 +4,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.job.allocation import Draft, Share
+from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
 
-def best_cells(view: FreeView, able: DomainIndices) -> list[int]:
-    """Those of the cells that can hold all whose use costs least but for penalties; exact.
+def best_tier1_domains(view: FreeView, able: DomainIndices) -> list[int]:
+    """Those of the domains that can hold all whose use costs least but for penalties; exact.
 
-    O(cells).
+    O(domains).
     """
     shape, free = view.shape, view.slots.free
     pods, canonical = shape.pods, shape.canonical
@@ -21,28 +21,28 @@ def best_cells(view: FreeView, able: DomainIndices) -> list[int]:
     else:
         outer = view.layout.domain_of(tier)[able]
         before = view.layout.rolled(free, tier)[outer]
-    cells, least = able, pods // canonical
+    domains, least = able, pods // canonical
     if pods % canonical:
         lost = before // canonical - (before - pods) // canonical
         least = lost[lost.argmin()]
-        cells, before = _where(lost == least, cells, before)
+        domains, before = _where(lost == least, domains, before)
     if least and view.layout.tiers > 1:
-        tops = view.tops_before[view.layout.domain_of(view.layout.tiers)[cells]]
-        cells, before = _where(tops == tops[tops.argmin()], cells, before)
-    cells, before = _where(before == before[before.argmin()], cells, before)
-    broken = (view.slots.busy[cells] == 0) & (free[cells] > pods)
-    best: list[int] = cells[broken == broken[broken.argmin()]].tolist()
+        tops = view.tops_before[view.layout.domain_of(view.layout.tiers)[domains]]
+        domains, before = _where(tops == tops[tops.argmin()], domains, before)
+    domains, before = _where(before == before[before.argmin()], domains, before)
+    broken = (view.slots.busy[domains] == 0) & (free[domains] > pods)
+    best: list[int] = domains[broken == broken[broken.argmin()]].tolist()
     return best
 
 
 def _where(
-    kept: NDArray[np.bool_], cells: DomainIndices, rooms: Counts
+    kept: NDArray[np.bool_], domains: DomainIndices, free_slots: Counts
 ) -> tuple[DomainIndices, Counts]:
     at = kept.nonzero()[0]
-    return cells[at], rooms[at]
+    return domains[at], free_slots[at]
 
 
-def in_cell(view: FreeView, at: int) -> Draft:
+def in_tier1_domain(view: FreeView, at: int) -> Allocation:
     """The whole job in one cell."""
     shape = view.shape
-    return Draft((Share(at, shape.m, shape.r > 0),), {at: shape.pods})
+    return Allocation((Share(at, shape.m, shape.r > 0),), {at: shape.pods})

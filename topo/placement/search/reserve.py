@@ -12,7 +12,7 @@ from topo.placement.search.job_shape import Shape
 Reserves = Sequence[tuple[GroupPath, int]]
 
 
-def kept_back(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) -> Counts:
+def without_reserves(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) -> Counts:
     """Free slots without the canonical groups that reserves keep; `free` itself if they keep none.
 
     Kept are the domains with the most whole groups, so that what is kept is as good as can be.
@@ -26,24 +26,26 @@ def kept_back(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) ->
     return left
 
 
-def taken_from(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> GroupPath | None:
+def taken_from(
+    view: FreeView, tier1_pods: Mapping[int, int], reserves: Reserves
+) -> GroupPath | None:
     """The first reserve that is left neither what it had nor enough if so many slots of each cell
     are taken; None where all are.
     """
     layout, shape, free = view.layout, view.shape, view.slots.free
     for path, groups in reserves:
         found = layout.range_of(path)
-        if found is None or not any(found[0] <= at < found[1] for at in cells):
+        if found is None or not any(found[0] <= at < found[1] for at in tier1_pods):
             continue
         first, last = found
         taken = np.zeros(last - first, np.int64)
-        for at, pods in cells.items():
+        for at, pods in tier1_pods.items():
             if first <= at < last:
                 taken[at - first] = pods
         starts = [start - first for start, _ in _canonical(layout, shape, found).values()]
-        room = np.add.reduceat(free[first:last], starts)
-        before = int((room // shape.canonical).sum())
-        after = int(((room - np.add.reduceat(taken, starts)) // shape.canonical).sum())
+        slots = np.add.reduceat(free[first:last], starts)
+        before = int((slots // shape.canonical).sum())
+        after = int(((slots - np.add.reduceat(taken, starts)) // shape.canonical).sum())
         if after < min(groups, before):
             return path
     return None
@@ -52,7 +54,7 @@ def taken_from(view: FreeView, cells: Mapping[int, int], reserves: Reserves) -> 
 def _canonical(
     layout: Layout, shape: Shape, bounds: tuple[int, int]
 ) -> Mapping[int, tuple[int, int]]:
-    """First and last cell (exclusive) of each canonical domain within some cells."""
+    """First and last cell (exclusive) of each canonical domain within some tier1_pods."""
     first, last = bounds
     firsts, of = layout.firsts[shape.canonical_tier], layout.of[shape.canonical_tier]
     domains = range(of[first], of[last - 1] + 1)

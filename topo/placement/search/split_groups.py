@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from topo.placement.job.allocation import Draft, Share
+from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
 
-def found_split(view: FreeView) -> Draft | None:
+def best_split(view: FreeView) -> Allocation | None:
     """As many whole groups as fit, the others over what is left, near the whole ones first."""
     shape = view.shape
-    rooms = view.rooms
-    if int(rooms.sum()) < shape.pods:
+    free_slots = view.free_slots
+    if int(free_slots.sum()) < shape.pods:
         return None
-    caps = (rooms // shape.k if view.fits else rooms * 0).tolist()
+    caps = (free_slots // shape.k if view.fits else free_slots * 0).tolist()
     order = _by_top(view, caps)
     whole = _whole(order, caps, shape.m)
-    left = [int(room) - shape.k * whole.get(d, 0) for d, room in enumerate(rooms)]
+    left = [int(slots) - shape.k * whole.get(d, 0) for d, slots in enumerate(free_slots)]
     pods = shape.k * (shape.m - sum(whole.values()))
     tail = _tail_host(view, whole, left, order)
     if tail is not None:
@@ -25,7 +25,7 @@ def found_split(view: FreeView) -> Draft | None:
     loose = _loose(view, {*whole, *([tail] if tail is not None else [])}, left, pods)
     used = sorted({*whole, *loose, *([tail] if tail is not None else [])})
     shares = tuple(Share(d, whole.get(d, 0), d == tail, loose.get(d, 0)) for d in used)
-    return Draft(shares, _cells(view, shares))
+    return Allocation(shares, _cells(view, shares))
 
 
 def _by_top(view: FreeView, caps: list[int]) -> list[int]:
@@ -56,9 +56,9 @@ def _tail_host(
     able = [d for d in order if left[d] >= r]
     if not used and able:
         # The loose pods follow the tail: to where most of them find room.
-        room = view.rooms_of(view.shape.tiers).tolist()
-        most = max(room[tops[d]] for d in able)
-        able = [d for d in able if room[tops[d]] == most]
+        slots = view.free_slots_of(view.shape.tiers).tolist()
+        most = max(slots[tops[d]] for d in able)
+        able = [d for d in able if slots[tops[d]] == most]
     return min(able, key=lambda d: (tops[d] not in used, d not in whole, left[d], d), default=None)
 
 
@@ -68,8 +68,8 @@ def _loose(view: FreeView, used: set[int], left: list[int], pods: int) -> dict[i
     Of other top domains the ones with most room come first, and the smallest that suffices last.
     """
     by_top: dict[int, list[int]] = {}
-    for domain, (top, room) in enumerate(zip(view.tops, left, strict=True)):
-        if room:
+    for domain, (top, slots) in enumerate(zip(view.tops, left, strict=True)):
+        if slots:
             by_top.setdefault(top, []).append(domain)
     loose: dict[int, int] = {}
     pods = _taken(loose, [d for d in used if left[d]], left, pods)
@@ -103,15 +103,15 @@ def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int
 
 
 def _cells(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
-    """Each share over the cells of its domain, the largest first."""
+    """Each share over the tier1_pods of its domain, the largest first."""
     shape, free = view.shape, view.free
     firsts = view.layout.firsts[shape.tier]
-    cells: dict[int, int] = {}
+    tier1_pods: dict[int, int] = {}
     for share in shares:
         pods = share.groups * shape.k + (shape.r if share.tail else 0) + share.loose
         inner = range(firsts[share.domain], firsts[share.domain + 1])
         for at in sorted(inner, key=lambda at: (-free[at], at)):
             if pods:
-                cells[at] = min(pods, int(free[at]))
-                pods -= cells[at]
-    return {at: pods for at, pods in cells.items() if pods}
+                tier1_pods[at] = min(pods, int(free[at]))
+                pods -= tier1_pods[at]
+    return {at: pods for at, pods in tier1_pods.items() if pods}

@@ -1,10 +1,19 @@
-"""Which domains to take: the fewest that hold the need, and of those the ones missed least.
+"""The window rule: the fewest domains that hold the need, and of those the ones missed least.
 
-The leximax lemma: keep the sorted vector of free capacities as large as possible. With the least
-number p of domains, slide a window of p down the sorted capacities as far as its sum still covers
-the need, fix its first, and repeat with p - 1 and the rest. What is left over is smaller than every
-chosen domain and stays whole in any one of them. Largest first and best fit for the last one is not
-optimal: of 10, 9, 9 it takes 10 and 9 for a need of 18, the window takes 9 and 9.
+Result: p domains, with p the least number that covers the need, such that the sorted list of what
+stays free is as large as possible (leximax).
+
+Why it is right: slide a window of p down the sorted capacities as far as its sum still covers the
+need. No choice of p domains can do with a smaller largest one. Fix that one, and repeat with p -
+1 and the rest. What is left over in the end is smaller than every chosen domain, or p - 1 would
+do; so it stays whole in any one of them. The proof is in docs/placement.md, "The window rule".
+
+Cost: one pass for the sums, then a binary search for each of the p.
+
+Example: capacities 10, 9, 9 and a need of 18. The sums of two neighbours are 19 and 18: the last
+window that covers the need starts at the first 9. With it fixed, 9 are missing: the last window
+of one that covers them is the second 9. So 9 and 9 are taken, and 10 stays. Largest first and
+best fit for the last one would take 10 and 9, and leave 9 and 1.
 """
 
 from bisect import bisect_left
@@ -25,11 +34,13 @@ def fewest(descending: Sequence[int], need: int) -> int | None:
     return None
 
 
-def window(descending: Sequence[int], rooms: Sequence[int], count: int, need: int) -> list[int]:
-    """Indexes of at most `count` capacities that cover the need and leave the most; O(p log n).
+def window(
+    descending: Sequence[int], free_slots: Sequence[int], count: int, need: int
+) -> list[int]:
+    """Indexes of at most `count` capacities that cover the need and leave the most; O(n + p log n).
 
-    The first `count` must cover it. `rooms` run along and break ties: of equal rooms the first is
-    taken, which is the first in natural order.
+    The first `count` must cover it. `free_slots` belong to the capacities, and descend as they do.
+    Of equal free slots the first is taken, which is the first in natural order.
     """
     sums = [0, *accumulate(descending)]
     chosen: list[int] = []
@@ -44,7 +55,8 @@ def window(descending: Sequence[int], rooms: Sequence[int], count: int, need: in
                 low = middle
             else:
                 high = middle - 1
-        low = bisect_left(rooms, -rooms[low], start, low, key=neg)
+        # The last start may be one of several equal ones.
+        low = bisect_left(free_slots, -free_slots[low], start, low, key=neg)
         chosen.append(low)
         need -= descending[low]
         start = low + 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.placement.worlds import cluster
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place, view_of
-from topo.placement.exact.fewest_children import fewest_below
+from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
 from topo.sim.worlds.clusters import cluster as large_cluster
@@ -48,12 +48,12 @@ def test_no_choice_of_as_few_top_domains_needs_fewer_children(frees, k, m, r):
     tops = plan.objective.span[0]
     expected = _fewest(frees, k, (m, r), tops)
     assert expected is not None
-    wanted, exact = fewest_below(view_of(capacity, request, "A"), 2, (tops, 100))
+    wanted, exact = fewest_children(view_of(capacity, request, "A"), 2, (tops, 100))
     assert wanted
     assert exact
     assert sum(groups for _, (groups, _) in wanted) == m
     assert plan.objective.span == (tops, expected)
-    assert fewest_below(view_of(capacity, request, "A"), 2, (tops, expected)) == ([], True)
+    assert fewest_children(view_of(capacity, request, "A"), 2, (tops, expected)) == ([], True)
 
 
 @pytest.fixture(scope="module")
