@@ -41,10 +41,13 @@ async def test_what_a_master_did_is_replayed_to_the_same_bookings(tmp_path: Path
         async def gone() -> bool:
             return state.capacity.host(NodeName("n1-1-0")) is None
 
+        async def expired() -> bool:
+            return len(await caller.holds()) == 1
+
         await eventually(gone)
+        await eventually(expired)
         state.follow_cluster([ClusterNode(name=NodeName("n1-1-1"), unschedulable=True)])
         await caller.held(4, exclude=["n0-0-0", "n0-0-1"])
-        state.advance()
         here, hosts = state_json(state.bookings.state()), list(state.capacity.hosts())
     found = replayed(log)
     assert state_json(found.bookings.state()) == here

@@ -26,6 +26,7 @@ from topo.placement.booking.events import (
     What,
 )
 from topo.placement.booking.holds import Ended, Hold, HoldId, Limits, Wish
+from topo.placement.booking.log import text_of
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -74,7 +75,7 @@ def used(capacity: Capacity) -> dict[str, int]:
 
 
 def of_holds(changes: tuple[Change, ...]) -> list[str]:
-    return [str(change) for change in changes if isinstance(change, HoldChange)]
+    return [text_of(change) for change in changes if isinstance(change, HoldChange)]
 
 
 def test_a_hold_that_turns_into_bound_pods_is_counted_once_and_has_then_ended():

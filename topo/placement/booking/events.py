@@ -124,11 +124,6 @@ class HoldChange:
     hold: Hold
     elsewhere: Gpus = ()
 
-    def __str__(self) -> str:
-        """One line, as logs of events keep it."""
-        nodes = " ".join(f"{node}:{gpus}" for node, gpus in self.elsewhere)
-        return f"{self.what} {self.hold.id} {nodes}".rstrip()
-
 
 @dataclass(frozen=True, slots=True)
 class Absent:
@@ -137,10 +132,6 @@ class Absent:
     id: HoldId
     ended: Ended | None
 
-    def __str__(self) -> str:
-        """One line, as logs of events keep it."""
-        return f"absent {self.id} {self.ended.how if self.ended else ''}".rstrip()
-
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
@@ -148,10 +139,6 @@ class PodChange:
 
     pod: Pod
     phase: PodPhase | None
-
-    def __str__(self) -> str:
-        """One line, as logs of events keep it."""
-        return f"pod {self.pod.uid} {self.phase or 'gone'} {self.pod.node}"
 
 
 Change = HoldChange | Declined | Absent | PodChange

@@ -93,10 +93,6 @@ class Declined:
     obstacle: Obstacle
     refusal: Refusal
 
-    def __str__(self) -> str:
-        """One line, as logs of events keep it."""
-        return f"declined {self.obstacle}: {self.refusal.what}"
-
 
 @dataclass(frozen=True, slots=True)
 class Ended:

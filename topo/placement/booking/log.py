@@ -15,8 +15,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings, BookingsState
-from topo.placement.booking.events import Change, Event
-from topo.placement.booking.holds import Limits
+from topo.placement.booking.events import Absent, Change, Event, HoldChange, PodChange
+from topo.placement.booking.holds import Declined, Limits
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.job.policy import Policy
@@ -66,12 +66,25 @@ class Advanced:
     @classmethod
     def of(cls, now_s: float, events: tuple[Event, ...], changes: tuple[Change, ...]) -> "Advanced":
         """The step with its changes as texts."""
-        return cls(now_s, events, tuple(map(str, changes)))
+        return cls(now_s, events, tuple(map(text_of, changes)))
 
 
 Entry = Header | HostsChanged | Advanced
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 _STATE = TypeAdapter(BookingsState)
+
+
+def text_of(change: Change) -> str:
+    """A change as a line of a log has it: `strayed hold-1 node-7:8`."""
+    match change:
+        case HoldChange(what, hold, elsewhere):
+            return f"{what} {hold.id}" + "".join(f" {node}:{gpus}" for node, gpus in elsewhere)
+        case Absent(hold_id, ended):
+            return f"absent {hold_id}" + (f" {ended.how}" if ended is not None else "")
+        case PodChange(pod, phase):
+            return f"pod {pod.uid} {phase or 'gone'} {pod.node}"
+        case Declined(obstacle, refusal):
+            return f"declined {obstacle}: {refusal.what}"
 
 
 def line_of(entry: Entry) -> bytes:

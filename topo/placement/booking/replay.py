@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldAsked
-from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged, entries_in
+from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged, entries_in, text_of
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
@@ -54,7 +54,7 @@ def _step(done: Replay, entry: Entry) -> None:
         for name in entry.removed:
             done.capacity.remove(name)
     elif isinstance(entry, Advanced):
-        found = tuple(str(change) for change in _advanced(done, entry))
+        found = tuple(map(text_of, _advanced(done, entry)))
         if found != entry.outcome:
             done.difference = f"it was {_shown(entry.outcome)}, replayed it is {_shown(found)}"
             return
