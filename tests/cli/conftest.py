@@ -11,6 +11,7 @@ from aiohttp import web
 from typer.testing import CliRunner, Result
 
 from tests.cli import samples
+from tests.support.waiting import CEILING_S
 from topo.cli.main import app
 from topo.model.rest.generation_id import GenerationId
 
@@ -45,16 +46,16 @@ class FakeMaster:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self._do(self._start()).result(5)
+        self._do(self._start()).result(CEILING_S)
 
     def stop(self) -> None:
         """Closes the port and every connection; `start` opens the same port again."""
-        self._do(self._stop()).result(5)
+        self._do(self._stop()).result(CEILING_S)
 
     def close(self) -> None:
         self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(CEILING_S)
         self._loop.close()
 
     def publish(self, document: Any, changes: list[Any]) -> None:
@@ -71,7 +72,7 @@ class FakeMaster:
             for listener in self._listeners:
                 listener.put_nowait(text)
 
-        self._do(tell()).result(5)
+        self._do(tell()).result(CEILING_S)
 
     def has_listener(self) -> bool:
         return bool(self._listeners)
@@ -98,12 +99,16 @@ class FakeMaster:
             ]
         )
         self._runner = web.AppRunner(fake, shutdown_timeout=0.1)
+        fake.on_response_prepare.append(_close_after)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
         self.port = self._runner.addresses[0][1]
 
     async def _stop(self) -> None:
+        """The port first: whoever asks again when the streams end is refused."""
+        for site in tuple(self._runner.sites) if self._runner is not None else ():
+            await site.stop()
         for listener in self._listeners:
             listener.put_nowait(None)
         if self._runner is not None:
@@ -177,6 +182,11 @@ class FakeMaster:
         finally:
             self._listeners.discard(listener)
         return response
+
+
+async def _close_after(_: web.Request, response: web.StreamResponse) -> None:
+    """No connection is used twice, so that none is left over when the master stops."""
+    response.force_close()
 
 
 def _json(value: Any) -> str:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
+from tests.support.waiting import CEILING_S
 from topo.cli import completing
 from topo.cli.main import app
 
@@ -16,8 +17,9 @@ Complete = Callable[..., Result]
 
 
 @pytest.fixture
-def complete(fake_master: FakeMaster) -> Complete:
-    """Completes the last of the words as bash asks it to."""
+def complete(fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> Complete:
+    """Completes the last of the words as bash asks it to, however slow the machine is."""
+    monkeypatch.setattr(completing, "TIMEOUT_S", CEILING_S)
 
     def ask(*words: str, **env: str) -> Result:
         line = {"COMP_WORDS": " ".join(("topo", *words)), "COMP_CWORD": str(len(words))}

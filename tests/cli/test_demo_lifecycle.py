@@ -6,15 +6,18 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
+from tests.support.waiting import eventually
 from topo.cli import worlds
-from topo.cli.demo import lifecycle, plan, processes
+from topo.cli.demo import plan, processes
 from topo.cli.demo.lifecycle import run_demo
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.ports import free_ports
@@ -46,50 +49,47 @@ class Screen:
         return self._file.getvalue()
 
     async def shows(self, words: str) -> None:
-        async with asyncio.timeout(20):
-            while words not in self.text:
-                await asyncio.sleep(0.02)
+        await eventually(lambda: words in self.text)
 
 
-@pytest.fixture(autouse=True)
-def _odd_ports(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo that somebody runs meanwhile keeps its ports."""
-    monkeypatch.setattr(lifecycle, "USUAL_PORTS", free_ports((0, 0, 0)))
+async def demo(world: str, screen: Screen, *, once: bool = False, **more: Any) -> Exit:
+    """A demo that never gives up, for no test is about speed; another one keeps the usual ports."""
+    ports = free_ports((0, 0, 0))
+    chosen = {"usual_ports": (ports[0], ports[1], ports[2]), "clock": lambda: 0.0, **more}
+    return await run_demo(worlds.chosen(world), world, screen.messages, once=once, **chosen)
 
 
 async def test_a_demo_from_start_to_end() -> None:
     """The tree, a death, a restart, a master that goes and comes back, Ctrl-C, nothing left."""
     screen = Screen()
-    task = asyncio.create_task(run_demo(worlds.chosen(WORLD), WORLD, screen.messages, once=False))
+    task = asyncio.create_task(demo(WORLD, screen))
     await screen.shows("Ctrl-C ends everything")
     assert "● switchbox-sample1  switchbox  Ready  2/2 nodes · 4 GPUs" in screen.text
-    demo = running_demo()
-    assert demo is not None
-    assert len(demo.pids) == 4
-    os.kill(demo.pids["topo-worker node-sample1"], signal.SIGKILL)
+    first = running_demo()
+    assert first is not None
+    assert len(first.pids) == 4
+    os.kill(first.pids["topo-worker node-sample1"], signal.SIGKILL)
     await screen.shows("topo-worker node-sample1 (pid")
-    os.kill(demo.pids["topo-master"], signal.SIGKILL)
+    os.kill(first.pids["topo-master"], signal.SIGKILL)
     await screen.shows("the master answers again")
     now = running_demo()
     assert now is not None
     os.kill(os.getpid(), signal.SIGINT)
     assert await task == Exit.OK
     assert "everything is stopped and removed" in screen.text
-    for pid in {*demo.pids.values(), *now.pids.values()}:
+    for pid in {*first.pids.values(), *now.pids.values()}:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     assert not directory().exists()
 
 
-async def test_once_ends_with_the_tree_and_says_which_ports_were_taken(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_once_ends_with_the_tree_and_says_which_ports_were_taken() -> None:
     with ExitStack() as stack:
         holder = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         taken = holder.getsockname()[1]
-        monkeypatch.setattr(lifecycle, "USUAL_PORTS", (taken, *free_ports((0, 0))))
         screen = Screen(terminal=True)
-        code = await run_demo(worlds.chosen("0x1x2x2"), "0x1x2x2", screen.messages, once=True)
+        ports = (taken, *free_ports((0, 0)))
+        code = await demo("0x1x2x2", screen, once=True, usual_ports=ports)
     assert code == Exit.OK
     assert f"port {taken} is taken, using" in screen.text
     assert "dragonfly  Ready  2/2 nodes" in screen.text
@@ -97,9 +97,7 @@ async def test_once_ends_with_the_tree_and_says_which_ports_were_taken(
     assert not directory().exists()
 
 
-async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log() -> None:
     """It is given up after three deaths in a row: the cause will not go away by itself."""
     code = "print('no such port'); raise SystemExit(2)"
 
@@ -107,52 +105,61 @@ async def test_a_program_that_cannot_start_ends_the_demo_and_shows_its_log(
         command = (sys.executable, "-c", code)
         return [processes.Program("broken", command, files.logs / "broken.log")]
 
-    monkeypatch.setattr(lifecycle, "programs", broken)
-    monkeypatch.setattr(processes, "_BACKOFF_S", (0.01,))
     screen = Screen()
     with pytest.raises(CliError) as refused:
-        await run_demo(worlds.chosen(WORLD), WORLD, screen.messages, once=False)
+        await demo(WORLD, screen, chosen=broken)
     assert refused.value.exit_code == Exit.FINDING
     assert "broken ended with exit code 2" in refused.value.refusal.what
     assert "no such port" in screen.text
     assert not directory().exists()
 
 
+Chosen = Callable[..., Sequence[processes.Program]]
+
+
 @pytest.fixture
-def a_masters_place(fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch) -> FakeMaster:
-    """The demo starts no process and takes the fake master for its own."""
-    monkeypatch.setattr(lifecycle, "free_ports", lambda _: (fake_master.port, 1, 2))
-    monkeypatch.setattr(lifecycle, "programs", lambda *_: ())
-    return fake_master
+def fake_programs(fake_master: FakeMaster) -> Chosen:
+    """The demo starts no process, and finds the fake master at the master's port."""
+
+    def start(*given: object) -> Sequence[processes.Program]:
+        (ports,) = [value for value in given if isinstance(value, plan.Ports)]
+        fake_master.stop()
+        fake_master.port = ports.api
+        fake_master.start()
+        return ()
+
+    return start
 
 
 async def test_a_tree_that_does_not_come_is_given_up_and_shown(
-    a_masters_place: FakeMaster, monkeypatch: pytest.MonkeyPatch
+    fake_master: FakeMaster, fake_programs: Chosen
 ) -> None:
-    a_masters_place.document = samples.troubled()
-    monkeypatch.setattr(lifecycle, "_TIMEOUT_S", 0.3)
+    """A minute is over when the master has been asked twice: it has answered once at least."""
+    fake_master.document = samples.troubled()
     screen = Screen(terminal=True)
-    with pytest.raises(CliError, match="no Ready tree after 0 s"):
-        await run_demo(worlds.chosen("1x2x2"), "1x2x2", screen.messages, once=True)
+    with pytest.raises(CliError, match="no Ready tree after 60 s"):
+        await demo(
+            "1x2x2",
+            screen,
+            once=True,
+            chosen=fake_programs,
+            clock=lambda: 61.0 if len(fake_master.asked) > 1 else 0.0,
+        )
     assert "✗ node-3  NotReady" in screen.text
 
 
 async def test_changes_losses_and_returns_are_lines_with_a_time(
-    a_masters_place: FakeMaster,
+    fake_master: FakeMaster, fake_programs: Chosen
 ) -> None:
     screen = Screen()
-    task = asyncio.create_task(
-        run_demo(worlds.chosen("1x2x2"), "1x2x2", screen.messages, once=False),
-    )
+    task = asyncio.create_task(demo("1x2x2", screen, chosen=fake_programs))
     await screen.shows("Ctrl-C ends everything")
-    async with asyncio.timeout(10):
-        while not a_masters_place.has_listener():
-            await asyncio.sleep(0.01)
-    await asyncio.to_thread(a_masters_place.publish, samples.troubled(), samples.changes())
+    await eventually(fake_master.has_listener)
+    await asyncio.to_thread(fake_master.publish, samples.troubled(), samples.changes())
     await screen.shows("✗ node-3  Ready → NotReady")
-    await asyncio.to_thread(a_masters_place.stop)
+    await asyncio.to_thread(fake_master.stop)
     await screen.shows("▲ no master answers: Connection refused")
-    await asyncio.to_thread(a_masters_place.start)
+    await asyncio.to_thread(fake_master.start)
     await screen.shows("● the master answers again, generation 13")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await task == Exit.OK
@@ -160,7 +167,7 @@ async def test_changes_losses_and_returns_are_lines_with_a_time(
 
 async def test_ctrl_c_while_it_starts_is_an_interruption() -> None:
     screen = Screen()
-    task = asyncio.create_task(run_demo(worlds.chosen(WORLD), WORLD, screen.messages, once=False))
+    task = asyncio.create_task(demo(WORLD, screen))
     await screen.shows("starting")
     os.kill(os.getpid(), signal.SIGTERM)
     assert await task == Exit.INTERRUPTED

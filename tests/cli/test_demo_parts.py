@@ -1,6 +1,5 @@
 """The parts of `topo demo`: its directory, ports, processes, faults, command lines."""
 
-import asyncio
 import fcntl
 import json
 import os
@@ -8,12 +7,14 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Topo
+from tests.support.processes import alive
+from tests.support.waiting import eventually
 from topo.cli.demo import plan, processes
 from topo.cli.demo.ports import free_ports
 from topo.cli.demo.processes import Died, Program, Started
@@ -172,19 +173,13 @@ def sleeper(tmp_path: Path, code: str) -> Program:
     return Program("sleeper", (sys.executable, "-c", code), tmp_path / "log")
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not is_so():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_process_that_dies_is_told_with_its_last_lines_and_started_again(
     tmp_path: Path,
 ) -> None:
     program = sleeper(tmp_path, "print('one'); print('two'); raise SystemExit(7)")
     events: list[Started | Died] = []
     async with processes.running([program], events.append):
-        await until(lambda: len(events) >= 4)
+        await eventually(lambda: len(events) >= 4)
     first, death, again, second_death = events[:4]
     assert isinstance(first, Started)
     assert isinstance(again, Started)
@@ -199,11 +194,11 @@ async def test_a_process_that_dies_is_told_with_its_last_lines_and_started_again
 
 async def test_a_killed_process_is_told_by_its_signal(tmp_path: Path) -> None:
     events: list[Started | Died] = []
-    program = sleeper(tmp_path, "import time; time.sleep(60)")
+    program = sleeper(tmp_path, "import time; time.sleep(600)")
     async with processes.running([program], events.append):
-        await until(lambda: len(events) >= 1)
+        await eventually(lambda: len(events) >= 1)
         os.kill(events[0].pid, signal.SIGKILL)
-        await until(lambda: len(events) >= 2)
+        await eventually(lambda: len(events) >= 2)
     assert isinstance(events[1], Died)
     assert events[1].how == "was ended by SIGKILL"
 
@@ -214,21 +209,14 @@ async def test_nothing_runs_after_the_block_even_what_ignores_the_polite_signal(
     monkeypatch.setattr(processes, "_GRACE_S", 0.2)
     deaf = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print('deaf', flush=True); time.sleep(60)"
+        "print('deaf', flush=True); time.sleep(600)"
     )
     program = sleeper(tmp_path, deaf)
     events: list[Started | Died] = []
     async with processes.running([program], events.append):
-        await until(lambda: len(events) >= 1)
-        await until(lambda: "deaf" in program.log.read_text())
-    assert not is_alive(events[0].pid)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        await eventually(lambda: len(events) >= 1)
+        await eventually(lambda: "deaf" in program.log.read_text())
+    assert not alive(events[0].pid)
 
 
 def test_settings_of_the_caller_do_not_reach_the_processes(

@@ -9,6 +9,7 @@ from yarl import URL
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
+from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client import client, sse
 from topo.cli.client.client import Master, Target, connect
 from topo.cli.client.following import Connected, Lost, follow, resumed
@@ -51,14 +52,12 @@ async def master(fake_master: FakeMaster) -> AsyncIterator[Master]:
 
 
 async def heard(stream: AsyncIterator[Any]) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(CEILING_S):
         return await anext(stream)
 
 
 async def listening(fake: FakeMaster) -> None:
-    async with asyncio.timeout(10):
-        while not fake.has_listener():
-            await asyncio.sleep(0.01)
+    await eventually(fake.has_listener)
 
 
 async def test_changes_come_as_they_are_published(master: Master, fake_master: FakeMaster) -> None:

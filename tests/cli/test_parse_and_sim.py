@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Topo
+from tests.support.waiting import CEILING_S
 from topo.cli import worlds
 from topo.cli.exits import CliError, Exit
 from topo.facts import FORMATS
@@ -121,7 +122,7 @@ def test_the_simulated_manager_serves_until_it_is_asked_to_stop(tmp_path: Path) 
         ready = json.loads(process.stdout.readline())
         assert ready["url"].startswith("https://127.0.0.1:")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(CEILING_S) == 0
 
 
 def test_a_manager_whose_port_is_taken_says_so(topo: Topo, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster
+from tests.support.waiting import CEILING_S, eventually_in_a_thread
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def watching(
     try:
         yield process
         process.send_signal(signal.SIGINT)
-        assert process.wait(5) == code, process.stderr and process.stderr.read()
+        assert process.wait(CEILING_S) == code, process.stderr and process.stderr.read()
     finally:
         process.kill()
         process.communicate()
@@ -39,10 +39,7 @@ def a_line(stream: IO[str] | None) -> Any:
 
 
 def until_followed(fake: FakeMaster) -> None:
-    deadline = time.monotonic() + 10
-    while not fake.has_listener():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually_in_a_thread(fake.has_listener)
 
 
 def test_every_generation_is_one_line_of_json(fake_master: FakeMaster) -> None:
@@ -72,7 +69,7 @@ def test_a_reader_that_has_seen_enough_ends_the_watch(fake_master: FakeMaster, o
         until_followed(fake_master)
         process.stdout.close()
         fake_master.publish(samples.troubled(), samples.changes())
-        process.wait(10)
+        process.wait(CEILING_S)
         assert process.stderr.read() == ""
 
 

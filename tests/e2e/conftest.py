@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sysconfig
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -16,28 +15,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import CEILING_S
+from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.sim.worlds.presets import demo_world
 
 TOPO = str(Path(sysconfig.get_path("scripts")) / "topo")
 NODES = frozenset(str(node.name) for node in demo_world().nodes)
 TRUTH = {str(n.name): (str(n.switchbox), str(n.dragonfly)) for n in demo_world().nodes}
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that nobody has waited for yet does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def eventually(is_so: Callable[[], bool], seconds: float) -> float:
-    """Waits until it is so; the seconds that took. Fails after `seconds`."""
-    began = time.monotonic()
-    while not is_so():
-        assert time.monotonic() - began < seconds, f"not so after {seconds} s"
-        time.sleep(0.01)
-    return time.monotonic() - began
 
 
 @dataclass
@@ -67,14 +51,14 @@ class RunningDemo:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=CEILING_S,
         )
 
     def node_group(self) -> Any:
         """The vendor's document, None while nobody serves it."""
         host, _, port = self.told()["master"].removeprefix("http://").partition(":")
         try:
-            with closing(HTTPConnection(host, int(port), timeout=2)) as connection:
+            with closing(HTTPConnection(host, int(port), timeout=CEILING_S)) as connection:
                 connection.request("GET", "/node_group")
                 answer = connection.getresponse()
                 body = answer.read()
@@ -166,7 +150,7 @@ def running(directory: Path, log: Path, *more: str) -> Iterator[RunningDemo]:
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(CEILING_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -187,6 +171,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., RunningDemo]]:
 def demo(start: Callable[..., RunningDemo]) -> RunningDemo:
     """A demo whose tree stands."""
     begun = start()
-    eventually(lambda: "Ctrl-C ends everything" in begun.text, 60)
-    eventually(begun.is_remembered, 10)
+    eventually(lambda: "Ctrl-C ends everything" in begun.text)
+    eventually(begun.is_remembered)
     return begun

@@ -9,7 +9,10 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.e2e.conftest import NODES, RunningDemo, Witness, eventually, is_alive, leaves
+from tests.e2e.conftest import NODES, RunningDemo, Witness, leaves
+from tests.support.processes import alive
+from tests.support.waiting import CEILING_S
+from tests.support.waiting import eventually_in_a_thread as eventually
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +27,7 @@ def kill(demo: RunningDemo, *names: str) -> None:
 
 def test_once_prints_the_tree_and_leaves_nothing(start: Start) -> None:
     demo = start("--once")
-    assert demo.process.wait(60) == 0, demo.text
+    assert demo.process.wait(CEILING_S) == 0, demo.text
     assert demo.text.count("● switchbox-sample") == 2
     assert demo.text.count("● dragonfly-") == 4
     assert demo.text.count("● node-sample") == 8
@@ -39,17 +42,17 @@ def test_the_document_is_the_vendors_and_true(demo: RunningDemo) -> None:
     assert {key for root in document for key in root} == {"name", "kind", "child", "status"}
 
 
-def test_a_cut_is_seen_within_a_second_and_so_is_its_end(demo: RunningDemo) -> None:
-    """Three rounds; the time of the `topo` command itself is not the product's."""
+def test_a_cut_is_seen_and_so_is_its_end(demo: RunningDemo) -> None:
+    """Three rounds. How soon it is seen is exact in tests/worker/test_agent.py."""
     for _ in range(3):
         assert demo.topo("demo", "cut", "node-sample3").returncode == 0
-        assert eventually(lambda: not demo.is_ready(), 5) < 1.0
+        eventually(lambda: not demo.is_ready())
         shown = demo.topo("tree")
         assert "✗ node-sample3  NotReady" in shown.stdout
         assert "remote 1" in shown.stdout
         assert demo.topo("doctor").returncode == 1
         assert demo.topo("demo", "heal").stdout == "2 healed\n"
-        assert eventually(demo.is_ready, 5) < 1.0
+        eventually(demo.is_ready)
     assert "node-sample3  Ready → NotReady" in demo.text
     assert demo.topo("doctor").returncode == 0
 
@@ -69,10 +72,10 @@ def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies
         for kind in order:
             before = {name: demo.pid(name) for name in victims[kind]}
             kill(demo, *victims[kind])
-            eventually(lambda: _are_replaced(demo, before), 30)  # noqa: B023 - called at once
-        eventually(lambda: demo.topo("doctor").returncode == 0, 30)
+            eventually(lambda: _are_replaced(demo, before))  # noqa: B023 - called at once
+        eventually(lambda: demo.topo("doctor").returncode == 0)
         said = witness.answers
-        eventually(lambda: witness.answers > said + 100, 30)
+        eventually(lambda: witness.answers > said + 100)
     assert witness.wrong == []
     assert demo.is_ready()
     assert "was ended by SIGKILL; starting it again" in demo.text
@@ -87,18 +90,18 @@ def test_everything_killed_at_once_comes_back(demo: RunningDemo) -> None:
     witness = Witness(demo)
     with witness.at_work():
         kill(demo, "topo-master", "cluster manager", *WORKERS)
-        eventually(lambda: not demo.is_ready(), 10)
-        eventually(demo.is_ready, 60)
+        eventually(lambda: not demo.is_ready())
+        eventually(demo.is_ready)
     assert witness.wrong == []
 
 
 def test_a_cut_while_the_master_is_away_is_known_when_it_is_back(demo: RunningDemo) -> None:
     kill(demo, "topo-master")
     demo.topo("demo", "cut", "node-sample5")
-    eventually(lambda: "the master answers again" in demo.text, 30)
-    eventually(lambda: _statuses(demo) == ["Ready", "NotReady"], 15)
+    eventually(lambda: "the master answers again" in demo.text)
+    eventually(lambda: _statuses(demo) == ["Ready", "NotReady"])
     demo.topo("demo", "heal")
-    eventually(demo.is_ready, 15)
+    eventually(demo.is_ready)
 
 
 def _statuses(demo: RunningDemo) -> list[str]:
@@ -111,7 +114,7 @@ def test_taken_ports_are_named_and_others_are_used(start: Start) -> None:
             with suppress(OSError):  # somebody else holds it: as good
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
         demo = start()
-        eventually(lambda: "Ctrl-C ends everything" in demo.text, 60)
+        eventually(lambda: "Ctrl-C ends everything" in demo.text)
         assert "port 9001 is taken, using" in demo.text
         assert "port 10001 is taken, using" in demo.text
         assert demo.is_ready()
@@ -125,8 +128,8 @@ def test_however_the_demo_ends_no_process_is_left(
     pids = set(demo.told()["pids"].values())
     assert len(pids) == 10
     demo.process.send_signal(number)
-    code = demo.process.wait(15)
-    eventually(lambda: not any(is_alive(pid) for pid in pids), 2)
+    code = demo.process.wait(CEILING_S)
+    eventually(lambda: not any(map(alive, pids)))
     if number != signal.SIGKILL:
         assert code == 0
         assert not demo.directory.exists()
@@ -139,7 +142,7 @@ def test_the_leftovers_of_a_killed_demo_do_not_hinder_the_next(
     demo.process.wait()
     assert demo.topo("demo", "status").returncode == 1
     again = start("--once")
-    assert again.process.wait(60) == 0, again.text
+    assert again.process.wait(CEILING_S) == 0, again.text
     assert not demo.directory.exists()
 
 

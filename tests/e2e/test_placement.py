@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import NODES, TOPO, TRUTH, RunningDemo, eventually, running
+from tests.e2e.conftest import NODES, TOPO, TRUTH, RunningDemo, running
+from tests.support.waiting import CEILING_S
+from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.cli.exits import Exit
 
 pytestmark = pytest.mark.slow
@@ -26,8 +28,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
     """One demo for all tests here; each leaves it without holds and without faults."""
     home = tmp_path_factory.mktemp("placement")
     with running(home / "demo", home / "log") as begun:
-        eventually(lambda: "Ctrl-C ends everything" in begun.text, 60)
-        eventually(begun.is_remembered, 10)
+        eventually(lambda: "Ctrl-C ends everything" in begun.text)
+        eventually(begun.is_remembered)
         yield begun
 
 
@@ -37,7 +39,7 @@ def demo(stage: RunningDemo) -> Iterator[RunningDemo]:
     for hold in holds(stage):
         stage.topo("holds", "release", hold["id"])
     stage.topo("demo", "heal")
-    eventually(stage.is_ready, 10)
+    eventually(stage.is_ready)
 
 
 def answer(demo: RunningDemo, *arguments: str) -> Any:
@@ -113,11 +115,11 @@ def test_a_hold_outlives_the_master(demo: RunningDemo) -> None:
     asked = ("place", *PAIRS, "--hold", "10m", "-o", "json")
     held = json.loads(demo.topo(*asked).stdout)
     state = demo.directory / "state" / "state.json"
-    eventually(lambda: held["hold"]["id"] in state.read_text(), 10)
+    eventually(lambda: held["hold"]["id"] in state.read_text())
     pid = demo.pid("topo-master")
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: demo.told()["pids"].get("topo-master", pid) != pid, 20)
-    eventually(demo.is_ready, 20)
+    eventually(lambda: demo.told()["pids"].get("topo-master", pid) != pid)
+    eventually(demo.is_ready)
     assert [hold["id"] for hold in holds(demo)] == [held["hold"]["id"]]
     assert not set(used(held)) & set(used(answer(demo, *PAIRS)))
 
@@ -126,9 +128,9 @@ def test_a_node_that_is_not_ready_gets_no_pods_and_what_if_tells_what_its_repair
     demo: RunningDemo,
 ) -> None:
     demo.topo("demo", "fault", "gpu 2 of node-sample1 fails")
-    eventually(lambda: not demo.is_ready(), 5)
+    eventually(lambda: not demo.is_ready())
     all_of_it = ("--pods", "8", "--gpus", "8", "--group-size", "16")
-    eventually(lambda: demo.topo("place", *all_of_it).returncode == Exit.NO_FIT, 5)
+    eventually(lambda: demo.topo("place", *all_of_it).returncode == Exit.NO_FIT)
     told = answer(demo, *all_of_it)
     assert told["shortfall"]["missing"] >= 1
     assert any("node-sample1" in each["text"] for each in told["would_fit"])
@@ -225,7 +227,7 @@ def test_the_pictures_of_streams_are_made_as_the_page_says(tmp_path: Path) -> No
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=CEILING_S,
         )
         assert done.returncode == Exit.OK, done.stderr
         assert (tmp_path / "streams.svg").read_text(encoding="utf-8").startswith("<svg")

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from master.settings import MasterSettings
-from tests.e2e.conftest import RunningDemo, environment, eventually
+from tests.e2e.conftest import RunningDemo, environment
+from tests.support.waiting import CEILING_S
+from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.kit.settings import ServiceSettings, read
 from worker.settings import WorkerSettings
 
@@ -48,15 +50,15 @@ def test_the_commands_beside_a_running_demo_work_as_written(demo: RunningDemo):
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=CEILING_S,
         )
         assert done.returncode == (1 if command.endswith("doctor") else 0), (command, done.stderr)
         if command.endswith("cut node-sample3"):
-            eventually(lambda: not demo.is_ready(), 1)
+            eventually(lambda: not demo.is_ready())
         if command.endswith("tree"):
             assert "the link to node-sample4 is down" in done.stdout
         if command.endswith("heal"):
-            eventually(demo.is_ready, 5)
+            eventually(demo.is_ready)
 
 
 @pytest.mark.parametrize("command", [c for c in commands(2) if c.startswith("topo-")])

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from topo.cli.client.client import Master, connect, target
@@ -10,7 +11,7 @@ from topo.cli.client.following import Connected, Lost, follow
 from topo.cli.demo.messages import Messages, Progress
 from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, prepare, programs
 from topo.cli.demo.ports import free_ports
-from topo.cli.demo.processes import Died, Started, running
+from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import CliError, Exit
 from topo.kit.tasks import on_signals
@@ -23,6 +24,7 @@ _TIMEOUT_S = 60.0
 _TOO_MANY_DEATHS = 3
 """In a row, before the tree stood: the cause will not go away by itself."""
 _RETRY_S = 0.25
+Chosen = Callable[[DemoFiles, World, str, Ports], Sequence[Program]]
 _READY = "Ready"
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -51,15 +53,25 @@ class _RunningDemo:
         self._home.publish(self.demo)
 
 
-async def run_demo(world: World, world_name: str, messages: Messages, *, once: bool) -> Exit:
+async def run_demo(
+    world: World,
+    world_name: str,
+    messages: Messages,
+    *,
+    once: bool,
+    usual_ports: tuple[int, int, int] = USUAL_PORTS,
+    chosen: Chosen = programs,
+    clock: Callable[[], float] = time.monotonic,
+) -> Exit:
     """Runs the demo until Ctrl-C or SIGTERM; with `once` until the tree stands.
 
-    Raises `CliError` when it does not come up, or when another demo runs.
+    `chosen` are its programs, for the files and ports that it is given. Raises `CliError` when it
+    does not come up, or when another demo runs.
     """
-    began, task = time.monotonic(), asyncio.current_task()
+    began, task = clock(), asyncio.current_task()
     # Cancelling takes everything down on the way out.
     with DemoDirectory() as home, on_signals(lambda _: task and task.cancel(), *_ENDING):
-        files, ports = DemoFiles(home.path), Ports(*free_ports(USUAL_PORTS))
+        files, ports = DemoFiles(home.path), Ports(*free_ports(usual_ports))
         prepare(files, world)
         names = tuple(str(node.name) for node in world.nodes)
         demo = Demo(
@@ -69,16 +81,16 @@ async def run_demo(world: World, world_name: str, messages: Messages, *, once: b
             world=world_name,
             token_file=str(files.api_token),
         )
-        messages.starting(ports, USUAL_PORTS, len(names))
+        messages.starting(ports, usual_ports, len(names))
         started = _RunningDemo(home, demo, messages)
         try:
             async with (
-                running(programs(files, world, world_name, ports), started.report),
+                running(chosen(files, world, world_name, ports), started.report),
                 connect(target(ports.master, None, None)) as master,
             ):
-                document = await _until_ready(master, started)
+                document = await _until_ready(master, started, clock)
                 started.is_up = True
-                messages.ready(document, time.monotonic() - began)
+                messages.ready(document, clock() - began)
                 if not once:
                     messages.suggestions(started.demo)
                     await _follow(master, messages)
@@ -89,11 +101,13 @@ async def run_demo(world: World, world_name: str, messages: Messages, *, once: b
     return Exit.OK
 
 
-async def _until_ready(master: Master, started: _RunningDemo) -> TopologyDocument:
+async def _until_ready(
+    master: Master, started: _RunningDemo, clock: Callable[[], float]
+) -> TopologyDocument:
     """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
-    deadline = time.monotonic() + _TIMEOUT_S
+    deadline = clock() + _TIMEOUT_S
     newest: TopologyDocument | None = None
-    while time.monotonic() < deadline:
+    while clock() < deadline:
         if started.hopeless is not None:
             raise _not_up(f"{started.hopeless.program.name} {started.hopeless.how}")
         try:
