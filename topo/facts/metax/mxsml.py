@@ -12,7 +12,6 @@ from topo.facts.metax.ports import link_port
 from topo.facts.reading import library_json
 from topo.facts.reading.identity import normal_bdf, server_uuid
 from topo.facts.reading.library_json import (
-    SELF,
     UNDEFINED,
     DeviceText,
     FailedCalls,
@@ -128,12 +127,12 @@ def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> 
         warnings.append(f"the topology is not {size} by {size} and was left out")
         return None
     levels = _levels(library.version)
-    links = tuple(
-        tuple(SELF if i == j else library_json.level(levels, n) for j, n in enumerate(row))
-        for i, row in enumerate(library.topology)
-    )
+
+    def link(a: int, b: int) -> Link:
+        return library_json.level(levels, library.topology[a][b])
+
     numa = (in_range(device.numa_affinity, MAX_NUMA) for device in devices)
-    return library_json.link_matrix([device.index for device in devices], links, numa)
+    return library_json.link_matrix([device.index for device in devices], link, numa)
 
 
 def _levels(version: str) -> dict[int, Link]:

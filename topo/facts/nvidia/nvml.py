@@ -14,7 +14,7 @@ from topo.facts.nvidia import fabric_health, nvlink_ports
 from topo.facts.nvidia.nvlink_ports import SeenLinks
 from topo.facts.reading import library_json
 from topo.facts.reading.identity import fabric_uuid, known, normal_bdf
-from topo.facts.reading.library_json import SELF, DeviceText, FailedCalls, LibraryText, Square
+from topo.facts.reading.library_json import DeviceText, FailedCalls, LibraryText, Square
 from topo.facts.reading.text import in_range, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import (
@@ -163,18 +163,14 @@ def _matrix(
         warnings.append("the topology is not square over all devices and was left out")
         return None
     nvlinks = _nvlinks(library, devices)
-    size = range(len(rows))
 
     def link(a: int, b: int) -> Link:
-        if a == b:
-            return SELF
         count = nvlinks.get((a, b), 0)
         if count:
             return Link(LinkKind.NVLINK, f"NV{count}", count)
         return library_json.level(_LEVELS, rows[a][b])
 
-    links = tuple(tuple(link(a, b) for b in size) for a in size)
-    return library_json.link_matrix(size, links, (None,) * len(rows))
+    return library_json.link_matrix(range(len(rows)), link, (None,) * len(rows))
 
 
 def _nvlinks(library: _Text, devices: Mapping[int, _DeviceText]) -> dict[tuple[int, int], int]:

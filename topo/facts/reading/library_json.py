@@ -4,7 +4,7 @@ A probe writes the library's raw numbers; a vendor's reader holds the table of w
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
 
 from annotated_types import Ge, Le, MaxLen
@@ -20,7 +20,7 @@ from topo.model.observation import ParsedProbe, ProbeFact
 Row = Annotated[tuple[int | None, ...], MaxLen(MAX_GPUS)]
 Square = Annotated[tuple[Row, ...], MaxLen(MAX_GPUS)]
 """A matrix of raw numbers; None or a negative number where a call failed."""
-SELF = Link(LinkKind.SELF, "X")
+_SELF = Link(LinkKind.SELF, "X")
 UNDEFINED = Link(LinkKind.NONE, "NA")
 
 
@@ -123,9 +123,11 @@ def level(levels: Mapping[int, Link], number: int | None) -> Link:
 
 
 def link_matrix(
-    indexes: Sequence[int], links: tuple[tuple[Link, ...], ...], numa: Iterable[int | None]
+    indexes: Sequence[int], link: Callable[[int, int], Link], numa: Iterable[int | None]
 ) -> LinkMatrix:
-    """The matrix over the GPUs of these indexes."""
+    """The matrix over the GPUs of these indexes; `link` gives the link of two different places."""
+    size = range(len(indexes))
+    links = tuple(tuple(_SELF if a == b else link(a, b) for b in size) for a in size)
     return LinkMatrix(
         gpus=tuple(f"GPU{index}" for index in indexes),
         nics=(),
