@@ -32,7 +32,7 @@ async def client(caller: Caller, choice: random.Random, over: asyncio.Event) -> 
                 "gpus_per_pod": gpus,
                 "hold_s": choice.choice([0.05, 30]),
             }
-            if choice.random() < 0.3:
+            if body["hold_s"] == 30 and choice.random() < 0.6:  # one that ends gives its key back
                 body["key"] = f"{id(choice)}-{step}"
             answers = await asyncio.gather(
                 *(caller.post("/v1/holds", body) for _ in range(2 if "key" in body else 1))
