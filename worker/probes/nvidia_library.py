@@ -114,26 +114,22 @@ class _Reader:
 
     def _fabric(self, index: int, handle: Any) -> dict[str, object] | None:
         """Fabric info in the newest form that the driver knows: 3 (summary), 2 (mask), 1."""
-        for version, new in (
-            (3, pynvml.c_nvmlGpuFabricInfo_v3_t),
-            (2, pynvml.c_nvmlGpuFabricInfo_v2_t),
+        newer, oldest = pynvml.nvmlDeviceGetGpuFabricInfoV, pynvml.nvmlDeviceGetGpuFabricInfo
+        for version, new, call in (
+            (3, pynvml.c_nvmlGpuFabricInfo_v3_t, newer),
+            (2, pynvml.c_nvmlGpuFabricInfo_v2_t, newer),
+            (1, pynvml.c_nvmlGpuFabricInfo_t, oldest),
         ):
             info = new()
             try:
-                pynvml.nvmlDeviceGetGpuFabricInfoV(handle, byref(info))
+                call(handle, byref(info))
             except pynvml.NVMLError as error:
-                if error.value in _NEXT_VERSION:
+                if version > 1 and error.value in _NEXT_VERSION:
                     continue
-                self._note(index, "nvmlDeviceGetGpuFabricInfoV", error)
+                self._note(index, call.__name__, error)
                 return None
             return _fabric_fields(info, version)
-        info = pynvml.c_nvmlGpuFabricInfo_t()
-        try:
-            pynvml.nvmlDeviceGetGpuFabricInfo(handle, byref(info))
-        except pynvml.NVMLError as error:
-            self._note(index, "nvmlDeviceGetGpuFabricInfo", error)
-            return None
-        return _fabric_fields(info, 1)
+        return None
 
     def _platform(self, index: int, handle: Any) -> dict[str, object] | None:
         """Rack position; texts are copied as raw bytes, for a NUL inside would cut them short."""
