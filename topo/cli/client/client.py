@@ -2,7 +2,7 @@
 
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +47,6 @@ class Response:
 
     status: int
     body: bytes
-    headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +143,7 @@ class Master:
             raise self._unreachable(error) from error
         if content is None:
             raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-        return Response(response.status, content, response.headers)
+        return Response(response.status, content)
 
     async def changes(self, since: GenerationId) -> AsyncGenerator[ChangeEvent | None, None]:
         """Follows `/v1/topology/events` after a generation: changes, or None where it is forgotten.
@@ -160,7 +159,7 @@ class Master:
             ) as response:
                 if response.status != 200:
                     body = await _body(response) or b""
-                    raise _refused(Response(response.status, body, response.headers), "GET events")
+                    raise _refused(Response(response.status, body), "GET events")
                 async for event in _events(response):
                     yield None if event.event == "reset" else self._change(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:

@@ -10,8 +10,8 @@ from rich.tree import Tree
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, joined, leaf, mark, plural, reason_lines, style
+from topo.model.forest import Conflict
 from topo.model.rest.topology import (
-    ConflictDocument,
     GroupDocument,
     NodeDocument,
     SourceDocument,
@@ -89,7 +89,7 @@ def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Text:
     return line
 
 
-def conflict(entry: ConflictDocument, glyphs: Glyphs) -> Text:
+def conflict(entry: Conflict, glyphs: Glyphs) -> Text:
     """One conflict with its code, its text and the fix on a line of its own."""
     line = Text(f"  {glyphs.attention} ", style="yellow")
     line.append(plain(entry.code), style="yellow")

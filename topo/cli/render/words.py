@@ -7,7 +7,8 @@ from rich.text import Text
 
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.model.rest.topology import NodeDocument, ReasonDocument
+from topo.model.forest import Reason
+from topo.model.rest.topology import NodeDocument
 
 READY = "Ready"
 
@@ -22,7 +23,7 @@ def mark(status: str, glyphs: Glyphs) -> Text:
     return Text(glyphs.ready if status == READY else glyphs.not_ready, style=style(status))
 
 
-def reason_lines(reasons: Iterable[ReasonDocument], glyphs: Glyphs) -> Text:
+def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Text:
     """One dim line per reason, each on a line of its own below what it explains."""
     lines = Text()
     for reason in reasons:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.model.forest import Status
+from topo.model.forest import Conflict, Reason, Status
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -21,20 +21,13 @@ TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "
 """How groups are found: `--mode` of the master."""
 
 
-class ReasonDocument(Document):
-    """Why something is not as it should be: a stable code, and a sentence."""
-
-    code: str
-    text: str
-
-
 class NodeDocument(Document):
     """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says."""
 
     name: str
     kind: Literal["node"]
     status: Status
-    reasons: tuple[ReasonDocument, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     gpus: int = 0
     gpu_type: str = ""
 
@@ -60,7 +53,7 @@ class GroupDocument(Document):
     path: tuple[str, ...]
     key: str = ""
     status: Status
-    reasons: tuple[ReasonDocument, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     expected: int | None = None
     source: str | None = None
     capacity: Capacity
@@ -74,16 +67,7 @@ Child = Annotated[NodeDocument | GroupDocument, Field(union_mode="left_to_right"
 class UnplacedDocument(NodeDocument):
     """A known node in no group, and why."""
 
-    reason: ReasonDocument
-
-
-class ConflictDocument(Document):
-    """Two statements that cannot both hold, and the way out."""
-
-    code: str
-    subjects: tuple[str, ...]
-    text: str
-    fix: str = ""
+    reason: Reason
 
 
 class UnjoinedDocument(Document):
@@ -133,7 +117,7 @@ class TopologyDocument(Document):
     restored_age_s: float | None = None
     groups: tuple[GroupDocument, ...]
     unplaced: tuple[UnplacedDocument, ...] = ()
-    conflicts: tuple[ConflictDocument, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
     unjoined: tuple[UnjoinedDocument, ...] = ()
     sources: tuple[SourceDocument, ...] = ()
     node: NodeDetailDocument | None = optional(None)
