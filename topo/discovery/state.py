@@ -394,6 +394,7 @@ class Discovery:
         agree. O(nodes) and more: for tests, and for whoever doubts a running state.
         """
         self._workers.validate()
+        self._cluster.validate(self._workers.nodes)
         self._membership.validate()
         records = {node: self._workers.get(node) for node in self.known}
         self._placed.validate({n: self._position(n, record) for n, record in records.items()})

@@ -7,6 +7,7 @@ listed and then dropped is known only as long as its worker reports.
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+from topo.discovery.invariants import require
 from topo.model.ids import NodeName
 
 
@@ -53,3 +54,8 @@ class ClusterNodes:
     def forget(self, node: NodeName) -> None:
         """Drop what is kept of a node that left and that no worker reports."""
         self._dropped.discard(node)
+
+    def validate(self, reporting: AbstractSet[NodeName]) -> None:
+        """A node is remembered as dropped only while a worker reports it."""
+        require(not self._dropped & self._listed, "a node is both listed and dropped")
+        require(self._dropped <= reporting, "a dropped node that no worker reports is remembered")
