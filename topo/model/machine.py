@@ -184,7 +184,7 @@ class NetworkPort:
 class NodeIdentity:
     """The names under which others may know this node.
 
-    `topo.discovery.groups.machine_join.JOIN_KEYS` says which join it with a manager's machine.
+    `topo.discovery.modes.JOIN_KEYS` says which of them join it with a manager's machine.
     """
 
     name: Annotated[NodeName, MinLen(1), MaxLen(253)]

@@ -55,7 +55,7 @@ _BUSY = Declined(
 
 
 @dataclass(slots=True)
-class _Allowance:
+class _TokenBucket:
     """A token bucket of `rate` per second with a burst of twice that, full at first."""
 
     rate: float
@@ -63,7 +63,7 @@ class _Allowance:
     refilled_s: float
 
     @classmethod
-    def full(cls, rate: float, now_s: float) -> "_Allowance":
+    def full(cls, rate: float, now_s: float) -> "_TokenBucket":
         return cls(rate, rate * BURST_FACTOR, now_s)
 
     def take(self, now_s: float) -> bool:
@@ -89,8 +89,8 @@ class _Session:
     seq: int
     facts: NodeFacts
     reported_s: float
-    own: _Allowance
-    others: _Allowance
+    own: _TokenBucket
+    others: _TokenBucket
     superseded: tuple[str, ...] = ()
 
 
@@ -98,7 +98,7 @@ class _Session:
 class _ForeignReports:
     """What the holder of one node's token sent for other nodes; `names` in the order of trying."""
 
-    allowance: _Allowance
+    allowance: _TokenBucket
     names: tuple[NodeName, ...] = ()
 
     def note(self, name: NodeName) -> None:
@@ -178,7 +178,7 @@ class Sessions:
         sent = self._foreign.get(holder)
         if sent is None:
             _drop_oldest(self._foreign, self.max_nodes)
-            sent = self._foreign[holder] = _ForeignReports(_Allowance.full(self.rate, now_s))
+            sent = self._foreign[holder] = _ForeignReports(_TokenBucket.full(self.rate, now_s))
         if not sent.allowance.take(now_s):
             return _TOO_FAST
         sent.note(report.node)
@@ -220,7 +220,7 @@ class Sessions:
         self, report: Report, facts: NodeFacts, known: _Session | None, now_s: float
     ) -> _Session:
         if known is None:
-            own, others = (_Allowance.full(self.rate, now_s) for _ in range(2))
+            own, others = (_TokenBucket.full(self.rate, now_s) for _ in range(2))
             return _Session(report.instance, report.seq, facts, now_s, own, others)
         superseded = (*known.superseded, known.instance)[-SUPERSEDED_KEPT:]
         superseded = tuple(i for i in superseded if i != report.instance)
