@@ -148,11 +148,17 @@ def test_taints_need_a_toleration_and_prefer_no_schedule_needs_none():
 
 
 def test_a_new_class_makes_room_by_forgetting_the_oldest():
+    """What is remembered is the same object when it is asked again; no more than so many are."""
     capacity = cluster((1,))
-    for number in range(CLASSES + 5):
-        free_of(capacity, 8, Eligibility(selector=(("job", str(number)),)))
-    assert len(capacity._slots) == CLASSES
-    assert free_of(capacity) == [1]
+    wishes = [Eligibility(tolerations=(Toleration(str(n)),)) for n in range(CLASSES + 1)]
+    kept = [capacity.slots(wish, "A", 8) for wish in wishes]
+    newest_first = list(zip(wishes, kept, strict=True))[::-1]
+    remembered = [capacity.slots(wish, "A", 8) is slots for wish, slots in newest_first[:CLASSES]]
+    assert all(remembered)
+    wish, oldest = newest_first[-1]
+    again = capacity.slots(wish, "A", 8)
+    assert again is not oldest
+    assert again.free.tolist() == oldest.free.tolist() == [1]
 
 
 def test_a_copy_lives_its_own_life():
@@ -175,7 +181,7 @@ def test_a_recount_finds_what_was_kept_wrongly_names_the_node_and_wins():
     slots = capacity.slots(ANY, "A", 8)
     slots.free[1] = 7
     capacity._free_gpus[capacity._index.ids[NodeName("n1-1-2")]] = 5
-    capacity._slots[next(iter(capacity._slots))].busy[0] = 1
+    slots.busy[0] = 1
     found = capacity.recount()
     assert (found[0].node, found[0].counted, found[0].kept) == ("n1-1-2", 8, 5)
     assert ("n2-1-1", 3, 7) in [(d.node, d.counted, d.kept) for d in found]
