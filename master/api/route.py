@@ -10,6 +10,7 @@ from master.api.requests.authorization import forbidden
 from master.api.requests.query import Parameter, Query, read_query
 from master.role import not_leader
 from master.service import SERVICE
+from topo.model.rest.document import build_validators
 
 Handler = Callable[[web.Request, Query], Awaitable[web.StreamResponse]]
 When = Literal["never", "sometimes", "always"]
@@ -46,9 +47,8 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
 
     HEAD comes with every GET that ends.
     """
+    build_validators()
     for route in routes:
-        if route.body is not None:
-            route.body.model_rebuild()  # now, and not on the loop while its first caller waits
         if route.method == "GET":
             ends = route.media != "text/event-stream"
             app.router.add_get(route.path, _endpoint(route), allow_head=ends)

@@ -25,6 +25,13 @@ class Body(Document):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def build_validators(kind: type[Document] = Document) -> None:
+    """Builds the validators of all documents that are imported, so that no caller waits for it."""
+    for below in kind.__subclasses__():
+        below.model_rebuild()
+        build_validators(below)
+
+
 def optional(default: Any) -> Any:
     """The default of a key that is absent from an answer where it has this value."""
     return Field(default=default, exclude_if=lambda value: value == default)
