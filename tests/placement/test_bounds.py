@@ -15,15 +15,18 @@ from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Mode, Request
 from topo.placement.quality.lower_bounds import least_domains, least_inside
+from topo.placement.search.candidate import candidate_of
+from topo.placement.search.domain_bounds import domain_bounds
 from topo.placement.search.fewest_domains import fewest_domains
+from topo.placement.search.whole_groups import best_whole
 from topo.placement.search.window import fewest, window
 
 EVERY = 1_000
 """More domains than any test has: no bound stops early because it says as many."""
-rooms = st.lists(st.integers(0, 12), min_size=1, max_size=8)
+free_slots = st.lists(st.integers(0, 12), min_size=1, max_size=8)
 
 
-@given(rooms, st.integers(1, 30))
+@given(free_slots, st.integers(1, 30))
 def test_the_window_leaves_the_largest_capacities_of_all_choices_of_as_few(capacities, need):
     ranked = sorted(capacities, reverse=True)
     count = fewest(ranked, need)
@@ -37,15 +40,15 @@ def test_the_window_leaves_the_largest_capacities_of_all_choices_of_as_few(capac
 
 
 def fits(free: tuple[int, ...], k: int, m: int, r: int) -> bool:
-    """Whether so many rooms hold m groups and a tail, by trying each as its host."""
-    whole = sum(room // k for room in free)
+    """Whether domains with so much free hold m groups and a tail, by trying each as its host."""
+    whole = sum(slots // k for slots in free)
     if not r:
         return whole >= m
-    return any(room >= r and whole - room // k + (room - r) // k >= m for room in free)
+    return any(slots >= r and whole - slots // k + (slots - r) // k >= m for slots in free)
 
 
-@given(rooms, st.integers(1, 4), st.integers(0, 5), st.integers(0, 3))
-def test_a_job_takes_the_fewest_rooms_that_hold_it(free, k, m, r):
+@given(free_slots, st.integers(1, 4), st.integers(0, 5), st.integers(0, 3))
+def test_a_job_takes_the_fewest_domains_that_hold_it(free, k, m, r):
     r %= k
     if not m and not r:
         return
@@ -81,7 +84,7 @@ def test_bounds_of_each_tier_are_reached_or_lower_by_every_choice(tops, k, pods)
     assert answer.certified["top_groups"]
 
 
-@given(st.lists(rooms, min_size=1, max_size=5), st.integers(1, 20))
+@given(st.lists(free_slots, min_size=1, max_size=5), st.integers(1, 20))
 def test_the_fewest_children_are_counted_for_all_domains_at_once(rows, need):
     caps = np.array([cap for row in rows for cap in row])
     starts = np.cumsum([0, *map(len, rows[:-1])])
@@ -137,3 +140,34 @@ def test_bounds_have_the_names_of_the_objective_in_its_order():
     assert isinstance(plan, Plan)
     assert list(plan.bounds) == list(plan.certified) == list(values(plan.objective))
     assert all(plan.certified.values())
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=4), min_size=2, max_size=4),
+    st.integers(1, 4),
+    st.integers(2, 14),
+    st.sampled_from((64, 32, 16, 128)),
+)
+@example([[11, 8, 9], [11, 9, 9]], 3, 12, 64)
+@example([[8, 8, 4], [8, 8, 8]], 8, 20, 64)
+def test_nothing_better_is_in_a_domain_that_is_said_to_improve_nothing(tops, k, pods, canonical):
+    capacity = cluster(*tops, policy=Policy(canonical_gpus=canonical))
+    view = view_of(capacity, Request(pods=pods, gpus_per_pod=8, group_size=8 * k), "A")
+    if not view.fits:
+        return
+    able = (view.holds(2) >= view.shape.m).nonzero()[0]
+    if not able.size:
+        return
+    firsts = view.layout.firsts[2]
+    keys = {}
+    bounds = domain_bounds(view, 2, able)
+    for bound in bounds:
+        free = view.free * 0
+        inside = slice(firsts[bound.domain], firsts[bound.domain + 1])
+        free[inside] = view.free[inside]
+        found = best_whole(view.only(free), 2)
+        assert found is not None
+        keys[bound.domain] = candidate_of(view, found.allocation).key[:5]
+    for bound in bounds:
+        for key in keys.values():
+            assert not bound.cannot_improve(key) or key <= keys[bound.domain]

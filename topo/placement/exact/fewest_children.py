@@ -1,9 +1,22 @@
-"""Which domains of the top tier to take so that the fewest below them are used.
+"""Which top domains to take, so that the fewest domains below them are used.
 
-Each domain has a curve: the fewest children that hold x groups, with and without the tail. A
-dynamic programme over the curves finds the fewest children for the whole job among all choices of
-as few top domains as can be; what is left over may stay in any of them. A bound comes first: the
-same over curves that are at each x the best of all.
+Result: how many groups each chosen top domain takes, and which takes the tail, with the fewest
+children among all choices of the least number of top domains. Nothing, if no choice needs fewer
+children than the one that is known.
+
+Why it is right: for each top domain count the fewest children that hold x groups, with and
+without the tail. Top domains do not interact, so the total is the sum over the chosen ones, and a
+knapsack over groups and domains used finds the least. If that choice holds more groups than the
+job has, some are left out: fewer groups never need more children.
+
+Cost: a bound comes first: the same knapsack over one domain that is at each x the best of all.
+Mostly it says that nothing better exists. Else domains x groups squared, in numpy. Above
+MOST_STATES or MOST_POINTS nothing is looked for, and nothing is proven.
+
+Example: top domains A, B and C need 1, 1, 2 / 1, 2, 3 / 1, 1, 1 children for 1, 2, 3 groups. 4
+groups are needed, so two top domains. Over the best of all (1, 1, 1) the bound is 2 children. A
+and C reach it: 1 group in A (1 child) and 3 in C (1 child). A choice with 3 children is therefore
+improved, and a choice with 2 is proven.
 """
 
 from typing import NamedTuple
@@ -17,19 +30,22 @@ from topo.placement.search.descend import Demand, Demands
 from topo.placement.search.free_view import FreeView
 
 MOST_DOMAINS = 40
-"""Domains whose curves are combined; of more the most promising."""
+"""Top domains in the knapsack; if more could be part of something better, those that need least."""
 MOST_STATES = 1 << 15
-"""States times points of a curve: with more nothing is looked for."""
+"""States of the bound's table times numbers of groups that a domain may take."""
 MOST_POINTS = 1 << 17
-"""Children, and points of curves, that are looked at."""
-_FAR = 10_000
+"""Top domains times numbers of groups for which children are counted."""
+_IMPOSSIBLE = 10_000
 """More children than any job in so few states has; twice as many fit in a `Costs`."""
 Costs = NDArray[np.int16]
 """Children by tail (no, yes), domain, and groups from the least that any domain must hold."""
 
 
 class _Limits(NamedTuple):
-    """The job's groups, the domains and children not to exceed, and the range of the curves."""
+    """The job's groups, the most top domains, and the children that a better choice stays below.
+
+    A domain takes `low` to `high` groups, or it is not used.
+    """
 
     groups: int
     most: int
@@ -42,7 +58,7 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
     """What to ask of which domains of a tier, and whether no other choice needs fewer children.
 
     `known`: the fewest domains that can hold the job, and the children of the best choice so far.
-    Nothing is wanted where there is none with fewer children.
+    The list is empty if no choice needs fewer children than that.
     """
     most, used = known
     shape = view.shape
@@ -52,7 +68,7 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
     low = max(0, shape.m - int(ranked[: most - 1].sum()))
     limits = _Limits(shape.m, most, used, low, high)
     states = (1 + (shape.r > 0)) * (most + 1) * (shape.m + 1 + high)
-    if states * (high - low + 1) > MOST_STATES or used >= _FAR:
+    if states * (high - low + 1) > MOST_STATES or used >= _IMPOSSIBLE:
         return [], False
     able = np.flatnonzero(groups >= max(low, 0 if shape.r else 1))
     able = able[np.argsort(groups[able], kind="stable")]
@@ -60,6 +76,7 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
         return [], False
     costs = _children_needed(view, tier, able, limits)
     rest = _least(costs, limits)
+    # Even if every domain were the best of all, as many children would be needed.
     if rest[-1, -1, high + shape.m] >= used:
         return [], True
     chosen, exact = _promising(costs, rest, limits)
@@ -71,7 +88,7 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
 
 
 def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
-    """The fewest children of each domain for each number of groups; `_FAR`: it cannot."""
+    """The fewest children of each domain for each number of groups; `_IMPOSSIBLE`: it cannot."""
     shape, layout = view.shape, view.layout
     starts = layout.inner_starts(tier, tier - 1)
     points = np.arange(limits.low, limits.high + 1)
@@ -92,10 +109,10 @@ def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Li
         held = np.sort(rows, axis=1)[:, ::-1].cumsum(axis=1)
         every = [held] * len(needs)
     else:
-        every = _with_and_without(rows, np.where(real, lost[at], _FAR))
+        every = _with_and_without(rows, np.where(real, lost[at], _IMPOSSIBLE))
     costs = np.stack([_reached(held, need) for held, need in zip(every, needs, strict=True)])
     if not limits.low:
-        costs[0, :, 0] = _FAR
+        costs[0, :, 0] = _IMPOSSIBLE
     return costs
 
 
@@ -111,24 +128,24 @@ def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
 
 
 def _reached(held: Counts, needs: Counts) -> Costs:
-    """The first place of each row at which each need is met, from 1 on."""
+    """How many children of each row are needed for each need."""
     width = held.shape[1]
     found = np.empty((len(held), len(needs)), np.int16)
     for at, need in enumerate(needs.tolist()):
         found[:, at] = (held < need).sum(axis=1) + 1
-    found[found > width] = _FAR
+    found[found > width] = _IMPOSSIBLE
     return found
 
 
 def _least(costs: Costs, limits: _Limits) -> Costs:
-    """The fewest children for each number of groups with each number of domains, at least.
+    """A bound: the fewest children for each number of groups and of top domains.
 
-    By tail and domains; the groups start after as many places as the longest curve has.
+    By tail and domains; the groups start after as many places as a domain may take groups.
     """
     groups, most, _, _, high = limits
     best = costs.min(axis=1)[:, None]
     tails = len(costs)
-    table = np.full((tails, most + 1, high + groups + 1), _FAR, np.int16)
+    table = np.full((tails, most + 1, high + groups + 1), _IMPOSSIBLE, np.int16)
     table[0, 0, high] = 0
     for used in range(most):
         before, after = table[:, used], table[:, used + 1]
@@ -137,18 +154,18 @@ def _least(costs: Costs, limits: _Limits) -> Costs:
     return table
 
 
-def _use(before: Costs, after: Costs, curves: Costs, limits: _Limits) -> None:
-    """One more domain with each number of domains before."""
+def _use(before: Costs, after: Costs, children: Costs, limits: _Limits) -> None:
+    """Use one more domain on top of each state of `before`, and keep in `after` what is less."""
     groups, _, _, low, high = limits
     tails, steps, _ = before.shape
     apart = before.strides
     count = high - low + 1
     windows = as_strided(before, (count, tails, steps, groups + 1), (apart[-1], *apart))
-    plain = curves[0, 0, ::-1].reshape(count, 1, 1, 1)
+    plain = children[0, 0, ::-1].reshape(count, 1, 1, 1)
     target = after[..., high:]
     np.minimum(target, (windows + plain).min(axis=0), out=target)
     if tails > 1:
-        beside = curves[1, 0, ::-1].reshape(count, 1, 1)
+        beside = children[1, 0, ::-1].reshape(count, 1, 1)
         np.minimum(target[1], (windows[:, 0] + beside).min(axis=0), out=target[1])
 
 
@@ -163,12 +180,12 @@ def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[DomainIndice
     total = costs[0] + others[-1]
     if len(costs) > 1:
         total = np.minimum(total, costs[1] + others[0])
-        costs[1][costs[1] + others[0] >= used] = _FAR
-    costs[0][costs[0] + others[-1] >= used] = _FAR
+        costs[1][costs[1] + others[0] >= used] = _IMPOSSIBLE
+    costs[0][costs[0] + others[-1] >= used] = _IMPOSSIBLE
     cheap = np.zeros(costs.shape[1], np.bool_)
-    for curve in costs:
-        order = np.argsort(curve, axis=0, kind="stable")[:most]
-        near = np.take_along_axis(curve, order, 0) < _FAR
+    for needed in costs:
+        order = np.argsort(needed, axis=0, kind="stable")[:most]
+        near = np.take_along_axis(needed, order, 0) < _IMPOSSIBLE
         cheap[order[near]] = True
     chosen = np.flatnonzero(cheap)
     if len(chosen) <= MOST_DOMAINS:
@@ -181,7 +198,7 @@ def _combined(costs: Costs, limits: _Limits) -> list[tuple[int, int, bool]] | No
     """(item, groups, tail) of items that hold all with the fewest children; None: not fewer."""
     groups, most, used, _, high = limits
     tails, items = costs.shape[:2]
-    tables = np.full((items + 1, tails, most + 1, high + groups + 1), _FAR, np.int16)
+    tables = np.full((items + 1, tails, most + 1, high + groups + 1), _IMPOSSIBLE, np.int16)
     tables[0, 0, 0, high] = 0
     for item in range(items):
         after = tables[item + 1]
@@ -205,11 +222,11 @@ def _walked_back(
             continue
         for way in range(tail, -1, -1):
             before = tables[item, tail - way, count - 1, : at - limits.low + 1][::-1]
-            curve = costs[way, item]
-            fits = np.flatnonzero(before[: len(curve)] + curve[: len(before)] == value)
+            needed = costs[way, item]
+            fits = np.flatnonzero(before[: len(needed)] + needed[: len(before)] == value)
             if fits.size:
                 x = int(fits[-1])
-                full = int(np.flatnonzero(curve == curve[x])[-1])
+                full = int(np.flatnonzero(needed == needed[x])[-1])
                 picked.append((item, limits.low + full, bool(way)))
                 tail, count, at = tail - way, count - 1, at - limits.low - x
                 break
@@ -219,9 +236,9 @@ def _walked_back(
 def _levelled(ways: list[tuple[int, Demand]], groups: int) -> Demands:
     """What is too much is left in the last domains that can spare it."""
     over = sum(held for _, (held, _) in ways) - groups
-    wanted: Demands = []
+    demands: Demands = []
     for domain, (held, tail) in sorted(ways, key=lambda way: (way[1][0], way[0])):
         less = min(over, held if tail else max(0, held - 1))
         over -= less
-        wanted.append((domain, (held - less, tail)))
-    return wanted
+        demands.append((domain, (held - less, tail)))
+    return demands

@@ -1,4 +1,18 @@
-"""From pods in tier1_pods to pods on nodes, in rank order: rank neighbours are near each other."""
+"""From pods in tier-1 domains to pods on nodes, in rank order.
+
+Result: the nodes of each group, group by group. Pods that are neighbours in rank are near each
+other in the tree, since groups are made domain by domain in natural order. Loose pods, those of
+split groups, come last.
+
+Inside a tier-1 domain no choice of nodes changes the objective but for penalties. So nodes
+without a penalty come first, then nodes that are in use already, then the fullest node that
+suffices.
+
+Cost: a sort of the nodes of each tier-1 domain that is used.
+
+Example: a domain with nodes a (4 free slots, empty), b (2 of 4) and c (1 of 4), 3 pods. In use
+are b and c; b takes 2 pods, c takes 1, and a stays empty.
+"""
 
 from collections import deque
 from operator import attrgetter
@@ -10,13 +24,13 @@ from topo.placement.job.plan import DomainRef, PlannedGroup, Pods
 from topo.placement.search.free_view import FreeView
 
 _Run = deque[tuple[NodeName, int, int]]
-"""Nodes with the pods that are still to be dealt from them, and their domains."""
+"""Nodes, with the pods that are not in a group yet, and their domains."""
 
 
 def planned_groups(
     capacity: Capacity, view: FreeView, allocation: Allocation
 ) -> tuple[PlannedGroup, ...]:
-    """The groups in index order, the tail last; O(nodes of the tier1_pods used)."""
+    """The groups in index order, the tail last; O(nodes of the tier-1 domains used)."""
     shape = view.shape
     by_domain = _tier1_by_domain(view, allocation)
     whole: list[tuple[Pods, tuple[int, ...]]] = []
@@ -25,19 +39,19 @@ def planned_groups(
     for share in sorted(allocation.shares, key=attrgetter("domain")):
         pods: list[tuple[NodeName, int]] = []
         for at in by_domain[share.domain]:
-            pods += chosen(capacity, view, at, allocation.tier1_pods[at])
+            pods += chosen_nodes(capacity, view, at, allocation.tier1_pods[at])
         if share.groups * shape.k == len(pods) and not share.tail and not share.loose:
             whole += _sliced(pods, shape.k, share.domain)
             continue
         run = deque([(name, count, share.domain) for name, count in pods])
-        whole += [_dealt(run, shape.k) for _ in range(share.groups)]
+        whole += [_next_pods(run, shape.k) for _ in range(share.groups)]
         if share.tail:
-            tail = _dealt(run, shape.r)
+            tail = _next_pods(run, shape.r)
         loose.extend(run)
     while len(whole) < shape.m:
-        whole.append(_dealt(loose, shape.k))
+        whole.append(_next_pods(loose, shape.k))
     if shape.r:
-        whole.append(tail or _dealt(loose, shape.r))
+        whole.append(tail or _next_pods(loose, shape.r))
     return tuple(
         [
             PlannedGroup(index, index == shape.m, pods, _refs(view, home))
@@ -54,8 +68,10 @@ def _sliced(
     return [(tuple(pods[at : at + k]), home) for at in range(0, len(pods), k)]
 
 
-def chosen(capacity: Capacity, view: FreeView, at: int, pods: int) -> list[tuple[NodeName, int]]:
-    """The nodes of a cell that take so many pods, in natural order.
+def chosen_nodes(
+    capacity: Capacity, view: FreeView, at: int, pods: int
+) -> list[tuple[NodeName, int]]:
+    """The nodes of a tier-1 domain that take so many pods, in natural order.
 
     The least penalty first; then nodes already in use, the smallest that suffices or else the
     largest first; then by name.
@@ -85,9 +101,9 @@ def chosen(capacity: Capacity, view: FreeView, at: int, pods: int) -> list[tuple
 
 
 def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
-    """The penalty of putting so many pods into a cell."""
+    """The penalty of putting so many pods into a tier-1 domain."""
     penalty = 0
-    for name, some in chosen(capacity, view, at, pods):
+    for name, some in chosen_nodes(capacity, view, at, pods):
         host = capacity.host(name)
         penalty += host.penalty * some if host else 0
     return penalty
@@ -107,7 +123,7 @@ def _tier1_by_domain(view: FreeView, allocation: Allocation) -> dict[int, list[i
     return found
 
 
-def _dealt(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
+def _next_pods(run: _Run, pods: int) -> tuple[Pods, tuple[int, ...]]:
     """The next pods of a run, and the domains that they come from."""
     dealt: list[tuple[NodeName, int]] = []
     homes: dict[int, None] = {}

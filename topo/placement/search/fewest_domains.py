@@ -1,4 +1,24 @@
-"""Whole groups and a tail over domains of the group tier, as few of them as can be."""
+"""Whole groups and a tail over domains of the group tier, as few domains as can be.
+
+Result: shares of the fewest domains that hold the groups and the tail. With a tail there is a
+result for each domain that could be its host and costs no more domains and groups than the best.
+
+Why it is right: without a tail the window rule is exact (`window.py`). With one, fix its host:
+what is left is the window rule again, over the other domains and what the host holds beside the
+tail. Of two hosts that lose no group and hold equally many beside the tail, the smaller is the
+better one: in any placement they could change places.
+
+Cost: a sort, and a window for each host. There are at most as many hosts as sizes of domains.
+
+Example: 9, 8, 5 and 4 free slots, groups of 8 and a tail of 4, 12 pods in all. Hosts:
+
+    4    holds 0 groups beside the tail and loses none; the window adds 8    2 domains
+    5    the same, but 4 is smaller: passed over
+    8    loses its group, which 9 must hold                                  2 domains, 1 group
+    9    the same
+
+The first one is the only result: 8 and 4 are used up, and 9 stays whole.
+"""
 
 from collections.abc import Sequence
 
@@ -13,16 +33,14 @@ Pool = list[tuple[int, int]]
 def fewest_domains(
     domains: Sequence[int], free_slots: Sequence[int], k: int, need: tuple[int, int]
 ) -> list[Shares]:
-    """Candidates to hold m groups of k and a tail of r in the fewest domains; empty: impossible.
+    """Shares that hold m groups of k and a tail of r; `need` is m and r. Empty: impossible.
 
-    `free_slots` are the free slots of `domains`, which are in natural order. Where a group is the
-    canonical one the best candidate is exact up to the leximax of slots: without a tail the only
-    one, by the window rule; with one there is a candidate for each slots that could host it and
-    costs no more groups than need be.
+    `domains` come in natural order, `free_slots` along with them. For groups of the canonical size
+    the best result is exact up to the profile of slots.
     """
     m, r = need
     if not r and max(free_slots, default=0) < 2 * k:
-        return _ones(domains, free_slots, k, m)
+        return _single_groups(domains, free_slots, k, m)
     least = min(k, r) if r else k
     pool = [
         (-slots, domain)
@@ -37,8 +55,10 @@ def fewest_domains(
     return [_window(ranked, k, (m, count), None)] if count is not None else []
 
 
-def _ones(domains: Sequence[int], free_slots: Sequence[int], k: int, m: int) -> list[Shares]:
-    """The window rule where no slots holds two groups: the smallest that hold one."""
+def _single_groups(
+    domains: Sequence[int], free_slots: Sequence[int], k: int, m: int
+) -> list[Shares]:
+    """The window rule where no domain holds two groups: the smallest that hold one."""
     pool = [each for each in zip(free_slots, domains, strict=True) if each[0] >= k]
     if len(pool) < m:
         return []
@@ -47,16 +67,12 @@ def _ones(domains: Sequence[int], free_slots: Sequence[int], k: int, m: int) -> 
 
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
-    """A candidate for each host of the tail that needs no more domains or groups than the best.
-
-    Of hosts that lose no group and hold equally many beside the tail the smallest is the best: any
-    other could change places with it.
-    """
+    """Shares for each host of the tail that needs no more domains and groups than the best host."""
     caps = [slots // k for slots, _ in pool]
     best: tuple[int, int] | None = None
     hosts: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
-    for at in range(len(pool) - 1, -1, -1):
+    for at in range(len(pool) - 1, -1, -1):  # the smallest first
         slots = pool[at][0]
         beside = (slots - r) // k
         kind = (caps[at], 0) if beside == caps[at] else (slots, 1)
@@ -78,7 +94,7 @@ def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
 
 
 def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | None) -> Shares:
-    """So many domains of a pool for m groups, beside the host of the tail with what it has left."""
+    """Shares of `count` domains for m groups; `host` takes the tail and has so many slots left."""
     m, count = need
     beside = host[1] // k if host else 0
     caps = [slots // k for slots, _ in pool]

@@ -1,4 +1,7 @@
-"""Groups that the policy keeps free, taken out of what a first pass may use."""
+"""Groups that the policy keeps free: which slots they keep, and whether a job takes them.
+
+A reserve is a group of the tree, and how many canonical groups shall stay free in it.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,9 +16,9 @@ Reserves = Sequence[tuple[GroupPath, int]]
 
 
 def without_reserves(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) -> Counts:
-    """Free slots without the canonical groups that reserves keep; `free` itself if they keep none.
+    """Free slots without those that reserves keep; `free` itself if they keep none.
 
-    Kept are the domains with the most whole groups, so that what is kept is as good as can be.
+    A reserve keeps its groups in the domains that have the most of them, the largest first.
     """
     left = free
     for path, groups in reserves:
@@ -29,8 +32,9 @@ def without_reserves(layout: Layout, shape: Shape, free: Counts, reserves: Reser
 def taken_from(
     view: FreeView, tier1_pods: Mapping[int, int], reserves: Reserves
 ) -> GroupPath | None:
-    """The first reserve that is left neither what it had nor enough if so many slots of each cell
-    are taken; None where all are.
+    """The first reserve that loses groups it needs if so many slots of each domain are taken.
+
+    None where every reserve keeps enough groups, or all that it had. O(tier-1 domains of it).
     """
     layout, shape, free = view.layout, view.shape, view.slots.free
     for path, groups in reserves:
@@ -54,7 +58,7 @@ def taken_from(
 def _canonical(
     layout: Layout, shape: Shape, bounds: tuple[int, int]
 ) -> Mapping[int, tuple[int, int]]:
-    """First and last cell (exclusive) of each canonical domain within some tier1_pods."""
+    """First and last tier-1 domain (exclusive) of each canonical domain within some bounds."""
     first, last = bounds
     firsts, of = layout.firsts[shape.canonical_tier], layout.of[shape.canonical_tier]
     domains = range(of[first], of[last - 1] + 1)
@@ -62,6 +66,7 @@ def _canonical(
 
 
 def _keep(layout: Layout, shape: Shape, left: Counts, wanted: tuple[int, int, int]) -> None:
+    """Take the slots that a reserve keeps out of `left`."""
     first, last, groups = wanted
     bounds = _canonical(layout, shape, (first, last))
     whole = {d: int(left[a:b].sum()) // shape.canonical for d, (a, b) in bounds.items()}

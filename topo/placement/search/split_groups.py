@@ -1,4 +1,18 @@
-"""Where a job goes if some groups have to be split: as few of them as can be."""
+"""Where a job goes if some of its groups have to be split.
+
+Result: an allocation with few split groups. It is a heuristic: nothing is proven but what meets a
+bound (`quality/certificate.py`).
+
+How: first as many whole groups as there are, in the top domains that hold most of them. Then the
+tail, in one domain if one holds it. Then the pods of the split groups, called loose: in domains
+that the job uses already, then in the same top domains, then in others.
+
+Cost: a few sorts of the domains of the group tier.
+
+Example: free slots 9, 7 in switchbox A, 6, 2 in B; a job of 2 groups of 8. One whole group goes
+to the 9. 8 pods are loose. 1 fits beside the whole group; the other 7 fit into the 7 in the same
+switchbox. So one group is split, over two dragonflies of A, and B stays free.
+"""
 
 import numpy as np
 
@@ -7,7 +21,7 @@ from topo.placement.search.free_view import FreeView
 
 
 def best_split(view: FreeView) -> Allocation | None:
-    """As many whole groups as fit, the others over what is left, near the whole ones first."""
+    """As many whole groups as fit, the others over what is left; None where slots are too few."""
     shape = view.shape
     free_slots = view.free_slots
     if int(free_slots.sum()) < shape.pods:
@@ -25,7 +39,7 @@ def best_split(view: FreeView) -> Allocation | None:
     loose = _loose(view, {*whole, *([tail] if tail is not None else [])}, left, pods)
     used = sorted({*whole, *loose, *([tail] if tail is not None else [])})
     shares = tuple(Share(d, whole.get(d, 0), d == tail, loose.get(d, 0)) for d in used)
-    return Allocation(shares, _cells(view, shares))
+    return Allocation(shares, _tier1_pods(view, shares))
 
 
 def _by_top(view: FreeView, caps: list[int]) -> list[int]:
@@ -36,6 +50,7 @@ def _by_top(view: FreeView, caps: list[int]) -> list[int]:
 
 
 def _whole(order: list[int], caps: list[int], groups: int) -> dict[int, int]:
+    """Whole groups by domain, as many as the domains hold in this order."""
     whole: dict[int, int] = {}
     for domain in order:
         if groups and caps[domain]:
@@ -55,7 +70,7 @@ def _tail_host(
     used = {tops[d] for d in whole}
     able = [d for d in order if left[d] >= r]
     if not used and able:
-        # The loose pods follow the tail: to where most of them find room.
+        # The loose pods follow the tail: to where most of them find a slot.
         slots = view.free_slots_of(view.shape.tiers).tolist()
         most = max(slots[tops[d]] for d in able)
         able = [d for d in able if slots[tops[d]] == most]
@@ -65,7 +80,7 @@ def _tail_host(
 def _loose(view: FreeView, used: set[int], left: list[int], pods: int) -> dict[int, int]:
     """The pods of split groups: in domains in use, then in top domains in use, then in others.
 
-    Of other top domains the ones with most room come first, and the smallest that suffices last.
+    Of other top domains those with most slots come first, and the smallest that suffices last.
     """
     by_top: dict[int, list[int]] = {}
     for domain, (top, slots) in enumerate(zip(view.tops, left, strict=True)):
@@ -87,7 +102,10 @@ def _loose(view: FreeView, used: set[int], left: list[int], pods: int) -> dict[i
 
 
 def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int) -> int:
-    """The largest of some domains first, the smallest that suffices last; the pods still left."""
+    """Take pods from some domains, the largest first, and last from the smallest that suffices.
+
+    Returns the pods that found no slot.
+    """
     order = sorted((d for d in domains if d not in loose), key=lambda d: (-left[d], d))
     for domain in order:
         if not pods:
@@ -102,8 +120,8 @@ def _taken(loose: dict[int, int], domains: list[int], left: list[int], pods: int
     return pods
 
 
-def _cells(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
-    """Each share over the tier1_pods of its domain, the largest first."""
+def _tier1_pods(view: FreeView, shares: tuple[Share, ...]) -> dict[int, int]:
+    """Each share over the tier-1 domains of its domain, the largest first."""
     shape, free = view.shape, view.free
     firsts = view.layout.firsts[shape.tier]
     tier1_pods: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""One group of a kind for the whole job: the parts of the cluster that are such groups."""
+"""A job that must lie in one group of a kind: the free slots that are inside such groups."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,9 @@ from topo.placement.capacity.layout import Counts, Layout
 
 def limited(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
     """For each tier that groups of a kind have: the tier, and the free slots inside of them."""
-    for tier, cells in layout.of_kind(kind).items():
+    for tier, domains in layout.of_kind(kind).items():
         inside = free * 0
-        inside[cells] = free[cells]
+        inside[domains] = free[domains]
         yield tier, inside
 
 
