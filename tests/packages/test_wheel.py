@@ -4,12 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
-import time
-import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from http.client import HTTPConnection
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.waiting import CEILING_S
+from tests.support.waiting import CEILING_S, eventually_in_a_thread
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world
 
@@ -128,9 +127,7 @@ def test_an_installed_worker_reports_to_an_installed_master(
     )
     with running(*master, log=tmp_path / "master.log") as masters:
         ports = {e["site"]: e["port"] for e in (event(masters, "listening", n) for n in (0, 1))}
-        url = f"http://127.0.0.1:{ports['api']}/node_group"
-        with urllib.request.urlopen(url, timeout=CEILING_S) as answer:
-            assert NODE.name in answer.read().decode()
+        eventually_in_a_thread(lambda: NODE.name in page(ports["api"]))
         worker = (
             installed("worker") / "topo-worker",
             f"--server-address=127.0.0.1:{ports['reports']}",
@@ -139,6 +136,16 @@ def test_an_installed_worker_reports_to_an_installed_master(
         )
         with running(*worker, log=tmp_path / "worker.log") as workers:
             assert event(workers, "reports arrive")["gpus"] == 8
+
+
+def page(port: object) -> str:
+    """What the master answers, which is a problem document until it is ready."""
+    connection = HTTPConnection(f"127.0.0.1:{port}", timeout=CEILING_S)
+    try:
+        connection.request("GET", "/node_group")
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -155,14 +162,14 @@ def running(*argv: object, log: Path) -> Iterator[Path]:
 
 def event(log: Path, name: str, number: int = 0) -> dict[str, object]:
     """The log's line of that event."""
-    until_s = time.monotonic() + CEILING_S
-    while time.monotonic() < until_s:
-        lines = [json.loads(line) for line in log.read_text().splitlines() if line[:1] == "{"]
-        found = [line for line in lines if line["event"] == name]
-        if len(found) > number:
-            return dict(found[number])
-        time.sleep(0.05)
-    raise AssertionError(f"no {name!r} in {log.read_text()}")
+
+    def found() -> list[dict[str, object]]:
+        written = log.read_text().rpartition("\n")[0].splitlines()
+        events = [json.loads(line) for line in written if line[:1] == "{"]
+        return [event for event in events if event["event"] == name]
+
+    eventually_in_a_thread(lambda: len(found()) > number)
+    return found()[number]
 
 
 @pytest.mark.parametrize(
