@@ -100,6 +100,12 @@ class Bench:
         """A running source with these settings changed."""
         return self.run(replace(quick_settings(manager), **changes), ear)
 
+    async def known(self, manager: Simulator, **changes: Any) -> Running:
+        """A running source that has reported once."""
+        running = self.start(manager, **changes)
+        await running.ear.hear(ManagerReported)
+        return running
+
     def run(self, settings: ClusterManagerSettings, ear: Ear | None = None) -> Running:
         """A running source with these settings."""
         ear = ear or Ear()

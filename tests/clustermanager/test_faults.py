@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from master.sources.cluster_manager.client import ManagerClient
-from tests.clustermanager.conftest import Bench, Running
+from tests.clustermanager.conftest import Bench
 from topo.discovery.manager.contract import ManagerAnswer, checked
 from topo.kit import backoff
 from topo.model.observation import (
@@ -62,12 +62,6 @@ def fault(kind: FaultKind, **more: Any) -> dict[str, Any]:
     return {"kind": kind.value, **SIZES, "seconds": seconds, **more}
 
 
-async def running_and_known(bench: Bench, manager: Simulator, **changes: Any) -> Running:
-    running = bench.start(manager, **changes)
-    await running.ear.hear(ManagerReported)
-    return running
-
-
 def test_every_fault_is_tried() -> None:
     assert set(FaultKind) == {*TOPOLOGY_FAULTS, *HARMLESS, FaultKind.RESET}
 
@@ -81,7 +75,7 @@ async def test_a_full_poll_that_fails_is_said_loses_nothing_and_heals(
     control: Control,
     topology: ManagedTopology,
 ) -> None:
-    running = await running_and_known(bench, manager, **LIMITS)
+    running = await bench.known(manager, **LIMITS)
     await control("PUT", "/faults", **fault(kind, path="/v1/topology"))
     failed = await running.ear.hear(SourceFailed)
     label, words = TOPOLOGY_FAULTS[kind]
@@ -101,7 +95,7 @@ async def test_a_full_poll_that_fails_is_said_loses_nothing_and_heals(
 async def test_a_connection_that_is_reset_is_made_again(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
-    running = await running_and_known(bench, manager)
+    running = await bench.known(manager)
     await control("PUT", "/faults", kind="reset")
     failed = await running.ear.hear(SourceFailed)
     assert "broke off" in failed.refusal or "no connection" in failed.refusal
@@ -115,7 +109,7 @@ async def test_a_connection_that_is_reset_is_made_again(
 async def test_events_that_fail_are_said_while_full_polls_go_on(
     kind: FaultKind, manager: Simulator, bench: Bench, control: Control
 ) -> None:
-    running = await running_and_known(bench, manager, **LIMITS)
+    running = await bench.known(manager, **LIMITS)
     await control("PUT", "/faults", **fault(kind, path="/v1/events"))
     failed = await running.ear.hear(SourceFailed)
     assert "/v1/events" in failed.refusal
@@ -194,7 +188,7 @@ async def test_events_that_ask_for_patience_hold_up_no_full_poll(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
     """They get the patience that they ask for; the full polls come when they are due."""
-    running = await running_and_known(bench, manager)
+    running = await bench.known(manager)
     await control("PUT", "/faults", kind="busy", path="/v1/events", seconds=60)
     await running.ear.hear(SourceFailed)
     await control("PATCH", "/machines/machine-1", group_id="box-2")
@@ -207,7 +201,7 @@ async def test_events_that_ask_for_patience_hold_up_no_full_poll(
 async def test_a_manager_that_gives_up_its_events_has_no_trouble_with_them(
     bench: Bench, manager: Simulator, control: Control, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await running_and_known(bench, manager)
+    running = await bench.known(manager)
     await control("PUT", "/faults", kind="error", path="/v1/events")
     await running.ear.hear(SourceFailed)
     topology = ManagerClient.topology
@@ -223,7 +217,7 @@ async def test_half_of_the_machines_gone_is_passed_on_as_the_manager_says_it(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
     """The core keeps machines that vanish for a while; the source does not judge."""
-    running = await running_and_known(bench, manager)
+    running = await bench.known(manager)
     await control("PUT", "/faults", kind="half", path="/v1/topology")
     half = await running.ear.hear(ManagerReported, after=1)
     assert len(half.topology.machines) == 4
@@ -236,7 +230,7 @@ async def test_a_wrong_clock_changes_nothing(
     seconds: float, manager: Simulator, bench: Bench, control: Control
 ) -> None:
     await control("PUT", "/faults", kind="clock-skew", seconds=seconds)
-    running = await running_and_known(bench, manager)
+    running = await bench.known(manager)
     await running.counted("polls_total", 2, asked="topology", result="unchanged")
     assert len(running.ear.events) == 1
     assert running.count("logins_total", result="ok") == 1
@@ -245,7 +239,7 @@ async def test_a_wrong_clock_changes_nothing(
 async def test_cursors_that_are_always_gone_cost_one_full_poll_per_period(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
-    running = await running_and_known(bench, manager, poll_topology_s=60.0, poll_events_s=0.1)
+    running = await bench.known(manager, poll_topology_s=60.0, poll_events_s=0.1)
     await control("PUT", "/faults", kind="cursor-gone", path="/v1/events")
     await running.counted("polls_total", 3, asked="events", result="gap")
     assert running.count("polls_total", asked="topology", result="unchanged") <= 4

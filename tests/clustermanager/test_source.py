@@ -173,7 +173,7 @@ async def test_events_that_refuse_every_token_cost_one_login_per_wait(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
     """Though every full poll takes the token, and would make a next login look harmless."""
-    running = await known(bench, manager, refused_login_wait_s=30.0)
+    running = await bench.known(manager, refused_login_wait_s=30.0)
     await control("PUT", "/faults", kind="unauthorized", path="/v1/events")
     failed = await running.ear.hear(SourceFailed)
     assert "refuses us (401)" in failed.refusal
@@ -186,19 +186,12 @@ async def test_a_refused_login_is_not_repeated_by_another_poll(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
     """Events and full polls share the patience: an account is not locked by their taking turns."""
-    running = await known(bench, manager, refused_login_wait_s=30.0)
+    running = await bench.known(manager, refused_login_wait_s=30.0)
     await control("PUT", "/faults", kind="unauthorized", path="/v1/login")
     await control("DELETE", "/tokens")
     await running.ear.hear(SourceFailed)
     await asyncio.sleep(29)
     assert running.count("logins_total", result="credentials") == 1
-
-
-async def known(bench: Bench, manager: Simulator, **changes: Any) -> Any:
-    """A source that has reported once."""
-    running = bench.start(manager, **changes)
-    await running.ear.hear(ManagerReported)
-    return running
 
 
 async def test_a_wrong_password_is_said_and_a_rotated_one_is_found(

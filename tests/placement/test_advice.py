@@ -7,14 +7,14 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies, requests
+from tests.placement.worlds import node, partly_free, state
 from topo.model.cluster import Taint
-from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.model.ids import SWITCHBOX, GroupName, NodeName
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import MOST, would_fit
 from topo.placement.advice.why_not import reasons
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import Assumptions, assumed, opened
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
@@ -24,26 +24,6 @@ NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 
 NEAREST = "Nearest to a group of 8 pods are the dragonflies with room left"
 ROOMIEST = "The switchboxes with most room have it:"
-
-
-def node(top: int, inner: int, number: int) -> Host:
-    path = GroupPath((GroupName(f"s{top}"), GroupName(f"d{inner}")))
-    name = NodeName(f"n-{top}-{inner}-{number}")
-    return Host(name=name, path=path, kinds=(SWITCHBOX, DRAGONFLY), tiers=(2, 1), gpus=8,
-                gpu_type="A")  # fmt: skip
-
-
-def cluster(*free: tuple[int, ...], whole: int = 8) -> Capacity:
-    """One switchbox for each tuple, one dragonfly for each number of free nodes in it."""
-    capacity = Capacity()
-    for top, dragonflies in enumerate(free, start=1):
-        for inner, left in enumerate(dragonflies, start=1):
-            for number in range(1, whole + 1):
-                host = node(top, inner, number)
-                capacity.upsert(host)
-                if number > left:
-                    capacity.book(f"job-{host.name}", {host.name: 8})
-    return capacity
 
 
 def refused(capacity: Capacity, request: Request) -> NoFit:
@@ -68,11 +48,6 @@ def fits(capacity: Capacity, request: Request, suggestion: Suggestion) -> bool:
     for owner in suggestion.owners:
         copy.release(owner)
     return isinstance(place(copy, request), Plan)
-
-
-def state(capacity: Capacity) -> object:
-    bookings = {owner: dict(gpus) for owner, gpus in capacity.bookings().items()}
-    return capacity.version, tuple(capacity.hosts()), bookings
 
 
 @st.composite
@@ -130,7 +105,7 @@ def test_reasons_and_suggestions_are_the_same_each_time_and_every_reason_has_a_n
 
 
 def test_a_job_short_of_one_group_is_told_the_next_smaller_one_and_preferred_mode():
-    capacity = cluster((8, 7), (7, 3))
+    capacity = partly_free((8, 7), (7, 3))
     found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
     assert found[Kind.FEWER_PODS].text == "15 of the 16 pods fit now, 1 fewer."
     assert found[Kind.PREFERRED].text == (
@@ -142,7 +117,7 @@ def test_a_job_short_of_one_group_is_told_the_next_smaller_one_and_preferred_mod
 
 
 def test_the_owner_with_the_fewest_gpus_whose_release_frees_a_group_is_named():
-    capacity = cluster((8, 6), (7, 0))
+    capacity = partly_free((8, 6), (7, 0))
     capacity.book("job-n-2-1-8", {NodeName("n-2-1-8"): 2})
     found = suggested(capacity, Request(pods=16, gpus_per_pod=8, group_size=64))
     assert found[Kind.RELEASE].text == "The job fits once job-n-2-1-8 gives back 2 GPUs."
@@ -151,7 +126,7 @@ def test_the_owner_with_the_fewest_gpus_whose_release_frees_a_group_is_named():
 
 
 def test_one_owner_of_many_gpus_yields_to_two_of_few():
-    capacity = cluster((6,), (7,))
+    capacity = partly_free((6,), (7,))
     capacity.book("job-n-1-1-7", {NodeName("n-1-1-7"): 1})
     capacity.book("job-n-1-1-8", {NodeName("n-1-1-8"): 1})
     found = suggested(capacity, Request(pods=8, gpus_per_pod=8, group_size=64))
@@ -160,7 +135,7 @@ def test_one_owner_of_many_gpus_yields_to_two_of_few():
 
 
 def test_the_fewest_nodes_to_repair_and_uncordon_are_named():
-    capacity = cluster((8, 8), (8,))
+    capacity = partly_free((8, 8), (8,))
     for number in (2, 3):
         capacity.upsert(replace(node(1, 1, number), ready=False))
     capacity.upsert(replace(node(1, 2, 5), cordoned=True))
@@ -176,7 +151,7 @@ def test_the_fewest_nodes_to_repair_and_uncordon_are_named():
 
 
 def test_a_job_that_fits_in_no_one_switchbox_is_told_to_spread():
-    capacity = cluster((8, 8), (8, 8))
+    capacity = partly_free((8, 8), (8, 8))
     request = Request(pods=24, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
     assert refused(capacity, request).failed is FitTest.SPAN
     found = suggested(capacity, request)
@@ -187,7 +162,7 @@ def test_a_job_that_fits_in_no_one_switchbox_is_told_to_spread():
 
 
 def test_two_changes_of_the_request_are_told_together_where_neither_suffices():
-    capacity = cluster((7, 7), (7, 7))
+    capacity = partly_free((7, 7), (7, 7))
     request = Request(pods=20, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
     found = suggested(capacity, request)
     assert Kind.ANYWHERE not in found
@@ -196,7 +171,7 @@ def test_two_changes_of_the_request_are_told_together_where_neither_suffices():
 
 
 def test_another_gpu_type_is_suggested_where_the_job_fits_on_it():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     wish = Eligibility(gpu_type="B")
     found = suggested(capacity, Request(pods=4, gpus_per_pod=8, eligible=wish))
     assert found[Kind.GPU_TYPE].request == Request(
@@ -206,14 +181,14 @@ def test_another_gpu_type_is_suggested_where_the_job_fits_on_it():
 
 
 def test_a_group_larger_than_any_that_exists_is_told_the_largest():
-    capacity = cluster((8, 8), (8,))
+    capacity = partly_free((8, 8), (8,))
     found = suggested(capacity, Request(pods=20, gpus_per_pod=8, group_size=8 * 20))
     assert found[Kind.GROUP_SIZE].request == Request(pods=20, gpus_per_pod=8, group_size=8 * 16)
     assert "in groups of 128 GPUs, the largest that exist" in found[Kind.GROUP_SIZE].text
 
 
 def test_a_selector_and_left_out_nodes_in_the_way_are_named():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     wish = Eligibility(selector=(("zone", "b"),), exclude=frozenset({NodeName("n-1-1-1")}))
     request = Request(pods=8, gpus_per_pod=8, eligible=wish)
     found = suggested(capacity, request)
@@ -224,7 +199,7 @@ def test_a_selector_and_left_out_nodes_in_the_way_are_named():
 
 
 def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     for number in range(1, 9):
         capacity.upsert(replace(node(1, 1, number), taints=(Taint("team", "x"),)))
     request = Request(pods=8, gpus_per_pod=8)
@@ -264,7 +239,7 @@ def test_a_taint_that_keeps_all_nodes_from_a_job_is_named_to_be_tolerated():
     ],
 )
 def test_reasons_name_what_is_near_and_what_is_shut_away(request_, facts):
-    capacity = cluster((6, 7), (4, 4))
+    capacity = partly_free((6, 7), (4, 4))
     capacity.upsert(replace(node(1, 2, 1), ready=False))
     capacity.upsert(replace(node(1, 2, 2), cordoned=True))
     assert reasons(capacity, refused(capacity, request_))[1:] == facts
@@ -277,14 +252,14 @@ def test_an_empty_cluster_is_refused_with_numbers_and_without_suggestions():
 
 
 def test_an_unknown_kind_of_group_is_answered_with_zero_of_them():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
     assert reasons(capacity, refused(capacity, request))[-1] == "There are 0 groups of kind rack."
     assert suggested(capacity, request)[Kind.ANYWHERE].numbers["pods"] == 4
 
 
 def test_an_unknown_kind_of_group_is_said_first_whatever_is_free():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     for host in list(capacity.hosts()):
         capacity.upsert(replace(host, ready=False))
     request = Request(pods=4, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
@@ -310,12 +285,14 @@ def test_an_unknown_kind_of_group_is_said_first_whatever_is_free():
     ],
 )
 def test_a_refusal_has_a_number_and_counts_one_as_one(request_, text):
-    assert refused(cluster((8,)), request_).text == text
+    assert refused(partly_free((8,)), request_).text == text
 
 
 def test_a_job_of_one_pod_is_suggested_as_one():
     request = Request(pods=1, gpus_per_pod=8, within=GroupName("rack"))  # type: ignore[arg-type]
-    assert suggested(cluster((8,)), request)[Kind.ANYWHERE].text.startswith("The 1 pod fits if ")
+    assert suggested(partly_free((8,)), request)[Kind.ANYWHERE].text.startswith(
+        "The 1 pod fits if "
+    )
 
 
 def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():

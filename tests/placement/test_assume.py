@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.placement.worlds import state
 from topo.model.cluster import Taint
 from topo.model.errors import Refusal
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
@@ -36,11 +37,6 @@ def held(capacity: Capacity, name: str) -> Host:
     found = capacity.host(NodeName(name))
     assert found is not None
     return found
-
-
-def state(capacity: Capacity) -> object:
-    bookings = {owner: dict(gpus) for owner, gpus in capacity.bookings().items()}
-    return capacity.version, tuple(capacity.hosts()), bookings
 
 
 def test_a_node_assumed_free_loses_its_bookings_and_opens_while_owners_keep_the_rest():

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies
+from tests.placement.worlds import node, partly_free
 from topo.model.cluster import Taint
 from topo.model.errors import BadInputError
-from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -24,26 +25,6 @@ from topo.placement.report.fragmentation import (
 from topo.placement.search.job_shape import shape_of
 
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)
-
-
-def node(top: int, inner: int, number: int, gpus: int = 8, gpu_type: str = "A") -> Host:
-    path = GroupPath((GroupName(f"s{top}"), GroupName(f"d{inner}")))
-    name = NodeName(f"n-{top}-{inner}-{number}")
-    return Host(name=name, path=path, kinds=(SWITCHBOX, DRAGONFLY), tiers=(2, 1), gpus=gpus,
-                gpu_type=gpu_type)  # fmt: skip
-
-
-def cluster(*free: tuple[int, ...], whole: int = 8) -> Capacity:
-    """One switchbox for each tuple, one dragonfly for each number of free nodes in it."""
-    capacity = Capacity()
-    for top, dragonflies in enumerate(free, start=1):
-        for inner, left in enumerate(dragonflies, start=1):
-            for number in range(1, whole + 1):
-                host = node(top, inner, number)
-                capacity.upsert(host)
-                if number > left:
-                    capacity.book(f"job-{host.name}", {host.name: 8})
-    return capacity
 
 
 def only(capacity: Capacity, **asked: object) -> TypeReport:
@@ -110,7 +91,7 @@ def test_every_count_of_the_report_adds_up(data, policy):
 
 
 def test_the_report_of_a_cluster_that_was_counted_by_hand():
-    capacity = cluster((8, 8, 0), (5, 7), (0, 0))
+    capacity = partly_free((8, 8, 0), (5, 7), (0, 0))
     for number in range(1, 9):
         host = node(3, 1, number)
         capacity.release(f"job-{host.name}")
@@ -129,7 +110,7 @@ def test_the_report_of_a_cluster_that_was_counted_by_hand():
 
 
 def test_gpus_that_a_mix_cannot_use_are_those_outside_the_groups_of_its_jobs():
-    capacity = cluster((8, 5), (3,))
+    capacity = partly_free((8, 5), (3,))
     by_nodes = JobShare(1, 8, None, 1)
     by_four = JobShare(8, 8, 32, 1)
     by_eight = JobShare(8, 8, 64, 2)
@@ -143,7 +124,7 @@ def test_gpus_that_a_mix_cannot_use_are_those_outside_the_groups_of_its_jobs():
 
 
 def test_each_gpu_type_has_a_report_and_its_own_usual_node():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     for number in range(1, 5):
         capacity.upsert(node(2, 1, number, gpus=4, gpu_type="B"))
     capacity.upsert(node(2, 1, 5, gpus=16, gpu_type="B"))
@@ -156,12 +137,12 @@ def test_each_gpu_type_has_a_report_and_its_own_usual_node():
 
 
 def test_groups_that_no_domain_could_ever_hold_have_no_tier():
-    largest = only(cluster((8, 8)), sizes=(64, 128, 256)).largest
+    largest = only(partly_free((8, 8)), sizes=(64, 128, 256)).largest
     assert [(job.gpus, job.tier) for job in largest] == [(128, 1), (128, 2), (0, None)]
 
 
 def test_nodes_outside_of_groups_are_domains_of_their_own_kind():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     capacity.upsert(Host(name=NodeName("lone"), gpus=8, gpu_type="A"))
     report = only(capacity)
     found = {(row.tier, row.kind): row.domains for row in report.tiers}
@@ -169,7 +150,7 @@ def test_nodes_outside_of_groups_are_domains_of_their_own_kind():
 
 
 def test_tainted_nodes_are_not_open_to_the_jobs_of_the_report():
-    capacity = cluster((8,))
+    capacity = partly_free((8,))
     capacity.upsert(replace(node(1, 1, 1), taints=(Taint("team"),)))
     report = only(capacity)
     assert (report.open_nodes, report.free_gpus, report.whole_groups) == (7, 56, 0)
@@ -183,7 +164,7 @@ def test_a_cluster_without_gpus_has_an_empty_report():
 @pytest.mark.parametrize("size", [0, -8])
 def test_a_group_of_no_gpus_is_refused_as_input(size):
     with pytest.raises(BadInputError, match="sizes"):
-        fragmentation(cluster((8,)), sizes=(8, size))
+        fragmentation(partly_free((8,)), sizes=(8, size))
 
 
 def test_the_observed_mix_is_each_shape_with_how_often_it_came():

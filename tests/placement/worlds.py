@@ -53,3 +53,28 @@ def shares(plan: Plan) -> dict[str, int]:
             at = "/".join(name.removeprefix("n").split("-")[:2])
             found[at] = found.get(at, 0) + pods
     return found
+
+
+def node(top: int, inner: int, number: int, gpus: int = 8, gpu_type: str = "A") -> Host:
+    """A node of a dragonfly in a switchbox."""
+    name, path = f"n-{top}-{inner}-{number}", (f"s{top}", f"d{inner}")
+    return host(name, path, gpus=gpus, gpu_type=gpu_type)
+
+
+def partly_free(*free: tuple[int, ...], whole: int = 8) -> Capacity:
+    """One switchbox for each tuple, one dragonfly for each number of free nodes in it."""
+    capacity = Capacity()
+    for top, dragonflies in enumerate(free, start=1):
+        for inner, left in enumerate(dragonflies, start=1):
+            for number in range(1, whole + 1):
+                host = node(top, inner, number)
+                capacity.upsert(host)
+                if number > left:
+                    capacity.book(f"job-{host.name}", {host.name: 8})
+    return capacity
+
+
+def state(capacity: Capacity) -> object:
+    """All that a search or a what-if must leave as it was."""
+    bookings = {owner: dict(gpus) for owner, gpus in capacity.bookings().items()}
+    return capacity.version, tuple(capacity.hosts()), bookings

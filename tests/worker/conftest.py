@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.worker.compiling import compile_library
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import demo_world
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,10 @@ def old_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A libnvidia-ml.so.1 from before fabrics."""
     folder = tmp_path_factory.mktemp("old-nvml")
     return compile_library("nvml.c", folder / "libnvidia-ml.so.1", "OLD")
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """The bundle of node-sample3."""
+    write_bundle(tmp_path / "node", demo_world().nodes[2])
+    return tmp_path / "node"

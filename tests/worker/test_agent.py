@@ -20,7 +20,6 @@ from topo.kit.settings import read
 from topo.model.machine import ProbeState
 from topo.model.wire import Report
 from topo.recording.bundle import Bundle, RecordedProbe, write
-from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import demo_world
 from worker.app import build_agent, build_app
 from worker.replay import open_replay
@@ -29,13 +28,6 @@ from worker.settings import WorkerSettings
 pytestmark = pytest.mark.virtual_time
 HOST = demo_world().nodes[2]
 Lines = list[MutableMapping[str, Any]]
-
-
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    """The bundle of node-sample3."""
-    write_bundle(tmp_path / "node", HOST)
-    return tmp_path / "node"
 
 
 @pytest.fixture

@@ -75,13 +75,6 @@ async def worker(*argv: str, **environment: str) -> AsyncIterator[Worker]:
         await running.stop()
 
 
-@pytest.fixture
-def recording(tmp_path: Path) -> Path:
-    """The bundle of node-sample3."""
-    write_bundle(tmp_path / "node", HOST)
-    return tmp_path / "node"
-
-
 def replaying(master: TestMaster, recording: Path) -> tuple[str, ...]:
     """Flags of a quick replay."""
     return (
