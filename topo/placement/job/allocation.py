@@ -19,7 +19,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Shares by domain of the group tier, and pods by cell."""
+    """What each domain of the group tier takes, and the pods in each tier-1 domain."""
 
     shares: tuple[Share, ...]
     tier1_pods: dict[int, int]

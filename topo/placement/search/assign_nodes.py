@@ -110,9 +110,9 @@ def penalty_of(capacity: Capacity, view: FreeView, at: int, pods: int) -> int:
 
 
 def _rank(capacity: Capacity, found: tuple[NodeName, int, int]) -> tuple[int, bool, int]:
-    name, slots, room = found
+    name, slots, free_gpus = found
     host = capacity.host(name)
-    return (host.penalty, room == host.gpus, -slots) if host else (0, True, -slots)
+    return (host.penalty, free_gpus == host.gpus, -slots) if host else (0, True, -slots)
 
 
 def _tier1_by_domain(view: FreeView, allocation: Allocation) -> dict[int, list[int]]:

@@ -11,7 +11,7 @@ from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape
 
 
-def _no(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:
+def _no_fit(request: Request, failed: FitTest, text: str, numbers: Mapping[str, int]) -> NoFit:
     shortfall = dict(numbers)
     shortfall["missing"] = shortfall["needed"] - shortfall["available"]
     return NoFit(request, failed, shortfall, text)
@@ -22,19 +22,21 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
     gpus = request.pods * request.gpus_per_pod
     if not slots.nodes:
         text = "0 nodes have the type, labels, taints and name that the job asks for"
-        return _no(request, FitTest.LABEL, text, {"needed": 1, "available": 0})
+        return _no_fit(request, FitTest.LABEL, text, {"needed": 1, "available": 0})
     if slots.free_gpus < gpus:
         text = (
             f"the job needs {counted(gpus, 'GPU')}, "
             f"{slots.free_gpus} are free on nodes that it may use"
         )
-        return _no(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.free_gpus})
+        return _no_fit(request, FitTest.GPUS, text, {"needed": gpus, "available": slots.free_gpus})
     if slots.total < shape.pods:
         text = (
             f"the job needs room for {counted(shape.pods, 'pod')} of {counted(shape.gpus, 'GPU')}, "
             f"the free GPUs of the nodes give {slots.total}"
         )
-        return _no(request, FitTest.SLOTS, text, {"needed": shape.pods, "available": slots.total})
+        return _no_fit(
+            request, FitTest.SLOTS, text, {"needed": shape.pods, "available": slots.total}
+        )
     return None
 
 
@@ -47,7 +49,7 @@ def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
     text = (
         f"no group of nodes can hold {counted(needed, 'GPU')}; the largest there is holds {largest}"
     )
-    return _no(
+    return _no_fit(
         request,
         FitTest.GROUPS,
         text,
@@ -63,7 +65,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
     if available < shape.m:
         whole, of = counted(shape.m, "whole group"), counted(shape.k, "pod")
         text = f"the job needs {whole} of {of}, {available} are free"
-        return _no(request, FitTest.GROUPS, text, {"needed": shape.m, "available": available})
+        return _no_fit(request, FitTest.GROUPS, text, {"needed": shape.m, "available": available})
     if not shape.r or available - int(view.losses(shape.tier).min()) >= shape.m:
         return None
     # All groups are needed, so that the tail has what is left over in each domain.
@@ -72,7 +74,7 @@ def short_of_groups(request: Request, view: FreeView) -> NoFit | None:
         f"beside the whole groups no domain has room for the last {counted(shape.r, 'pod')}; "
         f"the largest rest has room for {best}"
     )
-    return _no(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
+    return _no_fit(request, FitTest.TAIL, text, {"needed": shape.r, "available": best})
 
 
 def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
@@ -84,7 +86,7 @@ def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
         return None
     known = ", ".join(sorted(kinds)) or "none"
     text = f"there are 0 groups of kind {request.within}; the kinds there are: {known}"
-    return _no(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
+    return _no_fit(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
 
 
 def impossible_span(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
@@ -98,7 +100,7 @@ def impossible_span(capacity: Capacity, request: Request, view: FreeView) -> NoF
             f"a group of {pods} needs a domain of tier {shape.tier}, "
             f"a {request.within} is of tier {tier}"
         )
-        return _no(request, FitTest.SPAN, text, {"needed": shape.tier, "available": tier})
+        return _no_fit(request, FitTest.SPAN, text, {"needed": shape.tier, "available": tier})
     return None
 
 
@@ -110,4 +112,4 @@ def short_of_span(request: Request, largest: int) -> NoFit:
         f"the one with most room has {counted(largest, 'slot')}"
     )
     most = min(largest, request.pods - 1)
-    return _no(request, FitTest.SPAN, text, {"needed": request.pods, "available": most})
+    return _no_fit(request, FitTest.SPAN, text, {"needed": request.pods, "available": most})

@@ -1,4 +1,4 @@
-"""A request in slots, and the tiers at which its groups and the canonical groups live."""
+"""The shape of a job: its groups in slots, and the tiers in which they must be whole."""
 
 from dataclasses import dataclass
 
