@@ -50,7 +50,11 @@ class BookingLog:
     async def flush(self) -> None:
         """What happened until now is in the file, or why not is said (once)."""
         entries, anew = self._taken()
-        await asyncio.to_thread(self._write, entries, anew=anew)
+        writing = asyncio.ensure_future(asyncio.to_thread(self._write, entries, anew=anew))
+        try:
+            await asyncio.shield(writing)
+        finally:
+            await asyncio.wait({writing})  # the last entries must not be overtaken by these
 
     def _taken(self) -> tuple[list[Entry], bool]:
         """What is to be written, and whether to a new file: then only the state as it is now."""

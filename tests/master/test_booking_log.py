@@ -1,6 +1,9 @@
 """`--booking-log`: what a master did is replayed elsewhere; its files are bounded and complete."""
 
+import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,8 @@ from topo.placement.booking.holds import HoldId, Limits
 from topo.placement.booking.log import Advanced, Header, state_json
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
+
+pytestmark = pytest.mark.virtual_time
 
 
 def replayed(path: Path) -> Replay:
@@ -48,7 +53,7 @@ async def test_what_a_master_did_is_replayed_to_the_same_bookings(tmp_path: Path
         await eventually(expired)
         state.follow_cluster([ClusterNode(name=NodeName("n1-1-1"), unschedulable=True)])
         await caller.held(4, exclude=["n0-0-0", "n0-0-1"])
-        here, hosts = state_json(state.bookings.state()), list(state.capacity.hosts())
+    here, hosts = state_json(state.bookings.state()), list(state.capacity.hosts())
     found = replayed(log)
     assert state_json(found.bookings.state()) == here
     assert list(found.capacity.hosts()) == hosts
@@ -73,6 +78,25 @@ def machine() -> tuple[Bookings, Header]:
 def step(bookings: Bookings, number: int) -> Advanced:
     events = (HoldReleased(HoldId(f"h{number}")),)
     return Advanced.of(number, events, bookings.advance(number, *events))
+
+
+async def test_the_end_does_not_overtake_a_write_that_still_waits(tmp_path: Path) -> None:
+    """Every thread is busy when the log begins, and free only after the master has been stopped."""
+    loop, release = asyncio.get_running_loop(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        loop.set_default_executor(threads)
+        busy = asyncio.ensure_future(asyncio.to_thread(release.wait))
+        bookings, empty = machine()
+        log = BookingLog(tmp_path / "log", lambda: empty)
+        running = asyncio.create_task(log.run())
+        await asyncio.sleep(0)
+        log.record(step(bookings, 7))
+        await asyncio.sleep(0)
+        running.cancel()
+        release.set()
+        await asyncio.wait({running, busy})
+    assert len((tmp_path / "log").read_bytes().splitlines()) == 2, "the state and what came after"
+    assert replayed(tmp_path / "log").bookings.state() == bookings.state()
 
 
 async def test_a_full_file_is_kept_beside_and_each_can_be_replayed_alone(tmp_path: Path) -> None:
