@@ -30,8 +30,8 @@ from topo.placement.quality.lower_bounds import least_inside, rows_of
 from topo.placement.quality.measure import Key, leximax_key
 from topo.placement.search.free_view import FreeView
 
-_UNKNOWN = (0, 0, -1)
-"""`largest`, `times` and `others` where slots were not looked at: a bound that is always kept."""
+_UNKNOWN = (0, 0, -1, 0)
+"""The bound on slots, from `largest` to `other`, where slots were not looked at: always kept."""
 
 
 class DomainBound(NamedTuple):
@@ -40,7 +40,8 @@ class DomainBound(NamedTuple):
     `children`: domains used of the tier below. `lost`: canonical groups lost. `top`: canonical
     groups that are free in its top domain. `largest`, `times`: free slots of the largest canonical
     domain used, and how many of that size are used. `others`: how many smaller ones are used
-    besides, -1 where slots were not looked at. `depth`: the place of the children in a span.
+    besides, -1 where slots were not looked at. `other`: the free slots of the least one that holds
+    what the largest leave of the job. `depth`: the place of the children in a span.
     """
 
     children: int
@@ -50,6 +51,7 @@ class DomainBound(NamedTuple):
     largest: int
     times: int
     others: int
+    other: int
     depth: int
     pods: int
 
@@ -74,17 +76,21 @@ class DomainBound(NamedTuple):
             return bool(key[2][0] < (1, self.top, 1))
         if key[3][0] != (1, self.largest, self.times):
             return bool(key[3][0] < (1, self.largest, self.times))
-        return not key[4] and key[3] == self._used_up()
+        best = self._best_profile()
+        return best is not None and (key[3] < best or (key[3] == best and not key[4]))
 
-    def _used_up(self) -> Key | None:
+    def _best_profile(self) -> Key | None:
         """The best profile of slots there could be; None where more than one other is used.
 
-        The largest are used up, and one other just holds the rest: a smaller one could not. Or one
-        domain alone takes the job and keeps what it has more.
+        The largest are used up, and the least other that can holds the rest. What is too much stays
+        in one piece.
         """
         rest = self.pods - self.times * self.largest
         if rest > 0 and self.others == 1:
-            return leximax_key(((self.largest, -self.times), (rest, -1), (0, self.times + 1)))
+            left = self.other - rest
+            emptied = self.times + (0 if left else 1)
+            taken = ((self.largest, -self.times), (self.other, -1))
+            return leximax_key((*taken, *(((left, 1),) if left else ()), (0, emptied)))
         if rest <= 0 and not self.others and self.times == 1:
             return leximax_key(((self.largest, -1), (-rest, 1)))
         if not rest and not self.others:
@@ -126,13 +132,13 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> list[Domain
         DomainBound._make((*row, *most, depth, shape.pods))
         for row, most in zip(ranked, used, strict=True)
     ]
-    bounds[:tied] = sorted(bounds[:tied], key=attrgetter("largest", "times"))
+    bounds[:tied] = sorted(bounds[:tied], key=attrgetter("largest", "times", "other"))
     return bounds
 
 
 def _largest(
     view: FreeView, tier: int, able: DomainIndices, count: int
-) -> list[tuple[int, int, int]]:
+) -> list[tuple[int, int, int, int]]:
     """The largest canonical domain that must be used, how often, and how many besides.
 
     For each domain `count` children are used. Empty where slots are not looked at.
@@ -140,7 +146,7 @@ def _largest(
     shape, layout = view.shape, view.layout
     if shape.canonical_tier >= tier:
         outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
-        return [(free, 1, 0) for free in view.free_canonical[outer].tolist()]
+        return [(free, 1, 0, 0) for free in view.free_canonical[outer].tolist()]
     if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
         return []
     free_slots = layout.rolled(view.free, tier - 1)
@@ -156,8 +162,11 @@ def _largest(
             last = np.minimum(last, _last_window(rows, count, shape.pods))
     largest = np.take_along_axis(rows, last[:, None], 1)
     times = np.minimum((rows >= largest).sum(axis=1) - last, count)
-    found = zip(largest[:, 0].tolist(), times.tolist(), strict=True)
-    return [(slots, often, count - often) for slots, often in found]
+    # What the largest leave of the job needs a domain with as many slots, if it is one alone.
+    rest = np.maximum(shape.pods - largest[:, 0] * times, 0)
+    other = np.where(rows >= rest[:, None], rows, largest).min(axis=1)
+    found = zip(largest[:, 0].tolist(), times.tolist(), other.tolist(), strict=True)
+    return [(slots, often, count - often, smallest) for slots, often, smallest in found]
 
 
 def _last_window(rows: Counts, count: int, need: int) -> Counts:
