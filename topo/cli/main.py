@@ -14,18 +14,7 @@ with needs("cli"):
     import typer
     from typer.core import TyperGroup
 
-    from topo.cli.commands import (
-        diff,
-        doctor,
-        fragmentation,
-        gpus,
-        holds,
-        node,
-        parse,
-        place,
-        sim,
-        tree,
-    )
+    from topo.cli.commands import holds, parse, place, sim, views
     from topo.cli.demo import commands as demo
     from topo.cli.exits import CliError, Exit
     from topo.cli.render.safe import plain
@@ -89,13 +78,9 @@ def topo(
     """Which GPU nodes are wired together: the tree, its nodes, its changes, its troubles."""
 
 
-app.command()(tree.tree)
-app.command()(node.node)
-app.command()(gpus.gpus)
-app.command()(diff.diff)
-app.command()(doctor.doctor)
-app.command()(place.place)
-app.command()(fragmentation.fragmentation)
+for command in (views.tree, views.node, views.gpus, views.diff, views.doctor, place.place):
+    app.command()(command)
+app.command()(views.fragmentation)
 app.add_typer(holds.app, name="holds")
 app.command()(parse.parse)
 app.add_typer(demo.app, name="demo")

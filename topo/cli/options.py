@@ -1,8 +1,12 @@
 """The options that commands share, with their environment variables."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,40 +24,54 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
-MasterUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        envvar="TOPO_MASTER",
-        metavar="URL",
-        help=f"The master. Default: a running `topo demo`, else {DEFAULT_MASTER}.",
-        show_default=False,
-    ),
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--token-file",
-        envvar="TOPO_TOKEN_FILE",
-        metavar="FILE",
-        help="File with the bearer token for the master.",
-        show_default=False,
-    ),
-]
-CaFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--ca-file",
-        envvar="TOPO_CA_FILE",
-        metavar="FILE",
-        help="PEM certificates that vouch for the master. Default: the system's.",
-        show_default=False,
-    ),
-]
 OutputFormat = Annotated[
     Output,
     typer.Option("--output", "-o", help="table for people; json or yaml for programs."),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterOptions:
+    """Which master to ask, and how: the fields are options of every command that asks one."""
+
+    master: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TOPO_MASTER",
+            metavar="URL",
+            help=f"The master. Default: a running `topo demo`, else {DEFAULT_MASTER}.",
+        ),
+    ] = None
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="TOPO_TOKEN_FILE",
+            metavar="FILE",
+            help="File with the bearer token for the master.",
+        ),
+    ] = None
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="TOPO_CA_FILE",
+            metavar="FILE",
+            help="PEM certificates that vouch for the master. Default: the system's.",
+        ),
+    ] = None
+
+
+def asks_master(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer shall see it: the fields of its `options` are options of its own."""
+    own, shared = signature(command).parameters.values(), signature(MasterOptions).parameters
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        options = MasterOptions(**{name: given.pop(name) for name in shared})
+        command(**given, options=options)
+
+    kept = [parameter for parameter in own if parameter.name != "options"]
+    called.__signature__ = Signature([*kept, *shared.values()])  # type: ignore[attr-defined]
+    return called
 
 
 def path_segment(name: str, what: str, fix: str) -> str:

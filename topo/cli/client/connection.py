@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from topo.cli.client.client import Master, Target, connect, target
 from topo.cli.demo.runtime import master_url, running_demo
 from topo.cli.exits import CliError, Exit
-from topo.cli.options import Output
+from topo.cli.options import MasterOptions, Output
 from topo.cli.render import terminal
 from topo.cli.render.safe import escaped, is_safe
 from topo.cli.render.terminal import Glyphs
@@ -21,17 +21,23 @@ from topo.model.errors import Refusal
 _T = TypeVar("_T")
 
 
-def chosen(url: str | None, token_file: Path | None, ca_file: Path | None) -> Target:
+def chosen(options: MasterOptions) -> Target:
     """The target that the options name; without `--master` a running demo, else the default."""
-    return target(master_url(url), token_file, ca_file)
+    return target(master_url(options.master), options.token_file, options.ca_file)
 
 
-def trusted(url: str | None, token_file: Path | None, ca_file: Path | None) -> Target:
+def trusted(options: MasterOptions) -> Target:
     """Like `chosen`, for a call that writes: a running demo's token where no other is named."""
+    url, token_file = options.master, options.token_file
     demo = running_demo() if url is None else None
     if demo and demo.token_file and token_file is None:
         token_file = Path(demo.token_file)
-    return target(demo.master if demo else master_url(url), token_file, ca_file)
+    return target(demo.master if demo else master_url(url), token_file, options.ca_file)
+
+
+def document(options: MasterOptions, path: str, **query: str | int) -> Any:
+    """The JSON document at a path of the master that the options name."""
+    return ask(chosen(options), lambda master: master.document(path, **query))
 
 
 def ask(to: Target, question: Callable[[Master], Awaitable[_T]]) -> _T:

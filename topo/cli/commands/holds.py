@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.options import CaFile, MasterUrl, Output, OutputFormat, TokenFile, path_segment
+from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master, path_segment
 from topo.cli.render.safe import plain
 
 if TYPE_CHECKING:
@@ -20,13 +20,12 @@ HoldId = Annotated[str, typer.Argument(metavar="ID", help="The hold, as `topo ho
 
 
 @app.callback()
+@asks_master
 def holds(
     context: typer.Context,
     *,
     output: OutputFormat = Output.TABLE,
-    master: MasterUrl = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
+    options: MasterOptions,
 ) -> None:
     """List the placements that are reserved."""
     if context.invoked_subcommand is not None:
@@ -36,21 +35,19 @@ def holds(
     from topo.cli.render import holds as picture
     from topo.model.rest.holds import HoldsDocument
 
-    to = connection.chosen(master, token_file, ca_file)
-    raw = connection.ask(to, lambda client: client.document("/v1/holds"))
+    raw = connection.document(options, "/v1/holds")
     connection.show(
         raw, output, lambda glyphs: picture.listed(read(HoldsDocument, raw).holds, glyphs)
     )
 
 
 @app.command()
+@asks_master
 def show(
     hold: HoldId,
     *,
     output: OutputFormat = Output.TABLE,
-    master: MasterUrl = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
+    options: MasterOptions,
 ) -> None:
     """Show one hold with its nodes inside the tree."""
     from topo.cli.client import connection, placements
@@ -64,40 +61,38 @@ def show(
             return raw, []
         return raw, await placements.roots(client, read(HoldDocument, raw).groups)
 
-    raw, roots = connection.ask(connection.chosen(master, token_file, ca_file), conversation)
+    raw, roots = connection.ask(connection.chosen(options), conversation)
     connection.show(
         raw, output, lambda glyphs: picture.page(read(HoldDocument, raw), roots, glyphs)
     )
 
 
 @app.command()
+@asks_master
 def commit(
     hold: HoldId,
     *,
-    master: MasterUrl = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
+    options: MasterOptions,
 ) -> None:
     """Keep a hold without a time limit: its job has started."""
     from topo.cli.client import connection
 
-    to = connection.trusted(master, token_file, ca_file)
+    to = connection.trusted(options)
     connection.ask(to, lambda client: client.send("POST", f"{_path(hold)}/commit"))
     print(f"{plain(hold)} is committed; `topo holds release` gives its nodes back")
 
 
 @app.command()
+@asks_master
 def release(
     hold: HoldId,
     *,
-    master: MasterUrl = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
+    options: MasterOptions,
 ) -> None:
     """Give the nodes of a hold back."""
     from topo.cli.client import connection
 
-    to = connection.trusted(master, token_file, ca_file)
+    to = connection.trusted(options)
     connection.ask(to, lambda client: client.send("DELETE", _path(hold)))
     print(f"{plain(hold)} is released")
 

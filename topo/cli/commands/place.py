@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from topo.cli.exits import Exit
-from topo.cli.options import CaFile, MasterUrl, Output, TokenFile
+from topo.cli.options import MasterOptions, Output, asks_master
 
 if TYPE_CHECKING:
     from topo.cli.client.client import Master, Target
@@ -38,6 +38,7 @@ _OUTPUTS = {
 }
 
 
+@asks_master
 def place(  # noqa: PLR0913 - a parameter per option
     *,
     pods: Annotated[int, typer.Option(metavar="N", help="Pods of the job.")],
@@ -91,9 +92,7 @@ def place(  # noqa: PLR0913 - a parameter per option
         PlaceOutput,
         typer.Option("--output", "-o", help="nodes: a name per pod in rank order, a hostfile."),
     ] = PlaceOutput.TREE,
-    master: MasterUrl = None,
-    token_file: TokenFile = None,
-    ca_file: CaFile = None,
+    options: MasterOptions,
 ) -> None:
     """Find the whole groups that a job should get; exit code 5 when it does not fit now."""
     from topo.cli.client import connection, placements
@@ -116,7 +115,7 @@ def place(  # noqa: PLR0913 - a parameter per option
         explain=explain or None,
     )
     find = connection.chosen if hold is None else connection.trusted
-    raw, roots = _place(find(master, token_file, ca_file), request, output)
+    raw, roots = _place(find(options), request, output)
     document = placements.read_placement(raw)
     if output is PlaceOutput.NODES:
         _print_nodes(document, request)

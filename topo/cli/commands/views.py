@@ -1,0 +1,198 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""The commands that show what a master knows: the tree, a node, its GPUs, changes, findings."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from topo.cli.completing import group_names, node_names
+from topo.cli.exits import Exit
+from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master, path_segment
+from topo.model.rest.generation_id import GenerationId
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from topo.cli.client.client import Master
+    from topo.cli.render.terminal import Glyphs
+
+NodeName = Annotated[
+    str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names)
+]
+
+
+@asks_master
+def tree(
+    *,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Stay, and show every change as it comes.")
+    ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this group: its name, or its path with `/`.",
+            autocompletion=group_names,
+        ),
+    ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="Levels of children to show; 0 shows roots only.")
+    ] = None,
+    output: OutputFormat = Output.TABLE,
+    options: MasterOptions,
+) -> None:
+    """Show the tree of groups and nodes, its status and the why."""
+    from topo.cli.client import connection
+    from topo.cli.client.client import TOPOLOGY_PATH
+    from topo.cli.client.reading import read
+    from topo.cli.render import tree as picture
+    from topo.model.rest.topology import TopologyDocument
+
+    query: dict[str, str | int] = {} if group is None else {"group": group}
+    if depth is not None:
+        query["depth"] = depth
+    if watch:
+        from topo.cli.client import following
+        from topo.cli.render import watch_display
+
+        to = connection.chosen(options)
+        # Ctrl-C is how a watch ends, so it is no failure.
+        with suppress(KeyboardInterrupt), watch_display.display(output) as display:
+            connection.run(following.watch(to, query, display))
+        return
+    raw = connection.document(options, TOPOLOGY_PATH, **query)
+    connection.show(
+        raw, output, lambda glyphs: picture.topology(read(TopologyDocument, raw), glyphs)
+    )
+
+
+@asks_master
+def node(name: NodeName, *, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
+    """Show one node: GPUs, link matrix, ports, servers at the other end, probes, reasons."""
+    from topo.cli.client import connection
+    from topo.cli.client.client import TOPOLOGY_PATH
+    from topo.cli.client.reading import read
+    from topo.cli.render import node as picture
+    from topo.model.rest.topology import TopologyDocument
+
+    raw = connection.document(options, TOPOLOGY_PATH, node=name)
+    connection.show(
+        raw, output, lambda glyphs: picture.page(read(TopologyDocument, raw), name, glyphs)
+    )
+
+
+@asks_master
+def gpus(
+    name: NodeName,
+    *,
+    count: Annotated[
+        int | None, typer.Option("-n", "--gpus", min=1, help="How many GPUs to choose.")
+    ] = None,
+    free: Annotated[
+        str | None,
+        typer.Option(metavar="0,1,2", help="GPUs not in use. Default: all that are healthy."),
+    ] = None,
+    output: OutputFormat = Output.TABLE,
+    options: MasterOptions,
+) -> None:
+    """Show the links between a node's GPUs, what n of them are worth, and which to take."""
+    from topo.cli.client import connection
+    from topo.cli.client.reading import read
+    from topo.cli.render import gpus as picture
+    from topo.model.rest.gpus import GpusDocument
+
+    query = {"n": count, "free": free}
+    given = {key: value for key, value in query.items() if value is not None}
+    path = f"/v1/nodes/{path_segment(name, 'name of a node', '`topo tree` lists them')}/gpus"
+    raw = connection.document(options, path, **given)
+    document = read(GpusDocument, raw)
+    connection.show(raw, output, lambda glyphs: picture.page(document, glyphs))
+    if document.choice is not None and not document.choice.fits:
+        raise typer.Exit(Exit.NO_FIT)
+
+
+def _generation(text: str) -> GenerationId:
+    found = GenerationId.read(text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no generation; write one such as 7 or 7.5e0c21af")
+    return found
+
+
+@asks_master
+def diff(
+    *,
+    since: Annotated[
+        GenerationId | None,
+        typer.Option(
+            "--from", parser=_generation, metavar="GENERATION", help="Default: the one before --to."
+        ),
+    ] = None,
+    until: Annotated[
+        GenerationId | None,
+        typer.Option(
+            "--to", parser=_generation, metavar="GENERATION", help="Default: the current one."
+        ),
+    ] = None,
+    output: OutputFormat = Output.TABLE,
+    options: MasterOptions,
+) -> None:
+    """Show what changed between two generations; without options, the last change."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from topo.cli.client import connection
+    from topo.cli.client.client import DIFF_PATH
+    from topo.cli.client.reading import read
+    from topo.cli.render import changes
+    from topo.model.rest.changes import DiffDocument
+
+    async def conversation(client: "Master") -> Any:
+        end = until
+        if end is None:
+            now = await client.topology(depth=0)
+            end = GenerationId(now.generation, now.run)
+        query = {"from": str(since or end.previous), "to": str(end)}
+        return await client.document(DIFF_PATH, **query)
+
+    raw = connection.ask(connection.chosen(options), conversation)
+    document = read(DiffDocument, raw)
+
+    def picture(glyphs: "Glyphs") -> "RenderableType":
+        title = Text(f"generation {document.start} to {document.end}", style="bold")
+        nothing = Text("nothing changed", style="dim")
+        moved = document.changes
+        return Group(title, changes.listed(moved, glyphs) if moved else nothing)
+
+    connection.show(raw, output, picture)
+
+
+@asks_master
+def doctor(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
+    """Look for what is wrong with the master, its sources, workers and wiring."""
+    from topo.cli.client import connection
+    from topo.cli.diagnosis import checkup
+    from topo.cli.render import findings
+
+    result = connection.ask(connection.chosen(options), checkup.examine)
+    connection.show(
+        checkup.as_document(result),
+        output,
+        lambda glyphs: findings.report(result.findings, result.healthy, glyphs),
+    )
+    if result.is_wrong:
+        raise typer.Exit(Exit.FINDING)
+
+
+@asks_master
+def fragmentation(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
+    """Show how broken up the free GPUs are, and the largest job that fits now."""
+    from topo.cli.client import connection
+    from topo.cli.client.reading import read
+    from topo.cli.render import fragmentation as picture
+    from topo.model.rest.fragmentation import FragmentationDocument
+
+    raw = connection.document(options, "/v1/fragmentation")
+    connection.show(
+        raw, output, lambda glyphs: picture.report(read(FragmentationDocument, raw), glyphs)
+    )
