@@ -327,7 +327,6 @@ def refusal() -> Any:
         "mode": "required",
         "failed": "groups",
         "shortfall": {"needed": 2, "available": 1, "missing": 1},
-        "text": "2 groups of 12 GPUs are needed, the dragonflies have room for 1",
         "would_fit": [
             {"kind": "fewer-pods", "text": "3 pods fit now"},
             {"kind": "mode", "text": "mode preferred fits, with 1 group split"},

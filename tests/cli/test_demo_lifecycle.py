@@ -20,7 +20,7 @@ from topo.cli import worlds
 from topo.cli.demo import plan, processes
 from topo.cli.demo.lifecycle import run_demo
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.ports import free_ports
+from topo.cli.demo.plan import free_ports
 from topo.cli.demo.runtime import directory, running_demo
 from topo.cli.exits import CliError, Exit
 

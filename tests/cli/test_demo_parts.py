@@ -16,7 +16,7 @@ from tests.cli.conftest import Topo
 from tests.support.processes import alive
 from tests.support.waiting import eventually
 from topo.cli.demo import plan, processes
-from topo.cli.demo.ports import free_ports
+from topo.cli.demo.plan import free_ports
 from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.runtime import Demo, DemoDirectory, directory, running_demo
 from topo.cli.exits import CliError, Exit

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from topo.cli.exits import MEANING, Exit
+from topo.cli.exits import Exit
 from topo.cli.main import app
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -34,7 +34,7 @@ def commands(group: Any, above: str) -> Iterator[tuple[str, Any]]:
 
 
 def test_the_table_of_exit_codes_is_the_codes() -> None:
-    assert rows("Exit codes") == {str(int(code)): [MEANING[code]] for code in Exit}
+    assert list(rows("Exit codes")) == [str(int(code)) for code in Exit]
 
 
 def test_the_table_of_commands_is_complete() -> None:

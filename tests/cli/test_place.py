@@ -44,7 +44,7 @@ def test_the_sentences_come_when_asked_for(topo: Topo) -> None:
 
 def test_a_long_sentence_goes_on_below_its_first_word(topo: Topo, fake_master: FakeMaster) -> None:
     words = "a sentence about groups that is far longer than the terminal is wide " * 3
-    for document in (samples.placement(), {**samples.refusal(), "text": words}):
+    for document in (samples.placement(), samples.refusal()):
         fake_master.placement = {**document, "explanation": [words]}
         shown = topo(*JOB, "--explain", env=NARROW | {"TOPO_MASTER": fake_master.url})
         lines = shown.stdout.splitlines()
@@ -54,13 +54,6 @@ def test_a_long_sentence_goes_on_below_its_first_word(topo: Topo, fake_master: F
         assert all(re.match(r"    \S", line) for line in lines[first + 1 :])
         assert all(len(line) <= 60 for line in lines[first:])
         assert " ".join(" ".join(lines[first:]).split()) == f"→ {words}".strip()
-
-
-def test_a_long_refusal_goes_on_below_its_first_word(topo: Topo, fake_master: FakeMaster) -> None:
-    words = "a refusal that is far longer than the terminal is wide " * 3
-    fake_master.placement = {**samples.refusal(), "text": words}
-    lines = topo(*JOB, env=NARROW | {"TOPO_MASTER": fake_master.url}).stdout.splitlines()
-    assert all(re.match(r"  \S", line) for line in lines[1:4])
 
 
 def test_only_what_was_given_travels(topo: Topo, fake_master: FakeMaster) -> None:

@@ -6,7 +6,7 @@ from topo.model.errors import Refusal, TopoError
 
 
 class Exit(IntEnum):
-    """Exit codes of every `topo` command; docs/cli.md has the same table, a test compares them."""
+    """Exit codes of every `topo` command; docs/cli.md says what they mean."""
 
     OK = 0
     FINDING = 1
@@ -15,18 +15,6 @@ class Exit(IntEnum):
     REFUSED = 4
     NO_FIT = 5
     INTERRUPTED = 130
-
-
-MEANING: dict[Exit, str] = {
-    Exit.OK: "done, nothing is wrong",
-    Exit.FINDING: "done, and something is wrong: `doctor` has a finding, the demo did not come up",
-    Exit.USAGE: "bad usage or input: an unknown flag, an unreadable file, an unknown format",
-    Exit.UNREACHABLE: "the master does not answer, or what answers is not a topo-master",
-    Exit.REFUSED: "the master refused: unknown name or hold, bad token, generation forgotten",
-    Exit.NO_FIT: "`place`, `gpus`: nothing fits now; the answer says what is missing",
-    Exit.INTERRUPTED: "interrupted by Ctrl-C before the command was done",
-}
-"""One sentence per exit code, in the words of docs/cli.md."""
 
 
 class CliError(TopoError):

@@ -86,14 +86,13 @@ def heal() -> None:
 def status(*, output: OutputFormat = Output.TABLE) -> None:
     """Show the running demo: its address, its processes, what is broken."""
     from topo.cli.client import connection
-    from topo.cli.demo import faults
+    from topo.cli.demo import faults, messages
     from topo.cli.demo.runtime import required_demo
-    from topo.cli.render import demo_state
 
     running = required_demo()
     active = faults.active(running)
     if output is Output.TABLE:
-        connection.draw(lambda marks: demo_state.status(running, active, marks))
+        connection.draw(lambda marks: messages.status(running, active, marks))
     else:
         document = {"master": running.master, "processes": running.pids, "faults": active}
         print(connection.dumped(document, output), end="")

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from topo.cli.client.client import Master, connect, target
 from topo.cli.client.following import Connected, Lost, follow
-from topo.cli.demo.messages import Messages, Progress
-from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, prepare, programs
-from topo.cli.demo.ports import free_ports
+from topo.cli.demo.messages import Messages
+from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, free_ports, prepare, programs
 from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import CliError, Exit
@@ -113,27 +112,26 @@ async def _until_ready(
         try:
             newest = await master.topology()
         except CliError:
-            started.messages.progress(Progress(running=len(started.demo.pids)))
+            words = f"{len(started.demo.pids)} processes run, the master is not there yet"
         else:
-            progress = _progress(newest, started.demo)
-            started.messages.progress(progress)
-            if progress.ready == progress.nodes and not newest.unplaced:
+            is_ready, words = _seen(newest, len(started.demo.nodes))
+            if is_ready:
                 return newest
+        started.messages.progress(words)
         await asyncio.sleep(_LOOK_S)
     if newest is not None:
         started.messages.tree(newest)
     raise _not_up(f"no Ready tree after {_TIMEOUT_S:.0f} s")
 
 
-def _progress(document: TopologyDocument, demo: Demo) -> Progress:
-    whole = all(group.status == _READY for group in document.groups)
-    return Progress(
-        running=len(demo.pids),
-        answers=True,
-        known=sum(group.capacity.nodes for group in document.groups) + len(document.unplaced),
-        ready=sum(group.capacity.ready for group in document.groups) if whole else 0,
-        nodes=len(demo.nodes),
-    )
+def _seen(document: TopologyDocument, nodes: int) -> tuple[bool, str]:
+    """Whether all of the nodes are Ready and in a group, and how far they are in words."""
+    groups, unplaced = document.groups, len(document.unplaced)
+    whole = all(group.status == _READY for group in groups)
+    ready = sum(group.capacity.ready for group in groups) if whole else 0
+    known = sum(group.capacity.nodes for group in groups) + unplaced
+    words = f"the master answers, {known} of {nodes} nodes known, {ready} Ready"
+    return ready == nodes and not unplaced, words
 
 
 def _not_up(what: str) -> CliError:

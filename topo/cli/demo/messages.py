@@ -1,14 +1,14 @@
-"""What the demo says on the terminal while it starts, runs and ends."""
+"""What the demo says on the terminal while it starts, runs and ends, and of its state."""
 
 import shutil
 import sysconfig
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.console import Group as Stack
 from rich.text import Text
 
 from topo.cli.demo.plan import Ports
@@ -23,23 +23,6 @@ from topo.model.rest.topology import TopologyDocument
 
 if TYPE_CHECKING:
     from rich.status import Status
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the start has come: processes, then nodes in the master's tree."""
-
-    running: int
-    answers: bool = False
-    known: int = 0
-    ready: int = 0
-    nodes: int = 0
-
-    def __str__(self) -> str:
-        """A few words for a progress line."""
-        if not self.answers:
-            return f"{self.running} processes run, the master is not there yet"
-        return f"the master answers, {self.known} of {self.nodes} nodes known, {self.ready} Ready"
 
 
 class Messages:
@@ -61,10 +44,10 @@ class Messages:
             self._status = self._console.status("starting the processes")
             self._status.start()
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, words: str) -> None:
         """The progress line, where there is one."""
         if self._status is not None:
-            self._status.update(str(progress))
+            self._status.update(words)
 
     def ready(self, document: TopologyDocument, seconds: float) -> None:
         """The tree is complete and Ready."""
@@ -139,6 +122,22 @@ class Messages:
 
     def _print(self, words: str, style: str = "dim") -> None:
         self._console.print(words, style=style)
+
+
+def status(demo: Demo, faults: Sequence[str], glyphs: terminal.Glyphs) -> RenderableType:
+    """Its address, a line per process, a line per active fault."""
+    width = max((len(name) for name in demo.pids), default=0)
+    return Stack(
+        Text(f"{plain(demo.master)}/node_group", style="bold"),
+        *(
+            Text(f"{glyphs.ready} ", style="green").append(
+                f"{plain(name):{width}}  pid {pid}", "default"
+            )
+            for name, pid in demo.pids.items()
+        ),
+        *(Text(f"{glyphs.not_ready} {plain(fault)}", style="red") for fault in faults),
+        *([] if faults else [Text("nothing is broken", style="dim")]),
+    )
 
 
 def _command() -> str:

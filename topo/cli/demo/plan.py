@@ -1,12 +1,14 @@
-"""What the demo runs: the command lines of its processes, and the files that they read."""
+"""What the demo runs: its processes' command lines, the ports and the files that they use."""
 
 import secrets
+import socket
 import sysconfig
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from topo.cli.demo.ports import LOOPBACK
 from topo.cli.demo.processes import Program
 from topo.kit.files import write_private
 from topo.sim.bundles import write_bundle
@@ -16,6 +18,7 @@ BEAT_S = 1.0
 _PROBE_S = 0.25
 USUAL_PORTS = (9001, 10001, 9443)
 """The vendor's two, and one for the cluster manager."""
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,25 @@ class Ports:
     def master(self) -> str:
         """The URL of the HTTP API."""
         return f"http://{LOOPBACK}:{self.api}"
+
+
+def free_ports(usual: Sequence[int]) -> tuple[int, ...]:
+    """For each usual port itself, or another free one where somebody holds it.
+
+    Nothing keeps a port free until it is used; who finds it taken then says so and ends.
+    """
+    with ExitStack() as held:
+        return tuple(_held(port, held) for port in usual)
+
+
+def _held(port: int, held: ExitStack) -> int:
+    """A port bound until `held` closes, so that one call never names a port twice."""
+    try:
+        holder = socket.create_server((LOOPBACK, port))
+    except OSError:
+        holder = socket.create_server((LOOPBACK, 0))
+    found: int = held.enter_context(holder).getsockname()[1]
+    return found
 
 
 class DemoFiles:

@@ -144,8 +144,6 @@ def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[_Hanging]:
 
 def _refusal(document: NoFitDocument, asked: str, glyphs: Glyphs) -> Iterator[RenderableType]:
     yield Text().append(f"{glyphs.not_ready} {asked}: no placement now", style="bold red")
-    if text := document.text:
-        yield _Hanging(Text("  "), Text(plain(text)))
     yield _failed(document, glyphs)
     if suggestions := document.would_fit:
         yield Text("\nwould fit", style="bold")

@@ -71,8 +71,6 @@ class NoFitDocument(Document):
     would_fit: tuple[SuggestionDocument, ...] = ()
     explanation: tuple[str, ...] = ()
     run: str = ""
-    text: str = Field("", exclude=True)
-    """Not sent by this release, and shown where another one does."""
 
 
 PlacementDocument = Annotated[FitsDocument | NoFitDocument, Field(discriminator="feasible")]
