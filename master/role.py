@@ -1,4 +1,4 @@
-"""Which part this master plays among its replicas, and what a follower does not do."""
+"""Which role this master has among its replicas, and what a follower does not do."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from topo.model.errors import BrokenInvariantError
 _RETRY_S = "1"
 
 
-class Part(StrEnum):
+class RoleKind(StrEnum):
     """Alone there is no other master; of several one leads and the others follow."""
 
     ALONE = "alone"
@@ -23,15 +23,15 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The part a master plays now. `leader_url` is where the leader answers, empty if unknown."""
+    """The role a master has now. `leader_url` is where the leader answers, empty if unknown."""
 
-    part: Part = Part.ALONE
+    kind: RoleKind = RoleKind.ALONE
     leader_url: str = ""
 
     @property
     def acts(self) -> bool:
         """Whether this master asks sources, takes reports and holds, and saves the state."""
-        return self.part is not Part.FOLLOWER
+        return self.kind is not RoleKind.FOLLOWER
 
 
 ALONE = Role()
@@ -71,6 +71,6 @@ def not_leader(role: Role) -> web.Response:
         "this master is a follower: only the leader takes calls that change something",
         fix=f"send the call to the leader, {url}" if url else "ask again: no leader is known yet",
         headers={"Retry-After": _RETRY_S},
-        role=role.part.value,
+        role=role.kind.value,
         leader=url or None,
     )

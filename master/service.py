@@ -77,7 +77,7 @@ class Service:
 
     @property
     def role(self) -> Role:
-        """Which part this master plays now."""
+        """Which role this master has now."""
         return self.replica.role
 
     def missing(self) -> tuple[str, ...]:

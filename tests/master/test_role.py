@@ -9,7 +9,7 @@ import pytest
 
 from master.api.route import Route
 from master.api.routes import ROUTES
-from master.role import ALONE, Part, Replica, Role
+from master.role import ALONE, Replica, Role, RoleKind
 from tests.master.placing import WRITER, Caller, config
 from tests.master.world import facts, running
 from topo.model.errors import BrokenInvariantError
@@ -17,8 +17,8 @@ from topo.model.errors import BrokenInvariantError
 pytestmark = pytest.mark.virtual_time
 
 LEADER_URL = "https://topo-master-1:9001"
-FOLLOWER = Role(Part.FOLLOWER, LEADER_URL)
-LEADER = Role(Part.LEADER)
+FOLLOWER = Role(RoleKind.FOLLOWER, LEADER_URL)
+LEADER = Role(RoleKind.LEADER)
 JOB = {"pods": 1, "gpus_per_pod": 8, "hold_s": 60}
 WRITES = [route for route in ROUTES if route.needs_leader == "always"]
 
@@ -63,7 +63,7 @@ async def test_a_placement_needs_the_leader_only_where_it_is_to_be_held(tmp_path
 
 
 async def test_without_a_known_leader_it_says_so(tmp_path: Path) -> None:
-    async with replica(tmp_path, role=Role(Part.FOLLOWER)) as caller:
+    async with replica(tmp_path, role=Role(RoleKind.FOLLOWER)) as caller:
         answer = await caller.post("/v1/holds", JOB)
         assert (answer.status, answer.json["leader"]) == (503, None)
         assert answer.json["fix"] == "ask again: no leader is known yet"

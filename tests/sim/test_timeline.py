@@ -22,11 +22,11 @@ from topo.recording.timeline import (
     FaultKind,
     Sentence,
     Timeline,
+    active_faults,
     apply,
     is_silent,
     parse_faults,
     parse_timeline,
-    standing,
 )
 
 NODE = NodeName("node-3")
@@ -76,7 +76,7 @@ def test_what_is_written_reads_back(said: list[Sentence]) -> None:
 def test_ending_every_fault_leaves_none(said: list[Sentence]) -> None:
     """After every fault was ended nothing stands, whatever came before."""
     ends = [Sentence(s.fault, begins=False) for s in said]
-    assert standing([*said, *ends]) == frozenset()
+    assert active_faults([*said, *ends]) == frozenset()
 
 
 @given(st.frozensets(faults(), max_size=6))

@@ -1,1 +1,1 @@
-"""The impure corner that both services share: logs, settings, secrets, TLS, tasks, tokens."""
+"""I/O that both services share: logs, settings, secrets, TLS, tasks, tokens."""

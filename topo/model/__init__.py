@@ -1,1 +1,1 @@
-"""The nouns of the house: frozen values without behaviour of their own."""
+"""Shared immutable values, without behaviour of their own."""

@@ -114,11 +114,11 @@ class Timeline:
 
     def faults_at(self, elapsed_s: float) -> frozenset[Fault]:
         """The faults that stand so many seconds after the start. O(sentences)."""
-        return standing(s for s in self.sentences if s.at_s <= elapsed_s)
+        return active_faults(s for s in self.sentences if s.at_s <= elapsed_s)
 
 
-def standing(sentences: Iterable[Sentence]) -> frozenset[Fault]:
-    """The faults that stand after the sentences were heard in order."""
+def active_faults(sentences: Iterable[Sentence]) -> frozenset[Fault]:
+    """The faults that stand after applying the sentences in order."""
     faults: set[Fault] = set()
     for sentence in sentences:
         if sentence.begins:
@@ -139,7 +139,7 @@ def parse_timeline(text: str) -> Timeline | Refusal:
 def parse_faults(text: str) -> frozenset[Fault] | Refusal:
     """The faults that stand after lines `SENTENCE` without times, or the first bad line."""
     sentences = _parse(text, timed=False)
-    return sentences if isinstance(sentences, Refusal) else standing(sentences)
+    return sentences if isinstance(sentences, Refusal) else active_faults(sentences)
 
 
 def apply(faults: frozenset[Fault], facts: NodeFacts) -> NodeFacts:

@@ -1,4 +1,4 @@
-"""Why this placement: one sentence for each objective, in the words of the field.
+"""Why this placement: one sentence for each objective, in scheduling terms.
 
 Every sentence has the value reached and the number that rules out a better one: what the fullest
 groups have room for, a bound, or what the best alternative would have cost.

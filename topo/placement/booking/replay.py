@@ -1,4 +1,4 @@
-"""A log of bookings taken up again, step by step: does the same come of the same?"""
+"""Replays a booking log and names the first step whose result differs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

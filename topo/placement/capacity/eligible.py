@@ -11,18 +11,18 @@ from topo.placement.job.request import Eligibility, Toleration
 _HARD = frozenset({"NoSchedule", "NoExecute"})
 
 
-def eligible(host: Host, wish: Eligibility) -> bool:
+def eligible(host: Host, eligibility: Eligibility) -> bool:
     """Whether the job may run on the host at all, full or not; O(labels + taints x tolerations)."""
-    if wish.gpu_type is not None and host.gpu_type != wish.gpu_type:
+    if eligibility.gpu_type is not None and host.gpu_type != eligibility.gpu_type:
         return False
-    if host.taints and not _bears(host.taints, wish.tolerations):
+    if host.taints and not _tolerates_all(host.taints, eligibility.tolerations):
         return False
-    if wish.selector and not all(pair in host.labels for pair in wish.selector):
+    if eligibility.selector and not all(pair in host.labels for pair in eligibility.selector):
         return False
-    return host.name not in wish.exclude
+    return host.name not in eligibility.exclude
 
 
-def _bears(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+def _tolerates_all(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
     return all(
         taint.effect not in _HARD
         or any(_tolerates(toleration, taint) for toleration in tolerations)

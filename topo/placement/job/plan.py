@@ -1,4 +1,4 @@
-"""What placement answers: a plan with its proven, or a refusal with its numbers."""
+"""What placement answers: a plan with its proof, or a refusal with its numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-_HISSING = ("s", "x", "z", "ch", "sh")
+_ES_SUFFIXES = ("s", "x", "z", "ch", "sh")
 _SHOWN = 4
 
 
 def plural(noun: str) -> str:
     """`dragonflies`, `switchboxes`, `nvlink-domains`, `leaves`; O(1)."""
-    if noun.endswith(_HISSING):
+    if noun.endswith(_ES_SUFFIXES):
         return f"{noun}es"
     if noun.endswith("y") and noun[-2:-1] not in set("aeiou"):
         return f"{noun[:-1]}ies"

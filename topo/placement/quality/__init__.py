@@ -1,1 +1,1 @@
-"""How good a placement is: its objective, the bounds, the proven."""
+"""How good a placement is: its objective, the bounds, the proof."""
