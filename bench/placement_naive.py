@@ -68,9 +68,9 @@ def place(cluster: Fleet, request: Request) -> list[NodeName] | None:
 
 
 def _counted(cluster: Fleet, request: Request) -> list[int]:
-    slots, gpus, wish = [0] * len(cluster.members), request.gpus_per_pod, request.eligible
+    slots, gpus, eligibility = [0] * len(cluster.members), request.gpus_per_pod, request.eligible
     for node in cluster.nodes:
-        if node.host.open and eligible(node.host, wish):
+        if node.host.open and eligible(node.host, eligibility):
             slots[node.domain] += node.free // gpus
     return slots
 

@@ -121,7 +121,7 @@ class World:
         if self.choice.random() < 0.5:
             return request
         sizes = (request.group_size, None, 16, 32, 128)
-        wish = Eligibility(
+        eligibility = Eligibility(
             gpu_type=pick((None, "A", "B", "C")),
             selector=pick(((), (("zone", "1"),))),
             tolerations=pick(((), BEARS)),
@@ -132,7 +132,7 @@ class World:
             group_size=pick(sizes) if request.gpus_per_pod > 2 else request.group_size,
             mode=pick(list(Mode)),
             within=pick((None, None, SWITCHBOX, DRAGONFLY, Kind("rack"))),
-            eligible=wish,
+            eligible=eligibility,
         )
 
     def ask(self, request: Request) -> None:

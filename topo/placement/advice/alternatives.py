@@ -56,9 +56,11 @@ def _wins(one: Objective, other: Objective) -> bool:
 def _others(
     capacity: Capacity, view: FreeView, plan: Plan
 ) -> Iterator[tuple[list[DomainRef], Objective]]:
-    cells = sorted({capacity.position(node)[0] for group in plan.groups for node, _ in group.pods})
+    domains = sorted(
+        {capacity.position(node)[0] for group in plan.groups for node, _ in group.pods}
+    )
     for tier in range(view.layout.tiers, 0, -1):
-        used = sorted({view.layout.of[tier][at] for at in cells})
+        used = sorted({view.layout.of[tier][at] for at in domains})
         for avoided in (used, used[-1:]):
             found = _without(capacity, view, plan, (tier, avoided))
             if found is not None:

@@ -28,7 +28,9 @@ def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
         if host.open:
             continue
         gain = capacity.free(host.name) // slots.gpus
-        if gain and eligible(opened(host, capacity.policy) if host.taints else host, slots.wish):
+        if gain and eligible(
+            opened(host, capacity.policy) if host.taints else host, slots.eligibility
+        ):
             found.append(Candidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
     return found
 

@@ -40,19 +40,19 @@ _UNPROVEN = "the best that was found, without proof"
 class _Explained:
     """A plan, the view that it was searched on, and what lost against it.
 
-    `cells` are tier-1 domains at both ends of each group, `rejected` the alternatives by the
+    `end_domains` are tier-1 domains at both ends of each group, `rejected` the alternatives by the
     objective at which they lost.
     """
 
     plan: Plan
     view: FreeView
-    cells: tuple[int, ...]
+    end_domains: tuple[int, ...]
     rejected: Mapping[str, Rejected]
 
     def refs(self, tier: int) -> tuple[DomainRef, ...]:
         """Domains of a tier that the plan uses: those at both ends of each of its groups."""
         layout = self.view.layout
-        domains = dict.fromkeys(layout.of[tier][cell] for cell in self.cells)
+        domains = dict.fromkeys(layout.of[tier][at] for at in self.end_domains)
         return tuple(layout.ref(tier, domain) for domain in domains)
 
     def noun(self, tier: int) -> str:
@@ -74,7 +74,7 @@ def explain(capacity: Capacity, plan: Plan) -> tuple[str, ...]:
     case = _Explained(
         plan=plan,
         view=view_of(capacity, plan.request, plan.gpu_type),
-        cells=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
+        end_domains=tuple(dict.fromkeys(capacity.position(node)[0] for node in ends)),
         rejected={each.objective: each for each in reversed(others)},
     )
     tiers = len(plan.objective.span)

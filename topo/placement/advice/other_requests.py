@@ -88,7 +88,7 @@ def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
     many pods as one of its domains has slots for, if they are too many for the tier below.
     """
     view = job.view
-    peaks = (0, *capacity.peaks(view.slots.wish.gpu_type or "", view.shape.gpus))
+    peaks = (0, *capacity.peaks(view.slots.eligibility.gpu_type or "", view.shape.gpus))
     for tier in range(view.shape.tier, 0, -1):
         free = view.free_slots_of(tier)
 

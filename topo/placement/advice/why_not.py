@@ -38,7 +38,7 @@ def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
     slots, shape = job.view.slots, job.view.shape
     if refused.failed in {FitTest.GPUS, FitTest.SLOTS}:
         yield _pieces(slots)
-        yield _closed(capacity, slots.wish)
+        yield _closed(capacity, slots.eligibility)
         return
     if slots.total >= shape.pods:
         gpus = shape.pods * shape.gpus

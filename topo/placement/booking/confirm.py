@@ -37,7 +37,7 @@ def confirmed(
         return against
     view = view_of(capacity, request, gpu_type)
     if best is not None and not best.used_reserve:
-        kept = taken_from(view, _cells(capacity, given), capacity.policy.reserves)
+        kept = taken_from(view, _pods_by_domain(capacity, given), capacity.policy.reserves)
         if kept is not None:
             return f"they would use groups that are kept free in {'/'.join(kept)}"
     found = objective_of(capacity, view, given)
@@ -72,12 +72,12 @@ def _misshapen(request: Request, given: Sequence[Pods]) -> str:
 def _unusable(capacity: Capacity, request: Request, given: tuple[str, Sequence[Pods]]) -> str:
     """A node that is gone, closed or too small by now, or that the job may not use."""
     gpu_type, groups = given
-    wish = replace(request.eligible, gpu_type=request.eligible.gpu_type or gpu_type)
+    eligibility = replace(request.eligible, gpu_type=request.eligible.gpu_type or gpu_type)
     for node, gpus in booked(iter(groups), request.gpus_per_pod).items():
         host = capacity.host(node)
         if why := shortage(capacity, node, gpus):
             return why
-        if host is not None and not eligible(host, wish):
+        if host is not None and not eligible(host, eligibility):
             return f"node {node} does not fit the job's type, selector, tolerations or exclusions"
     return ""
 
@@ -96,13 +96,13 @@ def _apart(capacity: Capacity, request: Request, given: Sequence[Pods]) -> str:
     return "" if len(shared) == 1 else f"they are in {len(shared)} groups of kind {request.within}"
 
 
-def _cells(capacity: Capacity, given: Sequence[Pods]) -> dict[int, int]:
+def _pods_by_domain(capacity: Capacity, given: Sequence[Pods]) -> dict[int, int]:
     """Pods by tier-1 domain."""
-    cells: dict[int, int] = {}
+    by_domain: dict[int, int] = {}
     for group in given:
         for at, pods in capacity.located(group, []).items():
-            cells[at] = cells.get(at, 0) + pods
-    return cells
+            by_domain[at] = by_domain.get(at, 0) + pods
+    return by_domain
 
 
 def _groups(capacity: Capacity, view: FreeView, given: Sequence[Pods]) -> tuple[PlannedGroup, ...]:

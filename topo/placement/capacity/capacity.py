@@ -187,17 +187,19 @@ class Capacity:
         self._settle()
         return self._index.layout()
 
-    def slots(self, wish: Eligibility, gpu_type: str, gpus: int) -> Slots:
+    def slots(self, eligibility: Eligibility, gpu_type: str, gpus: int) -> Slots:
         """A class's free slots along the tier-1 domains of `layout`; O(1) if asked for lately."""
         if not self._index.settled:
             self._settle()
-        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, gpus)
+        key = (gpu_type, eligibility.selector, eligibility.tolerations, eligibility.exclude, gpus)
         found = self._slots.get(key)
         if found is not None:
             self._slots.move_to_end(key)
             return found
-        typed = Eligibility(gpu_type, wish.selector, wish.tolerations, wish.exclude)
-        if wish.selector or wish.exclude:
+        typed = Eligibility(
+            gpu_type, eligibility.selector, eligibility.tolerations, eligibility.exclude
+        )
+        if eligibility.selector or eligibility.exclude:
             found = self._narrowed(typed, gpus)
         else:
             found = Slots(typed, gpus)
@@ -268,19 +270,21 @@ class Capacity:
 
     # How it is kept
 
-    def _narrowed(self, wish: Eligibility, gpus: int) -> Slots:
+    def _narrowed(self, eligibility: Eligibility, gpus: int) -> Slots:
         """A new class from the one without its selector and exclusions; O(nodes told apart).
 
         It names nodes by exclusion or label, and there is no end to such classes.
         """
-        assert wish.gpu_type is not None, "classes have a type"  # noqa: S101
-        wide = Eligibility(wish.gpu_type, (), wish.tolerations)
-        found = self.slots(wide, wish.gpu_type, gpus)
-        if wish.selector:
-            found = found.among(wish, (self._row(i) for i in self._labelled(wish.selector)))
+        assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101
+        wide = Eligibility(eligibility.gpu_type, (), eligibility.tolerations)
+        found = self.slots(wide, eligibility.gpu_type, gpus)
+        if eligibility.selector:
+            found = found.among(
+                eligibility, (self._row(i) for i in self._labelled(eligibility.selector))
+            )
         ids = self._index.ids
-        out = sorted(ids[name] for name in wish.exclude if name in ids)
-        return found.without(wish, (self._row(host_id) for host_id in out))
+        out = sorted(ids[name] for name in eligibility.exclude if name in ids)
+        return found.without(eligibility, (self._row(host_id) for host_id in out))
 
     def _labelled(self, selector: Labels) -> Collection[int]:
         """The hosts that have all of some labels."""
@@ -304,7 +308,7 @@ class Capacity:
             self._own()
             before = np.array(self._index.settle(), np.intp)
             for counts in self._counts():
-                counts.arrange(before)
+                counts.reorder(before)
 
     def _counts(self) -> Iterator[Slots | Sizes]:
         yield from self._slots.values()
@@ -332,8 +336,8 @@ class Capacity:
         if before.labels != host.labels:
             self._by_label = None
         for slots in self._slots.values():
-            slots.leave(host_id, at, before, old)
-            slots.enter(host_id, at, host, new)
+            slots.remove_host(host_id, at, before, old)
+            slots.add_host(host_id, at, host, new)
         if (before.gpus, before.gpu_type) != (host.gpus, host.gpu_type):
             self._count_type(-1, before, at)
             self._count_type(1, host, at)
@@ -344,7 +348,7 @@ class Capacity:
         host_id = self._index.ids[host.name]
         at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
-            slots.leave(host_id, at, host, self._free_gpus[host_id])
+            slots.remove_host(host_id, at, host, self._free_gpus[host_id])
         self._count_type(-1, host, at)
         self._index.drop(host)
         del self._hosts[host.name]
@@ -363,7 +367,7 @@ class Capacity:
         self._free_gpus[host_id] = free
         self._hosts[host.name] = host
         for slots in self._slots.values():
-            slots.enter(host_id, at, host, free)
+            slots.add_host(host_id, at, host, free)
         self._count_type(1, host, at)
 
     def _count_type(self, sign: int, host: Host, at: int) -> None:
@@ -397,7 +401,7 @@ class Capacity:
         self._free_gpus[host_id] = after
         at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
-            slots.shift(host_id, at, busier, (before, after))
+            slots.update_free(host_id, at, busier, (before, after))
 
     def _rows(self) -> Iterator[tuple[int, int, Host, int]]:
         names, hosts, free_gpus = self._index.names, self._hosts, self._free_gpus

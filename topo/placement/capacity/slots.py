@@ -26,6 +26,7 @@ class Slots:
 
     __slots__ = (
         "busy",
+        "eligibility",
         "free",
         "free_gpus",
         "free_list",
@@ -34,11 +35,10 @@ class Slots:
         "nodes",
         "penalized",
         "total",
-        "wish",
     )
 
-    def __init__(self, wish: Eligibility, gpus: int) -> None:
-        self.wish, self.gpus = wish, gpus
+    def __init__(self, eligibility: Eligibility, gpus: int) -> None:
+        self.eligibility, self.gpus = eligibility, gpus
         self.mask = bytearray()
         self.free: Counts = np.zeros(0, np.int64)
         self.free_list: list[int] = []
@@ -47,17 +47,18 @@ class Slots:
 
     def fill(self, hosts: Iterable[tuple[int, int, Host, int]], ids: int, domains: int) -> None:
         """Count everything anew from (id, tier-1 domain, host, free GPUs); O(hosts)."""
-        wish, gpus, mask, gpu_type = self.wish, self.gpus, bytearray(ids), self.wish.gpu_type
+        eligibility, gpus = self.eligibility, self.gpus
+        mask, gpu_type = bytearray(ids), eligibility.gpu_type
         free, busy = [0] * domains, [0] * domains
         nodes = free_gpus = penalized = 0
-        anyone = not wish.selector and not wish.exclude
+        anyone = not eligibility.selector and not eligibility.exclude
         for host_id, at, host, unbooked in hosts:
             if host.gpu_type != gpu_type:
                 continue
             if unbooked < host.gpus and host.open:
                 busy[at] += 1
             mask[host_id] = 1
-            if (anyone and not host.taints) or eligible(host, wish):
+            if (anyone and not host.taints) or eligible(host, eligibility):
                 mask[host_id] = 2
                 free[at] += unbooked // gpus
                 nodes += 1
@@ -70,26 +71,30 @@ class Slots:
 
     def copy(self) -> "Slots":
         """The same counts, apart from then on."""
-        twin = Slots(self.wish, self.gpus)
+        twin = Slots(self.eligibility, self.gpus)
         twin.mask, twin.free, twin.busy = self.mask[:], self.free.copy(), self.busy.copy()
         twin.free_list = self.free_list[:]
         twin.nodes, twin.free_gpus, twin.penalized = self.nodes, self.free_gpus, self.penalized
         twin.total = self.total
         return twin
 
-    def without(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
+    def without(
+        self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
+    ) -> "Slots":
         """The same but for some hosts, (id, domain, host, free GPUs), which the job may not use."""
         twin = self.copy()
-        twin.wish = wish
+        twin.eligibility = eligibility
         for host_id, at, host, unbooked in hosts:
             if twin.mask[host_id] == ELIGIBLE:
                 twin.mask[host_id] = 1
-                twin.admit(-1, at, host, unbooked)
+                twin.count_host(-1, at, host, unbooked)
         return twin
 
-    def among(self, wish: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]) -> "Slots":
+    def among(
+        self, eligibility: Eligibility, hosts: Iterable[tuple[int, int, Host, int]]
+    ) -> "Slots":
         """Those of the eligible hosts that are among some, (id, domain, host, free GPUs)."""
-        twin = Slots(wish, self.gpus)
+        twin = Slots(eligibility, self.gpus)
         twin.busy, twin.mask = self.busy.copy(), self.mask.translate(_NONE)
         twin.free_list = [0] * len(self.free_list)
         for host_id, at, host, unbooked in hosts:
@@ -102,7 +107,7 @@ class Slots:
         twin.free, twin.total = np.array(twin.free_list, np.int64), sum(twin.free_list)
         return twin
 
-    def shift(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
+    def update_free(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
         """The free GPUs of one host changed, from and to; `busier`: 1 if it is busy now, -1 if not.
 
         O(1).
@@ -119,18 +124,18 @@ class Slots:
             if change:
                 self._add(at, change)
 
-    def leave(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
+    def remove_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
         """Take a host out."""
         if self.mask[host_id]:
             self._count(-1, at, host, unbooked, eligible=self.mask[host_id] == ELIGIBLE)
             self.mask[host_id] = 0
 
-    def enter(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
+    def add_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
         """Put a host in as far as it is of the type and eligible."""
         if host_id >= len(self.mask):
             self.mask.extend(bytes(max(64, host_id + 1 - len(self.mask))))
-        if host.gpu_type == self.wish.gpu_type:
-            fits = eligible(host, self.wish)
+        if host.gpu_type == self.eligibility.gpu_type:
+            fits = eligible(host, self.eligibility)
             self.mask[host_id] = ELIGIBLE if fits else 1
             self._count(1, at, host, unbooked, eligible=fits)
 
@@ -139,7 +144,7 @@ class Slots:
         self.free, self.busy = np.append(self.free, 0), np.append(self.busy, 0)
         self.free_list.append(0)
 
-    def arrange(self, before: Counts) -> None:
+    def reorder(self, before: Counts) -> None:
         """Follow the domains to their new places."""
         self.free, self.busy = self.free[before], self.busy[before]
         self.free_list = self.free.tolist()
@@ -148,9 +153,9 @@ class Slots:
         if unbooked < host.gpus and host.open:
             self.busy[at] += sign
         if eligible:
-            self.admit(sign, at, host, unbooked)
+            self.count_host(sign, at, host, unbooked)
 
-    def admit(self, sign: int, at: int, host: Host, unbooked: int) -> None:
+    def count_host(self, sign: int, at: int, host: Host, unbooked: int) -> None:
         """Count an eligible host in (1) or out (-1)."""
         slots = unbooked // self.gpus
         self.nodes += sign
@@ -197,7 +202,7 @@ class Sizes:
         """One more domain, empty, at the end."""
         self.whole = np.append(self.whole, 0)
 
-    def arrange(self, before: Counts) -> None:
+    def reorder(self, before: Counts) -> None:
         """Follow the domains to their new places."""
         self.whole = self.whole[before]
 

@@ -31,12 +31,12 @@ def group_usage(capacity: Capacity, plan: Plan) -> tuple[GroupUsage, ...]:
     `capacity` is the one that the plan was made on. O(nodes of the plan x tiers).
     """
     layout = capacity.layout()
-    cells = _taken_by_cell(capacity, plan)
+    by_domain = _taken_by_domain(capacity, plan)
     slots = capacity.slots(Eligibility(gpu_type=plan.gpu_type), plan.gpu_type, _ONE_GPU)
     rows: dict[GroupPath, tuple[int, int, GroupUsage]] = {}
     for tier in range(1, layout.tiers + 1):
         taken: Counter[int] = Counter()
-        for at, gpus in cells.items():
+        for at, gpus in by_domain.items():
             taken[layout.of[tier][at]] += gpus
         for domain, gpus in taken.items():
             ref = layout.ref(tier, domain)
@@ -48,10 +48,10 @@ def group_usage(capacity: Capacity, plan: Plan) -> tuple[GroupUsage, ...]:
     return tuple(usage for _, _, usage in sorted(rows.values(), key=lambda row: row[:2]))
 
 
-def _taken_by_cell(capacity: Capacity, plan: Plan) -> Counter[int]:
+def _taken_by_domain(capacity: Capacity, plan: Plan) -> Counter[int]:
     """GPUs that the plan takes, by tier-1 domain."""
-    cells: Counter[int] = Counter()
+    by_domain: Counter[int] = Counter()
     for group in plan.groups:
         for at, pods in capacity.located(group.pods, []).items():
-            cells[at] += pods * plan.request.gpus_per_pod
-    return cells
+            by_domain[at] += pods * plan.request.gpus_per_pod
+    return by_domain

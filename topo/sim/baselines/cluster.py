@@ -75,7 +75,7 @@ class View:
         self, cluster: "Cluster", slots: Slots, nodes: range, group_tier: int | None
     ) -> None:
         self.cluster, self.tree, self.group_tier = cluster, cluster.tree, group_tier
-        self.gpu_type, self.gpus_per_pod = slots.wish.gpu_type, slots.gpus
+        self.gpu_type, self.gpus_per_pod = slots.eligibility.gpu_type, slots.gpus
         self._usable = [
             node in nodes and slots.mask[host_id] == ELIGIBLE
             for node, host_id in enumerate(self.tree.ids)
