@@ -5,11 +5,11 @@ table is shown with the general step, so a newer master loses nothing but advice
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from topo.model.rest.topology import GroupDocument, NodeDocument, TopologyDocument
+from topo.model.rest.topology import NodeDocument, TopologyDocument, walk
 
 READY = "Ready"
 _SOURCE_OLD_S = 120.0
@@ -114,7 +114,7 @@ def _sources(document: TopologyDocument) -> Iterator[Finding]:
 def _reasons(document: TopologyDocument) -> Iterator[Finding]:
     """One finding per reason of a group, one per reason code over all nodes that share it."""
     by_code: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for path, vertex in _walk(document.groups, ()):
+    for path, vertex in walk(document.groups):
         for reason in vertex.reasons:
             if isinstance(vertex, NodeDocument):
                 by_code[reason.code].append((vertex.name, reason.text))
@@ -168,13 +168,3 @@ def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
     if not document.groups and not document.unplaced:
         step = "start topo-workers, or write nodegroup.yaml (--mode config)"
         yield Finding(Severity.WRONG, "empty", "the tree", "no node is known", step)
-
-
-def _walk(
-    children: Iterable[NodeDocument | GroupDocument], above: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], NodeDocument | GroupDocument]]:
-    for child in children:
-        path = (*above, child.name)
-        yield path, child
-        if isinstance(child, GroupDocument):
-            yield from _walk(child.child, path)

@@ -27,12 +27,7 @@ from topo.model.machine import (
     ProbeState,
     ServerPeers,
 )
-from topo.model.rest.topology import (
-    GroupDocument,
-    NodeDetailDocument,
-    NodeDocument,
-    TopologyDocument,
-)
+from topo.model.rest.topology import NodeDetailDocument, NodeDocument, TopologyDocument, walk
 
 _GIB = 1 << 30
 _LINK_STYLES = {
@@ -59,11 +54,10 @@ def page(document: TopologyDocument, name: str, glyphs: Glyphs) -> RenderableTyp
 
 
 def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[RenderableType]:
-    found = _path_and_leaf(document.groups, name)
     unplaced = next((e for e in document.unplaced if e.name == name), None)
-    leaf = found[1] if found else unplaced
+    leaves = ((path[:-1], v) for path, v in walk(document.groups) if isinstance(v, NodeDocument))
+    path, leaf = next((found for found in leaves if found[1].name == name), ((), unplaced))
     if leaf is not None:
-        path = found[0] if found else []
         yield _head(leaf, path, glyphs) + reason_lines(leaf.reasons, glyphs)
     if unplaced is not None:
         yield Text(f"  in no group: {plain(unplaced.reason.text)}", style="yellow")
@@ -76,26 +70,6 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
     for title, block in _sections(detail, glyphs):
         yield Text(f"\n{title}", style="bold")
         yield Padding(block, (0, 0, 0, 2), expand=False)
-
-
-def _path_and_leaf(
-    groups: Iterable[GroupDocument], name: str
-) -> tuple[list[str], NodeDocument] | None:
-    """The path to the leaf of that name and the leaf, None where it is in no group."""
-    found = (_below(group, [group.name], name) for group in groups)
-    return next(filter(None, found), None)
-
-
-def _below(
-    group: GroupDocument, path: list[str], name: str
-) -> tuple[list[str], NodeDocument] | None:
-    for child in group.child:
-        if isinstance(child, NodeDocument):
-            if child.name == name:
-                return path, child
-        elif found := _below(child, [*path, child.name], name):
-            return found
-    return None
 
 
 def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Text:

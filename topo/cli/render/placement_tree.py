@@ -15,7 +15,7 @@ from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
 from topo.model.rest.placements import RoomDocument
 from topo.model.rest.pod_groups import PodGroupDocument
-from topo.model.rest.topology import GroupDocument, NodeDocument
+from topo.model.rest.topology import GroupDocument, NodeDocument, walk
 
 MAX_LEAVES = 64
 """With more nodes than this, those of one group of pods in one group of the tree share a line."""
@@ -27,9 +27,8 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Branch:
-    """A used group: its kind, what is used below it, its nodes with pods by group of pods."""
+    """A used group: what is used below it, its nodes with pods by group of pods."""
 
-    kind: str = ""
     children: "dict[str, _Branch]" = field(default_factory=dict)
     nodes: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
 
@@ -53,17 +52,22 @@ def trees(
     topology does not know a node (it may have moved since), the plan's own words place it.
     O(vertices of the roots + nodes of the plan).
     """
-    top = _used(groups, _homes(roots))
+    vertices = list(walk(roots))
+    homes = {v.name: path[:-1] for path, v in vertices if isinstance(v, NodeDocument)}
+    known = {path: v for path, v in vertices if isinstance(v, GroupDocument)}
+    stated = {domain.path: domain.kind for group in groups for domain in group.domains}
+    top = _used(groups, homes)
     drawing = _Drawing(
         groups={group.index: group for group in groups},
         rooms={room.path: room for room in capacity},
-        known={tuple(name for name, _ in path): group for path, group in _walk(roots, [])},
-        order=_order(roots),
+        known=known,
+        kinds=stated | {path: group.kind for path, group in known.items()},
+        order={path: place for place, (path, _) in enumerate(vertices)},
         glyphs=glyphs,
         single_lines=sum(len(group.nodes) for group in groups) <= MAX_LEAVES,
     )
     for name, branch in drawing.ordered((), top.children):
-        tree = Tree(drawing.label((name,), branch), guide_style=_GUIDE)
+        tree = Tree(drawing.label((name,)), guide_style=_GUIDE)
         drawing.grow(tree, (name,), branch)
         yield tree
     yield from drawing.leaves((), top)
@@ -74,13 +78,14 @@ class _Drawing:
     groups: Mapping[int, PodGroupDocument]
     rooms: Mapping[Path, RoomDocument]
     known: Mapping[Path, GroupDocument]
+    kinds: Mapping[Path, str]
     order: Mapping[Path, int]
     glyphs: Glyphs
     single_lines: bool
 
-    def label(self, path: Path, branch: _Branch) -> Text:
+    def label(self, path: Path) -> Text:
         label = Text().append(plain(path[-1]), style="bold")
-        label.append(f"  {plain(branch.kind)}", style="dim")
+        label.append(f"  {plain(self.kinds.get(path, ''))}", style="dim")
         if room := self.rooms.get(path):
             label.append("  ").append_text(self.room(path, room))
         return label
@@ -98,7 +103,7 @@ class _Drawing:
     def grow(self, tree: Tree, path: Path, branch: _Branch) -> None:
         for name, child in self.ordered(path, branch.children):
             below = (*path, name)
-            self.grow(tree.add(self.label(below, child)), below, child)
+            self.grow(tree.add(self.label(below)), below, child)
         for line in self.leaves(path, branch):
             tree.add(line)
         untouched = _below(self.known.get(path)) - len(branch.children)
@@ -145,60 +150,25 @@ class _Drawing:
         return line.append(words, style="dim")
 
 
-def _used(
-    groups: Sequence[PodGroupDocument], homes: Mapping[str, Sequence[tuple[str, str]]]
-) -> _Branch:
+def _used(groups: Sequence[PodGroupDocument], homes: Mapping[str, Path]) -> _Branch:
     top = _Branch()
     for group in groups:
         for node in group.nodes:
             branch = top
-            for name, kind in homes.get(node.name) or _stated_path(group, node.name):
-                branch = branch.children.setdefault(name, _Branch(kind))
+            for name in homes.get(node.name) or _stated_path(group, node.name):
+                branch = branch.children.setdefault(name, _Branch())
             pods = branch.nodes[node.name]
             pods[group.index] = pods.get(group.index, 0) + node.pods
     return top
 
 
-def _stated_path(group: PodGroupDocument, node: str) -> list[tuple[str, str]]:
+def _stated_path(group: PodGroupDocument, node: str) -> Path:
     """The path that the plan itself gives a node: that of its only domain, without the node."""
     if len(group.domains) != 1:
-        return []
-    domain = group.domains[0]
-    named = [(name, "") for name in domain.path[:-1]] + [(domain.name, domain.kind)]
-    return [step for step in named if step[0] != node]
-
-
-def _homes(roots: Sequence[GroupDocument]) -> dict[str, list[tuple[str, str]]]:
-    """For every node below the roots the groups over it, as name and kind."""
-    homes: dict[str, list[tuple[str, str]]] = {}
-    for path, group in _walk(roots, []):
-        for child in group.child:
-            if isinstance(child, NodeDocument):
-                homes[child.name] = path
-    return homes
-
-
-def _order(roots: Sequence[GroupDocument]) -> dict[Path, int]:
-    """The place of every group and node in the tree, by its path."""
-    order: dict[Path, int] = {}
-    for path, group in _walk(roots, []):
-        names = tuple(name for name, _ in path)
-        order.setdefault(names, len(order))
-        for child in group.child:
-            order[*names, child.name] = len(order)
-    return order
+        return ()
+    return tuple(name for name in group.domains[0].path if name != node)
 
 
 def _below(group: GroupDocument | None) -> int:
     """How many groups a group has right below it."""
     return 0 if group is None else sum(isinstance(child, GroupDocument) for child in group.child)
-
-
-def _walk(
-    groups: Sequence[GroupDocument], above: list[tuple[str, str]]
-) -> Iterator[tuple[list[tuple[str, str]], GroupDocument]]:
-    for group in groups:
-        path = [*above, (group.name, group.kind)]
-        yield path, group
-        below = [child for child in group.child if isinstance(child, GroupDocument)]
-        yield from _walk(below, path)

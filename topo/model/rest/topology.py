@@ -1,5 +1,6 @@
 """`GET /v1/topology`: the tree with statuses and reasons, and what could not be placed."""
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -62,6 +63,17 @@ class GroupDocument(Document):
 
 Child = Annotated[NodeDocument | GroupDocument, Field(union_mode="left_to_right")]
 """What stands below a group. Tried in this order, since most children are nodes."""
+
+
+def walk(
+    children: Iterable[NodeDocument | GroupDocument], above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], NodeDocument | GroupDocument]]:
+    """Every node and group with the names from `above` down to it; a group before its children."""
+    for child in children:
+        path = (*above, child.name)
+        yield path, child
+        if isinstance(child, GroupDocument):
+            yield from walk(child.child, path)
 
 
 class UnplacedDocument(NodeDocument):
