@@ -19,17 +19,14 @@ def listed(holds: Sequence[HoldSummary], glyphs: Glyphs) -> RenderableType:
     """One row per hold, in the order given."""
     if not holds:
         return Text("nothing is held", style="dim")
-    rows = table("hold", "key", "state", "job", "nodes", "ends")
-    for hold in holds:
-        rows.add_row(
-            Text(plain(hold.id), style="bold"),
-            plain(hold.key or ""),
-            _state(hold, glyphs),
-            job(hold.pods, hold.gpus_per_pod, hold.group_size),
-            str(hold.nodes),
-            _ends(hold),
-        )
-    return rows
+    columns = ("hold", "key", "state", "job", "nodes", "ends")
+    return table(*columns, rows=(_row(hold, glyphs) for hold in holds))
+
+
+def _row(hold: HoldSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
+    name = Text(plain(hold.id), style="bold")
+    asked = job(hold.pods, hold.gpus_per_pod, hold.group_size)
+    return name, hold.key, _state(hold, glyphs), asked, hold.nodes, _ends(hold)
 
 
 def page(hold: HoldDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:

@@ -1,6 +1,6 @@
 """One node from the inside: identity, GPUs, link matrix, ports, peers, NICs, probes, reasons."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
@@ -100,18 +100,17 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
 
 
 def _identity(identity: NodeIdentity) -> Table:
-    rows = table("", "")
-    rows.show_header = False
-    for label, value in (
+    stated = (
         ("host name", identity.hostname),
         ("internal IP", identity.internal_ip),
         ("provider id", identity.provider_id),
         ("system UUID", identity.system_uuid),
         ("boot id", identity.boot_id),
-    ):
-        if value:
-            rows.add_row(Text(label, style="dim"), plain(value))
-    return rows
+    )
+    rows = ((Text(label, style="dim"), value) for label, value in stated if value)
+    drawn = table("", "", rows=rows)
+    drawn.show_header = False
+    return drawn
 
 
 def _verdict(good: bool | None, words: str, glyphs: Glyphs) -> Text:  # noqa: FBT001 - a fact
@@ -122,25 +121,22 @@ def _verdict(good: bool | None, words: str, glyphs: Glyphs) -> Text:  # noqa: FB
     return Text(f"{sign} {words}", style="green" if good else "red")
 
 
-_HEALTH = {True: "healthy", False: "failed", None: "not said"}
+def _health(part: Gpu | GpuFabric, glyphs: Glyphs) -> Text:
+    words = {True: "healthy", False: "failed", None: "not said"}[part.healthy]
+    return _verdict(part.healthy, f"{words} {plain(part.trouble)}".strip(), glyphs)
 
 
 def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Table:
-    rows = table("#", "model", "memory", "NUMA", "PCI", "uuid", "health")
-    for gpu in gpus:
-        memory = f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else ""
-        numa = "" if gpu.numa is None else str(gpu.numa)
-        health = " ".join(filter(None, (_HEALTH[gpu.healthy], plain(gpu.trouble))))
-        rows.add_row(
-            str(gpu.index),
-            plain(gpu.model or ""),
-            memory,
-            numa,
-            plain(gpu.bdf or ""),
-            plain(gpu.uuid or ""),
-            _verdict(gpu.healthy, health, glyphs),
-        )
-    return rows
+    columns = ("#", "model", "memory", "NUMA", "PCI", "uuid", "health")
+    rows = (
+        (gpu.index, gpu.model, _memory(gpu), gpu.numa, gpu.bdf, gpu.uuid, _health(gpu, glyphs))
+        for gpu in gpus
+    )
+    return table(*columns, rows=rows)
+
+
+def _memory(gpu: Gpu) -> str | None:
+    return f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else None
 
 
 def drawn(matrix: LinkMatrix) -> Table:
@@ -162,70 +158,61 @@ def drawn(matrix: LinkMatrix) -> Table:
 
 def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Table:
     """One row per GPU: ports by state, and every port that is down with its trouble."""
-    rows = table("GPU", "up", "down", "unused", "trouble")
-    for gpu in sorted({port.gpu for port in ports}):
-        mine = [port for port in ports if port.gpu == gpu]
-        count = Counter(port.state for port in mine)
-        down = [port for port in mine if port.state is PortState.DOWN]
-        words = ", ".join(f"port {port.port} {plain(port.trouble)}".strip() for port in down)
-        rows.add_row(
-            str(gpu),
-            str(count[PortState.UP]),
-            str(count[PortState.DOWN]),
-            str(count[PortState.UNUSED]),
-            _verdict(good=False, words=words, glyphs=glyphs) if down else Text(),
-        )
-    return rows
+    by_gpu: dict[int, list[LinkPort]] = defaultdict(list)
+    for port in ports:
+        by_gpu[port.gpu].append(port)
+    columns = ("GPU", "up", "down", "unused", "trouble")
+    return table(*columns, rows=(_ports_of(g, by_gpu[g], glyphs) for g in sorted(by_gpu)))
 
 
-_CONNECTED = {True: "connected", False: "not connected", None: "state not said"}
+def _ports_of(gpu: int, ports: Sequence[LinkPort], glyphs: Glyphs) -> tuple[int | Text, ...]:
+    count = Counter(port.state for port in ports)
+    down = [port for port in ports if port.state is PortState.DOWN]
+    words = ", ".join(f"port {port.port} {plain(port.trouble)}".strip() for port in down)
+    trouble = _verdict(good=False, words=words, glyphs=glyphs) if down else Text()
+    return gpu, count[PortState.UP], len(down), count[PortState.UNUSED], trouble
 
 
 def _peers(peers: ServerPeers, neighbours: Sequence[str], glyphs: Glyphs) -> RenderableType:
-    rows = table("slot", "server", "state")
-    rows.add_row(Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
-    for peer in peers.remotes:
-        words = _CONNECTED[peer.connected]
-        rows.add_row(str(peer.slot), plain(peer.uuid), _verdict(peer.connected, words, glyphs))
+    words = {True: "connected", False: "not connected", None: "state not said"}
+    this = (Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
+    others = (
+        (peer.slot, peer.uuid, _verdict(peer.connected, words[peer.connected], glyphs))
+        for peer in peers.remotes
+    )
+    rows = table("slot", "server", "state", rows=(this, *others))
     if not neighbours:
         return Stack(rows, Text("wired to no known node", style="yellow"))
     return Stack(rows, Text(f"wired to {', '.join(map(plain, neighbours))}"))
 
 
 def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:
-    rows = table("GPU", "state", "status", "cluster", "clique", "rack", "tray", "health")
-    for fabric in fabrics:
-        health = " ".join(filter(None, (_HEALTH[fabric.healthy], plain(fabric.trouble))))
-        rows.add_row(
-            str(fabric.gpu),
-            plain(fabric.state),
-            plain(fabric.status),
-            plain(fabric.cluster_uuid or ""),
-            "" if fabric.clique is None else str(fabric.clique),
-            plain(fabric.rack or ""),
-            plain(fabric.tray or ""),
-            _verdict(fabric.healthy, health, glyphs),
-        )
-    return rows
+    columns = ("GPU", "state", "status", "cluster", "clique", "rack", "tray", "health")
+    rows = (
+        (f.gpu, f.state, f.status, f.cluster_uuid, f.clique, f.rack, f.tray, _health(f, glyphs))
+        for f in fabrics
+    )
+    return table(*columns, rows=rows)
 
 
 def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Table:
-    rows = table("port", "state", "rate", "layer", "NUMA", "node GUID")
-    for nic in nics:
-        rows.add_row(
-            f"{plain(nic.hca)}/{nic.port}",
-            _verdict(nic.up, plain(nic.state) or ("up" if nic.up else "down"), glyphs),
-            f"{nic.rate_gbps:g} Gb/s" if nic.rate_gbps is not None else "",
-            plain(nic.link_layer),
-            "" if nic.numa is None else str(nic.numa),
-            plain(nic.node_guid or ""),
-        )
-    return rows
+    columns = ("port", "state", "rate", "layer", "NUMA", "node GUID")
+    return table(*columns, rows=(_nic(nic, glyphs) for nic in nics))
+
+
+def _nic(nic: NetworkPort, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
+    state = _verdict(nic.up, plain(nic.state) or ("up" if nic.up else "down"), glyphs)
+    rate = f"{nic.rate_gbps:g} Gb/s" if nic.rate_gbps is not None else None
+    return f"{nic.hca}/{nic.port}", state, rate, nic.link_layer, nic.numa, nic.node_guid
 
 
 def _probes(probes: Iterable[ProbeHealth]) -> Table:
-    rows = table("probe", "state", "detail")
-    for probe in probes:
-        state = Text(probe.state.value, style=_PROBE_STYLES.get(probe.state, "red"))
-        rows.add_row(plain(probe.probe), state, Text(plain(probe.detail), style="dim"))
-    return rows
+    rows = (
+        (
+            probe.probe,
+            Text(probe.state.value, style=_PROBE_STYLES.get(probe.state, "red")),
+            Text(plain(probe.detail), style="dim"),
+        )
+        for probe in probes
+    )
+    return table("probe", "state", "detail", rows=rows)

@@ -42,12 +42,20 @@ def leaf(node: NodeDocument, glyphs: Glyphs) -> Text:
     return line
 
 
-def table(*columns: str) -> Table:
-    """A table without lines; a cell that is too long goes on in the next line."""
-    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+def table(*columns: str, rows: Iterable[Iterable[Text | str | int | None]]) -> Table:
+    """A table without lines; a cell that is too long goes on in the next line, None is empty."""
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
-        rows.add_column(column, overflow="fold")
-    return rows
+        drawn.add_column(column, overflow="fold")
+    for row in rows:
+        drawn.add_row(*map(_cell, row))
+    return drawn
+
+
+def _cell(value: Text | str | int | None) -> Text | str:
+    if isinstance(value, Text):
+        return value
+    return "" if value is None else plain(str(value))
 
 
 def plural(count: int) -> str:
