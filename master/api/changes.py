@@ -40,7 +40,7 @@ _STREAM_HEADERS = {
 async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     """What is left of the changes after one generation up to another; 410 beyond the history."""
     history = request.app[SERVICE].engine.history
-    for field, named in query.generations.items():
+    for field, named in query.items():
         if not named.is_of(history.run):
             return problem(
                 410,
@@ -48,9 +48,9 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
                 field=field,
                 fix=f"GET /v1/topology: the run is {history.run} now",
             )
-    start = query.generations["from"].number
-    end = query.generations.get("to", GenerationId(int(history.now))).number
-    if "to" in query.generations and end < start:
+    start = query["from"].number
+    end = query.get("to", GenerationId(int(history.now))).number
+    if "to" in query and end < start:
         return problem(400, "the range ends before it starts", field="to", fix="swap from and to")
     steps = history.since(start)
     if steps is None or end > history.now:
@@ -105,7 +105,7 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
     An id of another run of the master is no place in this history, whatever its number.
     """
     header = GenerationId.read(request.headers.get("Last-Event-ID", ""))
-    named = header or query.generations.get("since")
+    named = header or query.get("since")
     if named is None:
         return None
     return named.number if named.is_of(run) else _NOT_REMEMBERED

@@ -3,8 +3,8 @@
 import orjson
 from aiohttp import web
 
+from master.api.answers.refusals import not_ready
 from master.api.answers.representation import json_body
-from master.api.node_group import not_ready
 from master.api.requests.query import Query
 from master.service import SERVICE
 

@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from master.api.answers.not_found import unknown_node
+from master.api.answers.refusals import unknown_node
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 from topo.discovery.state import NodeDetail
@@ -28,13 +28,13 @@ PARAMETERS = (
 async def get_gpus(request: web.Request, query: Query) -> web.StreamResponse:
     """The document; searching and counting is done beside the loop."""
     engine = request.app[SERVICE].engine
-    detail = engine.detail(NodeName(query.strings["name"]))
+    detail = engine.detail(NodeName(query["name"]))
     return await asyncio.to_thread(_answer, engine.snapshot.forest, detail, query)
 
 
 def _answer(forest: Forest, detail: NodeDetail | None, query: Query) -> web.Response:
     if detail is None:
-        return unknown_node(query.strings["name"], forest)
+        return unknown_node(query["name"], forest)
     if detail.facts is None:
         what = f"no worker of {detail.name} has spoken to this master yet"
         return problem(409, what, field="node", fix="start a worker there, or see its log")
@@ -46,11 +46,11 @@ def _answer(forest: Forest, detail: NodeDetail | None, query: Query) -> web.Resp
 
 
 def _document(name: NodeName, node: NodeGpus, query: Query) -> GpusDocument:
-    count = query.integers.get("n")
+    count = query.get("n")
     if count is not None and count > len(node.gpus):
         what = f"{name} has {len(node.gpus)} GPUs, {count} were asked for"
         raise BadInputError(Refusal(what, "n", f"give a whole number from 1 to {len(node.gpus)}"))
-    found = node.best_sets(_free(query.strings.get("free"), node.numbers))
+    found = node.best_sets(_free(query.get("free"), node.numbers))
     return GpusDocument(
         node=name,
         gpus=[

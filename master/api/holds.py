@@ -6,10 +6,9 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.queues import refusing_when_full
+from master.api.answers.refusals import not_ready, refusing_when_full
 from master.api.answers.representation import json_body
 from master.api.documents import hold_document, hold_summary
-from master.api.node_group import not_ready
 from master.api.placements import declined, hold
 from master.api.requests.body import read_body
 from master.api.requests.jobs import pods_of
@@ -48,14 +47,14 @@ def _listed(holds: Sequence[Hold], now_s: float) -> bytes:
 async def get_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """One hold with its groups."""
     service = request.app[SERVICE]
-    hold_id = HoldId(query.strings["id"])
+    hold_id = HoldId(query["id"])
     return await _shown(service, hold_id, service.placements.holds.find(hold_id))
 
 
 async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold without its time limit."""
     service = request.app[SERVICE]
-    hold_id = HoldId(query.strings["id"])
+    hold_id = HoldId(query["id"])
     holds = service.placements.holds
     found = holds.commit(hold_id)
     if isinstance(found, Hold) and (refused := await holds.promised(found, new=False)):
@@ -65,7 +64,7 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
 
 async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     """The hold is given back, committed or not."""
-    hold_id = HoldId(query.strings["id"])
+    hold_id = HoldId(query["id"])
     holds = request.app[SERVICE].placements.holds
     found = holds.release(hold_id)
     if not isinstance(found, Hold):

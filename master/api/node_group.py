@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
-from master.api.answers.representation import CACHED, coding, is_known, json_body, none_acceptable
+from master.api.answers.refusals import none_acceptable, not_ready
+from master.api.answers.representation import CACHED, coding, is_known, json_body
 from master.api.requests.query import Query
-from master.service import SERVICE, Service
-from topo.kit.problem import problem
+from master.service import SERVICE
 
 
 async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
@@ -24,15 +24,3 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
         return web.Response(status=304, headers=headers)
     body = await service.node_group_document.compressed(document) if zipped else document.body
     return json_body(body, headers, zipped=zipped)
-
-
-def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
-    """The answer before the tree may be shown: why, and when to ask again."""
-    return problem(
-        503,
-        "the tree is not complete yet: " + "; ".join(missing),
-        fix="ask again in a moment; GET /v1/topology shows what is known so far",
-        headers={"Retry-After": "1"},
-        reasons=list(missing),
-        mode=service.settings.mode.value,
-    )

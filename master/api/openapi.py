@@ -7,7 +7,7 @@ import orjson
 from aiohttp import web
 from pydantic import TypeAdapter
 
-from master.api.requests.query import MAX_VALUE_CHARS, Parameter, Query
+from master.api.requests.query import Parameter, Query
 from master.api.route import Route
 from topo.model.rest.generation_id import PATTERN
 from topo.model.rest.problem import Problem
@@ -98,8 +98,8 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
         "parameters": [_parameter(parameter) for parameter in route.parameters],
         "responses": answers,
     }
-    if route.authorization != "never":
-        operation["security"] = [{}, _SECURED] if route.authorization == "sometimes" else [_SECURED]
+    if route.writes != "never":
+        operation["security"] = [{}, _SECURED] if route.writes == "sometimes" else [_SECURED]
     if route.body is not None:
         content = {"application/json": {"schema": schemas[_key(route), "validation"]}}
         operation["requestBody"] = {"required": route.body_required, "content": content}
@@ -110,7 +110,7 @@ def _problems(route: Route) -> dict[int, str]:
     """The answers that every route of its kind may give."""
     return {
         **_PROBLEM_STATUS,
-        **(_TOKEN_STATUS if route.authorization != "never" else {}),
+        **(_TOKEN_STATUS if route.writes != "never" else {}),
         **({413: "the body is larger than 64 KiB"} if route.body is not None else {}),
     }
 
@@ -136,4 +136,4 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
         return {"type": "string", "pattern": PATTERN}
     if parameter.words:
         return {"type": "string", "enum": list(parameter.words)}
-    return {"type": "string", "minLength": 1, "maxLength": MAX_VALUE_CHARS}
+    return {"type": "string", "minLength": 1, "maxLength": parameter.max_chars}

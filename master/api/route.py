@@ -21,8 +21,8 @@ class Route:
     """One call. `document` is the type of the good answer, `problems` say when there is another.
 
     `media` is the content type of the good answer, `body` the type of what is sent. Where
-    `authorization` is always needed, the handler is not reached without a token that may write;
-    where it `needs_leader` always, it is not reached on a follower. Sometimes: the handler decides.
+    it always `writes`, the handler is reached neither without a token that may write nor on a
+    follower. Sometimes: the handler decides.
     """
 
     path: str
@@ -34,8 +34,7 @@ class Route:
     document: Any = None
     body: Any = None
     body_required: bool = True
-    authorization: When = "never"
-    needs_leader: When = "never"
+    writes: When = "never"
     media: str = "application/json"
     parameters: tuple[Parameter, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
@@ -58,10 +57,10 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
 
 def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def endpoint(request: web.Request) -> web.StreamResponse:
-        if route.authorization == "always" and (refused := forbidden(request)) is not None:
+        if route.writes == "always" and (refused := forbidden(request)) is not None:
             return refused
         role = request.app[SERVICE].role
-        if route.needs_leader == "always" and not role.acts:
+        if route.writes == "always" and not role.acts:
             return not_leader(role)
         return await route.handler(request, read_query(request, route.parameters))
 

@@ -39,7 +39,7 @@ _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
 _topology = partial(Route, tag="topology")
 _placements = partial(Route, tag="placements")
-_change = partial(_placements, authorization="always", needs_leader="always")
+_change = partial(_placements, writes="always")
 _service = partial(Route, tag="service")
 
 ROUTES = (
@@ -101,8 +101,8 @@ ROUTES = (
         summary="The same; a hold with hold_s, which needs a token; a what-if with assume",
         document=PlacementDocument,
         body=PlacementBody,
-        authorization="sometimes",
-        needs_leader="sometimes",
+        parameters=(jobs.KEY,),
+        writes="sometimes",
         problems={**_BUSY, **_BODY, **_NO_HOLD},
     ),
     _placements(
@@ -118,6 +118,7 @@ ROUTES = (
         summary="Reserves a placement for a time; groups of an earlier answer if they still fit",
         document=PlacementDocument,
         body=HoldBody,
+        parameters=(jobs.KEY,),
         problems={**_BUSY, **_BODY, **_NO_HOLD},
     ),
     _placements(

@@ -7,8 +7,8 @@ from dataclasses import fields
 
 from aiohttp import web
 
-from master.api.answers.not_found import unknown_group, unknown_node
-from master.api.answers.representation import CACHED, coding, is_known, json_body, none_acceptable
+from master.api.answers.refusals import none_acceptable, unknown_group, unknown_node
+from master.api.answers.representation import CACHED, coding, is_known, json_body
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree import topology_document
@@ -57,7 +57,7 @@ async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.Stre
     if isinstance(groups, web.Response):
         return groups
     headers = dict(CACHED)
-    if "node" not in query.strings:  # what a worker said may change without a new generation
+    if "node" not in query:  # what a worker said may change without a new generation
         tag = topology_document.tag(snapshot, request.query_string)
         headers["ETag"] = f'W/"{tag}"'
         if is_known(request.headers.get("If-None-Match"), tag):
@@ -70,7 +70,7 @@ async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.Stre
 
 def _selected(forest: Forest, query: Query) -> tuple[Selected, ...] | web.Response | None:
     """The groups asked for, None for all; or the 404 that names the nearest name."""
-    node, group = query.strings.get("node"), query.strings.get("group")
+    node, group = query.get("node"), query.get("group")
     if node is not None and group is not None:
         return problem(400, "node and group exclude each other", field="node", fix="give one")
     if node is not None:
@@ -85,12 +85,12 @@ def _renderer(
     service: Service, snapshot: Snapshot, query: Query, groups: tuple[Selected, ...] | None
 ) -> Callable[[], bytes]:
     """What makes the document's bytes, in any thread: all that it reads is frozen now."""
-    engine, node = service.engine, query.strings.get("node")
+    engine, node = service.engine, query.get("node")
     mode, run, now_s = service.settings.mode.value, engine.history.run, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
 
     def render() -> bytes:
-        depth = query.integers.get("depth")
+        depth = query.get("depth")
         document = topology_document.document(snapshot, mode, now_s, groups=groups, depth=depth)
         if detail is not None:
             document["node"] = dict(_node_detail(detail, now_s))

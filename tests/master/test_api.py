@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from master.api import changes, topology
-from master.api.answers import not_found
+from master.api.answers import refusals
 from master.api.routes import ROUTES
 from master.tree import topology_document
 from tests.master.documents import read, read_json
@@ -240,7 +240,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((topology, "path_to"), (not_found, "did_you_mean"), (changes, "net")):
+    for module, name in ((topology, "path_to"), (refusals, "did_you_mean"), (changes, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:

@@ -40,6 +40,17 @@ def test_every_reference_leads_somewhere() -> None:
         assert target
 
 
+def test_the_calls_that_may_hold_name_the_header_of_the_key() -> None:
+    paths = describe(ROUTES)["paths"]
+    named = {
+        path
+        for path, calls in paths.items()
+        for call in calls.values()
+        if "Idempotency-Key" in [each["name"] for each in call["parameters"]]
+    }
+    assert named == {"/v1/placements", "/v1/holds"}
+
+
 def test_it_has_the_shape_that_the_standard_asks_for() -> None:
     """OpenAPI 3.1: info, unique operation ids, a description per response, typed parameters."""
     document = describe(ROUTES)
@@ -54,7 +65,7 @@ def test_it_has_the_shape_that_the_standard_asks_for() -> None:
             assert re.fullmatch(r"[1-5]\d\d", status)
             assert answer["description"]
         for parameter in operation["parameters"]:
-            assert parameter["in"] in ("query", "path")
+            assert parameter["in"] in ("query", "path", "header")
             assert parameter["schema"]["type"] in ("string", "integer")
     json.dumps(document)
 

@@ -1,1 +1,1 @@
-"""Answers that several calls share: JSON, not modified, not found, a full queue."""
+"""Answers that several calls share: JSON, not modified, refusals."""

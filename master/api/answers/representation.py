@@ -5,8 +5,6 @@ from typing import Literal
 
 from aiohttp import web
 
-from topo.kit.problem import problem
-
 CACHED = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 """Headers of an answer that a client may keep, if it asks each time whether it is still good."""
 _ANY_TAG = "*"
@@ -56,14 +54,3 @@ def is_known(if_none_match: str | None, *tags: str) -> bool:
         if tag == _ANY_TAG or tag.strip('"') in tags:
             return True
     return False
-
-
-def none_acceptable() -> web.Response:
-    """The answer to a client that takes neither of the two representations."""
-    return problem(
-        406,
-        "the answer is there plain and as gzip, and Accept-Encoding rules out both",
-        field="Accept-Encoding",
-        fix="accept gzip or identity",
-        headers={"Vary": "Accept-Encoding"},
-    )

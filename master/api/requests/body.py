@@ -5,7 +5,7 @@ from typing import Any, TypeVar, get_args
 from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
-from master.api.answers.queues import wait_for_loop
+from master.api.answers.refusals import wait_for_loop
 from topo.kit.body import body_bytes
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean

@@ -4,12 +4,13 @@ from functools import partial
 
 from aiohttp import web
 
-from master.api.answers.queues import refusing_when_full
+from master.api.answers.refusals import refusing_when_full
 from master.api.requests.body import checked
 from master.api.requests.query import Parameter, Query
 from master.booking.placements import Placements
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind, NodeName
+from topo.model.limits import MAX_KEY_CHARS
 from topo.model.nearest import did_you_mean
 from topo.model.rest.jobs import HoldBody, JobBody, PlacementBody
 from topo.placement.booking.holds import Wish
@@ -18,7 +19,13 @@ from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Eligibility, Labels, Mode, Request, Toleration, flaw
 
-KEY_HEADER = "Idempotency-Key"
+KEY = Parameter(
+    "Idempotency-Key",
+    "string",
+    "with hold_s, the body's key by another way: who asks again with it gets the same hold",
+    max_chars=MAX_KEY_CHARS,
+    place="header",
+)
 _FLAGS = {"true": True, "false": False}
 
 PARAMETERS = (
@@ -36,13 +43,13 @@ PARAMETERS = (
 
 def body_of(query: Query) -> PlacementBody:
     """The query of a GET as the body that a POST would have; raises `BadInputError`."""
-    values: dict[str, object] = {**query.strings, **query.integers}
-    if "selector" in query.strings:
-        values["selector"] = _selector(query.strings["selector"])
-    if "exclude" in query.strings:
-        values["exclude"] = [n.strip() for n in query.strings["exclude"].split(",") if n.strip()]
-    if query.strings.get("explain") in _FLAGS:
-        values["explain"] = _FLAGS[query.strings["explain"]]
+    values: dict[str, object] = dict(query)
+    if "selector" in query:
+        values["selector"] = _selector(query["selector"])
+    if "exclude" in query:
+        values["exclude"] = [n.strip() for n in query["exclude"].split(",") if n.strip()]
+    if query.get("explain") in _FLAGS:
+        values["explain"] = _FLAGS[query["explain"]]
     return checked(PlacementBody, values)
 
 
@@ -144,9 +151,9 @@ def wish_of(call: web.Request, body: JobBody, request: Request) -> Wish | None:
 
 
 def _key(call: web.Request, in_body: str | None) -> str | None:
-    header = call.headers.get(KEY_HEADER, "").strip().strip('"') or None
+    header = call.headers.get(KEY.name, "").strip().strip('"') or None
     if header is not None and in_body is not None and header != in_body:
-        what = f"the header {KEY_HEADER} and the body's key differ"
+        what = f"the header {KEY.name} and the body's key differ"
         raise BadInputError(Refusal(what, "key", "give one of them"))
     return in_body or header
 

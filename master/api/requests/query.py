@@ -1,8 +1,8 @@
 """The parameters of a request: only what the call knows, each value of its kind, each once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from aiohttp import web
 
@@ -10,6 +10,7 @@ from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
 from topo.model.rest.generation_id import GenerationId
 
+Kind = Literal["string", "integer", "generation"]
 MAX_VALUE_CHARS = 1024
 
 
@@ -20,47 +21,37 @@ class Parameter:
     `words` are all that a text may be, none where it may be any: whoever uses the value checks it.
 
     A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`. One of the
-    path stands in the route as `{name}` and is always there.
+    path stands in the route as `{name}` and is always there. Those of the header are described
+    here, and read where they are used.
     """
 
     name: str
-    kind: Literal["string", "integer", "generation"]
+    kind: Kind
     text: str
     required: bool = False
     minimum: int = 0
     words: tuple[str, ...] = ()
-    place: Literal["query", "path"] = "query"
+    max_chars: int = MAX_VALUE_CHARS
+    place: Literal["query", "path", "header"] = "query"
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The values given, by kind."""
-
-    strings: Mapping[str, str]
-    integers: Mapping[str, int]
-    generations: Mapping[str, GenerationId]
+Query = Mapping[str, Any]
+"""The values given, by the names of their parameters, each of its parameter's kind."""
 
 
 def read_query(request: web.Request, parameters: tuple[Parameter, ...]) -> Query:
     """The values of query and path; raises `BadInputError` with the parameter and the fix."""
-    strings: dict[str, str] = {}
-    integers: dict[str, int] = {}
-    generations: dict[str, GenerationId] = {}
+    query: dict[str, Any] = {}
     for parameter, value in _given(request, parameters):
-        name = parameter.name
-        if name in strings or name in integers or name in generations:
-            raise BadInputError(Refusal("the parameter is given twice", name, "give it once"))
-        if parameter.kind == "integer":
-            integers[name] = _integer(value, parameter)
-        elif parameter.kind == "generation":
-            generations[name] = _generation(value, parameter)
-        else:
-            strings[name] = _string(value, name)
+        if parameter.name in query:
+            what = "the parameter is given twice"
+            raise BadInputError(Refusal(what, parameter.name, "give it once"))
+        query[parameter.name] = _READ[parameter.kind](value, parameter)
     for parameter in parameters:
         if parameter.required and parameter.name not in request.query:
             what = "the parameter is missing"
             raise BadInputError(Refusal(what, parameter.name, f"add ?{parameter.name}=…"))
-    return Query(strings, integers, generations)
+    return query
 
 
 def _given(
@@ -71,7 +62,7 @@ def _given(
     for parameter in parameters:
         if parameter.place == "path":
             yield parameter, request.match_info[parameter.name]
-        else:
+        elif parameter.place == "query":
             known[parameter.name] = parameter
     for name, value in request.query.items():
         if name not in known:
@@ -102,8 +93,15 @@ def _generation(value: str, parameter: Parameter) -> GenerationId:
     return found
 
 
-def _string(value: str, name: str) -> str:
-    if not value or len(value) > MAX_VALUE_CHARS:
+def _string(value: str, parameter: Parameter) -> str:
+    if not value or len(value) > parameter.max_chars:
         what = f"the value has {len(value)} characters"
-        raise BadInputError(Refusal(what, name, f"give 1 to {MAX_VALUE_CHARS}"))
+        raise BadInputError(Refusal(what, parameter.name, f"give 1 to {parameter.max_chars}"))
     return value
+
+
+_READ: Mapping[Kind, Callable[[str, Parameter], object]] = {
+    "string": _string,
+    "integer": _integer,
+    "generation": _generation,
+}

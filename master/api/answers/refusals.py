@@ -1,0 +1,72 @@
+"""Refusals that several calls share: a name that is not there, no tree yet, a full queue."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from master.booking.executors import QueueFullError
+from master.service import SERVICE, Service
+from topo.kit.problem import problem
+from topo.model.forest import Forest, Group
+from topo.model.nearest import did_you_mean
+
+RETRY_S = 1
+
+
+def unknown_node(name: str, forest: Forest) -> web.Response:
+    """The problem for a node's name that the forest does not know; too slow for the loop."""
+    placed = [str(v.name) for _, v in forest.walk() if not isinstance(v, Group)]
+    return _unknown("node", name, placed + [str(entry.node.name) for entry in forest.unplaced])
+
+
+def unknown_group(name: str, forest: Forest) -> web.Response:
+    """The same for a group's name or path."""
+    groups = [(above, v) for above, v in forest.walk() if isinstance(v, Group)]
+    paths = ["/".join((*above, g.name)) for above, g in groups]
+    return _unknown("group", name, [str(g.name) for _, g in groups] + paths)
+
+
+def _unknown(what: str, name: str, known: list[str]) -> web.Response:
+    fix = did_you_mean(name, known, "GET /v1/topology lists what there is")
+    return problem(404, f"there is no {what} {name!r}", field=what, fix=fix)
+
+
+def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
+    """The answer before the tree may be shown: why, and when to ask again."""
+    return problem(
+        503,
+        "the tree is not complete yet: " + "; ".join(missing),
+        fix="ask again in a moment; GET /v1/topology shows what is known so far",
+        headers={"Retry-After": "1"},
+        reasons=list(missing),
+        mode=service.settings.mode.value,
+    )
+
+
+def none_acceptable() -> web.Response:
+    """The answer to a client that takes neither of the two representations."""
+    return problem(
+        406,
+        "the answer is there plain and as gzip, and Accept-Encoding rules out both",
+        field="Accept-Encoding",
+        fix="accept gzip or identity",
+        headers={"Vary": "Accept-Encoding"},
+    )
+
+
+async def wait_for_loop(request: web.Request) -> None:
+    """Returns when the caller may work on the event loop; 503 when too many wait for that."""
+    with refusing_when_full():
+        await request.app[SERVICE].placements.planner.loop_queue.acquire()
+
+
+@contextmanager
+def refusing_when_full() -> Iterator[None]:
+    """503 with `Retry-After` in the place of `QueueFullError`."""
+    try:
+        yield
+    except QueueFullError:
+        text = "too many calls of this kind wait already"
+        headers = {"Retry-After": str(RETRY_S)}
+        raise web.HTTPServiceUnavailable(text=text, headers=headers) from None
