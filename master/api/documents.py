@@ -1,4 +1,4 @@
-"""Plans, refusals and holds as the documents of `topo.model.rest.placements` and `.holds`.
+"""Plans, refusals and holds as the documents of `topo.model.rest.placements`.
 
 They may name 100,000 nodes, so plain dictionaries are given to orjson, which writes dataclasses as
 they are; the tests hold every answer against the models.

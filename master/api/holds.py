@@ -17,8 +17,8 @@ from master.booking.planner import LARGE_PODS
 from master.service import SERVICE, Service
 from topo.kit.problem import problem
 from topo.model.ids import NodeName
-from topo.model.rest.holds import EndedDocument
 from topo.model.rest.jobs import HoldBody
+from topo.model.rest.placements import EndedDocument
 from topo.placement.booking.holds import Ended, Hold, HoldId
 
 _HOW = {"released": "was released", "expired": "expired", "bound": "ended: its pods are bound"}

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from master.api.requests.query import Parameter, Query
 from master.api.route import Route
 from topo.model.rest.generation_id import PATTERN
-from topo.model.rest.problem import Problem
+from topo.model.rest.service import Problem
 
 _TAGS = {
     "topology": "Which nodes are wired together, how sure we are, and what moved",

@@ -17,10 +17,9 @@ from master.api.route import Route
 from topo.model.rest.changes import DiffDocument, StepDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gpus import GpusDocument
-from topo.model.rest.holds import EndedDocument, HoldDocument, HoldsDocument
 from topo.model.rest.jobs import HoldBody, PlacementBody
 from topo.model.rest.node_group import VendorGroup, VendorNode
-from topo.model.rest.placements import PlacementDocument
+from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
 from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
 from topo.model.rest.topology import TopologyDocument
 

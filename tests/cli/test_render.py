@@ -22,7 +22,7 @@ from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
 from topo.cli.render.words import age
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.fragmentation import FragmentationDocument
-from topo.model.rest.holds import HoldDocument
+from topo.model.rest.placements import HoldDocument
 from topo.model.rest.topology import TopologyDocument
 
 GOLDEN = Path(__file__).parent / "golden"

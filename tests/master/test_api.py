@@ -18,7 +18,7 @@ from topo.kit.problem import CONTENT_TYPE
 from topo.model.forest import Snapshot
 from topo.model.rest.changes import DiffDocument
 from topo.model.rest.node_group import VendorGroup, VendorNode
-from topo.model.rest.problem import Problem
+from topo.model.rest.service import Problem
 from topo.model.rest.topology import TopologyDocument
 
 pytestmark = pytest.mark.virtual_time

@@ -21,7 +21,7 @@ from topo.model.machine import (
     ProbeState,
 )
 from topo.model.rest.gpus import GpusDocument
-from topo.model.rest.problem import Problem
+from topo.model.rest.service import Problem
 from topo.placement.gpus import gpu_sets
 
 pytestmark = pytest.mark.virtual_time

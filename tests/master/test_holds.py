@@ -14,8 +14,7 @@ from tests.master.placing import NODES, Caller, config, placing
 from tests.support.waiting import eventually
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
-from topo.model.rest.holds import EndedDocument, HoldDocument, HoldsDocument
-from topo.model.rest.placements import PlacementDocument
+from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
 from topo.placement.booking.events import Pod, PodGone, PodPhase, PodSeen
 
 pytestmark = pytest.mark.virtual_time

@@ -14,7 +14,7 @@ from tests.master.documents import faults, read_json
 from tests.master.placing import Caller, placing
 from tests.master.world import running
 from topo.discovery import modes
-from topo.model.rest.problem import Problem
+from topo.model.rest.service import Problem
 from topo.placement.booking.holds import HoldState
 from topo.placement.job import request
 from topo.placement.job.plan import FitTest

@@ -15,10 +15,9 @@ from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.document import Document
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.generation_id import GenerationId
-from topo.model.rest.holds import HoldDocument
 from topo.model.rest.jobs import JobBody
-from topo.model.rest.placements import FitsDocument, NoFitDocument
-from topo.model.rest.problem import Problem
+from topo.model.rest.placements import FitsDocument, HoldDocument, NoFitDocument
+from topo.model.rest.service import Problem
 from topo.model.rest.topology import SourceDocument, TopologyDocument
 
 

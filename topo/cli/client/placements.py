@@ -9,8 +9,7 @@ from topo.cli.client.reading import read
 from topo.cli.exits import CliError, usage
 from topo.kit.durations import parse_duration
 from topo.model.errors import Refusal
-from topo.model.rest.placements import FitsDocument, NoFitDocument
-from topo.model.rest.pod_groups import PodGroupDocument
+from topo.model.rest.placements import FitsDocument, NoFitDocument, PodGroupDocument
 from topo.model.rest.topology import GroupDocument
 
 PLACEMENTS_PATH = "/v1/placements"

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from topo.cli.exits import CliError, Exit
 from topo.model.errors import Refusal
 from topo.model.rest.document import Document
-from topo.model.rest.problem import Problem
+from topo.model.rest.service import Problem
 
 _D = TypeVar("_D", bound=Document)
 

@@ -33,7 +33,7 @@ def holds(
     from topo.cli.client import connection
     from topo.cli.client.reading import read
     from topo.cli.render import holds as picture
-    from topo.model.rest.holds import HoldsDocument
+    from topo.model.rest.placements import HoldsDocument
 
     raw = connection.document(options, "/v1/holds")
     connection.show(
@@ -53,7 +53,7 @@ def show(
     from topo.cli.client import connection, placements
     from topo.cli.client.reading import read
     from topo.cli.render import holds as picture
-    from topo.model.rest.holds import HoldDocument
+    from topo.model.rest.placements import HoldDocument
 
     async def conversation(client: "Master") -> tuple[Any, "list[GroupDocument]"]:
         raw = await client.document(_path(hold))

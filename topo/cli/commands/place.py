@@ -31,13 +31,6 @@ class PlaceOutput(StrEnum):
     NODES = "nodes"
 
 
-_OUTPUTS = {
-    PlaceOutput.TREE: Output.TABLE,
-    PlaceOutput.JSON: Output.JSON,
-    PlaceOutput.YAML: Output.YAML,
-}
-
-
 @asks_master
 def place(  # noqa: PLR0913 - a parameter per option
     *,
@@ -122,7 +115,7 @@ def place(  # noqa: PLR0913 - a parameter per option
     else:
         connection.show(
             raw,
-            _OUTPUTS[output],
+            Output.TABLE if output is PlaceOutput.TREE else Output(output),
             lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain),
         )
     if not document.feasible:

@@ -2,6 +2,7 @@
 """The commands that show what a master knows: the tree, a node, its GPUs, changes, findings."""
 
 from contextlib import suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -176,7 +177,7 @@ def doctor(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> No
 
     result = connection.ask(connection.chosen(options), checkup.examine)
     connection.show(
-        checkup.as_document(result),
+        {"wrong": result.is_wrong, **asdict(result)},
         output,
         lambda glyphs: findings.report(result.findings, result.healthy, glyphs),
     )

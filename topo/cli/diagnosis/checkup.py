@@ -1,8 +1,7 @@
 """The check-up of a running master: its health, readiness, version and topology."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
 
 import orjson
 
@@ -46,15 +45,6 @@ async def examine(master: Master) -> Checkup:
     document = await master.topology()
     found = diagnosis.examine(document)
     return Checkup((*findings, *found), (*healthy, *_well(document)))
-
-
-def as_document(checkup: Checkup) -> dict[str, Any]:
-    """The check-up as data for programs."""
-    return {
-        "wrong": checkup.is_wrong,
-        "findings": [asdict(finding) for finding in checkup.findings],
-        "healthy": list(checkup.healthy),
-    }
 
 
 def _version(body: bytes) -> str | None:

@@ -11,7 +11,7 @@ from topo.cli.render.placement import job
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, table
-from topo.model.rest.holds import HoldDocument, HoldSummary, LostDocument
+from topo.model.rest.placements import HoldDocument, HoldSummary, LostDocument
 from topo.model.rest.topology import GroupDocument
 
 

@@ -16,8 +16,7 @@ from topo.cli.render import bars, placement_tree
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, plural
-from topo.model.rest.holds import HoldSummary
-from topo.model.rest.placements import FitsDocument, NoFitDocument
+from topo.model.rest.placements import FitsDocument, HoldSummary, NoFitDocument
 from topo.model.rest.topology import GroupDocument
 
 _NAMES = {

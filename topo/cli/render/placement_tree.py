@@ -13,8 +13,7 @@ from topo.cli.render import bars
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.model.rest.placements import RoomDocument
-from topo.model.rest.pod_groups import PodGroupDocument
+from topo.model.rest.placements import PodGroupDocument, RoomDocument
 from topo.model.rest.topology import GroupDocument, NodeDocument, walk
 
 MAX_LEAVES = 64

@@ -1,13 +1,84 @@
-"""The answers of `/v1/placements`: a plan with its proof, or a refusal with its numbers."""
+"""The answers of `/v1/placements` and `/v1/holds`: plans, refusals, what is reserved."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from topo.model.rest.document import Document, one_of, optional
-from topo.model.rest.holds import HoldSummary
 from topo.model.rest.jobs import AssumeBody, Job
-from topo.model.rest.pod_groups import PlacementMode, PodGroupDocument
+
+PlacementMode = Annotated[str, one_of("required", "preferred")]
+"""Whether a group of pods might be split where it did not fit whole."""
+
+
+class DomainDocument(Document):
+    """A group of the tree; `path` ends with its own name."""
+
+    kind: str
+    name: str
+    path: tuple[str, ...]
+
+
+class PodsDocument(Document):
+    """So many pods on this node."""
+
+    name: str
+    pods: int
+
+
+class PodGroupDocument(Document):
+    """One group of pods, nodes in rank order; more than one domain: it is split."""
+
+    index: int
+    tail: bool = False
+    domains: tuple[DomainDocument, ...]
+    nodes: tuple[PodsDocument, ...]
+
+
+class HoldSummary(Document):
+    """A hold; `expires_in_s` is null once it is committed. `nodes` is their number."""
+
+    id: str
+    key: str | None = None
+    state: Annotated[str, one_of("held", "committed")] = "held"
+    hold_s: float = 0.0
+    expires_in_s: float | None = None
+    age_s: float = 0.0
+    generation: int = 0
+    mode: PlacementMode = ""
+    gpu_type: str = ""
+    pods: int
+    gpus_per_pod: int
+    group_size: int | None = None
+    gpus: int = 0
+    nodes: int
+
+
+class LostDocument(Document):
+    """A node of a hold that is gone, closed or too small by now."""
+
+    name: str
+    why: str
+
+
+class HoldDocument(HoldSummary):
+    """A hold with its groups."""
+
+    groups: tuple[PodGroupDocument, ...] = ()
+    lost: tuple[LostDocument, ...] = ()
+
+
+class HoldsDocument(Document):
+    """All holds, the oldest first."""
+
+    holds: tuple[HoldSummary, ...]
+
+
+class EndedDocument(Document):
+    """A hold that was given back."""
+
+    id: str
+    state: Literal["released"]
 
 
 class RoomDocument(Document):

@@ -1,8 +1,8 @@
-"""The small documents of the service about itself: `/health`, `/ready` and `/`."""
+"""What the service says of itself, and the body of every error (RFC 9457)."""
 
 from typing import Literal
 
-from topo.model.rest.document import Document
+from topo.model.rest.document import Document, optional
 from topo.model.rest.topology import TreeMode
 
 
@@ -27,3 +27,19 @@ class IndexDocument(Document):
     generation: int
     run: str
     calls: tuple[str, ...]
+
+
+class Problem(Document):
+    """What is wrong, the field it is about, and the fix; `title` is the status in words.
+
+    `reasons` and `mode` stand beside a 503 of a tree that is not complete: what it waits for.
+    """
+
+    type: str = "about:blank"
+    title: str = ""
+    status: int = 0
+    detail: str = ""
+    field: str = optional("")
+    fix: str = optional("")
+    reasons: tuple[str, ...] = optional(())
+    mode: str = optional("")
