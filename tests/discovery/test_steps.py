@@ -10,10 +10,9 @@ from topo.discovery.groups.tiers import Position, position
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.node.workers import Workers
-from topo.discovery.source_states import SourceStates
-from topo.discovery.sources import SOURCES
+from topo.discovery.sources import SOURCES, SourceStates
 from topo.discovery.state import Discovery
-from topo.discovery.tree.conflict_list import ConflictList
+from topo.discovery.tree.conflicts import ConflictList
 from topo.discovery.tree.forest import PathGroup
 from topo.discovery.tree.node_status import NO_WORKER, NodeJudge
 from topo.discovery.tree.placed import PlacedNodes

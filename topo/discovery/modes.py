@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, get_args
 
 
 class Mode(StrEnum):
@@ -19,14 +20,11 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
-JOIN_KEYS = (
-    "node_name",
-    "hostname",
-    "internal_ip",
-    "provider_id",
-    "system_uuid",
-    "server_uuid",
-)
+JoinKey = Literal[
+    "node_name", "hostname", "internal_ip", "provider_id", "system_uuid", "server_uuid"
+]
+"""A name under which a worker or Kubernetes knows a node; nothing else could be joined."""
+JOIN_KEYS: tuple[str, ...] = get_args(JoinKey)
 """The names under which a manager may know a node, in the order they are tried."""
 
 

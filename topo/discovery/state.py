@@ -19,19 +19,17 @@ from dataclasses import dataclass, field
 
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import Position, position
-from topo.discovery.invariants import require
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.node.workers import Workers
-from topo.discovery.source_states import SourceStates
-from topo.discovery.sources import REPORTED, SOURCES, Source
+from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.conflict_list import ConflictList
 from topo.discovery.tree.node_status import NO_WORKER, NodeJudge
 from topo.discovery.tree.placed import PlacedNodes
+from topo.model.errors import require
 from topo.model.forest import Change, Conflict, Forest, Node, Snapshot
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
@@ -95,7 +93,7 @@ class Discovery:
         self._membership = Membership(settings)
         self._judge = NodeJudge(settings, self._membership)
         self._placed = PlacedNodes()
-        self._conflicts = ConflictList()
+        self._conflicts = conflicts.ConflictList()
         self._marks = Marks()
         self._restored_age_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)

@@ -34,3 +34,9 @@ class BadInputError(TopoError):
 
 class BrokenInvariantError(TopoError):
     """Our own mistake: the process must end rather than serve on."""
+
+
+def require(holds: bool, what: str) -> None:  # noqa: FBT001 - it reads as a sentence
+    """Raise `BrokenInvariantError` with `what` is wrong, unless the condition holds."""
+    if not holds:
+        raise BrokenInvariantError(what)

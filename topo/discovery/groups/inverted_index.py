@@ -36,10 +36,6 @@ class InvertedIndex(Generic[V, K]):
         self.sole = self._sole = dict[V, K]()
         self.several = self._several = dict[V, set[K]]()
 
-    def __bool__(self) -> bool:
-        """Whether there is any pair."""
-        return bool(self._sole or self._several)
-
     def add(self, values: Iterable[V], key: K) -> None:
         """Note that `key` carries these values, too."""
         sole, several = self._sole, self._several

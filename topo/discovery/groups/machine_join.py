@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
-from topo.discovery.invariants import require
+from topo.model.errors import require
 from topo.model.forest import UnjoinedMachine
 from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
 from topo.model.machine import NodeIdentity

@@ -17,8 +17,8 @@ the old name, so readers see no rename.
 """
 
 from topo.discovery.groups.naming import NameBook, NameRecord
-from topo.discovery.invariants import require
 from topo.discovery.node.record import Domain
+from topo.model.errors import require
 from topo.model.ids import GroupName, NodeName
 
 Key = tuple[str, ...]

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 
 from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
-from topo.discovery.invariants import require
+from topo.model.errors import require
 from topo.model.ids import NodeName, ServerUuid, natural_key
 
 Members = frozenset[NodeName]

@@ -11,12 +11,8 @@ from pydantic_core import PydanticCustomError
 
 from topo.discovery.manager.contract import LOOSE
 from topo.discovery.manager.expressions import Compiled, Expression
+from topo.discovery.modes import JoinKey
 from topo.model.nearest import nearest
-
-JoinKey = Literal[
-    "node_name", "hostname", "internal_ip", "provider_id", "system_uuid", "server_uuid"
-]
-"""The names under which a worker or Kubernetes knows a node; nothing else could be joined."""
 
 
 def _plain_path(path: str) -> str:

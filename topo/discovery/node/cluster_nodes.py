@@ -7,7 +7,7 @@ listed and then dropped is known only as long as its worker reports.
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from topo.discovery.invariants import require
+from topo.model.errors import require
 from topo.model.ids import NodeName
 
 

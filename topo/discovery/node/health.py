@@ -97,13 +97,6 @@ class Verdict:
         """The subjects that are down, each with its latest reason."""
         return {s: d.reason for s, d in self._doubts.items() if d.down}
 
-    @classmethod
-    def held(cls, bad_readings: int, good_readings: int, reading: Reading) -> "Verdict":
-        """The verdict that was down in `reading` before a restart; counts start anew."""
-        verdict = cls(bad_readings, good_readings)
-        verdict.read(reading)
-        return verdict
-
 
 def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     """The bad subjects of one reading, links to other nodes excepted (see `peer_claims`).

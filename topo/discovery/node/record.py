@@ -166,10 +166,12 @@ class NodeRecord:
     ) -> "NodeRecord":
         """The record as it was before a restart; its silence counts from now."""
         reading = {(kind, which): reason for kind, which, reason in memory.reasons}
+        verdict = Verdict(settings.bad_readings, settings.good_readings)
+        verdict.read(reading)
         return cls(
             name=memory.identity.name,
             identity=memory.identity,
-            verdict=Verdict.held(settings.bad_readings, settings.good_readings, reading),
+            verdict=verdict,
             seen_at_s=now_s,
             gpus=memory.gpus,
             gpu_type=memory.gpu_type,

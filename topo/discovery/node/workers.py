@@ -7,9 +7,9 @@ for what is late costs what is late, not the number of nodes.
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, KeysView
 
-from topo.discovery.invariants import require
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
+from topo.model.errors import require
 from topo.model.ids import NodeName
 
 
