@@ -14,7 +14,7 @@ from topo.discovery.sources import SOURCES, SourceStates
 from topo.discovery.state import Discovery
 from topo.discovery.tree.conflicts import ConflictList
 from topo.discovery.tree.forest import PathGroup
-from topo.discovery.tree.node_status import NO_WORKER, NodeJudge
+from topo.discovery.tree.node_status import NO_WORKER, reported
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import BrokenInvariantError
 from topo.model.forest import Conflict, Node, Reason, Status
@@ -114,13 +114,12 @@ def test_a_missing_tier_counts_for_a_node_in_the_tree_only():
 def test_a_judged_node_lists_silence_the_manager_the_tier_and_its_hardware_in_this_order():
     """Each reason once."""
     membership = wired(record("a", "b"), record("b", "a"))
-    judge = NodeJudge(SETTINGS, membership)
     node = record("a", "b")
-    assert judge.reported(node, None).status is Status.READY
+    assert reported(membership, SETTINGS, node, None).status is Status.READY
     node.stale = True
     for _ in range(2):
         node.take(facts("a", sick=[3]), 0)
-    found = judge.reported(node, Reason("no-peer", "alone")).reasons
+    found = reported(membership, SETTINGS, node, Reason("no-peer", "alone")).reasons
     assert [reason.code for reason in found] == [
         "worker-stale",
         "no-peer",

@@ -14,7 +14,7 @@ works through the steps of a generation, in this order:
 Readers hold `snapshot`, which is frozen.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from topo.discovery.groups.membership import Membership
@@ -25,9 +25,9 @@ from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.node.workers import Workers
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
-from topo.discovery.tree import conflicts
+from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.node_status import NO_WORKER, NodeJudge
+from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import require
 from topo.model.forest import Change, Conflict, Forest, Node, Snapshot
@@ -91,7 +91,6 @@ class Discovery:
         self._workers = Workers(settings)
         self._cluster = ClusterNodes()
         self._membership = Membership(settings)
-        self._judge = NodeJudge(settings, self._membership)
         self._placed = PlacedNodes()
         self._conflicts = conflicts.ConflictList()
         self._marks = Marks()
@@ -159,19 +158,13 @@ class Discovery:
             text = "it lists no node any more; those that it listed stay until it lists one"
             self._sources.failed(SourceFailed(CLUSTER_NODES, text), now_s)
             return
-        for node in self._cluster.replace(event.nodes):
-            self._listing_changed(node)
-        self._sources.answered(CLUSTER_NODES)
+        self._cluster_changed(self._cluster.replace(event.nodes))
 
     def _cluster_node_added(self, event: ClusterNodeAdded, _now_s: float) -> None:
-        if self._cluster.add(event.node):
-            self._listing_changed(event.node)
-        self._sources.answered(CLUSTER_NODES)
+        self._cluster_changed(self._cluster.add(event.node))
 
     def _cluster_node_gone(self, event: ClusterNodeGone, _now_s: float) -> None:
-        if self._cluster.drop(event.node):
-            self._listing_changed(event.node)
-        self._sources.answered(CLUSTER_NODES)
+        self._cluster_changed(self._cluster.drop(event.node))
 
     def _source_failed(self, event: SourceFailed, now_s: float) -> None:
         self._sources.failed(event, now_s)
@@ -180,10 +173,8 @@ class Discovery:
         self._sources.answered(event.source)
 
     def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
-        if self._cluster.drop(event.node):
-            self._marks.moved.add(event.node)
+        self._marks.moved |= self._cluster.drop(event.node)
         self._forget(event.node)
-        self._cluster.forget(event.node)
 
     def _ticked(self, _event: Ticked, _now_s: float) -> None:
         """Time passed: `advance` does the rest."""
@@ -219,14 +210,16 @@ class Discovery:
             self._marks.judged.add(node)
         self._workers.watch_wiring(record, now_s)
 
-    def _listing_changed(self, node: NodeName) -> None:
-        """The cluster began or ceased to list a node: that matters where no worker reports it."""
-        record = self._workers.get(node)
-        if record is None:
-            self._marks.moved.add(node)
-            self._cluster.forget(node)
-        elif record.stale and self._cluster.has_dropped(node):
-            self._forget(node)
+    def _cluster_changed(self, nodes: Iterable[NodeName]) -> None:
+        """The cluster began or ceased to list them: that matters where no worker reports them."""
+        for node in nodes:
+            record = self._workers.get(node)
+            if record is None:
+                self._marks.moved.add(node)
+                self._cluster.forget(node)
+            elif record.stale and self._cluster.has_dropped(node):
+                self._forget(node)
+        self._sources.answered(CLUSTER_NODES)
 
     def _forget(self, node: NodeName) -> None:
         self._cluster.forget(node)
@@ -316,9 +309,11 @@ class Discovery:
         return conflicts.of_node(self._membership, record, self._settings)
 
     def _judged(self, node: NodeName, record: NodeRecord | None) -> Node:
+        membership, settings = self._membership, self._settings
         if record is None:
-            return self._judge.silent(node)
-        return self._judge.reported(record, self._placed.missing_tier(node))
+            return node_status.silent(membership, settings, node)
+        missing_tier = self._placed.missing_tier(node)
+        return node_status.reported(membership, settings, record, missing_tier)
 
     # -- for readers and for restarts --------------------------------------------------------
 
@@ -365,7 +360,6 @@ class Discovery:
         """
         settings, moved = self._settings, self._marks.moved
         self._membership = Membership(settings, memory.names)
-        self._judge = NodeJudge(settings, self._membership)
         wiring = self._membership.wiring
         with wiring.established(memory.links, now_s - settings.incumbent_s):
             for node in memory.nodes:

@@ -1,14 +1,12 @@
 """The groups that the config file declares, as the path and status of each node in it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from topo.discovery.tree.forest import Path, PathGroup
 from topo.model.forest import Reason, Status
 from topo.model.ids import NodeName
 from topo.model.observation import CONFIG_FILE, DeclaredForest, DeclaredGroup, DeclaredNode
-
-_Child = DeclaredGroup | DeclaredNode
 
 
 class DeclaredPlace(NamedTuple):
@@ -23,32 +21,26 @@ class Declared:
 
     def __init__(self) -> None:
         self.forest: DeclaredForest | None = None
-        self.places: Mapping[NodeName, DeclaredPlace] = {}
-        self.empty_groups: tuple[Path, ...] = ()
+        self.places: dict[NodeName, DeclaredPlace] = {}
+        self.empty_groups: list[Path] = []
 
     def replace(self, forest: DeclaredForest) -> set[NodeName]:
         """Take a file; the nodes whose path or status differs now. O(nodes in both files)."""
-        before, now = self.places, dict(_places(forest.roots, ()))
-        self.forest, self.places = forest, now
-        self.empty_groups = tuple(_empty_groups(forest.roots, ()))
-        return {node for node in before.keys() | now.keys() if before.get(node) != now.get(node)}
+        before, self.forest = self.places, forest
+        self.places, self.empty_groups = {}, []
+        self._read(forest.roots, ())
+        names = before.keys() | self.places.keys()
+        return {node for node in names if before.get(node) != self.places.get(node)}
 
-
-def _places(children: Iterable[_Child], above: Path) -> Iterator[tuple[NodeName, DeclaredPlace]]:
-    for child in children:
-        if isinstance(child, DeclaredNode):
-            yield child.name, DeclaredPlace(above, child.status)
-        else:
-            yield from _places(child.children, (*above, _path_group(child)))
-
-
-def _empty_groups(children: Iterable[_Child], above: Path) -> Iterator[Path]:
-    for child in children:
-        if isinstance(child, DeclaredGroup):
+    def _read(self, children: Iterable[DeclaredGroup | DeclaredNode], above: Path) -> None:
+        for child in children:
+            if isinstance(child, DeclaredNode):
+                self.places[child.name] = DeclaredPlace(above, child.status)
+                continue
             path = (*above, _path_group(child))
             if not child.children:
-                yield path
-            yield from _empty_groups(child.children, path)
+                self.empty_groups.append(path)
+            self._read(child.children, path)
 
 
 def _path_group(group: DeclaredGroup) -> PathGroup:

@@ -41,11 +41,6 @@ class Failure:
     nodes: tuple[NodeName, ...] = ()
 
 
-Joined = NodeName | frozenset[NodeName]
-"""What the keys found for a machine: its node, or the several (or no) nodes that they left."""
-_NOBODY: frozenset[NodeName] = frozenset()
-
-
 def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, ...]:
     """All names a node answers to, in no particular order."""
     stated = (
@@ -72,6 +67,8 @@ class Machines:
     A machine that a later answer leaves out stays, marked missing, until `expire`. What nodes and
     the manager state is taken at once; who is who follows in `settle`, once for many statements.
     `listed_anew`: the machines, not only the nodes' names, differ since the last settling.
+    `_joined` has what the keys found for each machine: its node, or the several (or no) nodes that
+    they left.
     """
 
     def __init__(self, keys: tuple[str, ...]) -> None:
@@ -85,10 +82,9 @@ class Machines:
         self._nodes: InvertedIndex[Named, NodeName] = InvertedIndex()
         self._restated: list[tuple[Named, ...]] = []
         self.listed_anew = False
-        self._joined: dict[str, Joined] = {}
+        self._joined: dict[str, tuple[NodeName, ...]] = {}
         self._of_node: InvertedIndex[NodeName, str] = InvertedIndex()
-        self._without_node: dict[str, frozenset[NodeName]] = {}
-        self._explained: dict[str, Failure] = {}
+        self._failures: dict[str, Failure] = {}
         self._held: set[str] = set()
         self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
 
@@ -206,24 +202,20 @@ class Machines:
 
     def failures(self) -> tuple[Failure, ...]:
         """Every machine that is no node, in natural order of the machines."""
-        order = sorted(self._without_node, key=natural_key)
-        self._without_node = {machine: self._without_node[machine] for machine in order}
-        found = [self._failure(machine, left) for machine, left in self._without_node.items()]
-        if not self._of_node.several:
-            return tuple(found)
-        return tuple(
-            sorted([*found, *self._joined_twice()], key=lambda f: natural_key(f.machine.id))
-        )
+        order = sorted(self._failures, key=natural_key)
+        self._failures = {machine: self._failures[machine] for machine in order}
+        found = [*self._failures.values(), *self._joined_twice()]
+        if self._of_node.several:
+            found.sort(key=lambda failure: natural_key(failure.machine.id))
+        return tuple(found)
 
     def validate(self) -> None:
         """Every machine is joined as its names say now, and the indices follow the joins."""
         require(self._joined.keys() == self._machines.keys(), "a machine was not joined")
         for machine, found in self._joined.items():
             require(found == self._join(machine), f"the join of machine {machine} is out of date")
-            if isinstance(found, frozenset):
-                require(self._without_node[machine] == found, f"{machine} is not listed")
-            else:
-                require(machine in self._of_node.keys_of(found), f"{found} misses its machine")
+            of_node = self._of_node.keys_of(found[0]) if len(found) == 1 else self._failures
+            require(machine in of_node, f"the join of machine {machine} is not listed")
         for node, names in self._names.items():
             known = all(node in self._nodes.keys_of(name) for name in names)
             require(known, f"a name of {node} is not indexed")
@@ -248,8 +240,7 @@ class Machines:
             }
             by_name = _indexed(keyed)
         self._keyed, self._by_name = keyed, by_name
-        self._joined, self._of_node = {}, InvertedIndex()
-        self._without_node, self._explained = {}, {}
+        self._joined, self._of_node, self._failures = {}, InvertedIndex(), {}
         self.listed_anew = True
 
     def _tried(self, machine: ManagedMachine) -> tuple[Named, ...]:
@@ -264,42 +255,33 @@ class Machines:
             if found == before:
                 continue
             if before is not None:
-                affected |= self._undo(machine, before)
+                affected.update(before)
+                self._undo(machine, before)
+            affected.update(found)
             self._joined[machine] = found
-            if isinstance(found, frozenset):
-                self._without_node[machine] = found
-                affected |= found
+            if len(found) == 1:
+                self._of_node.add(found, machine)
             else:
-                self._of_node.add((found,), machine)
-                affected.add(found)
+                self._failures[machine] = self._explain(machine, found)
         return affected
 
-    def _undo(self, machine: str, before: Joined) -> frozenset[NodeName]:
-        """Undo a join; the nodes that it concerned."""
-        if isinstance(before, frozenset):
-            del self._without_node[machine]
-            self._explained.pop(machine, None)
-            return before
-        self._of_node.discard((before,), machine)
-        return frozenset((before,))
+    def _undo(self, machine: str, before: tuple[NodeName, ...]) -> None:
+        if len(before) == 1:
+            self._of_node.discard(before, machine)
+        else:
+            del self._failures[machine]
 
-    def _join(self, machine: str) -> Joined:
-        ambiguous = _NOBODY
+    def _join(self, machine: str) -> tuple[NodeName, ...]:
+        ambiguous: set[NodeName] = set()
         for name in self._keyed[machine]:
             found = self._nodes.sole.get(name)
             if found is not None:
-                return found
-            ambiguous = ambiguous.union(self._nodes.few_keys_of(name))
-        return ambiguous
+                return (found,)
+            ambiguous.update(self._nodes.few_keys_of(name))
+        return tuple(sorted(ambiguous, key=natural_key))
 
-    def _failure(self, machine: str, left: frozenset[NodeName]) -> Failure:
-        if machine not in self._explained:
-            self._explained[machine] = self._explain(machine, left)
-        return self._explained[machine]
-
-    def _explain(self, machine: str, left: frozenset[NodeName]) -> Failure:
-        if left:
-            nodes = tuple(sorted(left, key=natural_key))
+    def _explain(self, machine: str, nodes: tuple[NodeName, ...]) -> Failure:
+        if nodes:
             text = f"several nodes answer to machine {machine}: {', '.join(nodes)}"
             return Failure("machine-ambiguous", self._unjoined(machine, text), nodes)
         tried = ", ".join(self._keyed[machine])

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
 from topo.discovery.groups.declared import Declared
-from topo.discovery.groups.dragonflies import Dragonflies
 from topo.discovery.groups.machine_join import Machines, names_of
 from topo.discovery.groups.managed import Chain, ManagedPaths, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
@@ -16,15 +15,23 @@ from topo.discovery.groups.nvlink_domains import NvlinkDomains
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
-from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName
+from topo.discovery.tree.forest import Path, PathGroup
+from topo.model.ids import (
+    DRAGONFLY,
+    NVLINK_CLIQUE,
+    NVLINK_DOMAIN,
+    GroupName,
+    Kind,
+    NodeName,
+)
+from topo.model.observation import WORKERS
 
 
 class Membership:
     """The indices. Mutable; owned by the discovery state.
 
-    `declared`: the config file. `wiring`, `dragonflies`: links that workers see, and the groups
-    that they make. `nvlink`: domains that GPUs state. `machines`, `managed`: the manager's machines
-    joined to nodes, and its groups.
+    `declared`: the config file. `wiring`: links that workers see. `nvlink`: domains that GPUs
+    state. `machines`, `managed`: the manager's machines joined to nodes, and its groups.
     """
 
     def __init__(self, settings: DiscoverySettings, names: Iterable[NameRecord] = ()) -> None:
@@ -35,23 +42,24 @@ class Membership:
 
         self.declared = Declared()
         self.wiring = Wiring(settings.incumbent_s)
-        self.dragonflies = Dragonflies(settings.node_number, of(DRAGONFLY))
+        self._node_number = settings.node_number
+        self._dragonfly_names = NameBook(DRAGONFLY, of(DRAGONFLY))
         self.nvlink = NvlinkDomains(
             NameBook(NVLINK_DOMAIN, of(NVLINK_DOMAIN)), NameBook(NVLINK_CLIQUE, of(NVLINK_CLIQUE))
         )
         self.machines = Machines(settings.join_keys)
         self.managed = ManagedPaths()
-        self._chains: dict[Members, set[Chain]] = {}
+        self.begin_generation()
 
     @property
     def names(self) -> tuple[NameRecord, ...]:
         """All name records, for the state file."""
-        return (*self.dragonflies.records, *self.nvlink.records)
+        return (*self._dragonfly_names.records, *self.nvlink.records)
 
     def begin_generation(self) -> None:
         """Forget what was worked out for the generation before."""
-        self._chains = {}
-        self.dragonflies.begin_generation()
+        self._chains: dict[Members, set[Chain]] = {}
+        self._dragonflies: dict[Members, Path] = {}
 
     def update(self, record: NodeRecord) -> AbstractSet[NodeName]:
         """Take what a node states of itself; the nodes whose NVLink groups may differ now.
@@ -67,7 +75,7 @@ class Membership:
         """Drop all that a node stated; the nodes whose place may differ now, before settling."""
         self.wiring.update(node, None, ())
         self.machines.update_names(node, ())
-        self.dragonflies.forget(node)
+        self._dragonfly_names.forget(node)
         return {*self.nvlink.forget(node), node}
 
     def declares(self, node: NodeName) -> bool:
@@ -88,6 +96,24 @@ class Membership:
         if not rejoined:
             return None
         return set[NodeName]().union(*map(self.wiring.component, rejoined))
+
+    def dragonfly(self, component: Members) -> Path:
+        """The path of nodes wired together; a complete dragonfly leaves its name on record."""
+        if component not in self._dragonflies:
+            name, number = self._dragonfly_name(component), self._node_number
+            group = PathGroup(DRAGONFLY, name, name, WORKERS, expected=number, exact=True)
+            self._dragonflies[component] = (group,)
+        return self._dragonflies[component]
+
+    def _dragonfly_name(self, component: Members) -> GroupName:
+        names, seed = self._dragonfly_names, "\n".join(sorted(component))
+        if len(component) > self._node_number:
+            # A wiring fault must not take over the name of the group that it swallowed.
+            return names.default(seed, component)
+        name = names.name(seed, component)
+        if len(component) == self._node_number:
+            names.record(name, component)
+        return name
 
     def chains(self, component: Members) -> set[Chain]:
         """The different places that the manager gives to the members of a component."""

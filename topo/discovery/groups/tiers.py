@@ -65,7 +65,7 @@ def _wired(membership: Membership, node: NodeName) -> Path | Reason:
     component = membership.wiring.component(node)
     if len(component) < 2:
         return Reason("no-peer", _why_alone(membership, node))
-    return membership.dragonflies.path(component)
+    return membership.dragonfly(component)
 
 
 def _why_alone(membership: Membership, node: NodeName) -> str:

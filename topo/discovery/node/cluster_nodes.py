@@ -26,26 +26,24 @@ class ClusterNodes:
     def replace(self, nodes: Iterable[NodeName]) -> set[NodeName]:
         """Take a whole list; the nodes that came or went. O(nodes)."""
         now = set(nodes)
-        gone, come = self._listed - now, now - self._listed
+        changed = self._listed ^ now
+        self._dropped = (self._dropped | self._listed) - now
         self._listed = now
-        self._dropped = (self._dropped | gone) - now
-        return gone | come
+        return changed
 
-    def add(self, node: NodeName) -> bool:
-        """Take one more node; whether it was not listed before."""
-        if node in self._listed:
-            return False
-        self._listed.add(node)
-        self._dropped.discard(node)
-        return True
+    def add(self, node: NodeName) -> set[NodeName]:
+        """Take one more node; itself where it was not listed before."""
+        come = {node} - self._listed
+        self._listed |= come
+        self._dropped -= come
+        return come
 
-    def drop(self, node: NodeName) -> bool:
-        """Take a node out; whether it was listed before."""
-        if node not in self._listed:
-            return False
-        self._listed.remove(node)
-        self._dropped.add(node)
-        return True
+    def drop(self, node: NodeName) -> set[NodeName]:
+        """Take a node out; itself where it was listed before."""
+        gone = {node} & self._listed
+        self._listed -= gone
+        self._dropped |= gone
+        return gone
 
     def has_dropped(self, node: NodeName) -> bool:
         """Whether the cluster listed this node once and no longer does."""

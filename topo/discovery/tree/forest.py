@@ -43,22 +43,22 @@ class PathGroup(NamedTuple):
 
 Path = tuple[PathGroup, ...]
 Leaf = Callable[[NodeName], Node]
+_Slot = NodeName | tuple[str]
+"""A node's name, or a group's key in a tuple, so that a key is never taken for a name."""
 
 
 @dataclass(slots=True)
 class _Branch:
     """One group under construction.
 
-    `children` are in natural order, None after the set of children changed; `slots` are their
-    positions, empty until one of them is replaced. `stale_…` name the children whose own value
-    changed. A `kept` branch may be empty.
+    `children` are in natural order, None after the set of children changed. `stale_…` name the
+    children whose own value changed. A `kept` branch may be empty.
     """
 
     group: PathGroup | None = None
     branches: "dict[str, _Branch]" = field(default_factory=dict)
     leaves: set[NodeName] = field(default_factory=set)
-    children: "list[Group | Node] | None" = None
-    slots: dict[str, int] = field(default_factory=dict)
+    children: "dict[_Slot, Group | Node] | None" = None
     stale_branches: set[str] = field(default_factory=set)
     stale_leaves: set[NodeName] = field(default_factory=set)
     built: Group | None = None
@@ -81,10 +81,15 @@ class Tree:
         if before == path:
             return
         if before:
-            self._remove(node, before)
+            branch = self._trail(before)[-1]
+            branch.leaves.discard(node)
+            branch.children = None
+            self._prune(before)
             del self._paths[node]
         if path:
-            self._add(node, path)
+            branch = self._open(path)
+            branch.leaves.add(node)
+            branch.children = None
             self._paths[node] = path
 
     def touch(self, node: NodeName) -> None:
@@ -119,14 +124,9 @@ class Tree:
     def build(self, leaf: Leaf) -> tuple[Group, ...]:
         """The roots in natural order; groups that did not change are the same objects as before."""
         if self._root.stale_branches or self._root.children is None:
-            children = _children(self._root, leaf)
+            children = _children(self._root, leaf).values()
             self._roots = tuple(g for g in children if isinstance(g, Group))
         return self._roots
-
-    def _add(self, node: NodeName, path: Path) -> None:
-        branch = self._open(path)
-        branch.leaves.add(node)
-        branch.children = None
 
     def _open(self, path: Path) -> _Branch:
         """The branch at the end of a path, made where it is not there yet."""
@@ -142,12 +142,6 @@ class Tree:
             below.group = group
             branch = below
         return branch
-
-    def _remove(self, node: NodeName, path: Path) -> None:
-        branch = self._trail(path)[-1]
-        branch.leaves.discard(node)
-        branch.children = None
-        self._prune(path)
 
     def _trail(self, path: Path) -> list[_Branch]:
         trail = [self._root]
@@ -171,7 +165,7 @@ def _keys(path: Path) -> tuple[str, ...]:
     return tuple(group.key for group in path)
 
 
-def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
+def _children(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
     """The children of a branch in natural order, as few of them made anew as can be.
 
     A child whose value changed is replaced in its slot; a changed set of children is sorted anew.
@@ -180,46 +174,42 @@ def _children(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
         _grow(branch.branches[key], leaf)
     if branch.children is None:
         branch.children = _arranged(branch, leaf)
-        branch.slots = {}
     else:
-        if not branch.slots:
-            branch.slots = {_slot(child): at for at, child in enumerate(branch.children)}
-        for node in branch.stale_leaves & branch.leaves:
-            branch.children[branch.slots[_leaf_slot(node)]] = leaf(node)
-        for key in branch.stale_branches:
-            built = branch.branches[key].built
-            if built is not None:
-                branch.children[branch.slots[_slot(built)]] = built
+        branch.children |= {node: leaf(node) for node in branch.stale_leaves & branch.leaves}
+        branch.children |= _built(branch, branch.stale_branches)
     branch.nodes = len(branch.leaves) + sum(b.nodes for b in branch.branches.values())
     branch.stale_branches.clear()
     branch.stale_leaves.clear()
     return branch.children
 
 
-def _arranged(branch: _Branch, leaf: Leaf) -> list[Group | Node]:
-    nodes = [leaf(node) for node in sorted(branch.leaves, key=natural_key)]
-    groups = [below.built for below in branch.branches.values() if below.built is not None]
-    return sorted([*nodes, *groups], key=_order) if groups else [*nodes]
+def _arranged(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
+    nodes: dict[_Slot, Group | Node] = {
+        node: leaf(node) for node in sorted(branch.leaves, key=natural_key)
+    }
+    if not branch.branches:
+        return nodes
+    return dict(sorted({**nodes, **_built(branch, branch.branches)}.items(), key=_order))
+
+
+def _built(branch: _Branch, keys: Iterable[str]) -> "dict[_Slot, Group]":
+    groups = ((key, branch.branches[key].built) for key in keys)
+    return {(key,): group for key, group in groups if group is not None}
 
 
 def _grow(branch: _Branch, leaf: Leaf) -> None:
-    children = tuple(_children(branch, leaf))
+    children = tuple(_children(branch, leaf).values())
     below = [b.built.tier for b in branch.branches.values() if b.built is not None]
     group = _group(branch.group, children, branch.nodes, max(below, default=0) + 1)
     if group != branch.built:
         branch.built = group
 
 
-def _slot(child: Group | Node) -> str:
-    return f"group {child.key}" if isinstance(child, Group) else _leaf_slot(child.name)
-
-
-def _leaf_slot(node: NodeName) -> str:
-    return f"node {node}"
-
-
-def _order(child: Group | Node) -> tuple[tuple[tuple[str | int, ...], str], str, bool]:
+def _order(
+    child_in_slot: tuple[_Slot, Group | Node],
+) -> tuple[tuple[tuple[str | int, ...], str], str, bool]:
     """Natural by name; kind and sort of vertex only part groups that share a name."""
+    _, child = child_in_slot
     return natural_key(child.name), getattr(child, "kind", ""), isinstance(child, Node)
 
 

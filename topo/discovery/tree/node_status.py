@@ -1,5 +1,7 @@
 """Whether a node is Ready, and every reason why it is not."""
 
+from collections.abc import Iterator
+
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import innermost_kind
 from topo.discovery.modes import DiscoverySettings
@@ -16,49 +18,54 @@ NO_WORKER = Reason(
 """Why a node that only the cluster names is in no group."""
 
 
-class NodeJudge:
-    """Turns what is known of a node into the value that readers see."""
+def reported(
+    membership: Membership,
+    settings: DiscoverySettings,
+    record: NodeRecord,
+    missing_tier: Reason | None,
+) -> Node:
+    """A node that a worker reports. `missing_tier`: why it is in no innermost group."""
+    reasons = tuple(_reasons(membership, settings, record, missing_tier))
+    status = Status.NOT_READY if reasons else Status.READY
+    return Node(record.name, status, reasons, record.gpus, record.gpu_type)
 
-    def __init__(self, settings: DiscoverySettings, membership: Membership) -> None:
-        self._settings = settings
-        self._membership = membership
-        text = f"no word from its worker for {settings.stale_beats} beats ({settings.stale_s:g} s)"
-        self._stale = Reason("worker-stale", text)
 
-    def reported(self, record: NodeRecord, missing_tier: Reason | None) -> Node:
-        """A node that a worker reports. `missing_tier`: why it is in no innermost group."""
-        reasons = self._reasons(record, missing_tier)
-        status = Status.NOT_READY if reasons else Status.READY
-        return Node(record.name, status, reasons, record.gpus, record.gpu_type)
+def silent(membership: Membership, settings: DiscoverySettings, node: NodeName) -> Node:
+    """A node that the config file or the cluster names and no worker reports."""
+    place = membership.declared.places.get(node)
+    if place is None:
+        return Node(node, Status.NOT_READY, (NO_WORKER,))
+    if place.status is Status.NOT_READY:
+        reason = Reason("config", "the config file says NotReady")
+        return Node(node, Status.NOT_READY, (reason,), settings.gpus_per_node)
+    return Node(node, Status.READY, (), settings.gpus_per_node)
 
-    def silent(self, node: NodeName) -> Node:
-        """A node that the config file or the cluster names and no worker reports."""
-        place = self._membership.declared.places.get(node)
-        if place is None:
-            return Node(node, Status.NOT_READY, (NO_WORKER,))
-        if place.status is Status.NOT_READY:
-            reason = Reason("config", "the config file says NotReady")
-            return Node(node, Status.NOT_READY, (reason,), self._settings.gpus_per_node)
-        return Node(node, Status.READY, (), self._settings.gpus_per_node)
 
-    def _reasons(self, record: NodeRecord, missing_tier: Reason | None) -> tuple[Reason, ...]:
-        reasons = [self._stale] if record.stale else []
-        machine = self._membership.machines.machine(record.name)
-        if machine is not None and machine.status is Status.NOT_READY:
-            reasons.append(Reason("manager", "the cluster manager says NotReady"))
-        if missing_tier is not None:
-            kind = innermost_kind(self._settings.mode)
-            reasons.append(Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}"))
-        for subject, reason in sorted(record.troubles.items()):
-            reasons.append(self._named(record.name, subject, reason))
-        return tuple(reasons)
+def _reasons(
+    membership: Membership,
+    settings: DiscoverySettings,
+    record: NodeRecord,
+    missing_tier: Reason | None,
+) -> Iterator[Reason]:
+    if record.stale:
+        beats, stale_s = settings.stale_beats, settings.stale_s
+        yield Reason("worker-stale", f"no word from its worker for {beats} beats ({stale_s:g} s)")
+    machine = membership.machines.machine(record.name)
+    if machine is not None and machine.status is Status.NOT_READY:
+        yield Reason("manager", "the cluster manager says NotReady")
+    if missing_tier is not None:
+        kind = innermost_kind(settings.mode)
+        yield Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}")
+    for subject, reason in sorted(record.troubles.items()):
+        yield _named(membership, record.name, subject, reason)
 
-    def _named(self, node: NodeName, subject: Subject, reason: Reason) -> Reason:
-        """A dead link's reason with the node that people know, not only its server UUID."""
-        kind, which = subject
-        if kind != LINK:
-            return reason
-        other = self._membership.wiring.neighbour_behind(node, ServerUuid(which))
-        if other is None:
-            return reason
-        return Reason(reason.code, f"the link to {other} is down: {reason.text}")
+
+def _named(membership: Membership, node: NodeName, subject: Subject, reason: Reason) -> Reason:
+    """A dead link's reason with the node that people know, not only its server UUID."""
+    kind, which = subject
+    if kind != LINK:
+        return reason
+    other = membership.wiring.neighbour_behind(node, ServerUuid(which))
+    if other is None:
+        return reason
+    return Reason(reason.code, f"the link to {other} is down: {reason.text}")
