@@ -6,6 +6,7 @@ never looked at.
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 import aiohttp
@@ -55,12 +56,10 @@ class FixedAuthentication(Authentication):
         """The header made of what the files say now."""
         rule = self._rule
         if isinstance(rule, BasicAuth):
-            username, password = (
-                _basic_username(self._settings),
-                _credential(self._settings, "password"),
-            )
+            username = _credential(self._settings, "username", _without_colon)
+            password = _credential(self._settings, "password")
             return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
-        return {rule.header: rule.prefix + _token(self._settings, rule.file)}
+        return {rule.header: rule.prefix + _credential(self._settings, rule.file, as_token)}
 
     def accepted(self) -> None:
         """Nothing to note."""
@@ -197,26 +196,21 @@ def decoded(body: bytes, where: str) -> object:
     return document
 
 
-def _basic_username(settings: ClusterManagerSettings) -> str:
+def _without_colon(username: str, path: Path) -> str:
     """A user name that basic authentication can carry: its first colon starts the password."""
-    username = _credential(settings, "username")
     if ":" not in username:
         return username
     what = "the user name has a colon, which basic authentication cannot carry (RFC 7617)"
-    fix = "write a user name without a colon into it"
-    path = settings.credentials_dir / "username"
-    raise TroubleError(TroubleKind.CREDENTIALS, Refusal(what, str(path), fix))
+    raise BadInputError(Refusal(what, str(path), "write a user name without a colon into it"))
 
 
-def _token(settings: ClusterManagerSettings, name: str) -> str:
+def _credential(
+    settings: ClusterManagerSettings,
+    name: str,
+    checked: Callable[[str, Path], str] = lambda text, _: text,
+) -> str:
+    path = settings.credentials_dir / name
     try:
-        return as_token(_credential(settings, name), settings.credentials_dir / name)
-    except BadInputError as error:
-        raise TroubleError(TroubleKind.CREDENTIALS, error.refusal) from None
-
-
-def _credential(settings: ClusterManagerSettings, name: str) -> str:
-    try:
-        return read_credential(settings.credentials_dir / name)
+        return checked(read_credential(path), path)
     except BadInputError as error:
         raise TroubleError(TroubleKind.CREDENTIALS, error.refusal) from None

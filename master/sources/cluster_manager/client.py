@@ -5,7 +5,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from master.sources.cluster_manager.auth import (
     Authentication,
@@ -24,13 +24,6 @@ from topo.discovery.manager.mapping import understand_events, understand_topolog
 from topo.discovery.manager.rules import EventsRule, LoginAuth, ManagerMapping
 from topo.discovery.manager.translation import map_health
 from topo.model.errors import Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """The events do not follow on what we know: the whole topology must be read again."""
-
-    refusal: Refusal
 
 
 class ManagerClient:
@@ -69,17 +62,17 @@ class ManagerClient:
         self._last = digest, answer
         return answer
 
-    async def events(self, cursor: str) -> EventPage | Gap:
-        """The events after the cursor, or why they cannot be used."""
+    async def events(self, cursor: str) -> EventPage | Refusal:
+        """The events after the cursor; a refusal where the whole must be read again."""
         rule = self._mapping.events
         if rule is None:
-            return Gap(Refusal("this manager has no events", "events", "read the whole again"))
+            return Refusal("this manager has no events", "events", "read the whole again")
         query = {rule.cursor_parameter: cursor}
         if rule.limit_parameter is not None:
             query[rule.limit_parameter] = str(self._settings.event_page)
         reply = await self._get(Question(path=rule.path, query=query))
         if reply.status == 410:
-            return Gap(Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again"))
+            return Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again")
         if reply.status != 200:
             raise status_trouble(reply, f"GET {rule.path}")
         return await asyncio.to_thread(_page, rule, reply.body, cursor)
@@ -150,8 +143,7 @@ def _readable(where: str) -> Iterator[None]:
         raise TroubleError(TroubleKind.CONTENT, refusal) from error
 
 
-def _page(rule: EventsRule, body: bytes, cursor: str) -> EventPage | Gap:
+def _page(rule: EventsRule, body: bytes, cursor: str) -> EventPage | Refusal:
     where = f"GET {rule.path}"
     with _readable(where):
-        page = understand_events(rule, decoded(body, where), cursor)
-    return Gap(page) if isinstance(page, Refusal) else page
+        return understand_events(rule, decoded(body, where), cursor)

@@ -19,7 +19,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, 
 from tenacity.stop import stop_base
 
 from master.settings import MasterSettings
-from master.sources.cluster_manager.client import Gap, ManagerClient
+from master.sources.cluster_manager.client import ManagerClient
 from master.sources.cluster_manager.failures import TroubleError, TroubleKind
 from master.sources.cluster_manager.http import Transport, open_session, tls_context
 from master.sources.cluster_manager.mapping import load_mapping
@@ -165,8 +165,8 @@ class ClusterManager:
             if self._cursor is None or self._topology is None:
                 break
             page = await client.events(self._cursor)
-            if isinstance(page, Gap):
-                return self._note_gap(page.refusal)
+            if isinstance(page, Refusal):
+                return self._note_gap(page)
             topology = apply_events(self._topology, page.events)
             if isinstance(topology, Refusal):
                 return self._note_gap(topology)

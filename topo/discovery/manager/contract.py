@@ -8,7 +8,7 @@ nearest key that is there.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, Literal
@@ -114,10 +114,16 @@ def checked(stated: ManagedTopology) -> ManagedTopology | Refusal:
     Two sound topologies that state the same are equal, whatever order they came in.
     O(n log n) for n groups and machines.
     """
-    for check in _CHECKS:
-        refusal = check(stated)
-        if refusal is not None:
-            return refusal
+    mistakes = (
+        _sizes(stated),
+        _doubled(stated),
+        _dangling(stated),
+        _endless(stated),
+        _siblings(stated),
+    )
+    refusal = next(chain.from_iterable(mistakes), None)
+    if refusal is not None:
+        return refusal
     return ManagedTopology(
         tuple(sorted(stated.groups, key=lambda group: group.id)),
         tuple(sorted(map(_names_in_order, stated.machines), key=lambda machine: machine.id)),
@@ -159,43 +165,34 @@ def _names_in_order(machine: ManagedMachine) -> ManagedMachine:
     return machine if names == machine.names else replace(machine, names=names)
 
 
-def _empty(stated: ManagedTopology) -> Refusal | None:
+def _sizes(stated: ManagedTopology) -> Iterator[Refusal]:
     """An empty answer is what a manager says that has lost its data, not one without machines."""
-    if stated.machines:
-        return None
-    return Refusal(
-        "the manager lists no machine at all",
-        "machines",
-        "look at the manager's own inventory; what it said before is kept",
-    )
+    if not stated.machines:
+        yield Refusal(
+            "the manager lists no machine at all",
+            "machines",
+            "look at the manager's own inventory; what it said before is kept",
+        )
+    if len(stated.machines) > MAX_MACHINES or len(stated.groups) > MAX_GROUPS:
+        yield Refusal(
+            f"{len(stated.groups)} groups and {len(stated.machines)} machines",
+            "groups, machines",
+            f"at most {MAX_GROUPS} groups and {MAX_MACHINES} machines are read",
+        )
 
 
-def _too_many(stated: ManagedTopology) -> Refusal | None:
-    if len(stated.machines) <= MAX_MACHINES and len(stated.groups) <= MAX_GROUPS:
-        return None
-    return Refusal(
-        f"{len(stated.groups)} groups and {len(stated.machines)} machines",
-        "groups, machines",
-        f"at most {MAX_GROUPS} groups and {MAX_MACHINES} machines are read",
-    )
-
-
-def _doubled(stated: ManagedTopology) -> Refusal | None:
-    for where, ids in (
-        ("groups", Counter(group.id for group in stated.groups)),
-        ("machines", Counter(machine.id for machine in stated.machines)),
-    ):
-        for key, times in ids.items():
+def _doubled(stated: ManagedTopology) -> Iterator[Refusal]:
+    for where, rows in (("groups", stated.groups), ("machines", stated.machines)):
+        for key, times in Counter(row.id for row in rows).items():
             if times > 1:
-                return Refusal(
+                yield Refusal(
                     f"the id {key!r} occurs {times} times",
                     where,
                     "every id names one thing; a machine is in one group only",
                 )
-    return None
 
 
-def _dangling(stated: ManagedTopology) -> Refusal | None:
+def _dangling(stated: ManagedTopology) -> Iterator[Refusal]:
     known = {group.id for group in stated.groups}
     references = chain(
         (("parent_id", f"groups, id {g.id!r}", g.parent_id) for g in stated.groups),
@@ -205,61 +202,41 @@ def _dangling(stated: ManagedTopology) -> Refusal | None:
         if target is not None and target not in known:
             near = nearest(target, known, LOOSE)
             hint = f"; the nearest is {near!r}" if near else ""
-            return Refusal(
-                f"{key} {target!r} is the id of no group",
-                where,
-                f"list that group, or leave {key} out{hint}",
-            )
-    return None
+            what = f"{key} {target!r} is the id of no group"
+            yield Refusal(what, where, f"list that group, or leave {key} out{hint}")
 
 
-def _endless(stated: ManagedTopology) -> Refusal | None:
+def _endless(stated: ManagedTopology) -> Iterator[Refusal]:
     parent = {group.id: group.parent_id for group in stated.groups}
     for start in parent:
         path = [start]
         while (above := parent[path[-1]]) is not None:
             if above in path:
-                return Refusal(
+                yield Refusal(
                     "groups contain each other in a circle",
                     "groups, ids " + " -> ".join([*path[path.index(above) :], above]),
                     "one of them must have no parent_id or another one",
                 )
+                return
             path.append(above)
             if len(path) > MAX_DEPTH:
-                return Refusal(
-                    f"more than {MAX_DEPTH} groups above each other",
-                    f"groups, id {start!r}",
-                    f"at most {MAX_DEPTH} tiers are read",
-                )
-    return None
+                what = f"more than {MAX_DEPTH} groups above each other"
+                yield Refusal(what, f"groups, id {start!r}", f"at most {MAX_DEPTH} tiers are read")
+                return
 
 
-def _ambiguous(stated: ManagedTopology) -> Refusal | None:
+def _siblings(stated: ManagedTopology) -> Iterator[Refusal]:
     """A group is known by its path of names, so two siblings of one name would become one."""
     owner: dict[tuple[str | None, GroupName], str] = {}
     for group in stated.groups:
         if group.kind == NODE:
-            return Refusal(
-                "a group may not be of the kind 'node'",
-                f"groups, id {group.id!r}",
-                "list nodes under machines",
-            )
+            what, where = "a group may not be of the kind 'node'", f"groups, id {group.id!r}"
+            yield Refusal(what, where, "list nodes under machines")
         other = owner.setdefault((group.parent_id, group.name), group.id)
         if other != group.id:
-            return Refusal(
+            yield Refusal(
                 f"the groups {other!r} and {group.id!r} have one name, {group.name!r}, and one"
                 " parent",
                 "groups",
                 "rename one of them in the manager",
             )
-    return None
-
-
-_CHECKS: tuple[Callable[[ManagedTopology], Refusal | None], ...] = (
-    _empty,
-    _too_many,
-    _doubled,
-    _dangling,
-    _endless,
-    _ambiguous,
-)

@@ -7,7 +7,7 @@ reads the whole topology again; nothing is ever half applied.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import FailFast, Field, ValidationError
@@ -35,17 +35,10 @@ class _Event(Row):
     after: Cursor
 
 
-class MachineAdded(_Event):
-    """A machine that was not there before."""
+class MachineStated(_Event):
+    """A machine that was not there before, or a known one with all its facts anew."""
 
-    type: Literal["machine-added"]
-    machine: MachineRow
-
-
-class MachineUpdated(_Event):
-    """A known machine with all its facts anew, its group included."""
-
-    type: Literal["machine-updated"]
+    type: Literal["machine-added", "machine-updated"]
     machine: MachineRow
 
 
@@ -87,13 +80,7 @@ class GroupRemoved(_Event):
 
 
 ManagerEvent = (
-    MachineAdded
-    | MachineUpdated
-    | MachineMoved
-    | MachineRemoved
-    | GroupAdded
-    | GroupRenamed
-    | GroupRemoved
+    MachineStated | MachineMoved | MachineRemoved | GroupAdded | GroupRenamed | GroupRemoved
 )
 
 
@@ -147,19 +134,13 @@ def apply_events(
 class _Draft:
     """A topology while events are applied to it; lives inside one call of `apply_events`."""
 
-    groups: dict[str, ManagedGroup] = field(default_factory=dict)
-    machines: dict[str, ManagedMachine] = field(default_factory=dict)
+    groups: dict[str, ManagedGroup]
+    machines: dict[str, ManagedMachine]
 
     def take(self, event: ManagerEvent) -> Refusal | None:
         """Applies one event, or says why it contradicts what is known."""
-        refusal = self._contradiction(event)
-        if refusal is None:
-            self._apply(event)
-        return refusal
-
-    def _contradiction(self, event: ManagerEvent) -> Refusal | None:
         match event:
-            case MachineAdded() | MachineUpdated():
+            case MachineStated():
                 known, subject = event.machine.id in self.machines, event.machine.id
             case MachineMoved() | MachineRemoved():
                 known, subject = event.machine_id in self.machines, event.machine_id
@@ -167,7 +148,8 @@ class _Draft:
                 known, subject = event.group.id in self.groups, event.group.id
             case _:
                 known, subject = event.group_id in self.groups, event.group_id
-        if known != isinstance(event, MachineAdded | GroupAdded):
+        if known != event.type.endswith("-added"):
+            self._apply(event)
             return None
         return Refusal(
             f"{event.type} for {subject!r}, which is {'known already' if known else 'not known'}",
@@ -177,7 +159,7 @@ class _Draft:
 
     def _apply(self, event: ManagerEvent) -> None:
         match event:
-            case MachineAdded() | MachineUpdated():
+            case MachineStated():
                 self.machines[event.machine.id] = event.machine.value()
             case MachineMoved():
                 known = self.machines[event.machine_id]

@@ -6,6 +6,9 @@ it reads, and its expressions must yield sound facts from that. Our own contract
 the one that translates nothing.
 """
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 from pydantic import ValidationError
 
 from topo.discovery.manager.contract import ManagerAnswer, read_topology, refusal_of
@@ -29,11 +32,10 @@ def read_mapping(document: object) -> ManagerMapping | Refusal:
         mapping = ManagerMapping.model_validate(document)
     except ValidationError as error:
         return refusal_of(error, MANUAL)
-    for section, prove in _PROOFS.items():
-        refusal = prove(mapping)
-        if refusal is not None:
-            what = f"tried on sample.{section}: {refusal.what}"
-            return Refusal(what, refusal.where, refusal.fix)
+    for section, found in _tried(mapping):
+        if isinstance(found, Refusal):
+            what = f"tried on sample.{section}: {found.what}"
+            return Refusal(what, found.where, found.fix)
     return mapping
 
 
@@ -45,9 +47,14 @@ def contract() -> ManagerMapping:
     return mapping
 
 
-def understand_topology(rule: TopologyRule, document: object) -> ManagerAnswer | Refusal:
-    """A full answer of the manager, sound and in canonical order, or what is wrong with it."""
-    mapped = map_topology(rule, document)
+def understand_topology(
+    rule: TopologyRule, document: object, tried: set[str] | None = None
+) -> ManagerAnswer | Refusal:
+    """A full answer of the manager, sound and in canonical order, or what is wrong with it.
+
+    `tried` collects the places of the expressions that found something.
+    """
+    mapped = map_topology(rule, document, tried)
     return mapped if isinstance(mapped, Refusal) else read_topology(mapped)
 
 
@@ -57,10 +64,26 @@ def understand_events(rule: EventsRule, document: object, asked: str) -> EventPa
     return mapped if isinstance(mapped, Refusal) else read_events(mapped, asked)
 
 
-def _prove_topology(mapping: ManagerMapping) -> Refusal | None:
+def _tried(mapping: ManagerMapping) -> Iterator[tuple[str, object]]:
+    """Each section that reads an answer, with what it makes of its sample."""
+    sample, auth, events, health = mapping.sample, mapping.auth, mapping.events, mapping.health
+    yield "topology", _try_topology(mapping)
+    if events is not None:
+        read_page = partial(understand_events, events, asked=sample.events_asked)
+        yield "events", _tried_on(sample.events, read_page)
+    if isinstance(auth, LoginAuth):
+        yield "login", _tried_on(sample.login, partial(map_login, auth))
+    if health is not None:
+        yield "health", _tried_on(sample.health, partial(map_health, health))
+
+
+def _tried_on(document: object, read: Callable[[object], object]) -> object:
+    return _NO_SAMPLE if document is None else read(document)
+
+
+def _try_topology(mapping: ManagerMapping) -> ManagerAnswer | Refusal:
     tried: set[str] = set()
-    mapped = map_topology(mapping.topology, mapping.sample.topology, tried)
-    answer = mapped if isinstance(mapped, Refusal) else read_topology(mapped)
+    answer = understand_topology(mapping.topology, mapping.sample.topology, tried)
     if isinstance(answer, Refusal):
         return answer
     for where, expression in expressions(mapping.topology, "topology"):
@@ -71,7 +94,7 @@ def _prove_topology(mapping: ManagerMapping) -> Refusal | None:
                 "correct the expression, or paste a sample that has what it looks for",
             )
     if mapping.events is None or answer.cursor is not None:
-        return None
+        return answer
     return Refusal(
         "events are read from the cursor of a topology answer, and this one has none",
         "topology.cursor",
@@ -79,44 +102,11 @@ def _prove_topology(mapping: ManagerMapping) -> Refusal | None:
     )
 
 
-def _prove_events(mapping: ManagerMapping) -> Refusal | None:
-    if mapping.events is None:
-        return None
-    if mapping.sample.events is None:
-        return _NO_SAMPLE
-    page = understand_events(mapping.events, mapping.sample.events, mapping.sample.events_asked)
-    return page if isinstance(page, Refusal) else None
-
-
-def _prove_login(mapping: ManagerMapping) -> Refusal | None:
-    if not isinstance(mapping.auth, LoginAuth):
-        return None
-    if mapping.sample.login is None:
-        return _NO_SAMPLE
-    grant = map_login(mapping.auth, mapping.sample.login)
-    return grant if isinstance(grant, Refusal) else None
-
-
-def _prove_health(mapping: ManagerMapping) -> Refusal | None:
-    if mapping.health is None:
-        return None
-    if mapping.sample.health is None:
-        return _NO_SAMPLE
-    health = map_health(mapping.health, mapping.sample.health)
-    return health if isinstance(health, Refusal) else None
-
-
 _NO_SAMPLE = Refusal(
     "there is no such answer to try the expressions on",
     "sample",
     "paste one real answer of the manager there, its secrets replaced",
 )
-_PROOFS = {
-    "topology": _prove_topology,
-    "events": _prove_events,
-    "login": _prove_login,
-    "health": _prove_health,
-}
 _CONTRACT = {
     "version": 1,
     "auth": {
