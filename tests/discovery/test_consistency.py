@@ -208,7 +208,7 @@ class Consistency(RuleBasedStateMachine):
         found = set(conflicts.of_machines(membership))
         found |= set(conflicts.of_wiring(membership.wiring))
         found |= {conflict for _, conflict in state._conflicts._refused.values()}
-        for record in state._workers:
+        for record in state._workers.records.values():
             found |= set(conflicts.of_node(membership, record, state._settings))
         assert found == set(state.snapshot.forest.conflicts)
         assert conflicts.unjoined(membership) == state.snapshot.forest.unjoined
@@ -221,7 +221,7 @@ class Consistency(RuleBasedStateMachine):
         tree.keep(declared.empty_groups if self.mode is Mode.CONFIG else ())
         unplaced = {u.node.name: u for u in state.snapshot.forest.unplaced}
         for name in state.known:
-            record = state._workers.get(name)
+            record = state._workers.records.get(name)
             position = state._position(name, record)
             tree.place(name, position.path)
             assert (name in unplaced) == (not position.path)

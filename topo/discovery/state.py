@@ -115,7 +115,7 @@ class Discovery:
 
     def _worker_reported(self, event: WorkerReported, now_s: float) -> None:
         facts = event.facts
-        record = self._workers.get(facts.identity.name)
+        record = self._workers.records.get(facts.identity.name)
         if record is None:
             record = NodeRecord.first(facts, self._settings, now_s)
             self._workers.add(record)
@@ -126,10 +126,10 @@ class Discovery:
         self._update(record, now_s)
 
     def _worker_beat(self, event: WorkerBeat, now_s: float) -> None:
-        record = self._workers.get(event.node)
+        record = self._workers.records.get(event.node)
         if record is None:
             return
-        if record.beat():
+        if record.read_again():
             self._marks.judged.add(record.name)
             self._update(record, now_s)
         self._note_report(record, now_s)
@@ -146,7 +146,7 @@ class Discovery:
         self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
             self._placed.keep_groups(declared.empty_groups)
-            self._marks.moved |= self._workers.nodes
+            self._marks.moved |= self._workers.records.keys()
         self._sources.answered(CONFIG_FILE)
 
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
@@ -213,7 +213,7 @@ class Discovery:
     def _cluster_changed(self, nodes: Iterable[NodeName]) -> None:
         """The cluster began or ceased to list them: that matters where no worker reports them."""
         for node in nodes:
-            record = self._workers.get(node)
+            record = self._workers.records.get(node)
             if record is None:
                 self._marks.moved.add(node)
                 self._cluster.forget(node)
@@ -251,13 +251,13 @@ class Discovery:
         marks.moved |= self._membership.wiring.settle(now_s)
         self._settle_machines(marks)
         for node in sorted(marks.moved):  # names of groups depend on the order of placing
-            self._place(node, self._workers.get(node))
+            self._place(node, self._workers.records.get(node))
         for node in marks.judged | marks.moved:
-            self._show(node, self._workers.get(node))
+            self._show(node, self._workers.records.get(node))
         return self._publish(self._forest(marks))
 
     def _settle_machines(self, marks: Marks) -> None:
-        moved = self._membership.settle_machines(self._workers.nodes)
+        moved = self._membership.settle_machines(self._workers.records.keys())
         if moved is not None:
             marks.machines = True
             marks.moved |= moved
@@ -321,12 +321,12 @@ class Discovery:
     def known(self) -> tuple[NodeName, ...]:
         """Every node that must be in the forest or in `unplaced`, in natural order."""
         declared = self._membership.declared.places.keys()
-        everyone = declared | self._workers.nodes | self._cluster.listed
+        everyone = declared | self._workers.records.keys() | self._cluster.listed
         return tuple(sorted(everyone, key=natural_key))
 
     def detail(self, node: NodeName) -> NodeDetail | None:
         """What is known of a node beside its place; None for a node that nobody names."""
-        record = self._workers.get(node)
+        record = self._workers.records.get(node)
         if record is None:
             return NodeDetail(node, None, (), None, stale=False) if self._is_named(node) else None
         neighbours = self._membership.wiring.neighbours(node)
@@ -334,7 +334,7 @@ class Discovery:
 
     def facts(self, node: NodeName) -> NodeFacts | None:
         """The facts of the node's last reading, or None."""
-        record = self._workers.get(node)
+        record = self._workers.records.get(node)
         return record.facts if record is not None else None
 
     def memory(self) -> Memory:
@@ -344,7 +344,7 @@ class Discovery:
         return Memory(
             format=FORMAT,
             generation=self.snapshot.generation,
-            nodes=tuple(record.memory() for record in self._workers),
+            nodes=tuple(record.memory() for record in self._workers.records.values()),
             links=tuple(membership.wiring.edges()),
             names=membership.names,
             topology=topology if topology.machines else None,
@@ -386,9 +386,9 @@ class Discovery:
         agree. O(nodes) and more: for tests, and for whoever doubts a running state.
         """
         self._workers.validate()
-        self._cluster.validate(self._workers.nodes)
+        self._cluster.validate(self._workers.records.keys())
         self._membership.validate()
-        records = {node: self._workers.get(node) for node in self.known}
+        records = {node: self._workers.records.get(node) for node in self.known}
         self._placed.validate({n: self._position(n, record) for n, record in records.items()})
         for node, record in records.items():
             require(

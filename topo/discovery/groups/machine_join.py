@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
+from topo.discovery.groups.managed import Chain, ManagedGroups
 from topo.model.errors import require
 from topo.model.forest import UnjoinedMachine
 from topo.model.ids import GroupPath, NodeName, ServerUuid, natural_key
@@ -73,7 +74,7 @@ class Machines:
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = keys
-        self._groups: dict[str, ManagedGroup] = {}
+        self.groups = ManagedGroups({}, {}, ())
         self._machines: dict[str, ManagedMachine] = {}
         self._missing_since_s: dict[str, float] = {}
         self._by_name: InvertedIndex[Named, str] = InvertedIndex()
@@ -85,18 +86,12 @@ class Machines:
         self._joined: dict[str, tuple[NodeName, ...]] = {}
         self._of_node: InvertedIndex[NodeName, str] = InvertedIndex()
         self._failures: dict[str, Failure] = {}
-        self._held: set[str] = set()
-        self._chains: dict[str, tuple[ManagedGroup, ...]] = {}
 
     @property
     def topology(self) -> ManagedTopology:
         """What is held now, missing machines included, for the state file."""
-        return ManagedTopology(tuple(self._groups.values()), tuple(self._machines.values()))
-
-    @property
-    def held(self) -> frozenset[str]:
-        """The ids of groups that the manager no longer states and a missing machine keeps."""
-        return frozenset(self._held)
+        groups = self.groups.by_id.values()
+        return ManagedTopology(tuple(groups), tuple(self._machines.values()))
 
     @property
     def missing(self) -> tuple[ManagedMachine, ...]:
@@ -111,18 +106,12 @@ class Machines:
         for gone in self._machines.keys() - stated.keys():
             self._missing_since_s.setdefault(gone, now_s)
             stated[gone] = self._machines[gone]
-        known = self._groups | {g.id: g for g in topology.groups}
         self._machines = stated
-        self._keep_groups(known, {g.id for g in topology.groups})
-        self._index()
+        self._regroup({group.id: group for group in topology.groups})
 
-    def _keep_groups(self, known: dict[str, ManagedGroup], stated: set[str]) -> None:
-        """The groups stated last, and those that only missing machines hold in place."""
-        self._groups, self._chains = known, {}
-        above = {g.id for m in self._machines.values() for g in self.ancestors(m.group_id)}
-        self._held = above - stated
-        self._groups = {i: g for i, g in known.items() if i in stated or i in above}
-        self._chains = {}
+    def _regroup(self, stated: Mapping[str, ManagedGroup]) -> None:
+        self.groups = ManagedGroups(stated, self.groups.by_id, self._machines.values())
+        self._index()
 
     def expire(self, before_s: float) -> None:
         """Drop machines missing since before that time."""
@@ -130,8 +119,7 @@ class Machines:
         for machine in late:
             del self._missing_since_s[machine], self._machines[machine]
         if late:
-            self._keep_groups(self._groups, self._groups.keys() - self._held)
-            self._index()
+            self._regroup(self.groups.stated)
 
     def update_names(self, node: NodeName, names: tuple[Named, ...]) -> None:
         """Learn (or with no names, forget) a node's names. O(names)."""
@@ -159,10 +147,10 @@ class Machines:
         self.listed_anew, self._restated = False, []
         return self._rejoin(machines)
 
-    def chain(self, node: NodeName) -> tuple[ManagedGroup, ...]:
+    def chain(self, node: NodeName) -> Chain:
         """The manager's groups around a node, outermost first; empty without a sure machine."""
         machine = self.machine(node)
-        return self.ancestors(machine.group_id) if machine is not None else ()
+        return self.groups.chain(machine.group_id) if machine is not None else ()
 
     def machine(self, node: NodeName) -> ManagedMachine | None:
         """The one machine that is this node, or None."""
@@ -174,31 +162,6 @@ class Machines:
         machines = [self.machine(node) for node in nodes]
         groups = {machine.group_id if machine is not None else None for machine in machines}
         return len(groups) == 1 and None not in groups
-
-    def ancestors(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
-        """The chain of groups down to this one, outermost first; worked out once per answer."""
-        if group_id is None:
-            return ()
-        if group_id not in self._chains:
-            self._chains[group_id] = self._chain_to(group_id)
-        return self._chains[group_id]
-
-    def _chain_to(self, group_id: str | None) -> tuple[ManagedGroup, ...]:
-        chain: list[ManagedGroup] = []
-        seen: set[str] = set()
-        while group_id is not None and group_id in self._groups and group_id not in seen:
-            seen.add(group_id)
-            chain.append(self._groups[group_id])
-            group_id = chain[-1].parent_id
-        return tuple(reversed(chain))
-
-    def machine_counts(self) -> Mapping[str, int]:
-        """Machines listed in each group or below it, by group id."""
-        counts: dict[str, int] = {}
-        for machine in self._machines.values():
-            for group in self.ancestors(machine.group_id):
-                counts[group.id] = counts.get(group.id, 0) + 1
-        return counts
 
     def failures(self) -> tuple[Failure, ...]:
         """Every machine that is no node, in natural order of the machines."""
@@ -290,7 +253,7 @@ class Machines:
 
     def _unjoined(self, machine: str, text: str) -> UnjoinedMachine:
         stated = self._machines[machine]
-        where = GroupPath(tuple(group.name for group in self.ancestors(stated.group_id)))
+        where = GroupPath(tuple(group.name for group in self.groups.chain(stated.group_id)))
         return UnjoinedMachine(machine, stated.names, where, text)
 
 

@@ -1,32 +1,58 @@
-"""The cluster manager's groups as the upper part of a node's path.
+"""The cluster manager's groups, and the upper part of a node's path that they make.
 
 The dragonflies inside them are left out: the workers see those themselves.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
-from topo.discovery.groups.machine_join import Machines
 from topo.discovery.tree.forest import Path, PathGroup
 from topo.model.ids import DRAGONFLY, GroupName
-from topo.model.observation import CLUSTER_MANAGER, ManagedGroup
+from topo.model.observation import CLUSTER_MANAGER, ManagedGroup, ManagedMachine
 
 Chain = tuple[ManagedGroup, ...]
 """Groups of the manager from the outermost down to the one that holds a machine."""
 
 
-class ManagedPaths:
-    """Paths made of the manager's groups, each made once per answer. Mutable."""
+class ManagedGroups:
+    """The groups of one answer, and those of the answer before that a missing machine still needs.
 
-    def __init__(self) -> None:
-        self._machine_counts: Mapping[str, int] = {}
-        self._names: Mapping[str, GroupName] = {}
+    O(groups and machines) to make; each chain and path is worked out once.
+    """
+
+    def __init__(
+        self,
+        stated: Mapping[str, ManagedGroup],
+        before: Mapping[str, ManagedGroup],
+        machines: Iterable[ManagedMachine],
+    ) -> None:
+        self.by_id = {**before, **stated}
+        self._chains: dict[str, Chain] = {}
         self._paths: dict[str, Path] = {}
+        chains = (self.chain(machine.group_id) for machine in machines)
+        self._machine_counts = Counter(group.id for chain in chains for group in chain)
+        self.stated = stated
+        held = self._machine_counts.keys() - stated.keys()
+        self.by_id = {i: g for i, g in self.by_id.items() if i in stated or i in held}
+        self._names = _unique_names(self.by_id.values(), held)
 
-    def replace(self, machines: Machines) -> None:
-        """Name the groups and count their machines anew. O(groups and machines)."""
-        self._machine_counts = machines.machine_counts()
-        self._names = _unique_names(machines.topology.groups, machines.held)
-        self._paths = {}
+    def chain(self, group_id: str | None) -> Chain:
+        """The groups down to this one, outermost first; empty for None."""
+        if group_id is None:
+            return ()
+        if group_id not in self._chains:
+            self._chains[group_id] = self._chain_to(group_id)
+        return self._chains[group_id]
+
+    def _chain_to(self, group_id: str | None) -> Chain:
+        chain: list[ManagedGroup] = []
+        seen: set[str] = set()
+        while group_id is not None and group_id in self.by_id and group_id not in seen:
+            seen.add(group_id)
+            chain.append(self.by_id[group_id])
+            group_id = chain[-1].parent_id
+        return tuple(reversed(chain))
 
     def path(self, chain: Chain) -> Path:
         """The path that a chain of groups stands for; empty for an empty chain."""
@@ -41,7 +67,7 @@ class ManagedPaths:
         return PathGroup(
             kind=group.kind,
             key=group.id,
-            name=self._names.get(group.id, group.name),
+            name=self._names[group.id],
             source=CLUSTER_MANAGER,
             expected=self._machine_counts.get(group.id),
         )
@@ -52,7 +78,7 @@ def without_dragonflies(chain: Chain) -> Chain:
     return tuple(group for group in chain if group.kind != DRAGONFLY)
 
 
-def _unique_names(groups: Iterable[ManagedGroup], held: frozenset[str]) -> dict[str, GroupName]:
+def _unique_names(groups: Iterable[ManagedGroup], held: AbstractSet[str]) -> dict[str, GroupName]:
     """Names by group id; siblings of one name get their id behind it, so that none merge.
 
     A group that is only held for missing machines gives way to one that the manager states.

@@ -4,26 +4,19 @@
 take a node's statements, forget a node, settle what was stated.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 
 from topo.discovery.groups.declared import Declared
 from topo.discovery.groups.machine_join import Machines, names_of
-from topo.discovery.groups.managed import Chain, ManagedPaths, without_dragonflies
+from topo.discovery.groups.managed import Chain, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
 from topo.discovery.groups.nvlink_domains import NvlinkDomains
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.tree.forest import Path, PathGroup
-from topo.model.ids import (
-    DRAGONFLY,
-    NVLINK_CLIQUE,
-    NVLINK_DOMAIN,
-    GroupName,
-    Kind,
-    NodeName,
-)
+from topo.model.ids import DRAGONFLY, GroupName, NodeName
 from topo.model.observation import WORKERS
 
 
@@ -34,21 +27,13 @@ class Membership:
     state. `machines`, `managed`: the manager's machines joined to nodes, and its groups.
     """
 
-    def __init__(self, settings: DiscoverySettings, names: Iterable[NameRecord] = ()) -> None:
-        records = tuple(names)
-
-        def of(kind: Kind) -> Iterator[NameRecord]:
-            return (record for record in records if record.kind == kind)
-
+    def __init__(self, settings: DiscoverySettings, names: Collection[NameRecord] = ()) -> None:
         self.declared = Declared()
         self.wiring = Wiring(settings.incumbent_s)
         self._node_number = settings.node_number
-        self._dragonfly_names = NameBook(DRAGONFLY, of(DRAGONFLY))
-        self.nvlink = NvlinkDomains(
-            NameBook(NVLINK_DOMAIN, of(NVLINK_DOMAIN)), NameBook(NVLINK_CLIQUE, of(NVLINK_CLIQUE))
-        )
+        self._dragonfly_names = NameBook(DRAGONFLY, names)
+        self.nvlink = NvlinkDomains(names)
         self.machines = Machines(settings.join_keys)
-        self.managed = ManagedPaths()
         self.begin_generation()
 
     @property
@@ -91,7 +76,6 @@ class Membership:
         listed_anew = self.machines.listed_anew
         rejoined = self.machines.settle()
         if listed_anew:
-            self.managed.replace(self.machines)
             return set(reporting)
         if not rejoined:
             return None

@@ -41,11 +41,14 @@ class NameRecord:
 
 
 class NameBook:
-    """The names of all generated groups of one kind. Mutable; owned by the discovery state."""
+    """The names of all generated groups of one kind. Mutable; owned by the discovery state.
+
+    Of the records of all kinds, it takes up those of its own.
+    """
 
     def __init__(self, kind: Kind, records: Iterable[NameRecord] = ()) -> None:
         self._kind = kind
-        self._records: dict[GroupName, Members] = {r.name: r.members for r in records}
+        self._records = {r.name: r.members for r in records if r.kind == kind}
         self._of_node: InvertedIndex[NodeName, GroupName] = InvertedIndex()
         for name, members in self._records.items():
             self._of_node.add(members, name)
@@ -76,7 +79,7 @@ class NameBook:
 
     def record(self, name: GroupName, members: Members) -> None:
         """Bind a name to a settled group; records that can no longer win a majority go."""
-        for other in self._sharing(members):
+        for other in self._of_node.keys_of_any(members):
             base = self._records[other]
             if other != name and 2 * len(base & members) >= len(base):
                 self._drop(other)
@@ -99,13 +102,10 @@ class NameBook:
     def _kept(self, members: Members) -> GroupName | None:
         votes = [
             (-len(self._records[name] & members), natural_key(name), name)
-            for name in self._sharing(members)
+            for name in self._of_node.keys_of_any(members)
             if 2 * len(self._records[name] & members) > len(self._records[name])
         ]
         return min(votes)[2] if votes else None
-
-    def _sharing(self, members: Members) -> set[GroupName]:
-        return self._of_node.keys_of_any(members)
 
     def _drop(self, name: GroupName) -> None:
         members = self._records.pop(name)

@@ -16,10 +16,12 @@ and they state (u2, 9), one after the other. With two of the three members the n
 the old name, so readers see no rename.
 """
 
+from collections.abc import Collection
+
 from topo.discovery.groups.naming import NameBook, NameRecord
 from topo.discovery.node.record import Domain
 from topo.model.errors import require
-from topo.model.ids import GroupName, NodeName
+from topo.model.ids import NVLINK_CLIQUE, NVLINK_DOMAIN, GroupName, NodeName
 
 Key = tuple[str, ...]
 
@@ -27,8 +29,8 @@ Key = tuple[str, ...]
 class NvlinkDomains:
     """Who states which cluster and clique. Mutable; owned by the discovery state."""
 
-    def __init__(self, clusters: NameBook, cliques: NameBook) -> None:
-        self._books = {1: clusters, 2: cliques}
+    def __init__(self, records: Collection[NameRecord]) -> None:
+        self._books = {1: NameBook(NVLINK_DOMAIN, records), 2: NameBook(NVLINK_CLIQUE, records)}
         self._of_node: dict[NodeName, Domain] = {}
         self._members: dict[Key, set[NodeName]] = {}
         self._names: dict[Key, GroupName] = {}

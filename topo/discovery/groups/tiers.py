@@ -72,10 +72,10 @@ def _why_alone(membership: Membership, node: NodeName) -> str:
     suspects = membership.wiring.suspects(node)
     if not suspects:
         return "its worker sees no peer"
-    suspect = suspects[0]
-    if not suspect.owners:
-        return f"it sees server {suspect.uuid}, which no worker has reported"
-    return f"{', '.join(suspect.owners)} does not confirm the link from its side"
+    uuid, owners = suspects[0]
+    if not owners:
+        return f"it sees server {uuid}, which no worker has reported"
+    return f"{', '.join(owners)} does not confirm the link from its side"
 
 
 def _managed(membership: Membership, node: NodeName) -> Path | Reason:
@@ -88,7 +88,9 @@ def _managed(membership: Membership, node: NodeName) -> Path | Reason:
     if not chain:
         around = membership.chains(membership.wiring.component(node))
         chain = next(iter(around)) if len(around) == 1 else ()
-    return membership.managed.path(chain) or Reason("not-managed", _why_unmanaged(membership, node))
+    return membership.machines.groups.path(chain) or Reason(
+        "not-managed", _why_unmanaged(membership, node)
+    )
 
 
 def _why_unmanaged(membership: Membership, node: NodeName) -> str:

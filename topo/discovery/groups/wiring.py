@@ -23,7 +23,6 @@ Once c reports that it sees B, b-c is confirmed and one component {a, b, c} is l
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from heapq import nsmallest
 
 from topo.discovery.groups.inverted_index import PLACEHOLDER_ABOVE, InvertedIndex
@@ -35,13 +34,8 @@ Edge = tuple[NodeName, NodeName]
 _NO_LINKS: Mapping[NodeName, float] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """A claim that joins nothing: `owners` state the UUID but do not (unambiguously) claim back."""
-
-    node: NodeName
-    uuid: ServerUuid
-    owners: tuple[NodeName, ...]
+Suspect = tuple[ServerUuid, tuple[NodeName, ...]]
+"""A claim that joins nothing, and who states that UUID but does not (unambiguously) claim back."""
 
 
 class Wiring:
@@ -125,7 +119,7 @@ class Wiring:
         """The claims of this node that join nothing, by UUID."""
         around = self._links.get(node, _NO_LINKS)
         unconfirmed = set(self._claims.get(node, ())) - {self._local[other] for other in around}
-        return tuple(Suspect(node, uuid, self._first_owners(uuid)) for uuid in sorted(unconfirmed))
+        return tuple((uuid, self._first_owners(uuid)) for uuid in sorted(unconfirmed))
 
     def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
         """Every server UUID that several nodes state: how many, and the first of them."""

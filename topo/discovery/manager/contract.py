@@ -114,14 +114,8 @@ def checked(stated: ManagedTopology) -> ManagedTopology | Refusal:
     Two sound topologies that state the same are equal, whatever order they came in.
     O(n log n) for n groups and machines.
     """
-    mistakes = (
-        _sizes(stated),
-        _doubled(stated),
-        _dangling(stated),
-        _endless(stated),
-        _siblings(stated),
-    )
-    refusal = next(chain.from_iterable(mistakes), None)
+    checks = (_sizes, _doubled, _dangling, _endless, _siblings)
+    refusal = next((found for check in checks for found in check(stated)), None)
     if refusal is not None:
         return refusal
     return ManagedTopology(

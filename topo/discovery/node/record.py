@@ -65,13 +65,10 @@ class NodeRecord:
         self._reading = judge(facts, expected_gpus or self.most_gpus)
         self._reading |= judge_links(self.claims)
         self._reading |= self._judge_domain()
-        return self._read()
+        return self.read_again()
 
-    def beat(self) -> bool:
+    def read_again(self) -> bool:
         """Take a reading equal to the last one; True if the reasons or claims changed."""
-        return self._read()
-
-    def _read(self) -> bool:
         if not self._reading and self.verdict.settled:
             return self.verdict.read(self._reading)
         dead = self.is_wiring_dead

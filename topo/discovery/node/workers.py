@@ -5,7 +5,7 @@ for what is late costs what is late, not the number of nodes.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, KeysView
+from collections.abc import Collection
 
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
@@ -14,33 +14,21 @@ from topo.model.ids import NodeName
 
 
 class Workers:
-    """The records of all nodes that report. Mutable; owned by the discovery state."""
+    """The records of all nodes that report. Mutable; owned by the discovery state.
+
+    `records` is for reading.
+    """
 
     def __init__(self, settings: DiscoverySettings) -> None:
         self._settings = settings
-        self._records: dict[NodeName, NodeRecord] = {}
+        self.records: dict[NodeName, NodeRecord] = {}
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
         self._dead_wiring: dict[NodeName, float] = {}
 
-    def __contains__(self, node: NodeName) -> bool:
-        return node in self._records
-
-    def __iter__(self) -> Iterator[NodeRecord]:
-        return iter(self._records.values())
-
-    @property
-    def nodes(self) -> KeysView[NodeName]:
-        """The names of all nodes that report."""
-        return self._records.keys()
-
-    def get(self, node: NodeName) -> NodeRecord | None:
-        """The record of a node; None where no worker has spoken for it."""
-        return self._records.get(node)
-
     def add(self, record: NodeRecord) -> None:
         """Take a node that no worker has spoken for before."""
-        self._records[record.name] = record
+        self.records[record.name] = record
         self._fresh[record.name] = record.seen_at_s
 
     def note_report(self, record: NodeRecord, now_s: float) -> bool:
@@ -64,11 +52,11 @@ class Workers:
         """Drop a node; whether it was known."""
         for index in (self._fresh, self._stale, self._dead_wiring):
             index.pop(node, None)
-        return self._records.pop(node, None) is not None
+        return self.records.pop(node, None) is not None
 
     def fell_silent(self, now_s: float) -> Collection[NodeRecord]:
         """Mark the nodes stale that have not spoken for `stale_s`; those newly marked."""
-        silent = [self._records[n] for n in _older(self._fresh, now_s - self._settings.stale_s)]
+        silent = [self.records[n] for n in _older(self._fresh, now_s - self._settings.stale_s)]
         for record in silent:
             record.stale = True
             self._stale[record.name] = now_s
@@ -81,17 +69,17 @@ class Workers:
     def long_dead(self, now_s: float) -> Collection[NodeRecord]:
         """The nodes whose wiring has been dead for `forget_s`; each is named once."""
         late = _older(self._dead_wiring, now_s - self._settings.forget_s)
-        return [self._records[node] for node in late]
+        return [self.records[node] for node in late]
 
     def validate(self) -> None:
         """Every record is in one of the indices of silence, by the time of its last report."""
         fresh, stale = self._fresh.keys(), self._stale.keys()
         require(not fresh & stale, "a worker is both fresh and stale")
-        require(fresh | stale == self._records.keys(), "a worker's silence is not watched")
+        require(fresh | stale == self.records.keys(), "a worker's silence is not watched")
         require(
-            self._dead_wiring.keys() <= self._records.keys(), "wiring of an unknown node is watched"
+            self._dead_wiring.keys() <= self.records.keys(), "wiring of an unknown node is watched"
         )
-        for name, record in self._records.items():
+        for name, record in self.records.items():
             require(record.stale == (name in stale), f"{name} is stale in one place only")
             dead = name in self._dead_wiring
             require(dead == record.is_wiring_dead, f"dead wiring of {name} is not watched")

@@ -67,12 +67,12 @@ def of_wiring(wiring: Wiring) -> Iterator[Conflict]:
 
 
 def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
-    for suspect in membership.wiring.suspects(node):
-        if suspect.owners:
+    for uuid, owners in membership.wiring.suspects(node):
+        if owners:
             yield Conflict(
                 "one-sided-link",
-                (node, *suspect.owners),
-                f"{node} sees {', '.join(suspect.owners)} (server {suspect.uuid}), which does not "
+                (node, *owners),
+                f"{node} sees {', '.join(owners)} (server {uuid}), which does not "
                 "confirm the link; it joins nothing",
                 "check the cable at both ends, then `topo node` on both",
             )
@@ -80,7 +80,7 @@ def _suspects(membership: Membership, node: NodeName) -> Iterator[Conflict]:
             yield Conflict(
                 "unknown-peer",
                 (node,),
-                f"{node} sees server {suspect.uuid}, which no worker has reported",
+                f"{node} sees server {uuid}, which no worker has reported",
                 "start a worker on that server, or check where the cable leads",
             )
 
