@@ -19,12 +19,13 @@ import orjson
 
 from bench.core import Collector
 from bench.figure import percentile
+from bench.instances import Instance, aligned, mixed
 from bench.scale import SEED
 from topo.placement.engine import place
 from topo.placement.job.objective import Objective, Profile, first_difference
 from topo.placement.job.plan import Plan
 from topo.placement.job.request import Request
-from topo.sim.worlds.clusters import NODE_GPUS, Instance, aligned, cluster, mixed
+from topo.sim.worlds.clusters import NODE_GPUS, cluster
 
 LARGE_SHAPES = ("2", "8", "16", "8+16")
 """Nodes of a tier-1 domain, the vendor's own shape first; "8+16" mixes two sizes."""

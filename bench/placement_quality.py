@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.instances import Instance, aligned, mixed
 from topo.placement.engine import place
 from topo.placement.job.objective import Objective
 from topo.placement.job.plan import NoFit, Pods
 from topo.placement.quality.measure import measure
 from topo.sim.baselines import BASELINES
 from topo.sim.baselines.cluster import place as place_by
-from topo.sim.worlds.clusters import Instance, aligned, mixed
 
 RIVALS = ("kueue-best-fit", "kueue-least-free", "volcano")
 KINDS: Mapping[str, Callable[[int], Instance]] = {"aligned": aligned, "mixed": mixed}

@@ -19,7 +19,7 @@ from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Mode, Request, Toleration
-from topo.sim.worlds.clusters import hosts, requests
+from topo.sim.worlds.clusters import cluster, requests
 
 NODES = 220
 TAINT = Taint("reserved", "x")
@@ -38,7 +38,8 @@ class World:
         self.choice = random.Random(seed)  # noqa: S311 - seeded, no secret
         self.capacity = Capacity(RESERVING if seed % 2 else Policy())
         self.holds = Bookings(self.capacity)
-        self.hosts = {host.name: self.dressed(host) for host in hosts(NODES, "8+16", seed)}
+        nodes = cluster(NODES, "8+16", 0.0, seed)
+        self.hosts = {host.name: self.dressed(host) for host in nodes.hosts()}
         self.gone: list[Host] = []
         self.jobs: dict[str, dict[NodeName, int]] = {}
         self.held: dict[HoldId, float] = {}

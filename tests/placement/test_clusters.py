@@ -5,6 +5,7 @@ from itertools import islice
 
 import pytest
 
+from bench.instances import Instance, aligned, mixed
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import flaw
 from topo.sim.worlds.clusters import (
@@ -14,11 +15,7 @@ from topo.sim.worlds.clusters import (
     RAGGED,
     SHAPES,
     SMALL,
-    Instance,
-    aligned,
     cluster,
-    hosts,
-    mixed,
     requests,
 )
 
@@ -32,12 +29,12 @@ def state(capacity: Capacity) -> tuple[object, ...]:
 def test_equal_arguments_make_equal_clusters_and_another_seed_another():
     assert state(cluster(300, "8+16", 0.6, 1)) == state(cluster(300, "8+16", 0.6, 1))
     assert state(cluster(300, "8+16", 0.6, 1)) != state(cluster(300, "8+16", 0.6, 2))
-    assert list(cluster(300, "8", 0.9, 1).hosts()) == list(hosts(300, "8", 1))
+    assert list(cluster(300, "8", 0.9, 1).hosts()) == list(cluster(300, "8", 0.3, 1).hosts())
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nodes_are_closed_small_and_large_as_often_as_said(shape):
-    made = hosts(MANY, shape, 5)
+    made = list(cluster(MANY, shape, 0.0, 5).hosts())
     assert len(made) == len({host.name for host in made}) == MANY
     gpus = Counter(host.gpus for host in made)
     assert gpus[4] / MANY == pytest.approx(SMALL, rel=0.2)
@@ -47,7 +44,7 @@ def test_nodes_are_closed_small_and_large_as_often_as_said(shape):
 
 @pytest.mark.parametrize(("shape", "sizes"), SHAPES.items())
 def test_domains_have_the_sizes_of_their_shape_but_for_the_ragged(shape, sizes):
-    domains = Counter(host.path for host in hosts(MANY, shape, 5))
+    domains = Counter(host.path for host in cluster(MANY, shape, 0.0, 5).hosts())
     ragged = sum(size not in sizes for size in domains.values())
     most = RAGGED * 1.5
     assert 0 < ragged / len(domains) < most

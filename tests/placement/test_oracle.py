@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from bench.instances import Instance, aligned, mixed
 from tests.placement.oracle import brute, cpsat
 from tests.placement.oracle.judge import Tally, judged
 from tests.placement.oracle.model import Model, models, vector
@@ -13,7 +14,6 @@ from tests.placement.oracle.solution import Solution
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import Mode, Request
-from topo.sim.worlds.clusters import Instance, aligned, mixed
 
 QUICK, FULL = 25, 400
 WAYS = 3_000

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.instances import aligned, mixed
 from tests.sim.forests import ask, by_domain, counts, flat, tree
 from topo.model.errors import BadInputError
 from topo.model.ids import SWITCHBOX, Kind, NodeName
@@ -14,7 +15,6 @@ from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request
 from topo.sim.baselines import BASELINES, STRICT
 from topo.sim.baselines.cluster import Cluster, place
-from topo.sim.worlds.clusters import aligned, mixed
 
 every_baseline = pytest.mark.parametrize("name", BASELINES)
 domains = st.lists(st.integers(0, 8), min_size=1, max_size=5)

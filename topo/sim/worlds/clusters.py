@@ -1,14 +1,13 @@
-"""Seeded clusters under load, and what jobs ask of them: for figures, oracles and streams.
+"""Seeded clusters under load, and what jobs ask of them: for figures and streams.
 
 The shares are those that the figures of docs/benchmarks.md stand for: 10 % of the domains
 ragged, 5 % of the nodes not open, 3 % with 4 GPUs and 3 % with 16. Equal arguments, equal cluster.
 """
 
 import random
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -41,14 +40,6 @@ _PARTLY_KEPT = 16
 """Partly used nodes that are looked at for a small pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """One question for the oracle."""
-
-    capacity: Capacity
-    request: Request
-
-
 def cluster(nodes: int, shape: str, load: float, seed: int) -> Capacity:
     """So many nodes in domains of a shape of `SHAPES`, `load` of their open GPUs booked by gangs.
 
@@ -62,12 +53,6 @@ def cluster(nodes: int, shape: str, load: float, seed: int) -> Capacity:
             capacity.upsert(host)
     _book_gangs(capacity, domains, load, random.Random(f"{nodes} {shape} {seed} {load}"))
     return capacity
-
-
-def hosts(nodes: int, shape: str, seed: int) -> tuple[Host, ...]:
-    """The nodes of `cluster` as they are before anything runs on them, in natural order."""
-    choice = random.Random(f"{nodes} {shape} {seed}")
-    return tuple(host for domain in _domains(nodes, SHAPES[shape], choice) for host in domain)
 
 
 def requests(seed: int, mix: Sequence[tuple[int, float]] = ASSUMED_SIZES) -> Iterator[Request]:
@@ -85,52 +70,6 @@ def requests(seed: int, mix: Sequence[tuple[int, float]] = ASSUMED_SIZES) -> Ite
             continue
         pod_gpus = NODE_GPUS // 2 if choice.random() < 0.1 else NODE_GPUS
         yield Request(pods=gpus // pod_gpus, gpus_per_pod=pod_gpus, group_size=GROUP_GPUS)
-
-
-def aligned(seed: int) -> Instance:
-    """60 to 260 nodes in domains of 4 to 16, 30 to 80 % booked; a job of whole groups of 64."""
-    choice = random.Random(f"aligned {seed}")
-    capacity = _small_cluster(choice)
-    room = sum(free // 8 for free in _free_nodes(capacity).values())
-    pods = 8 * choice.randint(1, max(1, min(room, 12)))
-    return Instance(capacity, Request(pods=pods, gpus_per_pod=8, group_size=GROUP_GPUS))
-
-
-def mixed(seed: int) -> Instance:
-    """As `aligned`, with groups of 2, 4 or 8 pods and, in most cases, a tail."""
-    choice = random.Random(f"mixed {seed}")
-    capacity = _small_cluster(choice)
-    size = choice.choice((2, 4, 8))
-    room = sum(free // size for free in _free_nodes(capacity).values()) * size
-    pods = choice.randint(1, max(1, min(room, 96)))
-    return Instance(capacity, Request(pods=pods, gpus_per_pod=8, group_size=size * NODE_GPUS))
-
-
-def _free_nodes(capacity: Capacity) -> Counter[GroupPath]:
-    """Empty nodes by domain."""
-    return Counter(h.path for h in capacity.hosts() if capacity.free(h.name) == NODE_GPUS)
-
-
-def _small_cluster(choice: random.Random) -> Capacity:
-    """Full-size nodes only; every domain draws its own size, and every node may be booked alone."""
-    capacity = Capacity()
-    nodes, load = choice.randint(60, 260), choice.uniform(0.3, 0.8)
-    sizes = tuple(choice.sample(range(4, 17), choice.randint(1, 4)))
-    in_top = choice.randint(3, 8)
-    by_gang = choice.random() < 0.5
-    made = 0
-    for number in count():
-        if made >= nodes:
-            break
-        wanted = min(choice.choice(sizes), nodes - made)
-        domain_load = choice.choice((0.0, 1.0, load)) if by_gang else load
-        for _ in range(wanted):
-            made += 1
-            host = node((number // in_top + 1, number + 1), made)
-            capacity.upsert(host)
-            if choice.random() < domain_load:
-                capacity.book(f"job-{made}", {host.name: NODE_GPUS})
-    return capacity
 
 
 def node(place: tuple[int, int], number: int, gpus: int = NODE_GPUS, state: float = 1.0) -> Host:

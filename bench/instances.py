@@ -1,0 +1,65 @@
+"""Small seeded clusters with a job for each: the questions that oracle and rivals are asked."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from itertools import count
+
+from topo.model.ids import GroupPath
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import Request
+from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS, node
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One question for the oracle."""
+
+    capacity: Capacity
+    request: Request
+
+
+def aligned(seed: int) -> Instance:
+    """60 to 260 nodes in domains of 4 to 16, 30 to 80 % booked; a job of whole groups of 64."""
+    choice = random.Random(f"aligned {seed}")
+    capacity = _small_cluster(choice)
+    room = sum(free // 8 for free in _free_nodes(capacity).values())
+    pods = 8 * choice.randint(1, max(1, min(room, 12)))
+    return Instance(capacity, Request(pods=pods, gpus_per_pod=8, group_size=GROUP_GPUS))
+
+
+def mixed(seed: int) -> Instance:
+    """As `aligned`, with groups of 2, 4 or 8 pods and, in most cases, a tail."""
+    choice = random.Random(f"mixed {seed}")
+    capacity = _small_cluster(choice)
+    size = choice.choice((2, 4, 8))
+    room = sum(free // size for free in _free_nodes(capacity).values()) * size
+    pods = choice.randint(1, max(1, min(room, 96)))
+    return Instance(capacity, Request(pods=pods, gpus_per_pod=8, group_size=size * NODE_GPUS))
+
+
+def _free_nodes(capacity: Capacity) -> Counter[GroupPath]:
+    """Empty nodes by domain."""
+    return Counter(h.path for h in capacity.hosts() if capacity.free(h.name) == NODE_GPUS)
+
+
+def _small_cluster(choice: random.Random) -> Capacity:
+    """Full-size nodes only; every domain draws its own size, and every node may be booked alone."""
+    capacity = Capacity()
+    nodes, load = choice.randint(60, 260), choice.uniform(0.3, 0.8)
+    sizes = tuple(choice.sample(range(4, 17), choice.randint(1, 4)))
+    in_top = choice.randint(3, 8)
+    by_gang = choice.random() < 0.5
+    made = 0
+    for number in count():
+        if made >= nodes:
+            break
+        wanted = min(choice.choice(sizes), nodes - made)
+        domain_load = choice.choice((0.0, 1.0, load)) if by_gang else load
+        for _ in range(wanted):
+            made += 1
+            host = node((number // in_top + 1, number + 1), made)
+            capacity.upsert(host)
+            if choice.random() < domain_load:
+                capacity.book(f"job-{made}", {host.name: NODE_GPUS})
+    return capacity
