@@ -17,7 +17,7 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
     survey = await service.placements.upkeep.survey()
     document = {
         "generation": survey.generation,
-        "types": survey.report.types,
+        "types": [part.model_dump() for part in survey.report.types],
         "mix": survey.report.mix,
         "mix_observed": survey.observed,
         "run": service.engine.history.run,

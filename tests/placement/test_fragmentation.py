@@ -9,6 +9,7 @@ from tests.placement.worlds import node, partly_free
 from topo.model.cluster import Taint
 from topo.model.errors import BadInputError
 from topo.model.ids import DRAGONFLY, NODE, SWITCHBOX, NodeName
+from topo.model.rest.fragmentation import TypeDocument
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -18,7 +19,6 @@ from topo.placement.job.request import Eligibility, Request
 from topo.placement.report.fragmentation import (
     DEFAULT_MIX,
     JobShare,
-    TypeReport,
     fragmentation,
     mix_of,
 )
@@ -27,7 +27,7 @@ from topo.placement.search.job_shape import shape_of
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)
 
 
-def only(capacity: Capacity, **asked: object) -> TypeReport:
+def only(capacity: Capacity, **asked: object) -> TypeDocument:
     (report,) = fragmentation(capacity, **asked).types  # type: ignore[arg-type]
     return report
 

@@ -27,16 +27,18 @@ from math import gcd
 import numpy as np
 
 from topo.model.errors import BadInputError, Refusal
-from topo.model.ids import Kind
+from topo.model.rest.fragmentation import LargestDocument, TierDocument, TypeDocument
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.engine import view_of
 from topo.placement.job.policy import CANONICAL_GPUS
-from topo.placement.job.request import Request
-from topo.placement.report.node_counts import ANY_JOB, NodeCounts, counted_nodes
+from topo.placement.job.request import Eligibility, Request
 from topo.placement.search.fit_tests import short_of_groups
 from topo.placement.search.job_shape import shape_of
 
+ANY_JOB = Eligibility()
+"""What a job asks of its nodes that asks for nothing and tolerates no taints."""
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 """Group sizes in GPUs for which the largest job is told."""
 
@@ -68,66 +70,10 @@ DEFAULT_MIX = tuple(_assumed_share(gpus, weight) for gpus, weight in ASSUMED_SIZ
 
 
 @dataclass(frozen=True, slots=True)
-class TierReport:
-    """The domains of one tier and kind, by how much of their open nodes' GPUs is used.
-
-    `closed`: no node open. `whole_groups`: free groups of the canonical size. `profile` has
-    (free whole groups, domains that have so many), most groups first.
-    """
-
-    tier: int
-    kind: Kind
-    domains: int
-    pristine: int
-    partly_used: int
-    full: int
-    closed: int
-    whole_groups: int
-    profile: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LargestJob:
-    """The most pods that fit now in groups of `group_size` GPUs, none of them split; GPUs of it.
-
-    `tier` is the one whose domains hold such a group; None: no domain could hold it even if empty.
-    """
-
-    group_size: int
-    gpus_per_pod: int
-    pods: int
-    gpus: int
-    tier: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class TypeReport:
-    """What is free of one GPU type. `node_gpus`: GPUs of its usual node, and of a pod below.
-
-    `group_gpus` is the canonical group; `integrity` the share of free GPUs in pods' slots that is
-    in whole groups (1: nothing is broken up; also where nothing is free). `unusable_gpus`: of the
-    free GPUs, how many a random job of the mix is expected to be unable to use.
-    """
-
-    gpu_type: str
-    nodes: int
-    open_nodes: int
-    gpus: int
-    free_gpus: int
-    node_gpus: int
-    group_gpus: int
-    whole_groups: int
-    integrity: float
-    tiers: tuple[TierReport, ...]
-    largest: tuple[LargestJob, ...]
-    unusable_gpus: float
-
-
-@dataclass(frozen=True, slots=True)
 class Fragmentation:
     """The report by GPU type, and the mix it was made for."""
 
-    types: tuple[TypeReport, ...]
+    types: tuple[TypeDocument, ...]
     mix: tuple[JobShare, ...]
 
 
@@ -141,7 +87,7 @@ def fragmentation(
     if min(sizes, default=1) < 1:
         what = f"a group of {min(sizes)} GPUs"
         raise BadInputError(Refusal(what, "sizes", "give whole numbers from 1"))
-    types = tuple(_of_type(capacity, counts, sizes, mix) for counts in counted_nodes(capacity))
+    types = tuple(_of_type(capacity, counts, sizes, mix) for counts in _counted_nodes(capacity))
     return Fragmentation(types, tuple(mix))
 
 
@@ -151,16 +97,63 @@ def mix_of(requests: Iterable[Request]) -> tuple[JobShare, ...]:
     return tuple(JobShare(*shape, count) for shape, count in shapes.most_common())
 
 
+@dataclass(frozen=True, slots=True)
+class _NodeCounts:
+    """The nodes of one GPU type. `nodes` and `open_gpus` run along the tier-1 domains.
+
+    A node is open if it takes pods of a job that tolerates no taints. `sizes` is the number of
+    nodes by the number of GPUs that they have.
+    """
+
+    gpu_type: str
+    nodes: Counts
+    open_gpus: Counts
+    open_nodes: int
+    sizes: Counter[int]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all nodes, open or not."""
+        return sum(gpus * nodes for gpus, nodes in self.sizes.items())
+
+    @property
+    def usual_gpus(self) -> int:
+        """The most frequent size of a node with GPUs; the larger of two that are equally so."""
+        return max((nodes, gpus) for gpus, nodes in self.sizes.items() if gpus)[1]
+
+
+def _counted_nodes(capacity: Capacity) -> tuple[_NodeCounts, ...]:
+    """The counts of each GPU type that nodes have, in the order of the policy; O(nodes)."""
+    domains = len(capacity.layout().domains)
+    rows: dict[str, list[tuple[int, int, bool]]] = {name: [] for name in capacity.gpu_types()}
+    for at in range(domains):
+        for _, host, _ in capacity.members(at):
+            if host.gpu_type in rows:  # else it has no GPUs, and neither has any of its type
+                is_open = host.open and (not host.taints or eligible(host, ANY_JOB))
+                rows[host.gpu_type].append((at, host.gpus, is_open))
+    return tuple(_counts(gpu_type, domains, nodes) for gpu_type, nodes in rows.items())
+
+
+def _counts(gpu_type: str, domains: int, nodes: list[tuple[int, int, bool]]) -> _NodeCounts:
+    """The counts of nodes given as (tier-1 domain, GPUs, open or not)."""
+    at, gpus, is_open = np.array(nodes, np.int64).T
+    open_gpus = np.bincount(at, gpus * is_open, domains).astype(np.int64)
+    sizes = Counter(gpus.tolist())
+    return _NodeCounts(
+        gpu_type, np.bincount(at, minlength=domains), open_gpus, int(is_open.sum()), sizes
+    )
+
+
 def _of_type(
-    capacity: Capacity, counts: NodeCounts, sizes: Sequence[int], mix: Sequence[JobShare]
-) -> TypeReport:
+    capacity: Capacity, counts: _NodeCounts, sizes: Sequence[int], mix: Sequence[JobShare]
+) -> TypeDocument:
     gpu_type, node_gpus = counts.gpu_type, counts.usual_gpus
     layout = capacity.layout()
     shape = shape_of(capacity, Request(pods=1, gpus_per_pod=node_gpus), gpu_type)
     slots = capacity.slots(ANY_JOB, gpu_type, node_gpus)
     groups = layout.rolled(slots.free, shape.canonical_tier) // shape.canonical
     whole = int(groups.sum())
-    return TypeReport(
+    return TypeDocument(
         gpu_type=gpu_type,
         nodes=int(counts.nodes.sum()),
         open_nodes=counts.open_nodes,
@@ -181,9 +174,9 @@ def _of_type(
 
 
 def _tier_reports(
-    capacity: Capacity, counts: NodeCounts, tier: int, groups: tuple[Counts, int]
-) -> Iterator[TierReport]:
-    """A row for each kind of the tier's domains that have nodes of the type.
+    capacity: Capacity, counts: _NodeCounts, tier: int, groups: tuple[Counts, int]
+) -> Iterator[TierDocument]:
+    """A row for each kind of the tier's domains that have nodes of the type; `closed`: none open.
 
     `groups` are the whole groups by domain of a tier, with that tier.
     """
@@ -191,13 +184,13 @@ def _tier_reports(
     open_gpus = layout.rolled(counts.open_gpus, tier)
     free_gpus = layout.rolled(capacity.slots(ANY_JOB, counts.gpu_type, 1).free, tier)
     whole_groups = _by_domain(layout, tier, *groups)
-    by_kind: dict[Kind, list[int]] = {}
+    by_kind: dict[str, list[int]] = {}
     for domain in np.flatnonzero(layout.rolled(counts.nodes, tier)).tolist():
         by_kind.setdefault(layout.ref(tier, domain).kind, []).append(domain)
     for kind, domains in by_kind.items():
         there, free, whole = open_gpus[domains], free_gpus[domains], whole_groups[domains]
         values, times = np.unique(whole, return_counts=True)
-        yield TierReport(
+        yield TierDocument(
             tier=tier,
             kind=kind,
             domains=len(domains),
@@ -218,17 +211,23 @@ def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Co
     return sums
 
 
-def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) -> LargestJob:
+def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) -> LargestDocument:
     """All whole groups there are, and the largest tail that fits beside them: none can be larger,
     since each domain holds its whole groups and one tail in one domain is all that may be besides.
     """
     k = group_size // pod_gpus
     one_group = Request(pods=k, gpus_per_pod=pod_gpus, group_size=group_size)
     view = view_of(capacity, one_group, gpu_type)
-    if not view.fits:
-        return LargestJob(group_size, pod_gpus, 0, 0, None)
-    pods = int((view.free_slots // k).sum()) * k + int((view.free_slots % k).max())
-    return LargestJob(group_size, pod_gpus, pods, pods * pod_gpus, view.shape.tier)
+    pods = 0
+    if view.fits:
+        pods = int((view.free_slots // k).sum()) * k + int((view.free_slots % k).max())
+    return LargestDocument(
+        group_size=group_size,
+        gpus_per_pod=pod_gpus,
+        pods=pods,
+        gpus=pods * pod_gpus,
+        tier=view.shape.tier if view.fits else None,
+    )
 
 
 def _unusable(capacity: Capacity, gpu_type: str, free_gpus: int, mix: Sequence[JobShare]) -> float:
