@@ -74,18 +74,6 @@ class ServiceMetrics:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
-    """Where the numbers that are taken at a scrape come from."""
-
-    snapshot: Callable[[], Snapshot]
-    clock: Callable[[], float]
-    waiting: Callable[[], int]
-    workers: Callable[[], int]
-    ready: Callable[[], bool]
-    document_sizes: Callable[[], tuple[int, int]]
-
-
 @dataclass(slots=True)
 class _Counts:
     """What one walk over a forest counts."""
@@ -95,28 +83,33 @@ class _Counts:
     conflicts: Tally[str] = field(default_factory=Tally)
 
 
+@dataclass(slots=True, kw_only=True)
 class TreeCollector(Collector):
-    """Numbers of the published tree, counted once per generation."""
+    """Numbers of the published tree, counted once per generation, and readings of the service."""
 
-    def __init__(self, readings: Readings) -> None:
-        self._readings = readings
-        self._counted: tuple[int, _Counts] | None = None
+    snapshot: Callable[[], Snapshot]
+    clock: Callable[[], float]
+    waiting: Callable[[], int]
+    workers: Callable[[], int]
+    ready: Callable[[], bool]
+    document_sizes: Callable[[], tuple[int, int]]
+    _counted: tuple[int, _Counts] | None = None
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families, at scrape time."""
-        snapshot = self._readings.snapshot()
+        snapshot = self.snapshot()
         counts = self._counts(snapshot)
         yield _gauge("generation", "Number of the published tree", snapshot.generation)
-        yield _gauge("ready", "Whether the tree is shown", float(self._readings.ready()))
-        yield _gauge("queue_events", "Events waiting for the engine", self._readings.waiting())
-        yield _gauge("workers", "Workers that reported since the start", self._readings.workers())
+        yield _gauge("ready", "Whether the tree is shown", float(self.ready()))
+        yield _gauge("queue_events", "Events waiting for the engine", self.waiting())
+        yield _gauge("workers", "Workers that reported since the start", self.workers())
         yield _labelled("nodes", "Nodes in groups and outside", ("status",), counts.nodes)
         yield _labelled("groups", "Groups", ("kind", "status"), counts.groups)
         yield _labelled("conflicts", "Conflicts listed now", ("code",), counts.conflicts)
         forest = snapshot.forest
         yield _gauge("unplaced_nodes", "Known nodes in no group", len(forest.unplaced))
         yield _gauge("unjoined_machines", "Machines that match no node", len(forest.unjoined))
-        plain, squeezed = self._readings.document_sizes()
+        plain, squeezed = self.document_sizes()
         sizes = {"identity": plain, "gzip": squeezed}
         yield _labelled("document_bytes", "Size of the /node_group document", ("encoding",), sizes)
         restored = snapshot.restored_age_s
@@ -128,7 +121,7 @@ class TreeCollector(Collector):
         yield from self._sources(snapshot)
 
     def _sources(self, snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:
-        now_s = self._readings.clock()
+        now_s = self.clock()
         states = snapshot.sources
         ages = {s.source: now_s - s.last_good_at_s for s in states if s.last_good_at_s is not None}
         failing = {s.source: float(s.failing_since_s is not None) for s in states}

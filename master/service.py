@@ -11,7 +11,7 @@ from aiohttp import web
 from master.booking.booking_log import BookingLog
 from master.booking.metrics import CapacityCollector, PlacementMetrics
 from master.booking.placements import Placements
-from master.metrics import EngineMetrics, Readings, ServiceMetrics, TreeCollector, new_registry
+from master.metrics import EngineMetrics, ServiceMetrics, TreeCollector, new_registry
 from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
 from master.sources.row import SourceRow
@@ -142,7 +142,7 @@ def build_service(
         replica=replica,
     )
     registry.register(CapacityCollector(measured, placements.holds.booked))
-    registry.register(TreeCollector(_readings(service)))
+    registry.register(_tree_collector(service))
     return service
 
 
@@ -210,9 +210,9 @@ def _saver(
     )
 
 
-def _readings(service: Service) -> Readings:
+def _tree_collector(service: Service) -> TreeCollector:
     engine = service.engine
-    return Readings(
+    return TreeCollector(
         snapshot=lambda: engine.snapshot,
         clock=engine.clock,
         waiting=lambda: engine.waiting,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from master.app import build_app
-from master.metrics import MAX_KINDS, Readings, TreeCollector
+from master.metrics import MAX_KINDS, TreeCollector
 from master.service import build_service
 from tests.master.world import settings
 from topo.model.forest import Forest, Group, Node, Reason, Snapshot, Status, Unplaced
@@ -29,7 +29,7 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
 
 def _collected(forest: Forest) -> dict[str, dict[tuple[str, ...], float]]:
     snapshot = Snapshot(Generation(3), forest)
-    readings = Readings(
+    collector = TreeCollector(
         snapshot=lambda: snapshot,
         clock=lambda: 0.0,
         waiting=lambda: 0,
@@ -39,7 +39,7 @@ def _collected(forest: Forest) -> dict[str, dict[tuple[str, ...], float]]:
     )
     return {
         family.name: {tuple(s.labels.values()): s.value for s in family.samples}
-        for family in TreeCollector(readings).collect()
+        for family in collector.collect()
     }
 
 
