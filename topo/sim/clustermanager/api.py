@@ -5,7 +5,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Annotated
 
 import orjson
@@ -22,21 +21,17 @@ MAX_TOKENS = 1000
 MAX_PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The one user of the simulated manager."""
-
-    username: str
-    password: str = field(repr=False)
-
-
 class Sessions:
-    """Tokens that were given and when they end (seconds of `clock`); the oldest goes first."""
+    """Tokens that the one user was given, and when they end (`clock`); the oldest goes first."""
 
     def __init__(
-        self, account: Account, ttl_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        username: str,
+        password: str,
+        ttl_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.account = account
+        self._username, self._password = username.encode(), password.encode()
         self.ttl_s = ttl_s
         self.logins = 0
         self._clock = clock
@@ -44,8 +39,8 @@ class Sessions:
 
     def login(self, username: str, password: str) -> str | None:
         """A fresh token, or None for a wrong name or password."""
-        right = hmac.compare_digest(username.encode(), self.account.username.encode())
-        right &= hmac.compare_digest(password.encode(), self.account.password.encode())
+        right = hmac.compare_digest(username.encode(), self._username)
+        right &= hmac.compare_digest(password.encode(), self._password)
         if not right:
             return None
         while len(self._ends) >= MAX_TOKENS:

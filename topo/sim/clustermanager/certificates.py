@@ -47,23 +47,20 @@ class Authority:
 
     def leaf(self, name: str, *hosts: str, expired: bool = False) -> tuple[Path, Path]:
         """Files (certificate, key) of a fresh server certificate for these hosts or addresses."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key, signer = ec.generate_private_key(ec.SECP256R1()), self._key()
         issuer = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
         subject = _name(f"simulated cluster manager {name}")
+        issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
         certificate = (
             _builder(subject, issuer.subject, key, -_DAY if expired else _VALID)
             .add_extension(x509.SubjectAlternativeName(map(_alternative, hosts)), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-            .add_extension(_authority_key(issuer), critical=False)
-            .sign(self._key(), hashes.SHA256())
+            .add_extension(issued_by, critical=False)
+            .sign(signer, hashes.SHA256())
         )
-        certificate_file = self.directory / f"{name}.pem"
-        key_file = self.directory / f"{name}.key"
-        write_private(key_file, _pem(key))
-        certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        return certificate_file, key_file
+        return self._write(name, certificate, key)
 
     def _create(self) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -74,8 +71,16 @@ class Authority:
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
         )
-        write_private(self.key_file, _pem(key))
-        self.certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self._write("ca", certificate, key)
+
+    def _write(
+        self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+    ) -> tuple[Path, Path]:
+        certificate_file, key_file = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        write_private(key_file, key.private_bytes(encoding, form, serialization.NoEncryption()))
+        certificate_file.write_bytes(certificate.public_bytes(encoding))
+        return certificate_file, key_file
 
     def _key(self) -> ec.EllipticCurvePrivateKey:
         key = serialization.load_pem_private_key(self.key_file.read_bytes(), password=None)
@@ -122,17 +127,4 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         key_agreement=False,
         encipher_only=False,
         decipher_only=False,
-    )
-
-
-def _authority_key(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-
-
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
     )

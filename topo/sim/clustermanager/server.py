@@ -24,34 +24,30 @@ from aiohttp import web
 from topo.discovery.manager.contract import checked
 from topo.kit.files import write_private
 from topo.kit.secrets import read_credential
+from topo.kit.tasks import on_signals
 from topo.kit.tls import reload_certificate, server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology
-from topo.sim.clustermanager.api import Account, Sessions, build_api
+from topo.sim.clustermanager.api import Sessions, build_api
 from topo.sim.clustermanager.certificates import Authority
 from topo.sim.clustermanager.control import READY_FILE, TOKEN_FILE, build_control
 from topo.sim.clustermanager.faults import FaultKind, Faults
 from topo.sim.clustermanager.inventory import Inventory
 
 LOOPBACK = "127.0.0.1"
+_HOSTS = (LOOPBACK, "localhost")
+"""The names in the server's certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatorSettings:
-    """What to serve and where; ports of 0 are chosen by the system.
-
-    `hosts` are the names and addresses in the server's certificate; the first is in the URL.
-    """
+    """What to serve and where; ports of 0 are chosen by the system."""
 
     directory: Path
     topology: ManagedTopology
-    host: str = LOOPBACK
     port: int = 0
     control_port: int = 0
-    hosts: tuple[str, ...] = (LOOPBACK, "localhost")
     token_ttl_s: float = 3600.0
-    log_limit: int = 1000
-    username: str = "metax"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +82,11 @@ async def serve(settings: SimulatorSettings) -> None:
     Raises `BadInputError` for a topology that is not sound, `OSError` for a port in use.
     """
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
+    with on_signals(lambda _: stop.set(), signal.SIGTERM, signal.SIGINT):
         async with simulator(settings) as running:
             sys.stdout.buffer.write(orjson.dumps({"ready": True, **running.document()}) + b"\n")
             sys.stdout.flush()
             await stop.wait()
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
 
 
 @asynccontextmanager
@@ -108,16 +98,18 @@ async def simulator(
     if isinstance(sound, Refusal):
         raise BadInputError(sound)
     authority = Authority.at(settings.directory)
-    certificates = _Certificates(authority, settings.hosts)
+    good = authority.leaf("server", *_HOSTS)
+    context = server_context(*good)
     api = build_api(
-        Inventory(sound, settings.log_limit),
-        Sessions(_account(settings), settings.token_ttl_s, clock),
+        Inventory(sound),
+        Sessions(*_account(settings.directory), settings.token_ttl_s, clock),
         Faults(),
     )
     api_runner = _runner(api)
 
     def present(fault: FaultKind | None) -> None:
-        certificates.present(fault)
+        """Shows the certificate of this fault, or the good one, from the next handshake on."""
+        reload_certificate(context, *(_bad_leaf(authority, fault) or good))
         # Connections made before still show the old certificate: end them.
         for connection in api_runner.server.connections if api_runner.server else ():
             connection.force_close()
@@ -126,11 +118,11 @@ async def simulator(
     control_runner = _runner(control)
     ready_file = settings.directory / READY_FILE
     try:
-        port = await _listen(api_runner, settings.host, settings.port, certificates.context)
+        port = await _listen(api_runner, LOOPBACK, settings.port, context)
         control_port = await _listen(control_runner, LOOPBACK, settings.control_port, None)
         running = Simulator(
             settings.directory,
-            f"https://{settings.hosts[0]}:{port}",
+            f"https://{LOOPBACK}:{port}",
             f"http://{LOOPBACK}:{control_port}",
             authority.certificate_file,
         )
@@ -142,25 +134,13 @@ async def simulator(
         await api_runner.cleanup()
 
 
-class _Certificates:
-    """The server's TLS context, and which certificate it shows."""
-
-    def __init__(self, authority: Authority, hosts: tuple[str, ...]) -> None:
-        self._authority = authority
-        self._good = authority.leaf("server", *hosts)
-        self._hosts = hosts
-        self.context = server_context(*self._good)
-
-    def present(self, fault: FaultKind | None) -> None:
-        """Shows the certificate of this fault, or the good one, from the next handshake on."""
-        reload_certificate(self.context, *self._files(fault))
-
-    def _files(self, fault: FaultKind | None) -> tuple[Path, Path]:
-        if fault is FaultKind.EXPIRED_CERTIFICATE:
-            return self._authority.leaf("expired", *self._hosts, expired=True)
-        if fault is FaultKind.OTHER_HOST_CERTIFICATE:
-            return self._authority.leaf("other-host", "elsewhere.invalid")
-        return self._good
+def _bad_leaf(authority: Authority, fault: FaultKind | None) -> tuple[Path, Path] | None:
+    """Certificate and key of a fault of certificates; None for what is none."""
+    if fault is FaultKind.EXPIRED_CERTIFICATE:
+        return authority.leaf("expired", *_HOSTS, expired=True)
+    if fault is FaultKind.OTHER_HOST_CERTIFICATE:
+        return authority.leaf("other-host", "elsewhere.invalid")
+    return None
 
 
 def _runner(app: web.Application) -> web.AppRunner:
@@ -177,17 +157,14 @@ async def _listen(runner: web.AppRunner, host: str, port: int, tls: ssl.SSLConte
     return chosen
 
 
-def _account(settings: SimulatorSettings) -> Account:
-    """The account of the credential files; they are written with a fresh password where absent."""
-    folder = settings.directory / "secret"
+def _account(directory: Path) -> tuple[str, str]:
+    """User name and password of the credential files, which are written where absent."""
+    folder = directory / "secret"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, value in (
-        ("username", settings.username),
-        ("password", secrets.token_urlsafe(18)),
-    ):
+    for name, value in (("username", "metax"), ("password", secrets.token_urlsafe(18))):
         if not (folder / name).exists():
             write_private(folder / name, f"{value}\n".encode())
-    return Account(read_credential(folder / "username"), read_credential(folder / "password"))
+    return read_credential(folder / "username"), read_credential(folder / "password")
 
 
 def _control_token(directory: Path) -> str:
