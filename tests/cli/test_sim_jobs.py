@@ -13,8 +13,7 @@ from topo.sim.baselines import BASELINES
 from topo.sim.streams.figures import Figures
 from topo.sim.streams.jobs import MIXES, Flow, drawn
 from topo.sim.streams.stream import POLICIES, run
-from topo.sim.worlds.machines import MACHINES
-from topo.sim.worlds.maps import capacity_of, grid
+from topo.sim.worlds.maps import MACHINES, capacity_of, grid
 
 SMALL = ("--cluster", "2x3x8", "--jobs", "40")
 
@@ -89,7 +88,7 @@ def test_a_machine_that_exists_is_a_cluster_by_its_name(topo: Topo, machine: str
     few = ("--jobs", "5", "--policy", "topo")
     shown = topo("sim", "stream", "--cluster", machine, *few)
     assert shown.exit_code == Exit.OK, shown.stderr
-    assert f"{machine}, {len(MACHINES[machine].hosts()):,} nodes" in shown.stdout
+    assert f"{machine}, {len(MACHINES[machine]()):,} nodes" in shown.stdout
 
 
 def test_the_csv_has_a_line_for_every_policy_and_stream(topo: Topo, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.streams import GRIDS
 from topo.model.errors import BadInputError
 from topo.sim.streams.jobs import (
     MEDIAN_S,
@@ -19,7 +20,7 @@ from topo.sim.streams.jobs import (
     replayed,
     request,
 )
-from topo.sim.worlds.maps import GRIDS, capacity_of, grid, read_map
+from topo.sim.worlds.maps import capacity_of, grid, read_map
 
 TRACES = Path(__file__).parents[3] / "shared" / "data" / "traces"
 FLOW = Flow(jobs=4000, load=0.9, capacity_gpus=10_240)

@@ -92,14 +92,13 @@ def stream(  # noqa: PLR0913 - a parameter per option
 
 def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":
     from topo.cli.exits import usage
-    from topo.sim.worlds.machines import MACHINES
-    from topo.sim.worlds.maps import capacity_of, grid, read_map
+    from topo.sim.worlds.maps import MACHINES, capacity_of, grid, read_map
 
     if map_file is not None:
         hosts = read_map(map_file)
         return capacity_of(hosts), f"{map_file.name}, {len(hosts):,} nodes"
     if size in MACHINES:
-        hosts = MACHINES[size].hosts()
+        hosts = MACHINES[size]()
         return capacity_of(hosts), f"{size}, {len(hosts):,} nodes"
     found = _SIZE.fullmatch(size)
     tops, domains, nodes = (int(n) for n in found.groups()) if found else (0, 0, 0)

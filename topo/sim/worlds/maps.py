@@ -1,22 +1,18 @@
-"""Clusters for simulations: even grids, and real maps from a CSV file that the user has."""
+"""Clusters for simulations: even grids, machines that exist, and maps from a user's CSV file."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
-from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
-from topo.sim.worlds.clusters import NODE_GPUS, node
+from topo.sim.worlds.clusters import GPU_TYPE, NODE_GPUS, node
 
-GRIDS: Mapping[str, tuple[int, int, int]] = {
-    "8": (10, 16, 8),
-    "16": (10, 8, 16),
-    "48": (4, 6, 48),
-}
-"""The three clusters of the streams: top groups, domains in each, nodes in each."""
-
+_ROW = Kind("row")
 _GPUS = ("gpu", "gpus", "num_gpu")
 _TYPES = ("model", "gpu_type")
 _IGNORED = ("cpu_milli", "memory_mib")
@@ -30,13 +26,32 @@ def capacity_of(hosts: Iterable[Host]) -> Capacity:
     return capacity
 
 
-def grid(tops: int, domains: int, nodes: int) -> tuple[Host, ...]:
-    """Even top groups of even domains, every node open, with 8 GPUs of one type."""
-    return tuple(
+def grid(
+    tops: int,
+    domains: int,
+    nodes: int,
+    *,
+    gpu_type: str = GPU_TYPE,
+    kinds: tuple[Kind, Kind] = (SWITCHBOX, DRAGONFLY),
+) -> tuple[Host, ...]:
+    """Even top groups of even domains of these `kinds`, every node open and empty, with 8 GPUs."""
+    hosts = (
         node((domain // domains + 1, domain + 1), domain * nodes + number)
         for domain in range(tops * domains)
         for number in range(1, nodes + 1)
     )
+    return tuple(replace(host, kinds=kinds, gpu_type=gpu_type) for host in hosts)
+
+
+MACHINES: Mapping[str, Callable[[], tuple[Host, ...]]] = {
+    "metax-c500-2x8": partial(grid, 40, 16, 2),
+    "metax-c550-cube-4x8": partial(grid, 32, 8, 4, gpu_type="MXC550", kinds=(_ROW, DRAGONFLY)),
+    "metax-8x8": partial(grid, 16, 8, 8),
+    "cm384-48x8": partial(grid, 5, 4, 48, gpu_type="Ascend910C", kinds=(_ROW, Kind("supernode"))),
+}
+"""Clusters of machines that exist: dragonflies of two hosts; the 2x2 cube; 64 cards; CloudMatrix384
+(arXiv 2506.12708), 48 nodes. The sizes of the domains are the makers' published ones; how many
+there are is ours: about a thousand nodes."""
 
 
 def read_map(path: Path) -> tuple[Host, ...]:
