@@ -83,7 +83,7 @@ class _Counts:
     conflicts: Tally[str] = field(default_factory=Tally)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class TreeCollector(Collector):
     """Numbers of the published tree, counted once per generation, and readings of the service."""
 

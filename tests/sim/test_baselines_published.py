@@ -5,11 +5,9 @@ import pytest
 from tests.sim.forests import ask, by_domain, counts, flat, tree
 from topo.sim.baselines import (
     ascend,
-    first_fit,
     kueue,
-    random_nodes,
-    slurm_block,
-    slurm_tree,
+    slurm,
+    unaware,
     volcano,
 )
 from topo.sim.baselines.cluster import place
@@ -101,9 +99,9 @@ def test_slurm_tree_stays_below_the_lowest_switch_that_holds_the_job():
     pairs under s4 and s5, s6 above; tux0 is busy here.
     """
     tux = tree([[0, 1], [1, 1]], [[1, 1], [1, 1]], size=1)
-    assert counts(place(tux, ask(2), slurm_tree.place)) == {"n3": 1, "n4": 1}
-    assert by_domain(tux, place(tux, ask(3), slurm_tree.place)) == {"d1": 1, "d2": 2}
-    assert by_domain(tux, place(tux, ask(4), slurm_tree.place)) == {"d3": 2, "d4": 2}
+    assert counts(place(tux, ask(2), slurm.tree)) == {"n3": 1, "n4": 1}
+    assert by_domain(tux, place(tux, ask(3), slurm.tree)) == {"d1": 1, "d2": 2}
+    assert by_domain(tux, place(tux, ask(4), slurm.tree)) == {"d3": 2, "d4": 2}
 
 
 def test_slurm_tree_takes_leaves_best_fit():
@@ -111,14 +109,14 @@ def test_slurm_tree_takes_leaves_best_fit():
     rest goes to the smallest leaf that holds it.
     """
     dev = tree([[1] * 6, [1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 0, 0]], size=1)
-    assert by_domain(dev, place(dev, ask(9), slurm_tree.place)) == {"d1": 6, "d2": 3}
-    assert by_domain(dev, place(dev, ask(10), slurm_tree.place)) == {"d1": 6, "d3": 4}
+    assert by_domain(dev, place(dev, ask(9), slurm.tree)) == {"d1": 6, "d2": 3}
+    assert by_domain(dev, place(dev, ask(10), slurm.tree)) == {"d1": 6, "d3": 4}
 
 
 def test_slurm_tree_knows_no_groups():
     """topology/tree has no notion of a group of nodes: a group may lie over two leaves."""
     dev = tree([[1] * 6, [1] * 6], size=1)
-    groups = place(dev, ask(8, group=4), slurm_tree.place)
+    groups = place(dev, ask(8, group=4), slurm.tree)
     assert groups is not None
     assert by_domain(dev, groups[1:]) == {"d1": 2, "d2": 2}
 
@@ -130,8 +128,8 @@ BLOCKS = [[1] * 32] * 4
 def test_slurm_block_keeps_every_segment_in_one_block():
     """sbatch(1), `--segment`: 16 nodes to a segment; two fit a block of 32."""
     blocks = flat(*BLOCKS)
-    assert by_domain(blocks, place(blocks, ask(32, group=16), slurm_block.place)) == {"d4": 32}
-    found = place(blocks, ask(48, group=16), slurm_block.place)
+    assert by_domain(blocks, place(blocks, ask(32, group=16), slurm.block)) == {"d4": 32}
+    found = place(blocks, ask(48, group=16), slurm.block)
     assert by_domain(blocks, found) == {"d3": 16, "d4": 32}
 
 
@@ -141,8 +139,8 @@ def test_slurm_block_takes_the_block_with_fewest_free_nodes_that_fits():
     """
     free = [32, 20, 16, 31]
     blocks = flat(*([1] * n + [0] * (32 - n) for n in free), size=1)
-    assert by_domain(blocks, place(blocks, ask(16, group=16), slurm_block.place)) == {"d3": 16}
-    assert by_domain(blocks, place(blocks, ask(18), slurm_block.place)) == {"d2": 18}
+    assert by_domain(blocks, place(blocks, ask(16, group=16), slurm.block)) == {"d3": 16}
+    assert by_domain(blocks, place(blocks, ask(18), slurm.block)) == {"d2": 18}
 
 
 def test_slurm_block_lets_segments_land_below_different_higher_blocks():
@@ -150,13 +148,13 @@ def test_slurm_block_lets_segments_land_below_different_higher_blocks():
     `--consolidate-segments`).
     """
     higher = tree([[1] * 4, [1] * 5], [[1] * 4], size=1)
-    found = place(higher, ask(8, group=4), slurm_block.place)
+    found = place(higher, ask(8, group=4), slurm.block)
     assert by_domain(higher, found) == {"d1": 4, "d3": 4}
 
 
 def test_slurm_block_waits_when_no_block_holds_a_segment():
     blocks = flat([1] * 15 + [0] * 17, [1] * 15 + [0] * 17, size=1)
-    assert place(blocks, ask(16, group=16), slurm_block.place) is None
+    assert place(blocks, ask(16, group=16), slurm.block) is None
 
 
 NODES = {"A": 47, "B": 16, "C": 31, "D": 31, "E": 15}
@@ -218,12 +216,12 @@ def test_ascend_keeps_two_nodes_of_forty_eight_and_none_of_small_domains():
 
 def test_first_fit_goes_by_the_names_of_the_nodes():
     nodes = tree([[1, 0], [1, 1]], [[1, 1]], size=1)
-    assert list(counts(place(nodes, ask(4), first_fit.place))) == ["n1", "n3", "n4", "n5"]
+    assert list(counts(place(nodes, ask(4), unaware.first_fit))) == ["n1", "n3", "n4", "n5"]
 
 
 def test_random_draws_the_same_for_the_same_state():
     nodes = tree([[1] * 8, [1] * 8], [[1] * 8], size=1)
-    first = place(nodes, ask(6), random_nodes.place)
-    assert first == place(nodes.copy(), ask(6), random_nodes.place)
+    first = place(nodes, ask(6), unaware.random_nodes)
+    assert first == place(nodes.copy(), ask(6), unaware.random_nodes)
     nodes.book("one more", {next(iter(nodes.hosts())).name: 1})
-    assert first != place(nodes, ask(6), random_nodes.place)
+    assert first != place(nodes, ask(6), unaware.random_nodes)

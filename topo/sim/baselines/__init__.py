@@ -6,26 +6,18 @@ that the scheduler's own documentation publishes.
 
 from collections.abc import Mapping
 
-from topo.sim.baselines import (
-    ascend,
-    first_fit,
-    kueue,
-    random_nodes,
-    slurm_block,
-    slurm_tree,
-    volcano,
-)
+from topo.sim.baselines import ascend, kueue, slurm, unaware, volcano
 from topo.sim.baselines.cluster import Baseline
 
 BASELINES: Mapping[str, Baseline] = {
     "kueue-best-fit": kueue.best_fit,
     "kueue-least-free": kueue.least_free,
     "volcano": volcano.place,
-    "slurm-tree": slurm_tree.place,
-    "slurm-block": slurm_block.place,
+    "slurm-tree": slurm.tree,
+    "slurm-block": slurm.block,
     "ascend": ascend.place,
-    "first-fit": first_fit.place,
-    "random": random_nodes.place,
+    "first-fit": unaware.first_fit,
+    "random": unaware.random_nodes,
 }
 STRICT = frozenset({"kueue-best-fit", "kueue-least-free", "volcano", "slurm-block", "ascend"})
 """Those that never split a group; the others know no groups at all."""

@@ -14,8 +14,7 @@ more in A, and one in E, which gives its reserve.
 
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.sim.baselines.blocks import spread
-from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks
+from topo.sim.baselines.cluster import SlotsLeft, Taken, View, in_ranks, spread
 
 RESERVE, OF_NODES = 2, 48
 """`reserve-nodes` and `super-pod-size` of the published configuration: spares of a super-node.
