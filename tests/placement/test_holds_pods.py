@@ -1,6 +1,7 @@
 """Holds turn into pods: each GPU counted once, whatever comes in whatever order."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -307,3 +308,31 @@ def test_a_committed_hold_ends_with_its_pods_too():
     changes = bookings.advance(2, *bound(pod("p0", "n0")))
     assert [c.what for c in changes if isinstance(c, HoldChange)] == [What.BOUND]
     assert used(capacity) == {"n0": 8}
+
+
+@pytest.mark.parametrize("first", ["hold", "pods"])
+def test_a_kept_hold_and_its_pods_may_come_back_in_either_order(first: str):
+    _, before, _ = held(2)
+    committed(before, HoldId("h1"), 1)
+    capacity = cluster()
+    bookings = Bookings(capacity)
+    pods = bound(pod("p0", "n0"), pod("p1", "n1"))
+    if first == "hold":
+        bookings.restore(before.memory(0), 1, 0)
+        bookings.advance(2, *pods)
+    else:
+        bookings.advance(1, *pods)
+        bookings.restore(before.memory(0), 2, 0)
+        assert of_holds(bookings.advance(2)) == ["bound h1"]
+    assert bookings.find(HoldId("h1")) == Ended(HoldId("h1"), "bound", 2)
+    bookings.advance(3, PodGone("p0"), PodGone("p1"))
+    assert not capacity.bookings()
+
+
+def test_a_pod_that_comes_again_under_another_name_is_counted_once():
+    capacity, bookings, _ = held(1)
+    first = pod("p0", "n4", hold=None)
+    bookings.advance(1, *bound(first))
+    bookings.advance(2, *bound(replace(first, name="other", node=NODES[5])))
+    bookings.validate()
+    assert used(capacity) == {"n0": 8, "n5": 8}

@@ -84,6 +84,8 @@ class Bookings:
         self._pods: dict[str, PodSeen] = {}
         self._pods_of: dict[HoldId, dict[str, None]] = {}
         self._elsewhere: dict[HoldId, Gpus] = {}
+        self._touched: dict[HoldId, None] = {}
+        """Holds whose pods are to be looked at before `advance` returns."""
         self._most = self._limits.holds
         self.version = 0
         """Grows with every change."""
@@ -162,16 +164,15 @@ class Bookings:
         O(log holds) for the time, O(1) for a pod, O(nodes and pods) for a hold that is touched.
         """
         changes = [*self._expired(now_s)]
-        touched: dict[HoldId, None] = {}
         for event in events:
             if isinstance(event, PodSeen):
-                changes += self._pod_seen(event, touched)
+                changes += self._pod_seen(event)
             elif isinstance(event, PodGone):
-                changes += self._pod_gone(event.uid, touched)
+                changes += self._pod_gone(event.uid)
             else:
-                changes += self._follow_pods(touched, now_s)
+                changes += self._follow_pods(now_s)
                 changes += self._hold_event(event, now_s)
-        changes += self._follow_pods(touched, now_s)
+        changes += self._follow_pods(now_s)
         return tuple(changes)
 
     def _hold_event(
@@ -230,22 +231,22 @@ class Bookings:
             return Absent(hold_id, self._ends.get(hold_id))
         return self._end(hold, What.RELEASED, now_s)
 
-    def _pod_seen(self, seen: PodSeen, touched: dict[HoldId, None]) -> Iterator[Change]:
+    def _pod_seen(self, seen: PodSeen) -> Iterator[Change]:
         """A pod that is bound is not nominated any more, whatever an older message says."""
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         if before is not None and (
             seen == before or _PHASES.index(seen.phase) < _PHASES.index(before.phase)
         ):
             return
-        if before is not None and before.pod.hold != pod.hold:
-            yield from self._pod_gone(pod.uid, touched)
+        if before is not None and (before.pod.hold, before.pod.owner) != (pod.hold, pod.owner):
+            yield from self._pod_gone(pod.uid)
         self._take(seen)
         self.version += 1
         if pod.hold is not None:
-            touched[pod.hold] = None
+            self._touched[pod.hold] = None
         yield PodChange(pod, seen.phase)
 
-    def _pod_gone(self, uid: str, touched: dict[HoldId, None]) -> Iterator[Change]:
+    def _pod_gone(self, uid: str) -> Iterator[Change]:
         seen = self._pods.pop(uid, None)
         if seen is None:
             return
@@ -255,16 +256,16 @@ class Bookings:
             del self._pods_of[pod.hold][uid]
             if not self._pods_of[pod.hold]:
                 del self._pods_of[pod.hold]
-            touched[pod.hold] = None
+            self._touched[pod.hold] = None
         self.version += 1
         yield PodChange(pod, None)
 
-    def _follow_pods(self, touched: dict[HoldId, None], now_s: float) -> Iterator[Change]:
+    def _follow_pods(self, now_s: float) -> Iterator[Change]:
         """Books what the holds of pods still wait for; ends those that bound pods take all of."""
-        for hold_id in touched:
+        for hold_id in self._touched:
             if hold_id in self._holds:
                 yield from self._follow(self._holds[hold_id], now_s)
-        touched.clear()
+        self._touched.clear()
 
     def _follow(self, hold: Hold, now_s: float) -> Iterator[Change]:
         self._book(hold)
@@ -425,6 +426,8 @@ class Bookings:
         self._planned[hold.id] = hold.gpus
         self._elsewhere[hold.id] = self._beyond_plan(hold.id)
         self._book(hold)
+        if hold.id in self._pods_of:  # pods that came first may take all of it already
+            self._touched[hold.id] = None
         if hold.wish.key is not None:
             self._keys[hold.wish.key] = hold.id
         if hold.deadline_s is not None:
