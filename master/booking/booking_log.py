@@ -7,10 +7,13 @@ from pathlib import Path
 
 import structlog
 
+from topo.kit.files import replace_whole
 from topo.placement.booking.log import Entry, Header, line_of
 
 FLUSH_S = 0.25
 """How much of the last that happened a kill may lose."""
+RETRY_S = 5.0
+"""Rest after a write that failed: the next begins with all hosts and bookings."""
 MAX_BYTES = 64 << 20
 """Of the file and of the one before together: it is begun anew at half of that."""
 
@@ -42,7 +45,7 @@ class BookingLog:
         try:
             while True:
                 await self.flush()
-                await asyncio.sleep(FLUSH_S)
+                await asyncio.sleep(RETRY_S if self._failure else FLUSH_S)
         finally:
             entries, anew = self._taken()
             self._write(entries, anew=anew)
@@ -64,20 +67,28 @@ class BookingLog:
 
     def _write(self, entries: list[Entry], *, anew: bool) -> None:
         """Nothing is ever left out in between: after a failure a new file is begun."""
-        text = b"".join(map(line_of, entries))
         with self._writing:  # a write that was under way when the loop ended
             try:
-                if anew and self._path.exists():
-                    self._path.replace(f"{self._path}.1")
-                self._path.touch(0o600)
-                with self._path.open("ab") as file:
-                    file.write(text)
-            except OSError as error:
+                text = b"".join(map(line_of, entries))
+                if anew:
+                    self._begin(text)
+                else:
+                    with self._path.open("ab") as file:
+                        file.write(text)
+            except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
                 self._bytes = 0
-                self._say(error.strerror or str(error))
+                self._say((isinstance(error, OSError) and error.strerror) or str(error))
             else:
                 self._bytes = len(text) + (0 if anew else self._bytes)
                 self._say("")
+
+    def _begin(self, text: bytes) -> None:
+        """Puts a new file in the place of the last, once it is whole: a full disk costs neither."""
+        new = self._path.with_name(f"{self._path.name}.new")
+        replace_whole(new, text)
+        if self._path.exists():
+            self._path.replace(f"{self._path}.1")
+        new.replace(self._path)
 
     def _say(self, failure: str) -> None:
         if failure and failure != self._failure:

@@ -1,7 +1,9 @@
 """`--booking-log`: what a master did is replayed elsewhere; its files are bounded and complete."""
 
 import asyncio
+import errno
 import json
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,9 +21,10 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import HoldReleased
 from topo.placement.booking.holds import HoldId, Limits
-from topo.placement.booking.log import Advanced, Header, state_json
+from topo.placement.booking.log import Advanced, Header, HostsChanged, state_json
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
 
 pytestmark = pytest.mark.virtual_time
 
@@ -135,6 +138,49 @@ async def test_a_disk_that_fails_is_said_once_and_then_a_new_file_begun(tmp_path
     log.record(step(bookings, 3))
     await log.flush()
     assert replayed(folder / "log").steps == 1
+
+
+async def test_a_full_disk_costs_no_file_that_was_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    bookings, empty = machine()
+    path = tmp_path / "log"
+    path.write_text("earlier")
+    log = BookingLog(path, lambda: empty, max_bytes=600)
+    for number in range(3):
+        await log.flush()
+        log.record(step(bookings, number))
+    whole = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert whole.keys() == {"log", "log.1"}
+    monkeypatch.setattr("master.booking.booking_log.replace_whole", full)
+    log.record(step(bookings, 4))
+    for _ in range(3):
+        await log.flush()
+    assert {name: content[: len(whole[name])] for name, content in written(tmp_path)} == whole
+    monkeypatch.undo()
+    await log.flush()
+    assert replayed(path).steps == 0
+
+
+def written(folder: Path) -> list[tuple[str, bytes]]:
+    return [(file.name, file.read_bytes()) for file in sorted(folder.iterdir())]
+
+
+async def test_a_text_that_no_encoding_has_ends_no_master(tmp_path: Path) -> None:
+    bookings, empty = machine()
+    log = BookingLog(tmp_path / "log", lambda: empty)
+    await log.flush()
+    log.record(HostsChanged((Host(name=NodeName("n\ud800")),)))
+    with capture_logs() as logs:
+        await log.flush()
+    assert [entry["event"] for entry in logs] == ["booking log not written"]
+    await log.flush()
+    log.record(step(bookings, 1))
+    await log.flush()
+    assert replayed(tmp_path / "log").steps == 1
 
 
 @pytest.mark.parametrize("text", ["", "no log\n"])

@@ -118,6 +118,13 @@ def test_a_step_that_is_missing_is_found_by_what_follows():
     assert again(lines).difference.startswith("line 2: it was repeated h1, replayed")
 
 
+def test_a_step_that_no_bookings_could_take_is_a_difference():
+    lines = lived().lines
+    again_early = lines[2].replace(b'"id":"h2"', b'"id":"early"')
+    found = again([lines[0], lines[1], again_early])
+    assert found.difference == "line 3: bookings: early is not a new name for a hold"
+
+
 def test_other_groups_than_the_engine_would_choose_are_told_and_no_difference():
     it = Recorder()
     plan = place(it.capacity, asked(2).request)
@@ -143,6 +150,10 @@ def _broken() -> Iterator[tuple[list[bytes], str]]:
     yield [lines[0].replace(b'"format":1', b'"format":2')], "format"
     yield [], "no whole line"
     yield [lines[0], lines[1].replace(b"hold-asked", b"hold-stolen")], "line 2"
+    yield [lines[0].replace(b'"kinds":["leaf"]', b'"kinds":[]', 1)], "node 'n0' has a path"
+    yield [lines[0], lines[1].replace(b'"pods":2', b'"pods":0')], "pods is 0"
+    for time_s in (b"NaN", b"Infinity", b"1e999"):
+        yield [lines[0], lines[1].replace(b'"now_s":1.5', b'"now_s":' + time_s)], "finite"
 
 
 @pytest.mark.parametrize(("lines", "part"), [*_broken()])

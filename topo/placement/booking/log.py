@@ -15,11 +15,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings, BookingsState
-from topo.placement.booking.events import Absent, Change, Event, HoldChange, PodChange
+from topo.placement.booking.events import Absent, Change, Event, HoldAsked, HoldChange, PodChange
 from topo.placement.booking.holds import Declined, Limits
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.job.policy import Policy
+from topo.placement.job.request import flaw
 
 FORMAT: Final = 1
 
@@ -58,7 +59,7 @@ class HostsChanged:
 class Advanced:
     """`Bookings.advance` was called at a time with these events, and this came of it."""
 
-    now_s: float
+    now_s: Annotated[float, Field(allow_inf_nan=False)]
     events: tuple[Annotated[Event, Field(discriminator="kind")], ...]
     outcome: tuple[str, ...]
     kind: Literal["advanced"] = "advanced"
@@ -125,4 +126,16 @@ def _read(line: bytes, number: int) -> Entry | Refusal:
     if isinstance(entry, Header) != (number == 1):
         what = "a log begins with its header" if number == 1 else "a second header"
         return Refusal(what, f"line {number}", fix)
-    return entry
+    what = _senseless(entry)
+    return Refusal(what, f"line {number}", fix) if what else entry
+
+
+def _senseless(entry: Entry) -> str:
+    """What no master writes although its form is right; empty where all is well."""
+    if isinstance(entry, Advanced):
+        asked = (event.wish.request for event in entry.events if isinstance(event, HoldAsked))
+        return next((str(found) for found in map(flaw, asked) if found is not None), "")
+    for host in entry.hosts if isinstance(entry, Header) else entry.changed:
+        if not len(host.path) == len(host.kinds) == len(host.tiers):
+            return f"node {host.name[:64]!r} has a path whose groups lack a kind or a tier"
+    return ""

@@ -48,17 +48,17 @@ def replay(lines: Iterator[bytes]) -> Replay | Refusal:
 
 def _step(done: Replay, entry: Entry) -> None:
     done.steps += 1
-    if isinstance(entry, HostsChanged):
-        for host in entry.changed:
-            done.capacity.upsert(host)
-        for name in entry.removed:
-            done.capacity.remove(name)
-    elif isinstance(entry, Advanced):
-        found = tuple(map(text_of, _advanced(done, entry)))
-        if found != entry.outcome:
-            done.difference = f"it was {_shown(entry.outcome)}, replayed it is {_shown(found)}"
-            return
     try:
+        if isinstance(entry, HostsChanged):
+            for host in entry.changed:
+                done.capacity.upsert(host)
+            for name in entry.removed:
+                done.capacity.remove(name)
+        elif isinstance(entry, Advanced):
+            found = tuple(map(text_of, _advanced(done, entry)))
+            if found != entry.outcome:
+                done.difference = f"it was {_shown(entry.outcome)}, replayed it is {_shown(found)}"
+                return
         done.bookings.validate()
     except BrokenInvariantError as error:
         done.difference = str(error)
