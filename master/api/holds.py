@@ -57,7 +57,7 @@ async def commit_hold(request: web.Request, query: Query) -> web.StreamResponse:
     hold_id = HoldId(query["id"])
     holds = service.placements.holds
     found = holds.commit(hold_id)
-    if isinstance(found, Hold) and (refused := await holds.promised(found, new=False)):
+    if isinstance(found, Hold) and (refused := await holds.wait_until_saved(found, new=False)):
         return declined(refused)
     return await _shown(service, hold_id, found)
 
@@ -69,7 +69,7 @@ async def delete_hold(request: web.Request, query: Query) -> web.StreamResponse:
     found = holds.release(hold_id)
     if not isinstance(found, Hold):
         return _gone(hold_id, found)
-    if refused := await holds.promised(found, new=False):
+    if refused := await holds.wait_until_saved(found, new=False):
         return declined(refused)
     return json_body(EndedDocument(id=hold_id, state="released").model_dump_json().encode())
 

@@ -11,14 +11,20 @@ from master.api.answers.representation import json_body
 from master.api.documents import placement_document, repeated_hold_document
 from master.api.requests.authorization import forbidden
 from master.api.requests.body import read_body
-from master.api.requests.jobs import assumptions_of, body_of, check_nodes, request_of, wish_of
+from master.api.requests.jobs import (
+    assumptions_of,
+    body_of,
+    check_nodes,
+    hold_request_of,
+    request_of,
+)
 from master.api.requests.query import Query
 from master.booking.planner import LARGE_PODS, Outcome, Question
 from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.kit.problem import refusal
 from topo.model.rest.jobs import JobBody, PlacementBody
-from topo.placement.booking.holds import Declined, Hold, Obstacle, Wish
+from topo.placement.booking.holds import Hold, HoldRefused, HoldRequest, Obstacle
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Pods
 
@@ -54,7 +60,7 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
     if body.hold_s is not None:
         return await hold(request, service, body)
     job = request_of(body)
-    wish_of(request, body, job)
+    hold_request_of(request, body, job)
     await check_nodes(job, service.placements)
     question, planner = Question(job, body.explain), service.placements.planner
     if assumptions is not None or job.pods > LARGE_PODS:
@@ -72,17 +78,17 @@ async def hold(
 ) -> web.Response:
     """A hold on the best placement, or on the groups given; the same hold for the same key."""
     holds = service.placements.holds
-    wish = wish_of(request, body, request_of(body))
-    assert isinstance(wish, Wish), "there is a hold_s"  # noqa: S101 - for the type checker
+    wish = hold_request_of(request, body, request_of(body))
+    assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
     known = holds.known(wish)
-    answer: Outcome | Hold | Declined | None = known
+    answer: Outcome | Hold | HoldRefused | None = known
     if answer is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, service.placements)
         answer = holds.hold(wish, given, explain=body.explain)
-    if isinstance(answer, Declined):
+    if isinstance(answer, HoldRefused):
         return declined(answer)
     booked = answer if isinstance(answer, Hold) else answer.hold
-    if booked and (refused := await holds.promised(booked, new=booked is not known)):
+    if booked and (refused := await holds.wait_until_saved(booked, new=booked is not known)):
         return declined(refused)
     if isinstance(answer, Outcome):
         answer = await service.placements.planner.advised(answer)
@@ -91,7 +97,7 @@ async def hold(
     return json_body(await asyncio.to_thread(render) if large else render())
 
 
-def declined(found: Declined) -> web.Response:
+def declined(found: HoldRefused) -> web.Response:
     """The problem that stands against a hold."""
     status = STATUS[found.obstacle]
     headers = {"Retry-After": str(RETRY_S)} if status == 503 else None

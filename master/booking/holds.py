@@ -11,13 +11,13 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldCommitted, HoldReleased, What
 from topo.placement.booking.holds import (
-    Declined,
     Ended,
     Hold,
     HoldId,
+    HoldRefused,
+    HoldRequest,
     HoldState,
     Obstacle,
-    Wish,
     unusable_nodes,
 )
 from topo.placement.job.plan import NoFit, Pods
@@ -37,20 +37,20 @@ class HoldService:
         self._list = -1, 0.0, b""
         self._listing = asyncio.Lock()
 
-    def known(self, wish: Wish) -> Hold | Declined | None:
+    def known(self, wish: HoldRequest) -> Hold | HoldRefused | None:
         """The hold that the wish's key has, if any, or why there can be none, before planning."""
         self._state.advance()
         bookings, metrics = self._state.bookings, self._state.metrics
         found = bookings.known(wish) or bookings.flaw(wish)
-        if isinstance(found, Declined):
+        if isinstance(found, HoldRefused):
             metrics.declined(found.obstacle)
         elif found is not None:
             metrics.count(What.REPEATED)
         return found
 
     def hold(
-        self, wish: Wish, given: Sequence[Pods] | None = None, *, explain: bool = False
-    ) -> Outcome | Declined:
+        self, wish: HoldRequest, given: Sequence[Pods] | None = None, *, explain: bool = False
+    ) -> Outcome | HoldRefused:
         """The best placement now, booked; or the groups `given`, where they still fit.
 
         Ask `known` before.
@@ -64,13 +64,13 @@ class HoldService:
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
         asked = HoldAsked.of(wish, outcome.result, hold_id, outcome.generation)
         *_, change = self._state.advance(asked)
-        if isinstance(change, Declined):
+        if isinstance(change, HoldRefused):
             return change
         assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
         self._reserved(wish.request)
         return replace(outcome, hold=change.hold)
 
-    async def promised(self, hold: Hold, *, new: bool) -> Declined | None:
+    async def wait_until_saved(self, hold: Hold, *, new: bool) -> HoldRefused | None:
         """None once the hold is on disk, where holds are kept there; else why it is not.
 
         A new one is then given back: it could be lost.
@@ -84,7 +84,7 @@ class HoldService:
         done = "so the hold was given back" if new else "so a restart may forget this"
         what = f"the state file cannot be written ({why}), {done}"
         fix = "make room or mend the rights of the state file's directory, and ask again"
-        return Declined(Obstacle.DISK, Refusal(what, "--state-file", fix))
+        return HoldRefused(Obstacle.DISK, Refusal(what, "--state-file", fix))
 
     def commit(self, hold_id: HoldId) -> Hold | Ended | None:
         """The hold without its time limit; how it ended, or None for one that never was."""

@@ -26,18 +26,18 @@ class SavedChanges:
         self._changes += 1
         self.changed.set()
 
-    def begin(self) -> int:
-        """How many changes a copy has that is made now; to be given to `saved`."""
+    def start_save(self) -> int:
+        """How many changes a copy has that is made now; to be given to `save_succeeded`."""
         self.changed.clear()
         return self._changes
 
-    def saved(self, changes: int) -> None:
+    def save_succeeded(self, changes: int) -> None:
         """So many changes are saved."""
         self._failure = ""
         self._saved = max(self._saved, changes)
         self._wake()
 
-    def failed(self, reason: str) -> None:
+    def save_failed(self, reason: str) -> None:
         """Saving failed for this reason; it is to be tried again."""
         self._failure = reason
         self.changed.set()

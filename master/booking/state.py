@@ -17,7 +17,7 @@ from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldChange, What
-from topo.placement.booking.holds import Declined, Hold, HoldsMemory, Limits
+from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits
 from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
@@ -68,7 +68,7 @@ class BookingState:
         if self.record is not None and (events or changes):
             self.record(Advanced.of(now_s, events, changes))
         for change in changes:
-            if isinstance(change, Declined):
+            if isinstance(change, HoldRefused):
                 self.metrics.declined(change.obstacle)
             elif isinstance(change, HoldChange):
                 self._note(change)

@@ -136,12 +136,12 @@ class StateSaver:
     async def _written(self, judge: Callable[[], Judgement]) -> bool:
         """Saves a judgement with the holds as they are now; those who wait for it are told."""
         holds = self.bookings.memory()
-        changes = self.bookings.saved.begin()
+        changes = self.bookings.saved.start_save()
         reason = await asyncio.to_thread(self._write, judge, holds)
         if reason:
-            self.bookings.saved.failed(reason)
+            self.bookings.saved.save_failed(reason)
         else:
-            self.bookings.saved.saved(changes)
+            self.bookings.saved.save_succeeded(changes)
         return not reason
 
     def _write(self, judge: Callable[[], Judgement], holds: HoldsMemory) -> str:

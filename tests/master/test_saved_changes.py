@@ -26,15 +26,15 @@ async def test_a_change_during_a_write_waits_for_the_next_one() -> None:
     book.count()
     first = asyncio.create_task(book.wait())
     await asyncio.sleep(0)
-    copied = book.begin()
+    copied = book.start_save()
     book.count()
     second = asyncio.create_task(book.wait())
     await asyncio.sleep(0)
-    book.saved(copied)
+    book.save_succeeded(copied)
     assert await first == ""
     assert not second.done()
     assert book.changed.is_set()
-    book.saved(book.begin())
+    book.save_succeeded(book.start_save())
     assert await second == ""
 
 
@@ -43,11 +43,11 @@ async def test_while_the_disk_fails_all_are_told_at_once_and_then_no_more() -> N
     book.count()
     waiting = asyncio.create_task(book.wait())
     await asyncio.sleep(0)
-    book.begin()
-    book.failed("No space left on device")
+    book.start_save()
+    book.save_failed("No space left on device")
     assert await waiting == await book.wait() == "No space left on device"
     assert book.changed.is_set(), "it is tried again"
-    book.saved(book.begin())
+    book.save_succeeded(book.start_save())
     assert await book.wait() == ""
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from master.sources.workers.sessions import Declined, Sessions, Taken, interned, same_machine
+from master.sources.workers.sessions import ReportRefused, Sessions, Taken, interned, same_machine
 from tests.master.world import facts
 from topo.model.ids import NodeName
 from topo.model.machine import Link, LinkKind, LinkMatrix, LinkPort, NodeFacts, PortState
@@ -46,17 +46,19 @@ class _World:
     def _resume(self) -> None:
         self.resumed += 1
 
-    def full(self, said: NodeFacts, instance: str, seq: int) -> Taken | Declined:
+    def full(self, said: NodeFacts, instance: str, seq: int) -> Taken | ReportRefused:
         report = Report(
             node=said.identity.name, instance=instance, seq=seq, kind="full", facts=said
         )
         return self.sessions.receive(report, self.now_s)
 
-    def beat(self, node: str, instance: str, seq: int) -> Taken | Declined:
+    def beat(self, node: str, instance: str, seq: int) -> Taken | ReportRefused:
         report = Report(node=NodeName(node), instance=instance, seq=seq, kind="beat")
         return self.sessions.receive(report, self.now_s)
 
-    def change(self, node: str, instance: str, seq: int, change: FactsChange) -> Taken | Declined:
+    def change(
+        self, node: str, instance: str, seq: int, change: FactsChange
+    ) -> Taken | ReportRefused:
         report = Report(
             node=NodeName(node), instance=instance, seq=seq, kind="change", change=change
         )
@@ -72,8 +74,8 @@ def world() -> _World:
     return _World()
 
 
-def _refused(answer: Taken | Declined, status: int) -> Declined:
-    assert isinstance(answer, Declined)
+def _refused(answer: Taken | ReportRefused, status: int) -> ReportRefused:
+    assert isinstance(answer, ReportRefused)
     assert answer.status == status
     assert answer.fix
     return answer
@@ -230,7 +232,7 @@ def test_one_worker_cannot_drown_the_others() -> None:
     world = _World(rate=10.0)
     world.full(facts("n1"), ONE, 0)
     answers = [world.beat("n1", ONE, seq) for seq in range(1, 41)]
-    refused = [a for a in answers if isinstance(a, Declined)]
+    refused = [a for a in answers if isinstance(a, ReportRefused)]
     assert {a.status for a in refused} == {429}
     assert len(answers) - len(refused) == 20, "a burst of twice the rate"
     assert world.full(facts("n2"), TWO, 0) == CHANGE
@@ -241,13 +243,20 @@ def test_one_worker_cannot_drown_the_others() -> None:
 def test_restarting_does_not_refill_the_allowance() -> None:
     world = _World(rate=1.0)
     answers = [world.full(facts("n1"), f"instance-{i}", 0) for i in range(6)]
-    assert [isinstance(a, Declined) for a in answers] == [False, False, False, True, True, True]
+    assert [isinstance(a, ReportRefused) for a in answers] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
     beats = [world.beat("n1", "instance-2", seq) for seq in range(1, 6)]
-    assert sum(isinstance(a, Declined) for a in beats) == 3
+    assert sum(isinstance(a, ReportRefused) for a in beats) == 3
     world.now_s = 1.0
     assert world.full(facts("n1"), THREE, 0) == CHANGE
     assert isinstance(world.beat("n1", THREE, 1), Taken)
-    assert isinstance(world.beat("n1", THREE, 2), Declined), "the process before spent it"
+    assert isinstance(world.beat("n1", THREE, 2), ReportRefused), "the process before spent it"
 
 
 def test_a_duplicate_that_floods_does_not_silence_the_rightful_worker() -> None:
@@ -260,7 +269,7 @@ def test_a_duplicate_that_floods_does_not_silence_the_rightful_worker() -> None:
         assert world.beat("n1", ONE, second) == CHANGE
         for number in range(40):
             answer = world.full(facts("n1", system="b"), TWO, 40 * second + number)
-            assert isinstance(answer, Declined)
+            assert isinstance(answer, ReportRefused)
             statuses.add(answer.status)
     assert statuses == {409, 429}
 
@@ -289,7 +298,7 @@ def test_more_nodes_than_agreed_are_refused() -> None:
     assert world.beat("n2", TWO, 2) == CHANGE
 
 
-def _foreign(world: _World, node: str, holder: str) -> Declined:
+def _foreign(world: _World, node: str, holder: str) -> ReportRefused:
     report = Report(node=NodeName(node), instance=ONE, seq=0, kind="beat")
     return world.sessions.foreign(report, NodeName(holder), world.now_s)
 

@@ -9,15 +9,15 @@ from topo.placement.booking.events import (
     HoldReleased,
     What,
 )
-from topo.placement.booking.holds import Declined, Ended, Hold, HoldId, Wish
+from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 
 
 def reserved(
-    holds: Bookings, capacity: Capacity, asked: Wish, *, name: str, now_s: float = 0.0
-) -> Hold | Declined:
+    holds: Bookings, capacity: Capacity, asked: HoldRequest, *, name: str, now_s: float = 0.0
+) -> Hold | HoldRefused:
     """The best placement now, asked to be held."""
     plan = place(capacity, asked.request)
     assert isinstance(plan, Plan), plan
@@ -25,11 +25,11 @@ def reserved(
 
 
 def reserved_as(
-    holds: Bookings, asked: Wish, plan: Plan, hold_id: HoldId, now_s: float
-) -> Hold | Declined:
+    holds: Bookings, asked: HoldRequest, plan: Plan, hold_id: HoldId, now_s: float
+) -> Hold | HoldRefused:
     """The plan, asked to be held."""
     *_, change = holds.advance(now_s, HoldAsked.of(asked, plan, hold_id, 1))
-    assert isinstance(change, HoldChange | Declined)
+    assert isinstance(change, HoldChange | HoldRefused)
     return change.hold if isinstance(change, HoldChange) else change
 
 

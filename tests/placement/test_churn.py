@@ -12,7 +12,7 @@ from tests.placement.oracle.model import Model, model_of, models, replace_type, 
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.bookings import Bookings
-from topo.placement.booking.holds import Declined, Hold, HoldId, Wish
+from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -189,12 +189,12 @@ class World:
             self.capacity.book(owner, gpus)
             return
         hold_s = self.choice.randint(1, 40)
-        wish = Wish(plan.request, hold_s)
+        wish = HoldRequest(plan.request, hold_s)
         hold = reserved_as(self.holds, wish, plan, HoldId(owner), self.now_s)
         assert isinstance(hold, Hold), hold
         self.held[hold.id] = self.now_s + hold_s
         again = reserved_as(self.holds, wish, plan, HoldId(f"{owner}-again"), self.now_s)
-        if isinstance(again, Declined):
+        if isinstance(again, HoldRefused):
             return
         assert all(self.capacity.used(n) <= self.hosts[n].gpus for n in gpus), "held twice"
         released(self.holds, again.id, self.now_s)

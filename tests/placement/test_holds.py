@@ -12,15 +12,15 @@ from tests.placement.holding import committed, expired, released, reserved, rese
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.holds import (
-    Declined,
     Ended,
     Hold,
     HoldId,
+    HoldRefused,
+    HoldRequest,
     HoldsMemory,
     HoldState,
     Limits,
     Obstacle,
-    Wish,
     unusable_nodes,
 )
 from topo.placement.capacity.capacity import Capacity
@@ -45,8 +45,8 @@ def cluster(nodes: int = 4, groups: int = 2) -> Capacity:
     return capacity
 
 
-def wish(pods: int = 4, hold_s: float = 60.0, key: str | None = None) -> Wish:
-    return Wish(Request(pods=pods, gpus_per_pod=8), hold_s, key)
+def wish(pods: int = 4, hold_s: float = 60.0, key: str | None = None) -> HoldRequest:
+    return HoldRequest(Request(pods=pods, gpus_per_pod=8), hold_s, key)
 
 
 def test_a_hold_books_its_gpus_until_it_is_released() -> None:
@@ -112,19 +112,19 @@ def test_the_same_key_and_request_is_the_same_hold() -> None:
         (wish(5, key="job-7"), "pods 4, now 5"),
         (wish(hold_s=30, key="job-7"), "hold_s 60, now 30"),
         (
-            Wish(Request(pods=4, gpus_per_pod=8, eligible=Eligibility("A")), 60.0, "job-7"),
+            HoldRequest(Request(pods=4, gpus_per_pod=8, eligible=Eligibility("A")), 60.0, "job-7"),
             "filters differ",
         ),
     ],
 )
 def test_the_same_key_with_another_request_is_refused_and_names_both(
-    other: Wish, difference: str
+    other: HoldRequest, difference: str
 ) -> None:
     capacity = cluster()
     holds = Bookings(capacity)
     reserved(holds, capacity, wish(key="job-7"), name="h1")
     found = holds.known(other)
-    assert isinstance(found, Declined)
+    assert isinstance(found, HoldRefused)
     assert found.obstacle is Obstacle.KEY
     for part in ("job-7", "h1", difference):
         assert part in found.refusal.what
@@ -157,7 +157,7 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
     ):
         change()
         found = reserved_as(holds, asked, plan, HoldId("h1"), 0.0)
-        assert isinstance(found, Declined)
+        assert isinstance(found, HoldRefused)
         assert found.obstacle is Obstacle.NO_LONGER_FITS
         assert taken in found.refusal.what
         assert part in found.refusal.what
@@ -179,11 +179,13 @@ def test_a_plan_that_does_not_fit_any_more_is_declined_with_the_node() -> None:
         (wish(key="\udcff"), Obstacle.TERMS, "key"),
     ],
 )
-def test_what_is_beyond_the_limits_is_declined(asked: Wish, obstacle: Obstacle, field: str) -> None:
+def test_what_is_beyond_the_limits_is_declined(
+    asked: HoldRequest, obstacle: Obstacle, field: str
+) -> None:
     capacity = cluster()
     holds = Bookings(capacity, Limits(holds=2, hold_s=3600, pods=5))
     found = reserved(holds, capacity, asked, name="h1")
-    assert isinstance(found, Declined)
+    assert isinstance(found, HoldRefused)
     assert (found.obstacle, found.refusal.where) == (obstacle, field)
     assert not capacity.bookings()
 
@@ -194,7 +196,7 @@ def test_there_are_never_more_holds_than_allowed() -> None:
     for name in ("h1", "h2"):
         assert isinstance(reserved(holds, capacity, wish(1), name=name), Hold)
     found = reserved(holds, capacity, wish(1), name="h3")
-    assert isinstance(found, Declined)
+    assert isinstance(found, HoldRefused)
     assert found.obstacle is Obstacle.FULL
     released(holds, HoldId("h1"), 0.0)
     assert isinstance(reserved(holds, capacity, wish(1), name="h3"), Hold)

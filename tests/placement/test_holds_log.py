@@ -12,7 +12,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Event, HoldAsked, HoldCommitted, HoldReleased, PodGone
-from topo.placement.booking.holds import Hold, HoldId, Limits, Wish
+from topo.placement.booking.holds import Hold, HoldId, HoldRequest, Limits
 from topo.placement.booking.log import Advanced, Header, HostsChanged, line_of, state_json
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
@@ -39,7 +39,7 @@ class Recorder:
         changes = self.bookings.advance(now_s, *events)
         self.lines.append(line_of(Advanced.of(now_s, events, changes)))
 
-    def ask(self, now_s: float, name: str, wish: Wish) -> None:
+    def ask(self, now_s: float, name: str, wish: HoldRequest) -> None:
         plan = place(self.capacity, wish.request)
         assert isinstance(plan, Plan)
         self.advance(now_s, HoldAsked.of(wish, plan, HoldId(name), 3))
@@ -53,9 +53,9 @@ class Recorder:
         self.lines.append(line_of(HostsChanged((host,))))
 
 
-def asked(pods: int, hold_s: float = 60, eligible: Eligibility = Eligibility()) -> Wish:  # noqa: B008
+def asked(pods: int, hold_s: float = 60, eligible: Eligibility = Eligibility()) -> HoldRequest:  # noqa: B008
     request = Request(pods=pods, gpus_per_pod=8, eligible=eligible)
-    return Wish(request, hold_s, f"key {pods}")
+    return HoldRequest(request, hold_s, f"key {pods}")
 
 
 def header(capacity: Capacity, bookings: Bookings) -> Header:

@@ -26,7 +26,7 @@ from topo.placement.booking.events import (
     PodSeen,
     What,
 )
-from topo.placement.booking.holds import Ended, Hold, HoldId, Limits, Wish
+from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRequest, Limits
 from topo.placement.booking.log import text_of
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
@@ -65,7 +65,9 @@ def bound(*pods: Pod) -> tuple[PodSeen, ...]:
 def held(pods: int = 3) -> tuple[Capacity, Bookings, Hold]:
     capacity = cluster()
     bookings = Bookings(capacity)
-    hold = reserved(bookings, capacity, Wish(Request(pods=pods, gpus_per_pod=8), 60), name="h1")
+    hold = reserved(
+        bookings, capacity, HoldRequest(Request(pods=pods, gpus_per_pod=8), 60), name="h1"
+    )
     assert isinstance(hold, Hold)
     assert list(hold.gpus) == list(NODES[:pods])
     return capacity, bookings, hold
@@ -152,7 +154,7 @@ def test_what_is_older_or_repeated_changes_nothing():
 def test_an_id_that_is_not_new_is_our_own_mistake():
     capacity, bookings, _ = held(2)
     with pytest.raises(BrokenInvariantError, match="h1 is not a new name"):
-        reserved(bookings, capacity, Wish(Request(pods=1, gpus_per_pod=8), 60), name="h1")
+        reserved(bookings, capacity, HoldRequest(Request(pods=1, gpus_per_pod=8), 60), name="h1")
 
 
 def test_what_the_capacity_books_otherwise_is_found_mended_and_named():
@@ -222,7 +224,7 @@ class Everything(RuleBasedStateMachine):
             self.made += 1
             name = HoldId(f"h{self.made}")
             key = f"key-{self.made % 3}"
-            self.advance(HoldAsked.of(Wish(request, hold_s, key), plan, name, 1))
+            self.advance(HoldAsked.of(HoldRequest(request, hold_s, key), plan, name, 1))
 
     @rule(name=HOLDS)
     def commit(self, name: str) -> None:

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from tests.placement.holding import committed, reserved_as
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.booking.bookings import Bookings
-from topo.placement.booking.holds import Hold, HoldId, HoldsMemory, Wish
+from topo.placement.booking.holds import Hold, HoldId, HoldRequest, HoldsMemory
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -59,7 +59,7 @@ def test_a_restart_has_exactly_the_holds_whose_time_is_not_over(
     capacity = cluster()
     holds = Bookings(capacity)
     for number, (request, hold_s, kept, key) in enumerate(asked):
-        wish = Wish(request, hold_s, key)
+        wish = HoldRequest(request, hold_s, key)
         plan = place(capacity, request)
         if isinstance(plan, NoFit) or holds.known(wish):
             continue

@@ -13,7 +13,7 @@ from topo.model.ids import Kind, NodeName
 from topo.model.limits import MAX_KEY_CHARS
 from topo.model.nearest import did_you_mean
 from topo.model.rest.jobs import HoldBody, JobBody, PlacementBody
-from topo.placement.booking.holds import Wish
+from topo.placement.booking.holds import HoldRequest
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Pods
@@ -136,7 +136,7 @@ def assumptions_of(body: PlacementBody) -> Assumptions | None:
     )
 
 
-def wish_of(call: web.Request, body: JobBody, request: Request) -> Wish | None:
+def hold_request_of(call: web.Request, body: JobBody, request: Request) -> HoldRequest | None:
     """What is to be held; None where nothing is. Raises `BadInputError` for two different keys.
 
     The header's value may stand in quotes, as draft-ietf-httpapi-idempotency-key-header has it.
@@ -147,7 +147,7 @@ def wish_of(call: web.Request, body: JobBody, request: Request) -> Wish | None:
             what = "a key without a hold has no effect"
             raise BadInputError(Refusal(what, "key", "give hold_s too, or leave out the key"))
         return None
-    return Wish(request, body.hold_s, key)
+    return HoldRequest(request, body.hold_s, key)
 
 
 def _key(call: web.Request, in_body: str | None) -> str | None:

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from master.role import ALONE, Role, not_leader
-from master.sources.workers.sessions import Declined, Result, Sessions
+from master.sources.workers.sessions import ReportRefused, Result, Sessions
 from master.tokens import Tokens
 from topo.kit.body import body_bytes
 from topo.kit.problem import problem, problems
@@ -62,7 +62,7 @@ class WorkerPort:
                 self.reports.labels("unknown", "malformed").inc()
                 return _malformed(error)
             answer = self._received(report, identity)
-            if isinstance(answer, Declined):
+            if isinstance(answer, ReportRefused):
                 self.reports.labels(report.kind, answer.code).inc()
                 return _declined(answer)
             taken[report.kind].inc()
@@ -75,7 +75,9 @@ class WorkerPort:
         now_s = self.clock()
         if _NODE_NAME.fullmatch(report.node) is None:
             text = "a node name has letters, digits, dots, dashes, and begins and ends with no sign"
-            return Declined(400, "bad-node-name", text, "use the node's Kubernetes or host name")
+            return ReportRefused(
+                400, "bad-node-name", text, "use the node's Kubernetes or host name"
+            )
         holder = identity.node
         if holder is not None and not identity.may_report(report.node):
             return self.sessions.foreign(report, holder, now_s)
@@ -102,7 +104,7 @@ def _malformed(error: ValidationError) -> web.Response:
     return problem(400, finding["msg"], field=where, fix=fix)
 
 
-def _declined(declined: Declined) -> web.Response:
+def _declined(declined: ReportRefused) -> web.Response:
     headers = {}
     if declined.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, round(declined.retry_after_s)))

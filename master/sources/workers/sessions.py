@@ -35,7 +35,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class ReportRefused:
     """A report that was not taken: HTTP status, what is wrong, the way out, when to come back."""
 
     status: int
@@ -45,11 +45,11 @@ class Declined:
     retry_after_s: float | None = None
 
 
-Result = Taken | Declined
+Result = Taken | ReportRefused
 _CHANGE = Taken()
 _FULL = Taken("full")
-_TOO_FAST = Declined(429, "too-fast", "more reports than agreed", "slow down", 1.0)
-_BUSY = Declined(
+_TOO_FAST = ReportRefused(429, "too-fast", "more reports than agreed", "slow down", 1.0)
+_BUSY = ReportRefused(
     503, "queue-full", "the master has more events than it can take", "send it again", 1.0
 )
 
@@ -169,7 +169,7 @@ class Sessions:
         session.seq = report.seq
         return _CHANGE
 
-    def foreign(self, report: Report, holder: NodeName, now_s: float) -> Declined:
+    def foreign(self, report: Report, holder: NodeName, now_s: float) -> ReportRefused:
         """The refusal of a report whose token belongs to another node; one a holder is listed.
 
         The list is about the holder, of whom there are as many as tokens: the names that it makes
@@ -185,7 +185,7 @@ class Sessions:
         text = f"the worker of {holder} sent reports for {', '.join(sorted(sent.names))}"
         self._report_refusal(WorkerRefused(holder, FOREIGN_REPORT, text), now_s)
         fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
-        return Declined(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
+        return ReportRefused(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
 
     def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Result:
         facts = interned(facts)
@@ -208,7 +208,7 @@ class Sessions:
             return self._duplicate(report, now_s)
         if known is None and not self._has_room(now_s):
             text = f"{self.max_nodes} nodes report already"
-            return Declined(503, "too-many-nodes", text, "raise --max-nodes", self.beat_s)
+            return ReportRefused(503, "too-many-nodes", text, "raise --max-nodes", self.beat_s)
         if not self.submit(WorkerReported(facts)):
             return _BUSY
         if known is None:
@@ -241,11 +241,11 @@ class Sessions:
                 del self._sessions[node]
         return len(self._sessions) < self.max_nodes
 
-    def _duplicate(self, report: Report, now_s: float) -> Declined:
+    def _duplicate(self, report: Report, now_s: float) -> ReportRefused:
         text = f"two workers report as {report.node}; the one that was there first is believed"
         self._report_refusal(WorkerRefused(report.node, DUPLICATE_WORKER, text), now_s)
         fix = "give each worker the name of its own node (NODE_NAME or --node-name)"
-        return Declined(409, DUPLICATE_WORKER, text, fix, self.beat_s)
+        return ReportRefused(409, DUPLICATE_WORKER, text, fix, self.beat_s)
 
     def _report_refusal(self, refused: WorkerRefused, now_s: float) -> None:
         key = (refused.node, refused.code)

@@ -40,14 +40,14 @@ from topo.placement.booking.events import (
 )
 from topo.placement.booking.holds import (
     FORMAT,
-    Declined,
     Ended,
     Hold,
     HoldId,
+    HoldRefused,
+    HoldRequest,
     HoldsMemory,
     Limits,
     Obstacle,
-    Wish,
     booked,
     difference,
     shortage,
@@ -103,7 +103,7 @@ class Bookings:
         """The hold, how it ended, or None for one that never was (or ended long ago); O(1)."""
         return self._holds.get(hold_id) or self._ends.get(hold_id)
 
-    def known(self, wish: Wish) -> Hold | Declined | None:
+    def known(self, wish: HoldRequest) -> Hold | HoldRefused | None:
         """The hold that the wish's key already has; declined where that is for something else.
 
         None: the key is new, so a hold is yet to be made. O(1).
@@ -116,9 +116,9 @@ class Bookings:
         what = f"the key {wish.key!r} belongs to hold {hold.id} of another request: "
         what += difference(hold.wish, wish)
         fix = f"use a new key, or repeat that request, or release {hold.id} first"
-        return Declined(Obstacle.KEY, Refusal(what, "key", fix))
+        return HoldRefused(Obstacle.KEY, Refusal(what, "key", fix))
 
-    def flaw(self, wish: Wish) -> Declined | None:
+    def flaw(self, wish: HoldRequest) -> HoldRefused | None:
         """What makes a wish impossible whatever is free: time, pods, key, number of holds; O(1)."""
         limits, pods = self._limits, wish.request.pods
         if not 0 < wish.hold_s <= limits.hold_s:
@@ -136,7 +136,7 @@ class Bookings:
         if len(self._holds) >= limits.holds:
             what = f"there are {len(self._holds)} holds already"
             fix = "release one, or commit less and release sooner"
-            return Declined(Obstacle.FULL, Refusal(what, "holds", fix))
+            return HoldRefused(Obstacle.FULL, Refusal(what, "holds", fix))
         return None
 
     def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
@@ -381,13 +381,13 @@ class Bookings:
 
     # How it is kept
 
-    def _no_longer_fits(self, asked: HoldAsked) -> Declined | None:
+    def _no_longer_fits(self, asked: HoldAsked) -> HoldRefused | None:
         pods = (group.pods for group in asked.groups)
         for node, gpus in booked(pods, asked.wish.request.gpus_per_pod).items():
             what = shortage(self._capacity, node, gpus)
             if what:
                 fix = "place the job again"
-                return Declined(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
+                return HoldRefused(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
         return None
 
     def _taken(self, hold_id: HoldId, *phases: PodPhase) -> Counter[NodeName]:
@@ -459,5 +459,5 @@ def _moved(hold: Hold, by_s: float) -> Hold:
     )
 
 
-def _beyond(what: str, where: str, fix: str) -> Declined:
-    return Declined(Obstacle.TERMS, Refusal(what, where, fix))
+def _beyond(what: str, where: str, fix: str) -> HoldRefused:
+    return HoldRefused(Obstacle.TERMS, Refusal(what, where, fix))

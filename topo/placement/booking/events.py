@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from topo.model.ids import NodeName
-from topo.placement.booking.holds import Declined, Ended, Hold, HoldId, Wish
+from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.job.plan import Plan, PlannedGroup
 from topo.placement.job.request import Mode
 
@@ -46,7 +46,7 @@ class HoldAsked:
     """A placement is to be reserved under a new id; `generation` is that of the forest it is on."""
 
     id: HoldId
-    wish: Wish
+    wish: HoldRequest
     generation: int
     mode: Mode
     gpu_type: str
@@ -54,7 +54,7 @@ class HoldAsked:
     kind: Literal["hold-asked"] = "hold-asked"
 
     @classmethod
-    def of(cls, wish: Wish, plan: Plan, hold_id: HoldId, generation: int) -> "HoldAsked":
+    def of(cls, wish: HoldRequest, plan: Plan, hold_id: HoldId, generation: int) -> "HoldAsked":
         """The plan, to be reserved."""
         return cls(
             id=hold_id,
@@ -141,4 +141,4 @@ class PodChange:
     phase: PodPhase | None
 
 
-Change = HoldChange | Declined | Absent | PodChange
+Change = HoldChange | HoldRefused | Absent | PodChange

@@ -27,7 +27,7 @@ class HoldState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class HoldRequest:
     """A placement to be held for `hold_s` seconds.
 
     Whoever asks again with the same `key` means the same hold, as long as there is one.
@@ -43,7 +43,7 @@ class Hold:
     """A placement that is reserved; without a deadline it is committed."""
 
     id: HoldId
-    wish: Wish
+    wish: HoldRequest
     mode: Mode
     gpu_type: str
     groups: tuple[PlannedGroup, ...]
@@ -87,7 +87,7 @@ class Obstacle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
+class HoldRefused:
     """No hold, and why."""
 
     obstacle: Obstacle
@@ -145,7 +145,7 @@ def unusable_nodes(capacity: Capacity, hold: Hold) -> Mapping[NodeName, str]:
     return found
 
 
-def difference(first: Wish, now: Wish) -> str:
+def difference(first: HoldRequest, now: HoldRequest) -> str:
     """What two wishes of one key differ in: `pods 8, now 16; hold_s 60, now 30`."""
     pairs = (
         ("pods", first.request.pods, now.request.pods),

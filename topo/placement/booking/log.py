@@ -16,7 +16,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings, BookingsState
 from topo.placement.booking.events import Absent, Change, Event, HoldAsked, HoldChange, PodChange
-from topo.placement.booking.holds import Declined, Limits
+from topo.placement.booking.holds import HoldRefused, Limits
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.job.policy import Policy
@@ -84,7 +84,7 @@ def text_of(change: Change) -> str:
             return f"absent {hold_id}" + (f" {ended.how}" if ended is not None else "")
         case PodChange(pod, phase):
             return f"pod {pod.uid} {phase or 'gone'} {pod.node}"
-        case Declined(obstacle, refusal):
+        case HoldRefused(obstacle, refusal):
             return f"declined {obstacle}: {refusal.what}"
 
 
