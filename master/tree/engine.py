@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from itertools import islice
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
@@ -122,22 +122,16 @@ class Engine:
         """Applies events until cancelled; whatever `advance` raises ends the process."""
         while True:
             if not self._queue:
-                await self._next_event()
+                self._woken.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._tick_s):
+                        await self._woken.wait()
             await asyncio.sleep(min(max(GATHER_S, 2 * self._batch_s), GATHER_CEILING_S))
             self._advance()
 
-    async def _next_event(self) -> None:
-        self._woken.clear()
-        try:
-            async with asyncio.timeout(self._tick_s):
-                await self._woken.wait()
-        except TimeoutError:
-            return
-
     def _advance(self) -> None:
-        batch = list(islice(self._queue, BATCH_LIMIT)) or [Ticked()]
-        for _ in range(min(BATCH_LIMIT, len(self._queue))):
-            self._queue.popleft()
+        number = min(BATCH_LIMIT, len(self._queue))
+        batch = [self._queue.popleft() for _ in range(number)] or [Ticked()]
         began_s = self.clock()
         before = self.snapshot.generation
         changes = self._discovery.advance(began_s, *batch)
@@ -153,10 +147,7 @@ class Engine:
 
 def _log_changes(generation: Generation, changes: tuple[Change, ...]) -> None:
     if len(changes) > LOGGED_CHANGES:
-        numbers: dict[str, int] = {}
-        for change in changes:
-            name = change.what.replace("-", "_")
-            numbers[name] = numbers.get(name, 0) + 1
+        numbers = Counter(change.what.replace("-", "_") for change in changes)
         _log.info("tree changed", generation=generation, **numbers)
         return
     for change in changes:

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -64,11 +65,9 @@ class History:
         """Returns when there is a later generation, when closed, or when the time is over."""
         if self._now != generation or self.closed:
             return
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._added.wait()
-        except TimeoutError:
-            return
 
     def close(self) -> None:
         """Ends every listener's wait, for good."""

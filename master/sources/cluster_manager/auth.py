@@ -13,8 +13,13 @@ import aiohttp
 import orjson
 import structlog
 
-from master.sources.cluster_manager.failures import TroubleError, TroubleKind
-from master.sources.cluster_manager.http import Question, Reply, Transport
+from master.sources.cluster_manager.http import (
+    Question,
+    Reply,
+    Transport,
+    TroubleError,
+    TroubleKind,
+)
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from topo.discovery.manager.rules import BasicAuth, LoginAuth, TokenAuth

@@ -14,8 +14,13 @@ from master.sources.cluster_manager.auth import (
     decoded,
     status_trouble,
 )
-from master.sources.cluster_manager.failures import TroubleError, TroubleKind
-from master.sources.cluster_manager.http import Question, Reply, Transport
+from master.sources.cluster_manager.http import (
+    Question,
+    Reply,
+    Transport,
+    TroubleError,
+    TroubleKind,
+)
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from topo.discovery.manager.contract import ManagerAnswer

@@ -1,17 +1,20 @@
-"""One HTTP exchange with the cluster manager, bounded in time, size and where it may lead."""
+"""One HTTP exchange with the cluster manager, and what can go wrong with it.
+
+It is bounded in time, size and where it may lead.
+"""
 
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import aiohttp
 from yarl import URL
 
-from master.sources.cluster_manager.failures import TroubleError, TroubleKind
 from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
-from topo.kit.backoff import parse_retry_after
+from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError, Refusal
 
@@ -20,6 +23,34 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEP_METHOD = frozenset({307, 308})
 """Redirects that repeat a POST as it is (RFC 9110 15.4); the others would turn it into a GET."""
 _CHUNK_BYTES = 64 * 1024
+
+
+class TroubleKind(StrEnum):
+    """Why a poll failed; also the value of the metric's label."""
+
+    CONNECT = "connect"
+    TLS = "tls"
+    TIMEOUT = "timeout"
+    CUT = "cut"
+    REDIRECT = "redirect"
+    TOO_LARGE = "too-large"
+    BUSY = "busy"
+    STATUS = "status"
+    CREDENTIALS = "credentials"
+    UNAUTHORIZED = "unauthorized"
+    MALFORMED = "malformed"
+    CONTENT = "content"
+
+
+class TroubleError(RetryLaterError):
+    """A poll that gave no usable answer. `retry_after_s` is the least wait before the next try."""
+
+    def __init__(
+        self, kind: TroubleKind, refusal: Refusal, retry_after_s: float | None = None
+    ) -> None:
+        super().__init__(str(refusal), retry_after_s)
+        self.kind = kind
+        self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,13 @@ from tenacity.stop import stop_base
 
 from master.settings import MasterSettings
 from master.sources.cluster_manager.client import ManagerClient
-from master.sources.cluster_manager.failures import TroubleError, TroubleKind
-from master.sources.cluster_manager.http import Transport, open_session, tls_context
+from master.sources.cluster_manager.http import (
+    Transport,
+    TroubleError,
+    TroubleKind,
+    open_session,
+    tls_context,
+)
 from master.sources.cluster_manager.mapping import load_mapping
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
 from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url

@@ -4,6 +4,7 @@ Takes one report at a time and answers what the worker shall send next, or why t
 taken. No socket and no clock: the HTTP side is `port`, and time (monotonic seconds) is an argument.
 """
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -59,12 +60,8 @@ class _TokenBucket:
     """A token bucket of `rate` per second with a burst of twice that, full at first."""
 
     rate: float
-    tokens: float
     refilled_s: float
-
-    @classmethod
-    def full(cls, rate: float, now_s: float) -> "_TokenBucket":
-        return cls(rate, rate * BURST_FACTOR, now_s)
+    tokens: float = math.inf
 
     def take(self, now_s: float) -> bool:
         """Takes one; False when there is none left."""
@@ -93,6 +90,13 @@ class _Session:
     others: _TokenBucket
     superseded: tuple[str, ...] = ()
 
+    def restart(self, report: Report, facts: NodeFacts, now_s: float) -> None:
+        """Another process speaks for the node from now on."""
+        before = (*self.superseded, self.instance)[-SUPERSEDED_KEPT:]
+        self.superseded = tuple(i for i in before if i != report.instance)
+        self.instance, self.seq = report.instance, report.seq
+        self.facts, self.reported_s = facts, now_s
+
 
 @dataclass(slots=True)
 class _ForeignReports:
@@ -100,11 +104,6 @@ class _ForeignReports:
 
     allowance: _TokenBucket
     names: tuple[NodeName, ...] = ()
-
-    def note(self, name: NodeName) -> None:
-        """Notes one more name, the last one last."""
-        if name not in self.names:
-            self.names = (*self.names, name)[-NAMES_SHOWN:]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,10 +177,11 @@ class Sessions:
         sent = self._foreign.get(holder)
         if sent is None:
             _drop_oldest(self._foreign, self.max_nodes)
-            sent = self._foreign[holder] = _ForeignReports(_TokenBucket.full(self.rate, now_s))
+            sent = self._foreign[holder] = _ForeignReports(_TokenBucket(self.rate, now_s))
         if not sent.allowance.take(now_s):
             return _TOO_FAST
-        sent.note(report.node)
+        if report.node not in sent.names:
+            sent.names = (*sent.names, report.node)[-NAMES_SHOWN:]
         text = f"the worker of {holder} sent reports for {', '.join(sorted(sent.names))}"
         self._report_refusal(WorkerRefused(holder, FOREIGN_REPORT, text), now_s)
         fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
@@ -213,25 +213,12 @@ class Sessions:
             return _BUSY
         if known is None:
             self.on_node(now_s)
-        self._sessions[report.node] = self._session(report, facts, known, now_s)
+            own, others = (_TokenBucket(self.rate, now_s) for _ in range(2))
+            new = _Session(report.instance, report.seq, facts, now_s, own, others)
+            self._sessions[report.node] = new
+        else:
+            known.restart(report, facts, now_s)
         return _CHANGE
-
-    def _session(
-        self, report: Report, facts: NodeFacts, known: _Session | None, now_s: float
-    ) -> _Session:
-        if known is None:
-            own, others = (_TokenBucket.full(self.rate, now_s) for _ in range(2))
-            return _Session(report.instance, report.seq, facts, now_s, own, others)
-        superseded = (*known.superseded, known.instance)[-SUPERSEDED_KEPT:]
-        superseded = tuple(i for i in superseded if i != report.instance)
-        return replace(
-            known,
-            instance=report.instance,
-            seq=report.seq,
-            facts=facts,
-            reported_s=now_s,
-            superseded=superseded,
-        )
 
     def _has_room(self, now_s: float) -> bool:
         """Whether one more node fits, at need in the place of those that are long gone."""

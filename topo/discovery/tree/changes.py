@@ -13,9 +13,8 @@ Example: node a moves box-1 → (unplaced) → box-2, and turns NotReady and Rea
 `node-moved` from box-1 to box-2; the two changes of status cancel.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import TypeVar
 
 from topo.model.forest import Change, Conflict, Forest, Group, Node, Reason
 from topo.model.ids import Generation, NodeName, natural_key
@@ -100,38 +99,30 @@ def _why(reasons: tuple[Reason, ...]) -> str:
     return "; ".join([r.text for r in reasons]) if reasons else ""
 
 
-_K = TypeVar("_K")
-
-
-def _either(first: Mapping[_K, object], second: Mapping[_K, object]) -> Iterator[_K]:
-    """The keys of the first in their order, then those that only the second has."""
-    yield from first
-    yield from (key for key in second if key not in first)
-
-
 def _nodes(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]:
-    for name in _either(new.nodes, old.nodes):
+    for name in {**new.nodes, **old.nodes}:  # what is gone comes last
         was, now = old.nodes.get(name), new.nodes.get(name)
-        if was is None and now is not None:
-            yield Change(generation, "node-added", name, "", now[0], now[3], now[1])
-        elif was is not None and now is None:
-            yield Change(generation, "node-removed", name, was[0], "", "", was[1])
-        elif was is not None and now is not None:
+        if was is not None and now is not None:
             if was[0] != now[0]:
                 yield Change(generation, "node-moved", name, was[0], now[0], now[3])
             if was[1:3] != now[1:3]:
                 yield Change(generation, "node-status", name, was[1], now[1], now[2])
+        elif now is not None:
+            yield Change(generation, "node-added", name, "", now[0], now[3], now[1])
+        elif was is not None:
+            yield Change(generation, "node-removed", name, was[0], "", "", was[1])
 
 
 def _groups(old: _Views, new: _Views, generation: Generation) -> Iterator[Change]:
-    for path in _either(new.groups, old.groups):
+    for path in {**new.groups, **old.groups}:  # what is gone comes last
         was, now = old.groups.get(path), new.groups.get(path)
-        if was is None and now is not None:
+        if was is not None and now is not None:
+            if was != now:
+                yield Change(generation, "group-status", path, was[0], now[0], now[1])
+        elif now is not None:
             yield Change(generation, "group-added", path, "", now[0], now[1])
-        elif was is not None and now is None:
+        elif was is not None:
             yield Change(generation, "group-removed", path, was[0], "")
-        elif was is not None and now is not None and was != now:
-            yield Change(generation, "group-status", path, was[0], now[0], now[1])
 
 
 def _conflicts(

@@ -117,10 +117,6 @@ class Tree:
         """The groups that are shown even while no node stands in them."""
         return self._kept.values()
 
-    def path(self, node: NodeName) -> Path:
-        """The path of a node; empty for a node in no group."""
-        return self._paths.get(node, ())
-
     def build(self, leaf: Leaf) -> tuple[Group, ...]:
         """The roots in natural order; groups that did not change are the same objects as before."""
         if self._root.stale_branches or self._root.children is None:

@@ -19,7 +19,7 @@ class PlacedNodes:
     def __init__(self) -> None:
         self._tree = Tree()
         self._nodes: dict[NodeName, Node] = {}
-        self._missing: dict[NodeName, Reason] = {}
+        self._positions: dict[NodeName, Position] = {}
         self._unplaced: dict[NodeName, Unplaced] = {}
         self._listed: tuple[Unplaced, ...] | None = ()
 
@@ -31,10 +31,7 @@ class PlacedNodes:
     def place(self, node: NodeName, position: Position) -> None:
         """Put a node where it belongs. O(depth)."""
         self._tree.place(node, position.path)
-        if position.missing is None:
-            self._missing.pop(node, None)
-        else:
-            self._missing[node] = position.missing
+        self._positions[node] = position
         if position.path:
             self._unlist(node)
 
@@ -42,12 +39,13 @@ class PlacedNodes:
         """Take out a node that no source names any more."""
         self._tree.place(node, ())
         self._nodes.pop(node, None)
-        self._missing.pop(node, None)
+        self._positions.pop(node, None)
         self._unlist(node)
 
     def missing_tier(self, node: NodeName) -> Reason | None:
         """Why a node in the tree is in no innermost group; None where it is, or is unplaced."""
-        return self._missing.get(node) if self._tree.path(node) else None
+        position = self._positions[node]
+        return position.missing if position.path else None
 
     def show(self, node: Node) -> None:
         """Take a node's value, in the tree or in the list of the unplaced. O(depth)."""
@@ -56,8 +54,9 @@ class PlacedNodes:
             self._nodes[name] = node
             if before is not None:
                 self._tree.touch(name)
-        if not self._tree.path(name):
-            entry = Unplaced(self._nodes[name], self._missing[name])
+        position = self._positions[name]
+        if not position.path and position.missing is not None:
+            entry = Unplaced(node, position.missing)
             if entry != self._unplaced.get(name):
                 self._unplaced[name] = entry
                 self._listed = None
@@ -81,18 +80,18 @@ class PlacedNodes:
 
     def validate(self, positions: Mapping[NodeName, Position]) -> None:
         """The tree is what the paths make, and who has no path is listed with the reason."""
+        require(self._nodes.keys() == positions.keys(), "known and shown nodes differ")
+        require(self._positions == positions, "a node stands where it stood before")
         tree = Tree()
         tree.keep(self._tree.kept)
-        require(self._nodes.keys() == positions.keys(), "known and shown nodes differ")
         for node, position in positions.items():
             tree.place(node, position.path)
-            require(self._tree.path(node) == position.path, f"{node} stands where it stood before")
-            require(self._missing.get(node) == position.missing, f"what {node} lacks is old")
-            listed = self._unplaced.get(node)
-            require((listed is None) == bool(position.path), f"{node} is placed and unplaced")
-            if listed is not None:
-                require(listed == Unplaced(self._nodes[node], self._missing[node]), f"{node}: old")
-        require(self._unplaced.keys() <= positions.keys(), "an unknown node is listed as unplaced")
+        unplaced = {
+            node: Unplaced(self._nodes[node], position.missing)
+            for node, position in positions.items()
+            if not position.path and position.missing is not None
+        }
+        require(self._unplaced == unplaced, "the list of the unplaced is out of date")
         require(tree.build(self._nodes.__getitem__) == self.build(), "the tree was built wrongly")
 
     def _unlist(self, node: NodeName) -> None:
