@@ -162,13 +162,12 @@ def _slices(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
 
 
 def _step_events(steps: list[Step], run: str) -> bytes:
-    return b"".join(_step_event(step, run) for step in steps)
-
-
-def _step_event(step: Step, run: str) -> bytes:
-    changes = [change_document(change) for change in step.changes]
-    data = {"generation": step.generation, "changes": changes}
-    return _event("change", f"{step.generation}.{run}", data)
+    events = []
+    for step in steps:
+        changes = [change_document(change) for change in step.changes]
+        data = {"generation": step.generation, "changes": changes}
+        events.append(_event("change", f"{step.generation}.{run}", data))
+    return b"".join(events)
 
 
 def _event(name: str, event_id: str, data: dict[str, Any]) -> bytes:

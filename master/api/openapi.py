@@ -25,6 +25,7 @@ _TOKEN_STATUS = {
     401: "the call carries no token that is known here",
     403: "nothing may be written: there is no --api-token-file",
 }
+_PROBLEM = {"$ref": f"#/components/schemas/{Problem.__name__}"}
 _SECURED: dict[str, list[str]] = {"token": []}
 
 
@@ -89,7 +90,7 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers["304"] = {"description": "If-None-Match names the current ETag"}
     for status, text in sorted({**_problems(route), **route.problems}.items()):
-        content = {"application/problem+json": {"schema": _ref(Problem.__name__)}}
+        content = {"application/problem+json": {"schema": _PROBLEM}}
         answers[str(status)] = {"description": text, "content": content}
     operation = {
         "operationId": route.handler.__name__,
@@ -113,10 +114,6 @@ def _problems(route: Route) -> dict[int, str]:
         **(_TOKEN_STATUS if route.writes != "never" else {}),
         **({413: "the body is larger than 64 KiB"} if route.body is not None else {}),
     }
-
-
-def _ref(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:

@@ -257,7 +257,7 @@ def test_an_answer_that_breaks_off_is_said_in_words(answer: bytes) -> None:
 def test_an_event_without_end_is_not_collected_for_ever(
     fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("topo.cli.client.client.MAX_DATA_CHARS", 1000)
+    monkeypatch.setattr("topo.cli.client.sse.MAX_DATA_CHARS", 1000)
     fake_master.broken["/v1/topology/events"] = (200, "data: " + "x" * 5000, {})
 
     async def follow() -> None:

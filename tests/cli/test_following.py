@@ -13,14 +13,21 @@ from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client import client, sse
 from topo.cli.client.client import Master, Target, connect
 from topo.cli.client.following import Connected, Lost, follow, resumed
-from topo.cli.client.sse import EventParser, ServerEvent
+from topo.cli.client.sse import ServerEvent
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
 
 
+async def _bytewise(text: str) -> AsyncIterator[bytes]:
+    for char in text:
+        yield char.encode()
+
+
 def events(text: str) -> list[ServerEvent]:
-    parser = EventParser()
-    return [event for line in text.split("\n") if (event := parser.feed(line)) is not None]
+    async def read() -> list[ServerEvent]:
+        return [event async for event in sse.events(_bytewise(text))]
+
+    return asyncio.run(read())
 
 
 def test_an_event_has_its_type_its_id_and_its_lines() -> None:

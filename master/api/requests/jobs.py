@@ -17,7 +17,7 @@ from topo.placement.booking.holds import HoldRequest
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Pods
-from topo.placement.job.request import Eligibility, Labels, Mode, Request, Toleration, flaw
+from topo.placement.job.request import Eligibility, Mode, Request, Toleration, flaw
 
 KEY = Parameter(
     "Idempotency-Key",
@@ -76,7 +76,7 @@ def request_of(body: JobBody) -> Request:
         within=None if body.within is None else Kind(body.within),
         eligible=Eligibility(
             gpu_type=body.gpu_type,
-            selector=_labels(body.selector),
+            selector=tuple(sorted(body.selector.items())),
             tolerations=tuple(
                 Toleration(t.key, t.operator, t.value, t.effect) for t in body.tolerations
             ),
@@ -94,10 +94,6 @@ def _check_printable(field: str, text: str | None) -> None:
     if text is not None and not text.isprintable():  # no half of a code point either
         what = f"{field} has characters that cannot be shown"
         raise BadInputError(Refusal(what, field, "give letters, digits and punctuation"))
-
-
-def _labels(selector: dict[str, str]) -> Labels:
-    return tuple(sorted(selector.items()))
 
 
 async def check_nodes(request: Request, placements: Placements) -> None:

@@ -13,7 +13,7 @@ import orjson
 from yarl import URL
 
 from topo.cli.client.reading import from_json, problem_of, read
-from topo.cli.client.sse import MAX_DATA_CHARS, EventParser, ServerEvent
+from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
@@ -106,26 +106,25 @@ class Master:
     async def document(self, path: str, **query: str | int) -> Any:
         """The JSON document at a path as it is."""
         answer = await self.get(path, **query)
-        if answer.status >= 300:
-            raise _refused(answer, f"GET {path}")
-        return self._parsed(answer, f"GET {path}")
-
-    def _parsed(self, answer: Response, call: str) -> Any:
-        try:
-            return from_json(answer.body)
-        except orjson.JSONDecodeError:
-            raise self._not_a_master(f"{call} did not answer JSON") from None
+        return self._document(answer, f"GET {path}", Exit.REFUSED)
 
     async def send(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON document that a `POST` or `DELETE` answers, None where it answers nothing.
 
         A body that the master finds malformed (400) is what the person at the terminal wrote.
         """
-        url = self.url.joinpath(path.lstrip("/"))
-        answer = await self._called(method, url, body)
+        answer = await self._called(method, self.url.joinpath(path.lstrip("/")), body)
+        if answer.status < 300 and not answer.body:
+            return None
+        return self._document(answer, f"{method} {path}", Exit.USAGE)
+
+    def _document(self, answer: Response, call: str, malformed: Exit) -> Any:
         if answer.status >= 300:
-            raise _refused(answer, f"{method} {path}", malformed=Exit.USAGE)
-        return self._parsed(answer, f"{method} {path}") if answer.body else None
+            raise _refused(answer, call, malformed)
+        try:
+            return from_json(answer.body)
+        except orjson.JSONDecodeError:
+            raise self._not_a_master(f"{call} did not answer JSON") from None
 
     async def get(self, path: str, **query: str | int) -> Response:
         """The raw answer at a path, whatever its status. Redirects are not followed."""
@@ -159,8 +158,8 @@ class Master:
             ) as response:
                 if response.status != 200:
                     body = await _body(response) or b""
-                    raise _refused(Response(response.status, body), "GET events")
-                async for event in _events(response):
+                    raise _refused(Response(response.status, body), "GET events", Exit.REFUSED)
+                async for event in events(response.content.iter_any()):
                     yield None if event.event == "reset" else self._change(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise self._unreachable(error) from error
@@ -194,22 +193,6 @@ async def _body(response: aiohttp.ClientResponse) -> bytes | None:
     return bytes(body)
 
 
-async def _events(response: aiohttp.ClientResponse) -> AsyncIterator[ServerEvent]:
-    parser = EventParser()
-    pending = bytearray()
-    async for chunk in response.content.iter_any():
-        pending += chunk
-        if len(pending) > MAX_DATA_CHARS:
-            raise ValueError(f"an event of more than {MAX_DATA_CHARS} characters")
-        if b"\n" not in chunk:
-            continue
-        *lines, pending = pending.split(b"\n")
-        for line in lines:
-            event = parser.feed(line.rstrip(b"\r").decode("utf-8", "replace"))
-            if event is not None:
-                yield event
-
-
 def _reason(error: Exception) -> tuple[str, str]:
     """What happened and the next step, by kind of failure."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -232,7 +215,7 @@ def _reason(error: Exception) -> tuple[str, str]:
     return f"the connection broke {broke}", "try again"
 
 
-def _refused(answer: Response, call: str, *, malformed: Exit = Exit.REFUSED) -> CliError:
+def _refused(answer: Response, call: str, malformed: Exit) -> CliError:
     """The master's own problem document as an error, or the bare status; 400 is `malformed`."""
     problem = problem_of(answer.body)
     what = problem.detail or problem.title or f"HTTP status {answer.status}"

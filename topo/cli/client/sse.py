@@ -1,13 +1,13 @@
-"""Server-sent events, line by line. Format: WHATWG HTML, section 9.2.6."""
+"""Server-sent events from the bytes of a stream. Format: WHATWG HTML, section 9.2.6."""
 
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import NamedTuple
 
 MAX_DATA_CHARS = 64 << 20
 """A generation in which all of 100,000 nodes changed; more is no answer of a topo-master."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(NamedTuple):
     """One event: its type, the id to resume from, its data."""
 
     event: str
@@ -15,33 +15,37 @@ class ServerEvent:
     data: str
 
 
-@dataclass(slots=True)
-class EventParser:
-    """Assembles events from lines; `feed` answers the event that an empty line completes."""
-
-    _event: str = ""
-    _id: str = ""
-    _data: list[str] = field(default_factory=list)
-    _chars: int = 0
-
-    def feed(self, line: str) -> ServerEvent | None:
-        """Takes one line without its end; raises `ValueError` past `MAX_DATA_CHARS`."""
-        if not line:
-            return self._complete()
+async def events(chunks: AsyncIterable[bytes]) -> AsyncIterator[ServerEvent]:
+    """The events of a stream; raises `ValueError` for one of more than `MAX_DATA_CHARS`."""
+    kind, event_id, data, size = "", "", "", 0
+    async for line in _lines(chunks):
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
-            self._chars += len(value)
-            if self._chars > MAX_DATA_CHARS:
-                raise ValueError(f"an event of more than {MAX_DATA_CHARS} characters")
-            self._data.append(value)
+            size += len(value)
+            _check(size)
+            data += value + "\n"
         elif name == "event":
-            self._event = value
+            kind = value
         elif name == "id":
-            self._id = value
-        return None
+            event_id = value
+        elif not line:
+            if text := data.removesuffix("\n"):
+                yield ServerEvent(kind or "message", event_id, text)
+            kind, data, size = "", "", 0
 
-    def _complete(self) -> ServerEvent | None:
-        data, event = "\n".join(self._data), self._event or "message"
-        self._data, self._event, self._chars = [], "", 0
-        return ServerEvent(event, self._id, data) if data else None
+
+async def _lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
+    pending = bytearray()
+    async for chunk in chunks:
+        pending += chunk
+        _check(len(pending))
+        if b"\n" in chunk:
+            *lines, pending = pending.split(b"\n")
+            for line in lines:
+                yield line.rstrip(b"\r").decode("utf-8", "replace")
+
+
+def _check(size: int) -> None:
+    if size > MAX_DATA_CHARS:
+        raise ValueError(f"an event of more than {MAX_DATA_CHARS} characters")

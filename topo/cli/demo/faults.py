@@ -8,7 +8,6 @@ from topo.cli.exits import CliError, Exit, usage
 from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 from topo.recording.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
-from topo.sim.worlds.presets import SimNode
 
 FAULTS_FILE = "faults.txt"
 
@@ -65,11 +64,10 @@ def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
     if far is None:
         fix = f"it has {len(near.peers)}, counted from 1"
         raise usage(f"{node} has no cable in slot {slot}", "--slot", fix)
-    return _cable_end(near, slot), _cable_end(far, far.peers.index(near.server_uuid) + 1)
-
-
-def _cable_end(host: SimNode, slot: int) -> Fault:
-    return Fault(FaultKind.REMOTE_GONE, host.name, index=slot)
+    return (
+        Fault(FaultKind.REMOTE_GONE, near.name, index=slot),
+        Fault(FaultKind.REMOTE_GONE, far.name, index=far.peers.index(near.server_uuid) + 1),
+    )
 
 
 def _check_node(demo: Demo, node: str) -> None:
