@@ -82,7 +82,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     settings, engine = service.settings, service.engine
     works: dict[str, Work] = {
         "engine": engine.run,
-        "placements": partial(service.placements.upkeep.run, settings.recount_interval),
+        "placements": partial(service.placements.maintenance.run, settings.recount_interval),
         "loop-lag": partial(_measure_lag, service, engine.clock),
     }
     context = SourceContext(settings, engine, service.registry, engine.clock)

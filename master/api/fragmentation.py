@@ -14,12 +14,12 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
     service = request.app[SERVICE]
     if missing := service.missing():
         return not_ready(service, missing)
-    survey = await service.placements.upkeep.survey()
+    latest = await service.placements.maintenance.report()
     document = {
-        "generation": survey.generation,
-        "types": [part.model_dump() for part in survey.report.types],
-        "mix": survey.report.mix,
-        "mix_observed": survey.observed,
+        "generation": latest.generation,
+        "types": [part.model_dump() for part in latest.report.types],
+        "mix": latest.report.mix,
+        "mix_observed": latest.observed,
         "run": service.engine.history.run,
     }
     return json_body(orjson.dumps(document))

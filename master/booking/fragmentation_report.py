@@ -1,4 +1,4 @@
-"""The report on how broken up the free capacity is: made aside, once per version."""
+"""The fragmentation report: made in a thread, on a copy, once per version of the capacity."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ JOBS_NEEDED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class FragmentationReport:
     """A report with the version of the capacity that it is about.
 
     `observed`: its mix is that of jobs that were held, not the assumed one.
@@ -27,14 +27,14 @@ class Survey:
     report: Fragmentation
 
 
-class Surveyor:
+class FragmentationReporter:
     """Makes reports in a thread on a copy, and remembers the last one and the jobs that came."""
 
     def __init__(self, capacity: Capacity, metrics: PlacementMetrics) -> None:
         self._capacity = capacity
         self._metrics = metrics
         self._jobs: deque[Request] = deque(maxlen=JOBS_SEEN)
-        self._last: Survey | None = None
+        self._last: FragmentationReport | None = None
         self._lock = asyncio.Lock()
         self._begun = 0
 
@@ -42,7 +42,7 @@ class Surveyor:
         """A job was given a hold: it counts for the mix of jobs that the report assumes."""
         self._jobs.append(job)
 
-    async def survey(self, generation: int) -> Survey:
+    async def report(self, generation: int) -> FragmentationReport:
         """The report on the capacity now; `generation` is that of the forest it follows."""
         begun = self._begun
         async with self._lock:
@@ -58,6 +58,6 @@ class Surveyor:
             mix = mix_of(self._jobs) if observed else DEFAULT_MIX
             copy = self._capacity.copy()
             report = await asyncio.to_thread(fragmentation, copy, mix=mix)
-            self._last = Survey(copy.version, generation, observed, report)
-            self._metrics.surveyed(report)
+            self._last = FragmentationReport(copy.version, generation, observed, report)
+            self._metrics.reported(report)
             return self._last

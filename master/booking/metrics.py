@@ -75,7 +75,7 @@ class PlacementMetrics:
         self._recounts.inc()
         self._differences.inc(differences)
 
-    def surveyed(self, report: Fragmentation) -> None:
+    def reported(self, report: Fragmentation) -> None:
         """The report that the gauges are taken from."""
         self.report = report
 

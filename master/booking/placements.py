@@ -1,11 +1,11 @@
 """Placement and holds of one master, put together: who owns, who plans, who books, who recounts."""
 
-from master.booking.fragmentation_report import Surveyor
+from master.booking.fragmentation_report import FragmentationReporter
 from master.booking.holds import HoldService
+from master.booking.maintenance import BookingMaintenance
 from master.booking.metrics import PlacementMetrics
 from master.booking.planner import Planner
 from master.booking.state import BookingState
-from master.booking.upkeep import Upkeep
 from master.tree.engine import Clock
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import Policy
@@ -19,6 +19,6 @@ class Placements:
     ) -> None:
         self.state = BookingState(policy, limits, metrics, clock)
         self.planner = Planner(self.state)
-        surveyor = Surveyor(self.state.capacity, metrics)
-        self.holds = HoldService(self.state, self.planner, surveyor.job_held)
-        self.upkeep = Upkeep(self.state, surveyor)
+        reporter = FragmentationReporter(self.state.capacity, metrics)
+        self.holds = HoldService(self.state, self.planner, reporter.job_held)
+        self.maintenance = BookingMaintenance(self.state, reporter)

@@ -65,7 +65,7 @@ class EncodedState:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class SavedDiscovery:
     """The bulk of the document as JSON, made once: holds are written beside it many times."""
 
     saved_at_s: float
@@ -73,7 +73,7 @@ class Judgement:
     text: bytes
 
     @classmethod
-    def of(cls, memory: Memory, saved_at_s: float) -> "Judgement":
+    def of(cls, memory: Memory, saved_at_s: float) -> "SavedDiscovery":
         """The judgement of that time; O(nodes)."""
         return cls(saved_at_s, memory.generation, _MEMORY.dump_json(memory))
 

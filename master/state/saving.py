@@ -2,7 +2,7 @@
 
 Nothing is judged anew before the sources behind the tree have spoken in this process: until then
 the kept state knows more, and its age is the true one. Holds are saved as soon as they change,
-beside the judgement that was saved last.
+beside the discovery state that was saved last.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import structlog
 
 from master.booking.state import BookingState
 from master.metrics import ServiceMetrics
-from master.state.document import Judgement, State
+from master.state.document import SavedDiscovery, State
 from master.state.store import StateStore
 from master.tree.engine import Engine
 from master.tree.readiness import Readiness
@@ -24,11 +24,11 @@ from topo.placement.booking.holds import HoldsMemory
 
 REFRESH_S = 30.0
 """An unchanged state is saved again this often, so that its age says when it was last true."""
-DUTY = 0.05
+MAX_SAVE_TIME_SHARE = 0.05
 """The share of time that saving may take at most, at any size of the cluster."""
 GATHER_S = 0.02
 """Holds that change within this are saved together."""
-HOLDS_DUTY = 0.25
+MAX_HOLDS_SAVE_TIME_SHARE = 0.25
 """The share of time that saving holds may take: what was promised has to be on disk soon."""
 
 _log = structlog.get_logger(__name__)
@@ -36,7 +36,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class StateSaver:
-    """Saves the state when it changed, at most every `interval_s` and never more than `DUTY`."""
+    """Saves the state when it changed, at most every `interval_s`.
+
+    It takes no more than `MAX_SAVE_TIME_SHARE` of the time.
+    """
 
     store: StateStore
     interval_s: float
@@ -45,7 +48,7 @@ class StateSaver:
     bookings: BookingState
     metrics: ServiceMetrics
     clock: Callable[[], float] = time.monotonic
-    _judgement: Judgement | None = None
+    _discovery: SavedDiscovery | None = None
     _generation: Generation | None = None
     _saved_s: float = 0.0
     _failing: bool = False
@@ -56,7 +59,7 @@ class StateSaver:
     def loaded(self, found: State | HoldsMemory) -> None:
         """Takes up what the store kept, to save new holds beside it."""
         if isinstance(found, State):
-            self._judgement = Judgement.of(found.memory, found.saved_at_s)
+            self._discovery = SavedDiscovery.of(found.memory, found.saved_at_s)
         else:
             # The holds are in a document of another kind until the first save.
             self.bookings.saved.count()
@@ -103,62 +106,62 @@ class StateSaver:
     async def _save(self) -> float:
         """Saves everything; how long to rest."""
         began_s = self.clock()
-        await self._written(self._new_judgement())
+        await self._written(self._new_discovery())
         took_s = self.clock() - began_s
         self.metrics.save_seconds.set(took_s)
-        return took_s / DUTY
+        return took_s / MAX_SAVE_TIME_SHARE
 
     async def _save_holds(self) -> float:
-        """Saves the holds beside the last judgement, or beside the first; how long to rest."""
-        if self._judgement is None:
+        """Saves the holds beside the discovery saved last, or the first one; how long to rest."""
+        if self._discovery is None:
             return await self._save() if self._settled() else self.interval_s
         began_s = self.clock()
-        if not await self._written(self._last_judgement):
+        if not await self._written(self._last_discovery):
             return self.interval_s
-        return (self.clock() - began_s) / HOLDS_DUTY
+        return (self.clock() - began_s) / MAX_HOLDS_SAVE_TIME_SHARE
 
     def _save_last(self) -> None:
         if self._settled() and self._changed():
-            self._write(self._new_judgement(), self.bookings.memory())
-        elif self.bookings.saved.changed.is_set() and self._judgement is not None:
-            self._write(self._last_judgement, self.bookings.memory())
+            self._write(self._new_discovery(), self.bookings.memory())
+        elif self.bookings.saved.changed.is_set() and self._discovery is not None:
+            self._write(self._last_discovery, self.bookings.memory())
 
-    def _new_judgement(self) -> Callable[[], Judgement]:
-        """Makes the judgement as it is now; what is costly in it is done by the call."""
+    def _new_discovery(self) -> Callable[[], SavedDiscovery]:
+        """Makes what is saved of discovery now; what is costly in it is done by the call."""
         memory, now_s = self.engine.memory(), time.time()
-        return lambda: Judgement.of(memory, now_s)
+        return lambda: SavedDiscovery.of(memory, now_s)
 
-    def _last_judgement(self) -> Judgement:
-        if self._judgement is None:
+    def _last_discovery(self) -> SavedDiscovery:
+        if self._discovery is None:
             raise BrokenInvariantError("holds are saved beside a judgement, and there is none")
-        return self._judgement
+        return self._discovery
 
-    async def _written(self, judge: Callable[[], Judgement]) -> bool:
-        """Saves a judgement with the holds as they are now; those who wait for it are told."""
+    async def _written(self, make: Callable[[], SavedDiscovery]) -> bool:
+        """Saves discovery with the holds as they are now; those who wait for it are told."""
         holds = self.bookings.memory()
         changes = self.bookings.saved.start_save()
-        reason = await asyncio.to_thread(self._write, judge, holds)
+        reason = await asyncio.to_thread(self._write, make, holds)
         if reason:
             self.bookings.saved.save_failed(reason)
         else:
             self.bookings.saved.save_succeeded(changes)
         return not reason
 
-    def _write(self, judge: Callable[[], Judgement], holds: HoldsMemory) -> str:
+    def _write(self, make: Callable[[], SavedDiscovery], holds: HoldsMemory) -> str:
         """Why it could not be saved; empty if it was."""
         try:
-            judgement = judge()
-            self.store.save(judgement.with_holds(self.readiness.mode, holds))
+            discovery = make()
+            self.store.save(discovery.with_holds(self.readiness.mode, holds))
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             return self._failed(error)
         if self._failing:
             _log.info("state file written again", file=self.store.name)
         self._failing = False
-        if judgement is not self._judgement:
-            self._judgement = judgement
-            self._generation, self._saved_s = judgement.generation, self.clock()
+        if discovery is not self._discovery:
+            self._discovery = discovery
+            self._generation, self._saved_s = discovery.generation, self.clock()
         self.metrics.saves.labels("ok").inc()
-        self.metrics.saved_at.set(judgement.saved_at_s)
+        self.metrics.saved_at.set(discovery.saved_at_s)
         return ""
 
     def _failed(self, error: Exception) -> str:

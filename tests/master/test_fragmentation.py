@@ -30,10 +30,10 @@ async def test_the_report_follows_the_holds_and_never_touches_them(tmp_path: Pat
 async def test_the_report_is_made_once_per_version(tmp_path: Path) -> None:
     async with placing(tmp_path) as caller:
         placements = caller.master.service.placements
-        first = await placements.upkeep.survey()
-        assert await placements.upkeep.survey() is first
+        first = await placements.maintenance.report()
+        assert await placements.maintenance.report() is first
         await caller.held()
-        assert await placements.upkeep.survey() is not first
+        assert await placements.maintenance.report() is not first
 
 
 async def test_the_jobs_that_were_held_make_the_mix(tmp_path: Path) -> None:

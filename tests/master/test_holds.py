@@ -357,11 +357,11 @@ async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> No
         capacity = placements.state.capacity
         capacity._used[NodeName("n0-0-0")] = 3  # as a mistake of the increments would
         with capture_logs() as logs:
-            await placements.upkeep.recount()
+            await placements.maintenance.recount()
         assert capacity.used(NodeName("n0-0-0")) == 0
         capacity._free_gpus[0] += 1
         with capture_logs() as more:
-            await placements.upkeep.recount()
+            await placements.maintenance.recount()
         said = [e for e in (*logs, *more) if e["event"] == "capacity was counted wrongly"]
         assert said
         assert "n0-0-0" in {e["node"] for e in said}
@@ -378,12 +378,12 @@ async def test_a_host_that_strayed_from_the_tree_is_brought_back(tmp_path: Path)
         capacity.remove(NodeName("n0-0-1"))
         capacity.upsert(replace(right[NodeName("n0-0-2")], name=NodeName("ghost")))
         with capture_logs() as logs:
-            await caller.master.service.placements.upkeep.recount()
+            await caller.master.service.placements.maintenance.recount()
         assert {host.name: host for host in capacity.hosts()} == right
         said = [(e["node"], e["counted"], e["kept"]) for e in logs]
         assert said == [("n0-0-0", 8, 4), ("n0-0-1", 8, 0), ("ghost", 0, 8)]
         with capture_logs() as logs:
-            await caller.master.service.placements.upkeep.recount()
+            await caller.master.service.placements.maintenance.recount()
         assert logs == []
 
 
@@ -397,7 +397,7 @@ async def test_a_booking_that_strayed_from_its_hold_is_brought_back(tmp_path: Pa
         capacity.book(gone, {NodeName("n1-1-1"): 8})
         capacity.release(kept)
         with capture_logs() as logs:
-            await caller.master.service.placements.upkeep.recount()
+            await caller.master.service.placements.maintenance.recount()
         assert capacity.bookings() == right
         assert len(logs) == 5
 
@@ -459,7 +459,7 @@ async def test_nodes_that_come_later_than_the_hold_after_a_restart_are_still_hel
         assert refused.json["shortfall"]["missing"] == 16
         rest = await caller.post("/v1/placements", {**one_by_one, "pods": 4 * NODES - 2})
         assert not set(nodes(rest.json)) & set(taken)
-        await caller.master.service.placements.upkeep.recount()
+        await caller.master.service.placements.maintenance.recount()
         assert "differences_total 0.0" in (await caller.master.get("/metrics")).body.decode()
 
 
@@ -486,7 +486,7 @@ async def test_a_hold_whose_pods_are_bound_is_gone_and_its_gpus_are_still_taken(
             f"hold {name} ended: its pods are bound",
         )
         assert all(state.capacity.used(pod.node) == 8 for pod in pods)
-        await caller.master.service.placements.upkeep.recount()
+        await caller.master.service.placements.maintenance.recount()
         state.advance(*(PodGone(pod.uid) for pod in pods))
         assert not state.capacity.bookings()
 
@@ -506,7 +506,7 @@ async def test_what_the_cluster_says_of_a_node_outlives_changes_of_the_tree_and_
             return await caller.master.generation() > before
 
         await eventually(renamed)
-        await placements.upkeep.recount()
+        await placements.maintenance.recount()
         host = placements.state.capacity.host(NodeName("n0-0-0"))
         assert host is not None
         assert (host.cordoned, host.path[-1]) == (True, "d0-9")

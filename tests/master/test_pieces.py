@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core import built_state
-from master.state.document import EncodedState, Judgement, State, Unusable, decode
+from master.state.document import EncodedState, SavedDiscovery, State, Unusable, decode
 from master.state.pieces import MAX_PIECE_BYTES, index_of, join, split
 from master.state.store import StateStore
 from topo.discovery.modes import Mode
@@ -119,7 +119,7 @@ def test_a_store_of_small_values_needs_nothing_else() -> None:
     store = PieceStore()
     assert store.load(Mode.SWITCHBOX, 0.0) is None
     memory = built_state(20).memory()
-    store.save(Judgement.of(memory, 100.0).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ())))
+    store.save(SavedDiscovery.of(memory, 100.0).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ())))
     assert len(store.values) > 10
     state = store.load(Mode.SWITCHBOX, 160.0)
     assert isinstance(state, State)
@@ -130,7 +130,7 @@ def test_a_store_of_small_values_needs_nothing_else() -> None:
 
 def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:
     memory = built_state(10_000).memory()
-    encoded = Judgement.of(memory, 1.8e9).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ()))
+    encoded = SavedDiscovery.of(memory, 1.8e9).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ()))
     made = split(encoded.content, encoded.generation)
     assert len(memory.nodes) == 10_000
     assert len(made) <= 3

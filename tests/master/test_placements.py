@@ -278,8 +278,8 @@ async def test_the_operators_policy_is_kept(tmp_path: Path) -> None:
 async def test_a_reserve_that_names_no_group_is_said_once(tmp_path: Path) -> None:
     async with placing(tmp_path, "--reserve-groups=s0/d0-1=1,s9=1,s1=1") as caller:
         with capture_logs() as logs:
-            await caller.master.service.placements.upkeep.recount()
-            await caller.master.service.placements.upkeep.recount()
+            await caller.master.service.placements.maintenance.recount()
+            await caller.master.service.placements.maintenance.recount()
         assert [(e["event"], e["path"]) for e in logs] == [
             ("a reserve names no group of the tree", "s9")
         ]

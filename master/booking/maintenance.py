@@ -4,30 +4,30 @@ import asyncio
 
 import structlog
 
-from master.booking.fragmentation_report import Survey, Surveyor
+from master.booking.fragmentation_report import FragmentationReport, FragmentationReporter
 from master.booking.state import BookingState
 from topo.placement.capacity.recount import host_differences
 
 TICK_S = 0.25
 """How long after its deadline an expired hold may stay in sight of those who only look."""
-SURVEY_S = 15.0
+REPORT_S = 15.0
 """The gauges of free groups are at most this old, which is how often Prometheus usually asks."""
 _LOGGED_DIFFERENCES = 20
 
 _log = structlog.get_logger(__name__)
 
 
-class Upkeep:
+class BookingMaintenance:
     """Ends holds in time, counts everything anew now and then, and renews the report."""
 
-    def __init__(self, state: BookingState, surveyor: Surveyor) -> None:
-        self._state, self._surveyor = state, surveyor
+    def __init__(self, state: BookingState, reporter: FragmentationReporter) -> None:
+        self._state, self._reporter = state, reporter
         self._absent: set[str] = set()
 
     async def run(self, recount_s: float) -> None:
         """Works until cancelled; recounts every `recount_s` seconds."""
         clock = self._state.clock
-        recounted_s = surveyed_s = clock()
+        recounted_s = reported_s = clock()
         while True:
             await asyncio.sleep(TICK_S)
             self._state.advance()
@@ -35,13 +35,13 @@ class Upkeep:
             if now_s - recounted_s >= recount_s:
                 recounted_s = now_s
                 await self.recount()
-            if now_s - surveyed_s >= SURVEY_S:
-                surveyed_s = now_s
-                await self.survey()
+            if now_s - reported_s >= REPORT_S:
+                reported_s = now_s
+                await self.report()
 
-    async def survey(self) -> Survey:
+    async def report(self) -> FragmentationReport:
         """The report on the capacity now."""
-        return await self._surveyor.survey(self._state.generation)
+        return await self._reporter.report(self._state.generation)
 
     async def recount(self) -> None:
         """Counts everything anew; what the increments got wrong is said, and corrected.
