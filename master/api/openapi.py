@@ -81,7 +81,7 @@ def _key(route: Route) -> str:
 def _operation(route: Route, schemas: Any) -> dict[str, Any]:
     schema = schemas[_key(route), "serialization"]
     answers: dict[str, Any] = {
-        str(route.status): {
+        "200": {
             "description": route.summary,
             "content": {route.media: {"schema": schema}},
         }
@@ -103,7 +103,7 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
         operation["security"] = [{}, _SECURED] if route.writes == "sometimes" else [_SECURED]
     if route.body is not None:
         content = {"application/json": {"schema": schemas[_key(route), "validation"]}}
-        operation["requestBody"] = {"required": route.body_required, "content": content}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 

@@ -1,4 +1,4 @@
-"""`/v1/placements`: which nodes a job should get, what if, and a hold at once if asked for."""
+"""Which nodes a job should get, what if, a hold at once; how whole the free capacity is."""
 
 import asyncio
 from functools import partial
@@ -110,3 +110,19 @@ def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
     if isinstance(answer, Hold):
         return orjson.dumps(repeated_hold_document(answer, run, now_s))
     return orjson.dumps(placement_document(answer, run, now_s))
+
+
+async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamResponse:
+    """`GET /v1/fragmentation`: the report on the capacity now, made once per version of it."""
+    service = request.app[SERVICE]
+    if missing := service.missing():
+        return not_ready(service, missing)
+    latest = await service.placements.maintenance.report()
+    document = {
+        "generation": latest.generation,
+        "types": [part.model_dump() for part in latest.report.types],
+        "mix": latest.report.mix,
+        "mix_observed": latest.observed,
+        "run": service.engine.history.run,
+    }
+    return json_body(orjson.dumps(document))

@@ -30,10 +30,8 @@ class Route:
     summary: str
     tag: Literal["topology", "placements", "service"]
     method: Literal["GET", "POST", "DELETE"] = "GET"
-    status: int = 200
     document: Any = None
     body: Any = None
-    body_required: bool = True
     writes: When = "never"
     media: str = "application/json"
     parameters: tuple[Parameter, ...] = ()

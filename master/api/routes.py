@@ -2,16 +2,7 @@
 
 from functools import partial
 
-from master.api import (
-    changes,
-    fragmentation,
-    gpus,
-    health,
-    holds,
-    node_group,
-    placements,
-    topology,
-)
+from master.api import changes, gpus, health, holds, placements, topology
 from master.api.requests import jobs
 from master.api.route import Route
 from topo.model.rest.changes import DiffDocument, StepDocument
@@ -44,7 +35,7 @@ _service = partial(Route, tag="service")
 ROUTES = (
     _topology(
         path="/node_group",
-        handler=node_group.get_node_group,
+        handler=topology.get_node_group,
         summary="The tree in the vendor's document: name, kind, child, status",
         document=list[VendorGroup | VendorNode],
         problems={406: _NOT_ACCEPTABLE, 503: "the tree is not complete yet"},
@@ -148,7 +139,7 @@ ROUTES = (
     ),
     _placements(
         path="/v1/fragmentation",
-        handler=fragmentation.get_fragmentation,
+        handler=placements.get_fragmentation,
         summary="Whole free groups by kind, group integrity, the largest job that fits now",
         document=FragmentationDocument,
         problems=_NOT_COMPLETE,

@@ -1,4 +1,4 @@
-"""`GET /v1/topology`: the whole document, or one group or node of it."""
+"""The tree: the vendor's document, and ours as a whole or one group or node of it."""
 
 import asyncio
 import gzip
@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from aiohttp import web
 
-from master.api.answers.refusals import none_acceptable, unknown_group, unknown_node
+from master.api.answers.refusals import none_acceptable, not_ready, unknown_group, unknown_node
 from master.api.answers.representation import CACHED, coding, is_known, json_body
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
@@ -27,8 +27,26 @@ PARAMETERS = (
 )
 
 
+async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
+    """`GET /node_group`, with a strong ETag per representation, 304 when the client has it."""
+    service = request.app[SERVICE]
+    if missing := service.missing():
+        return not_ready(service, missing)
+    document = await service.node_group_document.document()
+    zipped_tag = f"{document.tag}-gzip"
+    taken = coding(request.headers.get("Accept-Encoding"))
+    if taken is None:
+        return none_acceptable()
+    zipped = taken == "gzip"
+    headers = {**CACHED, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
+    if is_known(request.headers.get("If-None-Match"), document.tag, zipped_tag):
+        return web.Response(status=304, headers=headers)
+    body = await service.node_group_document.compressed(document) if zipped else document.body
+    return json_body(body, headers, zipped=zipped)
+
+
 async def get_topology(request: web.Request, query: Query) -> web.StreamResponse:
-    """The document, with a weak ETag: ages of sources move without a new one."""
+    """`GET /v1/topology`, with a weak ETag: ages of sources move without a new one."""
     taken = coding(request.headers.get("Accept-Encoding"))
     if taken is None:
         return none_acceptable()

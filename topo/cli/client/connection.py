@@ -1,7 +1,7 @@
 """The master that the shared options name, and printing what it answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -47,55 +47,30 @@ def ask(to: Target, question: Callable[[Master], Awaitable[_T]]) -> _T:
         async with connect(to) as master:
             return await question(master)
 
-    return run(conversation())
+    return asyncio.run(conversation())
 
 
-def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """`asyncio.run`, here so that commands need no asyncio of their own."""
-    return asyncio.run(work)
-
-
-def dumped(document: Any, output: Output) -> str:
-    """The document as JSON (indented) or YAML text, keys in the order they came.
+def dumped(document: Any, output: Output, layout: int = orjson.OPT_INDENT_2) -> str:
+    """The document as JSON or YAML text, keys in the order they came; JSON in orjson's `layout`.
 
     What a terminal would obey is escaped. Raises `CliError` for a document nested too deeply.
     """
-    return _written(document, _yaml if output is Output.YAML else _json)
-
-
-def dumped_line(document: Any) -> str:
-    """The document as JSON on one line, otherwise like `dumped`."""
-    return _written(document, lambda it: escaped(orjson.dumps(it).decode()) + "\n")
-
-
-def _written(document: Any, write: Callable[[Any], str]) -> str:
     try:
-        return write(document)
+        if output is not Output.YAML:
+            option = layout | orjson.OPT_APPEND_NEWLINE
+            return escaped(orjson.dumps(document, option=option).decode())
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        return text if is_safe(text) else yaml.safe_dump(document, sort_keys=False)
     except (TypeError, RecursionError):
         fix = "is this the address of a topo-master? give it with --master or TOPO_MASTER"
         refusal = Refusal("a document nested too deeply to be printed", "the answer", fix)
         raise CliError(Exit.UNREACHABLE, refusal) from None
 
 
-def _json(document: Any) -> str:
-    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    return escaped(orjson.dumps(document, option=option).decode())
-
-
-def _yaml(document: Any) -> str:
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    return text if is_safe(text) else yaml.safe_dump(document, sort_keys=False)
-
-
 def show(raw: Any, output: Output, picture: Callable[[Glyphs], RenderableType]) -> None:
-    """Prints what a master sent, or for a person the picture of it."""
+    """Prints a document, or for a person the picture of it with the marks that they can see."""
     if output is Output.TABLE:
-        draw(picture)
+        console = terminal.out()
+        console.print(picture(terminal.glyphs(console)))
     else:
         print(dumped(raw, output), end="")
-
-
-def draw(picture: Callable[[Glyphs], RenderableType]) -> None:
-    """Prints a picture to standard output with the marks that it can show."""
-    console = terminal.out()
-    console.print(picture(terminal.glyphs(console)))

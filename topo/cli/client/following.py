@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from topo.cli.client.client import TOPOLOGY_PATH, Master, Target, connect
+from topo.cli.client.client import TOPOLOGY_PATH, Master
 from topo.cli.exits import CliError
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
@@ -74,24 +74,23 @@ Display = Callable[[Any, Refusal | None], None]
 """Shows the newest document known, and what keeps us from a newer one."""
 
 
-async def watch(to: Target, query: Mapping[str, str | int], display: Display) -> None:
+async def watch(master: Master, query: Mapping[str, str | int], display: Display) -> None:
     """Shows `/v1/topology` and keeps it true until cancelled.
 
     Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
     """
-    async with connect(to) as master:
-        document = await master.document(TOPOLOGY_PATH, **query)
-        display(document, None)
-        moved = asyncio.Event()
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(_note_changes(master, moved))
-                while True:
-                    await _moved_or_time(moved)
-                    document = await _shown(master, query, display, document)
-        except ExceptionGroup as failures:
-            # The first to fail cancels the other; a closed pipe must reach the shell as itself.
-            raise failures.exceptions[0] from None
+    document = await master.document(TOPOLOGY_PATH, **query)
+    display(document, None)
+    moved = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_note_changes(master, moved))
+            while True:
+                await _moved_or_time(moved)
+                document = await _shown(master, query, display, document)
+    except ExceptionGroup as failures:
+        # The first to fail cancels the other; a closed pipe must reach the shell as itself.
+        raise failures.exceptions[0] from None
 
 
 async def _shown(

@@ -60,7 +60,7 @@ def tree(
         to = connection.chosen(options)
         # Ctrl-C is how a watch ends, so it is no failure.
         with suppress(KeyboardInterrupt), watch_display.display(output) as display:
-            connection.run(following.watch(to, query, display))
+            connection.ask(to, lambda client: following.watch(client, query, display))
         return
     raw = connection.document(options, TOPOLOGY_PATH, **query)
     connection.show(

@@ -91,8 +91,5 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
 
     running = required_demo()
     active = faults.active(running)
-    if output is Output.TABLE:
-        connection.draw(lambda marks: messages.status(running, active, marks))
-    else:
-        document = {"master": running.master, "processes": running.pids, "faults": active}
-        print(connection.dumped(document, output), end="")
+    document = {"master": running.master, "processes": running.pids, "faults": active}
+    connection.show(document, output, lambda marks: messages.status(running, active, marks))

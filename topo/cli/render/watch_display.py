@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from topo.cli.client.connection import dumped, dumped_line
+from topo.cli.client.connection import dumped
 from topo.cli.client.following import Display
 from topo.cli.client.reading import read
 from topo.cli.options import Output
@@ -70,7 +70,5 @@ def _print(console: Console, document: Any, trouble: Refusal | None) -> None:
 
 def _write(document: Any, output: Output) -> None:
     """One JSON document per line, or YAML documents divided by `---`."""
-    if output is Output.JSON:
-        print(dumped_line(document), end="", flush=True)
-    else:
-        print(f"---\n{dumped(document, output)}", end="", flush=True)
+    divider = "---\n" if output is Output.YAML else ""
+    print(divider + dumped(document, output, layout=0), end="", flush=True)
