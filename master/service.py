@@ -161,7 +161,7 @@ def _tokens(path: Path | None, *, anonymous: bool) -> Tokens:
 def _topology_document(settings: MasterSettings, engine: Engine) -> DocumentCache:
     def whole(snapshot: Snapshot) -> bytes:
         return topology_document.body(
-            snapshot, settings.mode.value, engine.clock(), engine.history.run
+            snapshot, settings.mode.value, engine.clock(), engine.history.run_id
         )
 
     return DocumentCache(

@@ -22,7 +22,7 @@ from topo.model.machine import (
 from topo.model.observation import ParsedProbe
 from worker.probes.probe import MAX_DETAIL_CHARS, Probe, Reading
 
-HELD_FAILURES = 3
+DROP_AFTER_FAILURES = 3
 """At this failure in a row the last good facts of a source are dropped. Until then its stand-ins
 start and the master's own hysteresis counts. Its health is `failed` from the first."""
 
@@ -40,7 +40,7 @@ _FIELD_OF: Mapping[type, str] = MappingProxyType(
 
 @dataclass(slots=True)
 class _Source:
-    """What is known from one probe. `parsed` outlives failures, see `HELD_FAILURES`."""
+    """What is known from one probe. `parsed` outlives failures, see `DROP_AFTER_FAILURES`."""
 
     probe: Probe
     reading: Reading | None = None
@@ -77,7 +77,7 @@ class HostFacts:
         else:
             source.refused = None
         source.failures = source.failures + 1 if _failed(source, reading) else 0
-        if reading.state is ProbeState.ABSENT or source.failures >= HELD_FAILURES:
+        if reading.state is ProbeState.ABSENT or source.failures >= DROP_AFTER_FAILURES:
             source.parsed = None
         source.reading = reading
         if (source.parsed, source.health, source.failures) != before:
@@ -90,8 +90,8 @@ class HostFacts:
 
         A source without warnings has stated everything: what it does not state, this host does not
         have. One with warnings (failed calls) is compared field by field. A source that fails is
-        still believed for a while, see `HELD_FAILURES`; its stand-ins start at once, so that they
-        are ready when it no longer is.
+        still believed for a while, see `DROP_AFTER_FAILURES`; its stand-ins start at once, so that
+        they are ready when it no longer is.
         """
         probe = self._sources[name].probe
         preferred = [self._sources[name] for name in probe.instead_of]

@@ -41,12 +41,12 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     """What is left of the changes after one generation up to another; 410 beyond the history."""
     history = request.app[SERVICE].engine.history
     for field, named in query.items():
-        if not named.is_of(history.run):
+        if not named.is_of(history.run_id):
             return problem(
                 410,
                 "this generation was counted by another run of the master",
                 field=field,
-                fix=f"GET /v1/topology: the run is {history.run} now",
+                fix=f"GET /v1/topology: the run is {history.run_id} now",
             )
     start = query["from"].number
     end = query.get("to", GenerationId(int(history.now))).number
@@ -60,7 +60,7 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
             field="from" if steps is None else "to",
             fix=f"generations {history.oldest} to {history.now} are remembered",
         )
-    body = await asyncio.to_thread(_diff_body, steps, (start, end), history.run)
+    body = await asyncio.to_thread(_diff_body, steps, (start, end), history.run_id)
     return json_body(body)
 
 
@@ -91,7 +91,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     try:
         await response.prepare(request)
         history = service.engine.history
-        await _follow(response, history, _start(request, query, history.run))
+        await _follow(response, history, _start(request, query, history.run_id))
     except (ConnectionError, TimeoutError):
         pass  # the client went away: its own affair, and the usual end of a stream
     finally:
@@ -122,11 +122,11 @@ async def _follow(response: web.StreamResponse, history: History, start: int | N
         steps = history.since(cursor)
         if steps is None:
             cursor = int(history.now)
-            reset = _event("reset", f"{cursor}.{history.run}", {"generation": cursor})
+            reset = _event("reset", f"{cursor}.{history.run_id}", {"generation": cursor})
             await _write(response, reset)
         elif steps:
             cursor = int(steps[-1].generation)
-            await _send(response, steps, history.run)
+            await _send(response, steps, history.run_id)
         await history.wait_beyond(cursor, HEARTBEAT_S)
         if history.now == cursor and not history.closed:
             await _write(response, b": nothing new\n\n")

@@ -55,7 +55,7 @@ async def get_index(request: web.Request, _query: Query) -> web.StreamResponse:
         version=version("supernode-topology"),
         mode=service.settings.mode,
         generation=service.engine.snapshot.generation,
-        run=service.engine.history.run,
+        run=service.engine.history.run_id,
         calls=tuple(sorted({known.canonical for known in request.app.router.resources()})),
     )
     body = orjson.dumps(index.model_dump(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -106,7 +106,7 @@ def declined(found: HoldRefused) -> web.Response:
 
 def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
     """The bytes of an answer: what was found, or the hold that the key had already."""
-    run, now_s = service.engine.history.run, service.placements.state.clock()
+    run, now_s = service.engine.history.run_id, service.placements.state.clock()
     if isinstance(answer, Hold):
         return orjson.dumps(repeated_hold_document(answer, run, now_s))
     return orjson.dumps(placement_document(answer, run, now_s))
@@ -123,6 +123,6 @@ async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamRe
         "types": [part.model_dump() for part in latest.report.types],
         "mix": latest.report.mix,
         "mix_observed": latest.observed,
-        "run": service.engine.history.run,
+        "run": service.engine.history.run_id,
     }
     return json_body(orjson.dumps(document))

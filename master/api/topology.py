@@ -104,7 +104,7 @@ def _renderer(
 ) -> Callable[[], bytes]:
     """What makes the document's bytes, in any thread: all that it reads is frozen now."""
     engine, node = service.engine, query.get("node")
-    mode, run, now_s = service.settings.mode.value, engine.history.run, engine.clock()
+    mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
 
     def render() -> bytes:

@@ -24,7 +24,7 @@ class History:
 
     Listeners keep no queue here: each remembers the generation it has seen and reads on from
     there, so a slow one costs nothing and falls out of the history instead of filling memory.
-    `run` tells this history from that of another process, which may count the same generations.
+    `run_id` tells this history from that of another process, which may count the same generations.
     """
 
     def __init__(self, limit: int, start: Generation) -> None:
@@ -33,7 +33,7 @@ class History:
         self._size = 0
         self._now = start
         self._added = asyncio.Event()
-        self.run = secrets.token_hex(4)
+        self.run_id = secrets.token_hex(4)
         self.closed = False
 
     @property

@@ -339,7 +339,7 @@ async def test_a_diff_tells_what_moved_and_why(token_flag: str) -> None:
         assert early.json["changes"]
         assert all(c["generation"] <= start for c in early.json["changes"])
         same = await master.get(f"/v1/topology/diff?from={end}&to={end}")
-        run = master.service.engine.history.run
+        run = master.service.engine.history.run_id
         assert same.json == {"from": end, "to": end, "run": run, "changes": []}
 
 

@@ -8,7 +8,7 @@ from topo.model.machine import NodeIdentity, ProbeState
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world, nvlink_world
 from worker import host_facts
-from worker.host_facts import HELD_FAILURES, HostFacts
+from worker.host_facts import DROP_AFTER_FAILURES, HostFacts
 from worker.probes.probe import Probe, Reading, absent, failed, ok, timed_out
 
 HOST = demo_world().nodes[0]
@@ -128,10 +128,10 @@ def test_a_better_that_comes_back_silences_its_stand_in(host: HostFacts) -> None
 def test_what_was_good_is_believed_through_a_few_failures(host: HostFacts, bad: Reading) -> None:
     """Its health is bad from the first; its facts go with the third failure in a row."""
     host.add("mxsml", ok(TEXTS["mxsml"]))
-    for count in range(1, HELD_FAILURES + 1):
+    for count in range(1, DROP_AFTER_FAILURES + 1):
         health = host.add("mxsml", bad)
         assert health.state is (ProbeState.FAILED if bad.text else bad.state)
-        assert len(host.facts().gpus) == (8 if count < HELD_FAILURES else 0)
+        assert len(host.facts().gpus) == (8 if count < DROP_AFTER_FAILURES else 0)
     host.add("mxsml", ok(TEXTS["mxsml"]))
     assert len(host.facts().gpus) == 8
     assert states(host)["mxsml"] == "ok"
@@ -139,7 +139,7 @@ def test_what_was_good_is_believed_through_a_few_failures(host: HostFacts, bad: 
 
 def test_a_good_reading_between_failures_starts_the_count_anew(host: HostFacts) -> None:
     """Failures in a row, not in all."""
-    for _ in range(HELD_FAILURES + 1):
+    for _ in range(DROP_AFTER_FAILURES + 1):
         host.add("mxsml", ok(TEXTS["mxsml"]))
         host.add("mxsml", failed("now and then"))
     assert len(host.facts().gpus) == 8
@@ -211,7 +211,7 @@ def test_a_library_that_begins_to_fail_is_relieved_without_a_gap(host: HostFacts
     assert host.needed("mx-smi-list")
     assert host.settled()
     host.add("mx-smi-list", ok(TEXTS["mx-smi-list"]))
-    for _ in range(HELD_FAILURES):
+    for _ in range(DROP_AFTER_FAILURES):
         host.add("mxsml", timed_out("no answer"))
         assert len(host.facts().gpus) == 8
     assert states(host)["mxsml"] == "timed-out"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from topo.model.ids import NodeName
 
-NO_WORKER = "no-worker"
+NO_WORKER_CODE = "no-worker"
 """The reason of a node that the cluster lists and no worker has reported yet."""
 
 

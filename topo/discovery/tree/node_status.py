@@ -8,11 +8,12 @@ from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
+from topo.model.cluster import NO_WORKER_CODE
 from topo.model.forest import Node, Reason, Status
 from topo.model.ids import NodeName, ServerUuid
 
 NO_WORKER = Reason(
-    "no-worker",
+    NO_WORKER_CODE,
     "the cluster lists this node and no worker has reported from it; start the worker there",
 )
 """Why a node that only the cluster names is in no group."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from topo.model.cluster import NO_WORKER, ClusterNode
+from topo.model.cluster import NO_WORKER_CODE, ClusterNode
 from topo.model.forest import Forest, Group, Node, Status
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.capacity import Capacity
@@ -148,7 +148,7 @@ def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     Of a node without a worker the forest says nothing: it is as ready as the cluster finds it, and
     no GPU was seen.
     """
-    silent = {each.code for each in node.reasons} == {NO_WORKER}
+    silent = {each.code for each in node.reasons} == {NO_WORKER_CODE}
     labels = {HOSTNAME: str(node.name)}
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type
