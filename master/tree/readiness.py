@@ -27,20 +27,12 @@ class Readiness:
         if self._ready or self.restored:
             self._ready = True
             return ()
-        reasons = tuple(self._reasons(snapshot, now_s))
-        self._ready = not reasons
-        return reasons
-
-    def _reasons(self, snapshot: Snapshot, now_s: float) -> list[str]:
-        """One per source that has not settled.
-
-        Those that list machines come first: who else is silent may follow from their silence.
-        """
+        # Those that list machines come first: who else is silent may follow from their silence.
         needed = [source for source in self.sources if self.mode in source.needed_in]
         needed.sort(key=lambda source: not source.lists_machines)
         listed = any(source.lists_machines for source in needed)
         states = {state.source: state for state in snapshot.sources}
-        reasons = (
+        found = (
             source.unsettled(
                 SourceView(
                     state=states.get(source.name),
@@ -51,4 +43,6 @@ class Readiness:
             )
             for source in needed
         )
-        return [reason for reason in reasons if reason]
+        reasons = tuple(reason for reason in found if reason)
+        self._ready = not reasons
+        return reasons

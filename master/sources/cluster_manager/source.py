@@ -9,7 +9,6 @@ that what it has is still so.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
@@ -58,14 +57,6 @@ class _Poll(StrEnum):
     EVENTS = "events"
 
 
-@dataclass(slots=True)
-class _Sent:
-    """What discovery was sent last, so that it gets changes only."""
-
-    topology: ManagedTopology | None = None
-    failing: TroubleKind | None = None
-
-
 class ClusterManager:
     """Polls one cluster manager and submits what it says; `run` runs until it is cancelled.
 
@@ -91,7 +82,8 @@ class ClusterManager:
         self._cursor: str | None = None
         self._events_at_s = 0.0
         self._troubles: dict[_Poll, TroubleError] = {}
-        self._sent = _Sent()
+        self._sent_topology: ManagedTopology | None = None
+        self._sent_failing: TroubleKind | None = None
         self._last_gap: str | None = None
         self._wait = retry_after_or(
             full_jitter(settings.backoff_base_s, settings.backoff_ceiling_s)
@@ -200,7 +192,7 @@ class ClusterManager:
 
     async def _failed(self, client: ManagerClient, poll: _Poll, error: TroubleError) -> None:
         self._metrics.polled(poll, error.kind)
-        if error.kind is TroubleKind.STATUS and self._sent.failing is not error.kind:
+        if error.kind is TroubleKind.STATUS and self._sent_failing is not error.kind:
             own_words = await client.health()
             if own_words:
                 what = f"{error.refusal.what}, and says of itself: {hide_in_text(own_words)}"
@@ -215,13 +207,13 @@ class ClusterManager:
         What a full queue refuses is sent at the next poll.
         """
         topology = self._topology
-        changed = topology is not None and topology != self._sent.topology
+        changed = topology is not None and topology != self._sent_topology
         if topology is not None and changed:
             self._send_topology(topology)
         trouble = next(iter(self._troubles.values()), None)
-        if trouble is not None and trouble.kind is not self._sent.failing:
+        if trouble is not None and trouble.kind is not self._sent_failing:
             self._send_trouble(trouble)
-        elif trouble is None and self._sent.failing is not None:
+        elif trouble is None and self._sent_failing is not None:
             self._send_recovery()
         else:
             return changed
@@ -229,7 +221,7 @@ class ClusterManager:
 
     def _send_topology(self, topology: ManagedTopology) -> None:
         if self._sink.submit(ManagerReported(topology)):
-            self._sent = _Sent(topology)
+            self._sent_topology, self._sent_failing = topology, None
             _log.info(
                 "cluster manager's topology changed",
                 machines=len(topology.machines),
@@ -239,7 +231,7 @@ class ClusterManager:
     def _send_trouble(self, trouble: TroubleError) -> None:
         refusal = trouble.refusal
         if self._sink.submit(SourceFailed(CLUSTER_MANAGER, str(refusal))):
-            self._sent.failing = trouble.kind
+            self._sent_failing = trouble.kind
             _log.warning(
                 "cluster manager fails; what it said before stays",
                 kind=trouble.kind.value,
@@ -250,7 +242,7 @@ class ClusterManager:
 
     def _send_recovery(self) -> None:
         if self._sink.submit(SourceRecovered(CLUSTER_MANAGER)):
-            self._sent.failing = None
+            self._sent_failing = None
             _log.info("cluster manager answers again")
 
     def _warn(self) -> None:

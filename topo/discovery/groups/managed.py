@@ -39,20 +39,13 @@ class ManagedGroups:
 
     def chain(self, group_id: str | None) -> Chain:
         """The groups down to this one, outermost first; empty for None."""
-        if group_id is None:
+        if group_id is None or group_id not in self.by_id:
             return ()
         if group_id not in self._chains:
-            self._chains[group_id] = self._chain_to(group_id)
+            self._chains[group_id] = ()  # ends a circle, which no sound answer has
+            group = self.by_id[group_id]
+            self._chains[group_id] = (*self.chain(group.parent_id), group)
         return self._chains[group_id]
-
-    def _chain_to(self, group_id: str | None) -> Chain:
-        chain: list[ManagedGroup] = []
-        seen: set[str] = set()
-        while group_id is not None and group_id in self.by_id and group_id not in seen:
-            seen.add(group_id)
-            chain.append(self.by_id[group_id])
-            group_id = chain[-1].parent_id
-        return tuple(reversed(chain))
 
     def path(self, chain: Chain) -> Path:
         """The path that a chain of groups stands for; empty for an empty chain."""

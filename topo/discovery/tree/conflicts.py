@@ -7,7 +7,6 @@ when its least member is, and every change of a component touches all its member
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from topo.discovery.groups.machine_join import Failure
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import DiscoverySettings, Mode
@@ -160,7 +159,9 @@ def of_machines(membership: Membership) -> Iterator[Conflict]:
     """The conflicts among the manager's machines."""
     for failure in membership.machines.failures():
         if failure.code != UNJOINED:
-            yield _failure(failure)
+            subjects = (failure.machine.id, *failure.nodes)
+            fix = "make the names unique, or choose other --join-keys"
+            yield Conflict(failure.code, subjects, failure.machine.text, fix)
     missing = membership.machines.missing
     if missing:
         yield Conflict(
@@ -170,15 +171,6 @@ def of_machines(membership: Membership) -> Iterator[Conflict]:
             "their last place is kept for a while",
             "if they were taken out on purpose, nothing; else look at the cluster manager",
         )
-
-
-def _failure(failure: Failure) -> Conflict:
-    return Conflict(
-        failure.code,
-        (failure.machine.id, *failure.nodes),
-        failure.machine.text,
-        "make the names unique, or choose other --join-keys",
-    )
 
 
 def unjoined(membership: Membership) -> tuple[UnjoinedMachine, ...]:

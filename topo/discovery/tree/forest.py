@@ -41,6 +41,7 @@ class PathGroup(NamedTuple):
     troubles: tuple[Reason, ...] = ()
 
 
+_ROOT = PathGroup(Kind(""), "", GroupName(""), SourceName(""))
 Path = tuple[PathGroup, ...]
 Leaf = Callable[[NodeName], Node]
 _Slot = NodeName | tuple[str]
@@ -49,13 +50,13 @@ _Slot = NodeName | tuple[str]
 
 @dataclass(slots=True)
 class _Branch:
-    """One group under construction.
+    """One group under construction; the root of the tree is one that is never shown.
 
     `children` are in natural order, None after the set of children changed. `stale_…` name the
     children whose own value changed. A `kept` branch may be empty.
     """
 
-    group: PathGroup | None = None
+    group: PathGroup
     branches: "dict[str, _Branch]" = field(default_factory=dict)
     leaves: set[NodeName] = field(default_factory=set)
     children: "dict[_Slot, Group | Node] | None" = None
@@ -70,7 +71,7 @@ class Tree:
     """All placed nodes by path. Mutable; owned by the discovery state."""
 
     def __init__(self) -> None:
-        self._root = _Branch()
+        self._root = _Branch(_ROOT)
         self._paths: dict[NodeName, Path] = {}
         self._roots: tuple[Group, ...] = ()
         self._kept: dict[tuple[str, ...], Path] = {}
@@ -131,9 +132,9 @@ class Tree:
             branch.stale_branches.add(group.key)
             below = branch.branches.get(group.key)
             if below is None:
-                below = branch.branches[group.key] = _Branch()
+                below = branch.branches[group.key] = _Branch(group)
                 branch.children = None
-            elif below.group is not None and below.group.name != group.name:
+            elif below.group.name != group.name:
                 branch.children = None
             below.group = group
             branch = below
@@ -209,10 +210,7 @@ def _order(
     return natural_key(child.name), getattr(child, "kind", ""), isinstance(child, Node)
 
 
-def _group(
-    stated: PathGroup | None, children: tuple[Group | Node, ...], nodes: int, tier: int
-) -> Group:
-    assert stated is not None, "every branch below the root was added with its group"  # noqa: S101
+def _group(stated: PathGroup, children: tuple[Group | Node, ...], nodes: int, tier: int) -> Group:
     reasons = tuple(_group_reasons(stated, children, nodes))
     return Group(
         name=stated.name,
