@@ -30,7 +30,7 @@ from topo.discovery.tree.changes import compare
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import require
-from topo.model.forest import Change, Conflict, Forest, Node, Snapshot
+from topo.model.forest import Change, Conflict, Forest, Node, Snapshot, UnjoinedMachine
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
@@ -70,12 +70,10 @@ class Marks:
     """What the events since the last generation touched: the work left before publishing.
 
     `moved`: nodes whose place may differ. `judged`: nodes of which only the status may differ.
-    `machines`: the manager's machines, or who they are, may differ.
     """
 
     moved: set[NodeName] = field(default_factory=set)
     judged: set[NodeName] = field(default_factory=set)
-    machines: bool = False
 
 
 class Discovery:
@@ -94,6 +92,7 @@ class Discovery:
         self._placed = PlacedNodes()
         self._conflicts = conflicts.ConflictList()
         self._marks = Marks()
+        self._unjoined: tuple[UnjoinedMachine, ...] = ()
         self._restored_age_s: float | None = None
         self.snapshot = Snapshot(Generation(0), Forest(), self._sources.all)
 
@@ -254,13 +253,13 @@ class Discovery:
             self._place(node, self._workers.records.get(node))
         for node in marks.judged | marks.moved:
             self._show(node, self._workers.records.get(node))
-        return self._publish(self._forest(marks))
+        return self._publish(self._forest())
 
     def _settle_machines(self, marks: Marks) -> None:
         moved = self._membership.settle_machines(self._workers.records.keys())
         if moved is not None:
-            marks.machines = True
             marks.moved |= moved
+            self._unjoined = conflicts.unjoined(self._membership)
             self._conflicts.set_machines(tuple(conflicts.of_machines(self._membership)))
 
     def _place(self, node: NodeName, record: NodeRecord | None) -> None:
@@ -275,12 +274,11 @@ class Discovery:
         if record is not None or self._is_named(node):
             self._placed.show(self._judged(node, record))
 
-    def _forest(self, marks: Marks) -> Forest:
+    def _forest(self) -> Forest:
         """The forest now; the same object as before if nothing in it differs."""
         before = self.snapshot.forest
-        unjoined = conflicts.unjoined(self._membership) if marks.machines else before.unjoined
         listed = self._conflicts.listed(self._membership.wiring)
-        after = Forest(self._placed.build(), self._placed.unplaced, listed, unjoined)
+        after = Forest(self._placed.build(), self._placed.unplaced, listed, self._unjoined)
         return before if after == before else after
 
     def _publish(self, forest: Forest) -> tuple[Change, ...]:

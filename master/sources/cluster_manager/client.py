@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
 from master.sources.cluster_manager.auth import (
     Authentication,
@@ -26,9 +27,11 @@ from master.sources.cluster_manager.settings import ClusterManagerSettings
 from topo.discovery.manager.contract import ManagerAnswer
 from topo.discovery.manager.events import EventPage
 from topo.discovery.manager.mapping import understand_events, understand_topology
-from topo.discovery.manager.rules import EventsRule, LoginAuth, ManagerMapping
+from topo.discovery.manager.rules import LoginAuth, ManagerMapping
 from topo.discovery.manager.translation import map_health
 from topo.model.errors import Refusal
+
+T = TypeVar("T")
 
 
 class ManagerClient:
@@ -63,7 +66,12 @@ class ManagerClient:
         if self._last is not None and self._last[0] == digest:
             return self._last[1]
         # 60 MB of JSON take a second: other work goes on meanwhile.
-        answer = await asyncio.to_thread(self._understood, reply.body)
+        understand = partial(understand_topology, self._mapping.topology)
+        answer = await asyncio.to_thread(_read, understand, reply.body, f"GET {path}")
+        if isinstance(answer, Refusal):
+            raise TroubleError(TroubleKind.CONTENT, answer)
+        if self._mapping.events is None:
+            answer = replace(answer, cursor=None)
         self._last = digest, answer
         return answer
 
@@ -80,7 +88,8 @@ class ManagerClient:
             return Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again")
         if reply.status != 200:
             raise status_trouble(reply, f"GET {rule.path}")
-        return await asyncio.to_thread(_page, rule, reply.body, cursor)
+        understand = partial(understand_events, rule, asked=cursor)
+        return await asyncio.to_thread(_read, understand, reply.body, f"GET {rule.path}")
 
     def is_last_page(self, page: EventPage) -> bool:
         """Whether nothing more can be waiting behind this page."""
@@ -107,15 +116,6 @@ class ManagerClient:
             return ""
         return " ".join(health.detail.split())[:200] or "not well"
 
-    def _understood(self, body: bytes) -> ManagerAnswer:
-        rule = self._mapping.topology
-        where = f"GET {rule.path}"
-        with _readable(where):
-            answer = understand_topology(rule, decoded(body, where))
-        if isinstance(answer, Refusal):
-            raise TroubleError(TroubleKind.CONTENT, answer)
-        return answer if self._mapping.events else replace(answer, cursor=None)
-
     async def _get(self, question: Question) -> Reply:
         """One authenticated exchange; a token that was good and is refused is renewed once."""
         authentication = self._authentication
@@ -137,18 +137,11 @@ class ManagerClient:
         )
 
 
-@contextmanager
-def _readable(where: str) -> Iterator[None]:
+def _read(understand: Callable[[object], T], body: bytes, where: str) -> T:
     """An answer that breaks its reader is the manager's trouble, not the end of the source."""
     try:
-        yield
+        return understand(decoded(body, where))
     except (RecursionError, ValueError) as error:
         what = f"the answer cannot be read: {type(error).__name__}"
         refusal = Refusal(what, where, "look at what the manager answers there")
         raise TroubleError(TroubleKind.CONTENT, refusal) from error
-
-
-def _page(rule: EventsRule, body: bytes, cursor: str) -> EventPage | Refusal:
-    where = f"GET {rule.path}"
-    with _readable(where):
-        return understand_events(rule, decoded(body, where), cursor)
