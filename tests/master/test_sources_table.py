@@ -110,3 +110,10 @@ def test_every_source_of_the_core_has_one_row_and_says_what_it_states() -> None:
     assert tuple(row.source for row in SOURCE_ROWS) == SOURCES
     assert all(source.states for source in SOURCES)
     assert len({source.name for source in SOURCES}) == len(SOURCES)
+
+
+def test_sources_beyond_the_table_stand_in_one_order() -> None:
+    state = discovery(mode=Mode.DRAGONFLY)
+    names = [SourceName(f"source-{number}") for number in range(9)]
+    state.advance(1.0, *map(SourceRecovered, reversed(names)))
+    assert [each.source for each in state.snapshot.sources][-9:] == names

@@ -160,6 +160,6 @@ class SourceStates:
 
     def settle(self, now_s: float) -> None:
         """Note the time of all good answers since the last call: one state for many beats."""
-        for source in self._answered:
+        for source in sorted(self._answered):  # those beyond the table: in one order
             self._states[source] = SourceState(source, now_s)
         self._answered.clear()
