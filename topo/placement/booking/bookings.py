@@ -83,6 +83,8 @@ class Bookings:
         self._ended: deque[HoldId] = deque()
         self._pods: dict[str, PodSeen] = {}
         self._pods_of: dict[HoldId, dict[str, None]] = {}
+        self._gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
+        """What the pods of a hold take in each phase, counted as they come and go."""
         self._elsewhere: dict[HoldId, Gpus] = {}
         self._touched: dict[HoldId, None] = {}
         """Holds whose pods are to be looked at before `advance` returns."""
@@ -140,7 +142,7 @@ class Bookings:
         return None
 
     def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
-        """GPUs by node that a hold keeps for pods that are not there yet; O(nodes and pods)."""
+        """GPUs by node that a hold keeps for pods that are not there yet; O(nodes)."""
         planned = self._planned[hold_id]
         if hold_id not in self._pods_of:
             return planned
@@ -148,8 +150,8 @@ class Bookings:
         left = max(0, sum(planned.values()) - taken.total())
         awaited: dict[NodeName, int] = {}
         for node, gpus in planned.items():
-            share = min(left, max(0, gpus - taken[node]))
-            if share:
+            share = min(left, gpus - taken.get(node, 0))
+            if share > 0:
                 awaited[node] = share
                 left -= share
         return awaited
@@ -161,7 +163,7 @@ class Bookings:
 
         First the holds whose time is over end. Of an event that is repeated nothing comes. What
         pods mean for their holds is looked at once for all pods that stand together.
-        O(log holds) for the time, O(1) for a pod, O(nodes and pods) for a hold that is touched.
+        O(log holds) for the time, O(1) for a pod, O(nodes) for a hold that is touched.
         """
         changes = [*self._expired(now_s)]
         for event in events:
@@ -253,6 +255,7 @@ class Bookings:
         pod = seen.pod
         self._capacity.release(pod.owner)
         if pod.hold is not None:
+            self._count(seen, -1)
             del self._pods_of[pod.hold][uid]
             if not self._pods_of[pod.hold]:
                 del self._pods_of[pod.hold]
@@ -360,11 +363,17 @@ class Bookings:
         of = {(pod.hold, pod.uid) for pod in self._all_pods() if pod.hold is not None}
         indexed = {(hold_id, uid) for hold_id, uids in self._pods_of.items() for uid in uids}
         yield of != indexed, "the index of pods by hold names others"
+        gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
+        for seen in self._pods.values():
+            if seen.pod.hold is not None and seen.pod.gpus:
+                counted = gpus_of.setdefault((seen.pod.hold, seen.phase), Counter())
+                counted[seen.pod.node] += seen.pod.gpus
+        yield gpus_of != self._gpus_of, "the GPUs of the pods of a hold are counted wrongly"
         yield self._planned.keys() != holds.keys(), "the plans are not those of the holds"
         for hold_id in self._pods_of.keys() & holds.keys():
             planned, taken = sum(self._planned[hold_id].values()), self._taken(hold_id).total()
-            counted = taken + sum(self.awaited(hold_id).values())
-            yield counted != max(planned, taken), f"hold {hold_id} and its pods count {counted}"
+            total = taken + sum(self.awaited(hold_id).values())
+            yield total != max(planned, taken), f"hold {hold_id} and its pods count {total}"
 
     def _owed(self) -> dict[str, Mapping[NodeName, int]]:
         """GPUs by node for each owner, from holds and pods alone."""
@@ -393,11 +402,20 @@ class Bookings:
     def _taken(self, hold_id: HoldId, *phases: PodPhase) -> Counter[NodeName]:
         """GPUs by node that the pods of a hold take, or those of them in some phases."""
         taken: Counter[NodeName] = Counter()
-        for uid in self._pods_of.get(hold_id, ()):
-            seen = self._pods[uid]
-            if not phases or seen.phase in phases:
-                taken[seen.pod.node] += seen.pod.gpus
+        for phase in phases or _PHASES:
+            taken.update(self._gpus_of.get((hold_id, phase), {}))
         return taken
+
+    def _count(self, seen: PodSeen, sign: int) -> None:
+        """Counts a pod of a hold in, or with -1 out; nothing of 0 GPUs stays behind."""
+        assert seen.pod.hold is not None, "only pods of holds"  # noqa: S101 - for the type checker
+        key, node = (seen.pod.hold, seen.phase), seen.pod.node
+        gpus = self._gpus_of.setdefault(key, Counter())
+        gpus[node] += sign * seen.pod.gpus
+        if not gpus[node]:
+            del gpus[node]
+        if not gpus:
+            del self._gpus_of[key]
 
     def _beyond_plan(self, hold_id: HoldId) -> Gpus:
         """What the pods take, but for those that end, on nodes where the hold planned less."""
@@ -406,9 +424,12 @@ class Bookings:
         return tuple(sorted((node, gpus) for node, gpus in beyond if gpus > 0))
 
     def _take(self, seen: PodSeen) -> None:
-        pod = seen.pod
+        pod, before = seen.pod, self._pods.get(seen.pod.uid)
         self._pods[pod.uid] = seen
         if pod.hold is not None:
+            if before is not None:
+                self._count(before, -1)
+            self._count(seen, 1)
             self._pods_of.setdefault(pod.hold, {})[pod.uid] = None
         self._capacity.book(pod.owner, {pod.node: pod.gpus})
 

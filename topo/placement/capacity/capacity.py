@@ -127,7 +127,10 @@ class Capacity:
             self.version += 1
 
     def book(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
-        """What an owner takes from now on, instead of what it had before; O(nodes x classes)."""
+        """What an owner takes from now on, instead of what it had before.
+
+        O(nodes) to compare, O(classes) for each node of which it takes more or less than before.
+        """
         had = self._bookings.get(owner, {})
         if had == gpus:
             return
@@ -136,7 +139,9 @@ class Capacity:
             if name not in gpus:
                 self._shift(name, -count)
         for name, count in gpus.items():
-            self._shift(name, count - had.get(name, 0))
+            change = count - had.get(name, 0)
+            if change:
+                self._shift(name, change)
         self.version += 1
 
     def release(self, owner: str) -> None:
