@@ -5,7 +5,7 @@ cluster and is not counted; what is an average over time ends with the last arri
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -59,7 +59,11 @@ class Statistics:
         self._now_s = 0.0
         self._views = tuple(cluster.views(request(GROUP_GPUS)))
         self._integrity_s = self._allocated_s = 0.0
-        self._starts: list[_Judged] = []
+        self._waits_s: list[float] = []
+        self._big_waits_s: list[float] = []
+        self._over_span: list[bool] = []
+        self._split_jobs: list[bool] = []
+        self._split_groups = self._splittable_groups = 0
         self._took_ns: list[int] = []
         self._blocked = 0
 
@@ -83,31 +87,42 @@ class Statistics:
 
     def started(self, job: Job, wait_s: float, groups: Sequence[Pods]) -> None:
         """A job has started after waiting so long; jobs of the warm-up are not counted."""
-        if job.number in self._counted:
-            self._starts.append(self._judged(job, wait_s, groups))
+        if job.number not in self._counted:
+            return
+        self._waits_s.append(wait_s)
+        if job.gpus >= BIG_GPUS:
+            self._big_waits_s.append(wait_s)
+        tree, least = self._cluster.tree, self._spans.get(job.gpus, 0)
+        nodes = [[tree.position[node] for node, _ in group] for group in groups]
+        if len(groups) > 1 and least:
+            top = tree.domain_of[tree.root - 1]
+            self._over_span.append(len({top[node] for group in nodes for node in group}) > least)
+        splittable = sum(sum(count for _, count in group) > 1 for group in groups)
+        if splittable:
+            domain_of = tree.domain_of[self._group_tier(job, groups)]
+            split = sum(len({domain_of[node] for node in group}) > 1 for group in nodes)
+            self._split_jobs.append(split > 0)
+            self._split_groups += split
+            self._splittable_groups += splittable
 
     def figures(self, policy: str, jobs: int) -> Figures:
         """The sums as figures."""
-        starts, span_s = self._starts, max(self._to_s - self._from_s, 1e-9)
-        spread = [s for s in starts if s.groups > 1 and s.least]
-        grouped = [s for s in starts if s.splittable]
+        span_s = max(self._to_s - self._from_s, 1e-9)
         took = sorted(self._took_ns) or [0]
         return Figures(
             policy=policy,
             jobs=jobs,
-            over_span_pct=_share(s.tops > s.least for s in spread),
-            split_jobs_pct=_share(s.split > 0 for s in grouped),
-            split_groups_pct=100
-            * sum(s.split for s in grouped)
-            / max(1, sum(s.splittable for s in grouped)),
+            over_span_pct=_share(self._over_span),
+            split_jobs_pct=_share(self._split_jobs),
+            split_groups_pct=100 * self._split_groups / max(1, self._splittable_groups),
             gir_pct=100 * self._integrity_s / span_s,
             gar_pct=100 * self._allocated_s / span_s,
-            wait_min=_mean(s.wait_s for s in starts) / 60,
-            big_wait_min=_mean(s.wait_s for s in starts if s.gpus >= BIG_GPUS) / 60,
+            wait_min=_mean(self._waits_s) / 60,
+            big_wait_min=_mean(self._big_waits_s) / 60,
             blocked_pct=100 * self._blocked / max(1, len(self._took_ns)),
             p50_us=_rank(took, 50) / 1000,
             p99_us=_rank(took, 99) / 1000,
-            stuck=len(self._counted) - len(starts),
+            stuck=len(self._counted) - len(self._waits_s),
         )
 
     def _integrity(self) -> float:
@@ -121,22 +136,6 @@ class Statistics:
         )
         return whole / free if free else 1.0
 
-    def _judged(self, job: Job, wait_s: float, groups: Sequence[Pods]) -> "_Judged":
-        tree = self._cluster.tree
-        tier = self._group_tier(job, groups)
-        nodes = [[tree.position[node] for node, _ in group] for group in groups]
-        pods = [sum(count for _, count in group) for group in groups]
-        top = tree.domain_of[tree.root - 1]
-        return _Judged(
-            gpus=job.gpus,
-            wait_s=wait_s,
-            groups=len(groups),
-            tops=len({top[node] for group in nodes for node in group}),
-            least=self._spans.get(job.gpus, 0),
-            split=sum(len({tree.domain_of[tier][node] for node in group}) > 1 for group in nodes),
-            splittable=sum(count > 1 for count in pods),
-        )
-
     def _group_tier(self, job: Job, groups: Sequence[Pods]) -> int:
         """The tier whose domains the job's groups must not cross, by the type that it got."""
         tree = self._cluster.tree
@@ -145,21 +144,6 @@ class Statistics:
             if view.gpu_type == got and view.group_tier is not None:
                 return view.group_tier
         return tree.root - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
-    """What counts of a job that started: the top groups it took and the least it could have,
-    its groups, those of them with several pods, and those split.
-    """
-
-    gpus: int
-    wait_s: float
-    groups: int
-    tops: int
-    least: int
-    split: int
-    splittable: int
 
 
 def average(figures: Sequence[Figures]) -> Figures:
@@ -174,13 +158,12 @@ def average(figures: Sequence[Figures]) -> Figures:
     return Figures(policy=first.policy, jobs=first.jobs, stuck=stuck, **means)
 
 
-def _share(cases: Iterable[bool]) -> float:
-    return 100 * _mean(float(case) for case in cases)
+def _share(cases: Sequence[bool]) -> float:
+    return 100 * _mean(cases)
 
 
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return fmean(found) if found else 0.0
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0
 
 
 def _rank(ordered: Sequence[int], rank: float) -> int:
