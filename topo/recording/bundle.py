@@ -6,7 +6,7 @@ each. Raw texts rather than facts, so that a bundle made by an old worker is rea
 --record`. A bundle may come from anybody: sizes are bounded and names cannot leave the directory.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -80,16 +80,8 @@ def write(directory: Path, bundle: Bundle) -> None:
         file = f"{probe.probe}.{reader.ending if reader else 'txt'}" if probe.text else None
         if file is not None:
             _replace(directory / file, probe.text)
-        entries.append(
-            _Entry(
-                probe=probe.probe,
-                format=probe.format,
-                state=probe.state,
-                file=file,
-                detail=probe.detail,
-                seconds=round(probe.seconds, 6),
-            )
-        )
+        fields = {**asdict(probe), "file": file, "seconds": round(probe.seconds, 6)}
+        entries.append(_Entry.model_validate(fields))
     index = _Index(
         version=BUNDLE_VERSION,
         identity=bundle.identity,

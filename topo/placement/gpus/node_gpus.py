@@ -62,7 +62,7 @@ class NodeGpus:
         choice = found.of_size(count)
         if choice is None:
             return self._short(found, count)
-        gpus = f"GPU{'s' if count > 1 else ''} {_listed(self.named(choice.gpus))}"
+        gpus = f"GPU{'s' if count > 1 else ''} {', '.join(map(str, self.named(choice.gpus)))}"
         free = len(found.free)
         if count == free:
             return f"{gpus}: all that are free{self._joined(choice)}"
@@ -95,8 +95,7 @@ class NodeGpus:
         return f"{count} {verb} not fit: {free} ({', '.join(reasons)})"
 
     def _code(self, one: int, other: int) -> str:
-        a, b = self.rows[one], self.rows[other]
-        link = None if a is None or b is None else weakest(self.matrix, a, b)
+        link = weakest(self.matrix, self.rows[one], self.rows[other])
         return _UNSAID if link is None else link.code
 
 
@@ -128,7 +127,3 @@ def _no_matrix(facts: NodeFacts) -> Refusal:
     sources = f"{', '.join(tools[:-1])} or {tools[-1]}"
     fix = f"see the probes of `topo node {name}`; a matrix comes from {sources}"
     return Refusal(f"the worker of {name} reports no link matrix{said}", "node", fix)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))

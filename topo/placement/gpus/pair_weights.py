@@ -64,11 +64,13 @@ def weight(link: Link) -> int:
     return _WEIGHTS[link.kind]
 
 
-def weakest(matrix: LinkMatrix, one: int, other: int) -> Link | None:
+def weakest(matrix: LinkMatrix, one: int | None, other: int | None) -> Link | None:
     """The link between two GPUs, by their rows; the weaker one where the two ends disagree.
 
-    None where the matrix has no cell for them: a report may come with rows cut short.
+    None where the matrix has no cell for them, or no row for one: a report may come cut short.
     """
+    if one is None or other is None:
+        return None
     ways = [_cell(matrix, one, other), _cell(matrix, other, one)]
     said = [link for link in ways if link is not None]
     return min(said, key=weight) if said else None
@@ -80,14 +82,12 @@ def pair_weights(matrix: LinkMatrix, rows: Sequence[int | None]) -> Weights:
     O(len(rows)²).
     """
     return tuple(
-        tuple(0 if at == to else _between(matrix, a, b) for to, b in enumerate(rows))
+        tuple(
+            weight(link) if at != to and (link := weakest(matrix, a, b)) else 0
+            for to, b in enumerate(rows)
+        )
         for at, a in enumerate(rows)
     )
-
-
-def _between(matrix: LinkMatrix, one: int | None, other: int | None) -> int:
-    link = None if one is None or other is None else weakest(matrix, one, other)
-    return 0 if link is None else weight(link)
 
 
 def _cell(matrix: LinkMatrix, row: int, column: int) -> Link | None:

@@ -61,17 +61,18 @@ def shared_out(
     free: list[int], need: int, block: int, reserve: int = RESERVE
 ) -> dict[int, int] | None:
     """Blocks by super-node for so many blocks, or None where there is no room."""
-    table = _Table(free, block, reserve)
-    table.use_up(need)
-    table.cut(need)
-    table.give_reserve(need)
-    return table.shares if sum(table.shares.values()) == need else None
+    table = _Table(free, need, block, reserve)
+    table.use_up()
+    table.cut()
+    table.give_reserve()
+    return None if table.missing else table.shares
 
 
 class _Table:
-    """Super-nodes by remainder and count, and the blocks taken from each so far."""
+    """Super-nodes by remainder and count, and the blocks taken from each and missing so far."""
 
-    def __init__(self, free: list[int], block: int, reserve: int) -> None:
+    def __init__(self, free: list[int], need: int, block: int, reserve: int) -> None:
+        self.missing = need
         self._left = list(free)
         self._block, self._reserve = block, reserve
         self._cells: dict[Cell, list[int]] = {}
@@ -80,47 +81,42 @@ class _Table:
             if nodes >= block:
                 self._cells.setdefault(cell(nodes, block, reserve), []).append(domain)
 
-    def use_up(self, need: int) -> None:
+    def use_up(self) -> None:
         """Those that hold no more than what is still to place, smallest remainder first."""
         for at in sorted(self._cells):
-            if 0 < at[1] <= self._missing(need):
-                self._take(at, need)
+            if 0 < at[1] <= self.missing:
+                self._take(at)
 
-    def cut(self, need: int) -> None:
+    def cut(self) -> None:
         """Those that hold more, fewest blocks first."""
-        missing = self._missing(need)
+        missing = self.missing
         for at in sorted(self._cells, key=lambda at: (at[1], at[0])):
             if at[1] > missing:
-                self._take(at, need)
+                self._take(at)
 
-    def give_reserve(self, need: int) -> None:
+    def give_reserve(self) -> None:
         """One block each, largest remainder first: it is nearest to a block without the reserve."""
         while giving := self._with_room():
             for domain in giving:
-                if not self._missing(need):
+                if not self.missing:
                     return
                 self._give(domain, 1)
 
     def _with_room(self) -> list[int]:
         cells = sorted(self._cells, key=lambda at: (-at[0], at[1]))
-        domains = [d for at in cells for d in sorted(self._cells[at], key=self._fullest_last)]
-        return [domain for domain in domains if self._left[domain] >= self._block]
+        full = (sorted(self._cells[at], key=lambda d: -self._left[d]) for at in cells)
+        return [d for domains in full for d in domains if self._left[d] >= self._block]
 
-    def _fullest_last(self, domain: int) -> tuple[int, int]:
-        return -self._left[domain], domain
-
-    def _take(self, at: Cell, need: int) -> None:
+    def _take(self, at: Cell) -> None:
         for domain in self._cells[at]:
             spare = cell(self._left[domain], self._block, self._reserve)[1]
-            self._give(domain, min(self._missing(need), spare))
+            self._give(domain, min(self.missing, spare))
 
     def _give(self, domain: int, blocks: int) -> None:
         if blocks:
             self.shares[domain] = self.shares.get(domain, 0) + blocks
             self._left[domain] -= blocks * self._block
-
-    def _missing(self, need: int) -> int:
-        return need - sum(self.shares.values())
+            self.missing -= blocks
 
 
 def _filled(left: SlotsLeft, tier: int, shares: dict[int, int], block: int) -> Taken:

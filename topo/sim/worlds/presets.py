@@ -97,10 +97,6 @@ class World:
     name: str
     nodes: tuple[SimNode, ...]
 
-    def node(self, name: str) -> SimNode | None:
-        """The host of that name, None where the world has none. O(nodes)."""
-        return next((node for node in self.nodes if node.name == name), None)
-
 
 def world(
     switchboxes: int, dragonflies: int, nodes_per_dragonfly: int, gpus: int = 8, *, stem: str = ""
@@ -197,15 +193,9 @@ def managed_topology(world: World) -> ManagedTopology:
 
 
 def _manager_names(node: SimNode) -> tuple[tuple[str, str], ...]:
-    identity = node.identity
-    names = {
-        "hostname": identity.hostname,
-        "internal_ip": identity.internal_ip,
-        "system_uuid": identity.system_uuid,
-    }
-    if node.server_uuid is not None:
-        names["server_uuid"] = node.server_uuid
-    return tuple(names.items())
+    keys = ("hostname", "internal_ip", "system_uuid")
+    named = tuple((key, getattr(node.identity, key)) for key in keys)
+    return named if node.server_uuid is None else (*named, ("server_uuid", node.server_uuid))
 
 
 def _dragonfly(names: list[NodeName], first: int, hardware: Hardware) -> list[SimNode]:
