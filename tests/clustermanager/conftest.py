@@ -16,6 +16,7 @@ import structlog
 
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from master.sources.cluster_manager.source import ClusterManager
+from tests.clustermanager.control import command
 from tests.support.waiting import CEILING_S, eventually
 from topo.kit.secrets import read_credential
 from topo.model.observation import (
@@ -26,7 +27,6 @@ from topo.model.observation import (
     SourceRecovered,
 )
 from topo.sim.clustermanager.api import Sessions
-from topo.sim.clustermanager.control import command
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 from topo.sim.worlds.presets import demo_world, managed_topology
 

@@ -20,6 +20,7 @@ from aiohttp.test_utils import TestServer
 from master.sources.cluster_manager.mapping import load_mapping, parse_yaml
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from tests.clustermanager.conftest import Bench
+from tests.clustermanager.control import command
 from topo.discovery.manager.contract import ManagerAnswer
 from topo.discovery.manager.expressions import Expression, Place
 from topo.discovery.manager.mapping import (
@@ -34,7 +35,6 @@ from topo.kit.tls import server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology, ManagerReported, SourceFailed, SourceRecovered
 from topo.sim.clustermanager.certificates import Authority
-from topo.sim.clustermanager.control import command
 from topo.sim.clustermanager.server import Simulator
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "cluster-manager.md").read_text()

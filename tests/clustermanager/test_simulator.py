@@ -14,13 +14,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from tests.clustermanager.control import command
 from tests.support.waiting import CEILING_S
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
 from topo.model.observation import ManagedTopology
 from topo.sim.clustermanager.api import MAX_TOKENS, Sessions
 from topo.sim.clustermanager.certificates import Authority
-from topo.sim.clustermanager.control import command
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]
