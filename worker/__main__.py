@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import structlog
 
-from topo.kit.addresses import is_loopback
 from topo.kit.extras import needs
 from topo.kit.logs import configure_logs
 from topo.kit.settings import load
 from topo.kit.tasks import Site, run, serve
+from topo.kit.tls import is_loopback
 from topo.model.errors import BadInputError
 from worker.replay import open_replay
 from worker.settings import WorkerSettings

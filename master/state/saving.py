@@ -9,15 +9,16 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from master.booking.state import BookingState
 from master.metrics import ServiceMetrics
-from master.state.document import SavedDiscovery, State
-from master.state.store import StateStore
+from master.state.document import EncodedState, SavedDiscovery, State
 from master.tree.engine import Engine
 from master.tree.readiness import Readiness
+from topo.discovery.modes import Mode
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory
@@ -32,6 +33,35 @@ MAX_HOLDS_SAVE_TIME_SHARE = 0.25
 """The share of time that saving holds may take: what was promised has to be on disk soon."""
 
 _log = structlog.get_logger(__name__)
+
+
+class StateStore(Protocol):
+    """What every place that keeps the newest state offers; `StateFile` is the first of them.
+
+    Only a master whose role lets it act calls `load` and `save`.
+    """
+
+    name: str
+    """What people know the store by, for logs."""
+
+    def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
+        """The kept state; only its holds where the judgement is unusable; None without either.
+
+        `now_s` is Unix time. What is unusable is set aside and logged, never deleted: somebody
+        may have named the wrong place. Blocks.
+        """
+        ...
+
+    def save(self, state: EncodedState) -> None:
+        """Keeps the state whole or not at all. Blocks; raises `OSError`."""
+        ...
+
+    def age_s(self, now_s: float) -> float | None:
+        """Seconds since the kept judgement was made, as of the last `load` or `save`.
+
+        None where none is kept; 0 where the clock was set back.
+        """
+        ...
 
 
 @dataclass(slots=True, kw_only=True)

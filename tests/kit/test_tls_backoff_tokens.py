@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tenacity import Future, RetryCallState, Retrying
 
-from topo.kit.addresses import is_loopback
 from topo.kit.backoff import (
     RETRY_AFTER_CEILING_S,
     RetryLaterError,
@@ -15,7 +14,7 @@ from topo.kit.backoff import (
     parse_retry_after,
     retry_after_or,
 )
-from topo.kit.tls import client_context, server_context
+from topo.kit.tls import client_context, is_loopback, server_context
 from topo.kit.tokens import Identity, WorkerTokens, bearer
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.core import built_state
 from master.state.document import EncodedState, SavedDiscovery, State, Unusable, decode
 from master.state.pieces import MAX_PIECE_BYTES, index_of, join, split
-from master.state.store import StateStore
+from master.state.saving import StateStore
 from topo.discovery.modes import Mode
 from topo.model.errors import Refusal
 from topo.model.ids import Generation

@@ -1,6 +1,7 @@
-"""TLS contexts with the defaults of the standard library and nothing weaker."""
+"""TLS contexts with the defaults of the standard library, and which way needs none."""
 
 import ssl
+from ipaddress import ip_address
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
@@ -47,3 +48,11 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
         what = f"the certificate and key cannot be used: {error}"
         fix = "give a PEM certificate chain and its unencrypted private key"
         raise BadInputError(Refusal(what, f"{cert}, {key}", fix)) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to the host stays on this machine; IPv6 may stand in brackets."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -15,9 +15,8 @@ from yarl import URL
 from topo.cli.client.reading import from_json, problem_of, read
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
-from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
-from topo.kit.tls import client_context
+from topo.kit.tls import client_context, is_loopback
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
