@@ -81,7 +81,8 @@ def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
     layout = capacity.layout()
     if shape.tier:
         return FreeView(layout, shape, slots, slots.free)
-    return FreeView(layout, replace(shape, tier=shape.tiers), slots, slots.free, fits=False)
+    widest = replace(shape, tier=shape.tiers)
+    return FreeView(layout, widest, slots, slots.free, group_can_fit=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _within_reserves(
 
 def _whole(view: FreeView, request: Request) -> SearchResult | None:
     """The best result that splits no group."""
-    if not view.fits:
+    if not view.group_can_fit:
         return None
     if request.within is None:
         found = best_whole(view, None)
@@ -161,7 +162,7 @@ def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeVi
     """For each tier that groups of the kind asked for have, the slots inside such groups."""
     assert request.within is not None, "asked for limited jobs only"  # noqa: S101
     for tier, free in limited(view.layout, view.free, request.within):
-        if tier >= view.shape.tier or not view.fits:
+        if tier >= view.shape.tier or not view.group_can_fit:
             yield tier, view.only(free)
 
 
@@ -192,7 +193,7 @@ def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
     for tier, part in _inside_kind(view, request):
         free_slots = part.layout.rolled(part.free, tier)
         able = np.flatnonzero(free_slots >= part.shape.pods)
-        whole = part.groups(tier)[able] if part.fits else able * 0
+        whole = part.groups(tier)[able] if part.group_can_fit else able * 0
         best = np.lexsort((able, free_slots[able], -np.minimum(whole, part.shape.m)))[:_SPLIT_TRIES]
         firsts = part.layout.firsts[tier]
         for domain in able[best].tolist():

@@ -105,7 +105,7 @@ def _split(case: _Explained) -> str:
         return f"0 of {of} {are} split over several {where}; {_LEAST.format(0)}."
     said = f"{split} of {of} {_is(split)} split over several {where}"
     whole = int(case.view.groups(shape.tier).sum())
-    if case.view.fits and whole < shape.m:
+    if case.view.group_can_fit and whole < shape.m:
         return (
             f"{said}: there is room for {counted(whole, 'whole group')} of the "
             f"{shape.m} needed{_alternative(case, 'split_groups', 'splits')}."

@@ -70,7 +70,7 @@ def _most_pods(capacity: Capacity, job: RefusedJob) -> int:
     below = request.pods - 1
     if request.mode is Mode.PREFERRED:
         return min(below, job.scopes[0].free_slots) if job.scopes else 0
-    if request.group_size is None or not view.fits:
+    if request.group_size is None or not view.group_can_fit:
         return _most_in_one_domain(capacity, job)
     k = view.shape.k
 

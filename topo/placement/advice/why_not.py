@@ -97,7 +97,7 @@ def _fullest(job: RefusedJob) -> str:
     if job.request.within is not None:
         return _fullest_scopes(job)
     view, shape = job.view, job.view.shape
-    if not view.fits:
+    if not view.group_can_fit:
         return ""
     size = shape.k if shape.m else shape.r
     # A domain that has room for whole groups is as near to the next one as what is left over is.

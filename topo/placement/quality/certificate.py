@@ -83,7 +83,7 @@ def _changed(objective: Objective) -> bool:
 
 def _least_split(view: FreeView) -> int:
     """Groups that cannot be whole; at least 1, or nothing would be split."""
-    whole = int(view.groups(view.shape.tier).sum()) if view.fits else 0
+    whole = int(view.groups(view.shape.tier).sum()) if view.group_can_fit else 0
     return max(1, view.shape.m - whole)
 
 

@@ -44,7 +44,7 @@ def measure(capacity: Capacity, request: Request, groups: Sequence[Pods]) -> Obj
     gpu_type = host.gpu_type if host else ""
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
-    view = FreeView(capacity.layout(), shape, slots, slots.free, fits=shape.tier > 0)
+    view = FreeView(capacity.layout(), shape, slots, slots.free, group_can_fit=shape.tier > 0)
     return objective_of(capacity, view, groups)
 
 
@@ -63,7 +63,7 @@ def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> 
         here = capacity.located(group, places)
         for at, pods in here.items():
             tier1_pods[at] = tier1_pods.get(at, 0) + pods
-        split += not view.fits or (len(here) > 1 and len({of[at] for at in here}) > 1)
+        split += not view.group_can_fit or (len(here) > 1 and len({of[at] for at in here}) > 1)
     effect = effect_of(view, tier1_pods)
     return Objective(
         split_groups=split,

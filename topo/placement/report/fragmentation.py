@@ -219,14 +219,14 @@ def _largest(capacity: Capacity, gpu_type: str, pod_gpus: int, group_size: int) 
     one_group = Request(pods=k, gpus_per_pod=pod_gpus, group_size=group_size)
     view = view_of(capacity, one_group, gpu_type)
     pods = 0
-    if view.fits:
+    if view.group_can_fit:
         pods = int((view.free_slots // k).sum()) * k + int((view.free_slots % k).max())
     return LargestDocument(
         group_size=group_size,
         gpus_per_pod=pod_gpus,
         pods=pods,
         gpus=pods * pod_gpus,
-        tier=view.shape.tier if view.fits else None,
+        tier=view.shape.tier if view.group_can_fit else None,
     )
 
 
@@ -242,7 +242,7 @@ def _usable(capacity: Capacity, gpu_type: str, share: JobShare) -> int:
     """Free GPUs in whole groups of the job's size; 0 where the job does not fit at all."""
     job = Request(pods=share.pods, gpus_per_pod=share.gpus_per_pod, group_size=share.group_size)
     view = view_of(capacity, job, gpu_type)
-    if not view.fits or short_of_groups(job, view):
+    if not view.group_can_fit or short_of_groups(job, view):
         return 0
     group = min(view.shape.k, view.shape.pods)
     return int((view.free_slots // group).sum()) * group * share.gpus_per_pod

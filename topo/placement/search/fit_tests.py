@@ -42,7 +42,7 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
 
 def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
     """The refusal of groups that no domain could hold even if it were empty."""
-    if view.fits or request.mode is Mode.PREFERRED:
+    if view.group_can_fit or request.mode is Mode.PREFERRED:
         return None
     shape = view.shape
     needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
@@ -94,7 +94,7 @@ def impossible_span(capacity: Capacity, request: Request, view: FreeView) -> NoF
     if request.within is None:
         return None
     tier, shape = capacity.kinds()[request.within], view.shape
-    if view.fits and tier < shape.tier:
+    if view.group_can_fit and tier < shape.tier:
         pods = counted(min(shape.k, shape.pods), "pod")
         text = (
             f"a group of {pods} needs a domain of tier {shape.tier}, "

@@ -10,7 +10,7 @@ from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
 from topo.placement.search.job_shape import Shape
 
-NEVER = 1 << 40
+TAIL_CANNOT_FIT = 1 << 40
 """The loss of a domain that cannot take the tail at all."""
 
 
@@ -22,14 +22,15 @@ class FreeView:
     always measured over `slots`.
 
     `shape.tier` is never 0 here: it is the tier whose domains groups must not cross. Where no
-    domain could hold a group even if it were empty, it is the top tier, and `fits` is false.
+    domain could hold a group even if it were empty, it is the top tier, and `group_can_fit` is
+    false.
     """
 
     layout: Layout
     shape: Shape
     slots: Slots
     free: Counts
-    fits: bool = True
+    group_can_fit: bool = True
     _groups: dict[int, Counts] = field(default_factory=dict)
     _losses: dict[int, Counts] = field(default_factory=dict)
     allocations: dict[tuple[int, int, tuple[int, bool]], Allocation | None] = field(
@@ -38,7 +39,7 @@ class FreeView:
 
     def only(self, free: Counts) -> "FreeView":
         """The same job with fewer free slots to use; the objective is measured as before."""
-        return FreeView(self.layout, self.shape, self.slots, free, self.fits)
+        return FreeView(self.layout, self.shape, self.slots, free, self.group_can_fit)
 
     def single_pods(self, pods: int) -> "FreeView":
         """The same slots for so many pods that may go to any tier-1 domain, each by itself."""
@@ -98,14 +99,14 @@ class FreeView:
         return found
 
     def losses(self, tier: int) -> Counts:
-        """How many fewer groups each domain holds if it holds the tail too; `NEVER`: it cannot."""
+        """How many fewer groups each domain holds beside the tail, or `TAIL_CANNOT_FIT`."""
         found = self._losses.get(tier)
         if found is None:
             k, r = self.shape.k, self.shape.r
             if tier == self.shape.tier:
                 free_slots = self.free_slots
                 rest = free_slots - k * self.groups(tier)
-                found = np.where(free_slots < r, NEVER, (rest < r).astype(np.int64))
+                found = np.where(free_slots < r, TAIL_CANNOT_FIT, (rest < r).astype(np.int64))
             else:
                 inner = self.layout.inner_starts(tier, self.shape.tier)
                 found = np.minimum.reduceat(self.losses(self.shape.tier), inner)

@@ -26,7 +26,7 @@ def best_split(view: FreeView) -> Allocation | None:
     free_slots = view.free_slots
     if int(free_slots.sum()) < shape.pods:
         return None
-    caps = (free_slots // shape.k if view.fits else free_slots * 0).tolist()
+    caps = (free_slots // shape.k if view.group_can_fit else free_slots * 0).tolist()
     order = _by_top(view, caps)
     whole = _whole(order, caps, shape.m)
     left = [int(slots) - shape.k * whole.get(d, 0) for d, slots in enumerate(free_slots)]
@@ -64,7 +64,7 @@ def _tail_host(
 ) -> int | None:
     """A domain for the whole tail: one in use, else one in a top domain in use, else any."""
     r = view.shape.r
-    if not r or not view.fits:
+    if not r or not view.group_can_fit:
         return None
     tops = view.tops
     used = {tops[d] for d in whole}
