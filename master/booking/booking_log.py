@@ -1,6 +1,7 @@
 """`--booking-log`: what happened to bookings, on disk, for `topo sim replay`."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,8 @@ class BookingLog:
 
     def _begin(self, text: bytes) -> None:
         """Puts a new file in the place of the last, once it is whole: a full disk costs neither."""
+        if self._path.exists() and not self._path.is_file():  # a directory, a device: not ours
+            raise OSError(errno.EEXIST, "it is no regular file")
         new = self._path.with_name(f"{self._path.name}.new")
         replace_whole(new, text)
         if self._path.exists():

@@ -169,6 +169,20 @@ def written(folder: Path) -> list[tuple[str, bytes]]:
     return [(file.name, file.read_bytes()) for file in sorted(folder.iterdir())]
 
 
+async def test_what_is_no_regular_file_is_never_moved_away(tmp_path: Path) -> None:
+    _, empty = machine()
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "other").write_text("not ours")
+    log = BookingLog(folder, lambda: empty)
+    with capture_logs() as logs:
+        await log.flush()
+        await log.flush()
+    assert [entry["reason"] for entry in logs] == ["it is no regular file"]
+    assert [each.name for each in tmp_path.iterdir()] == ["logs"]
+    assert (folder / "other").read_text() == "not ours"
+
+
 async def test_a_text_that_no_encoding_has_ends_no_master(tmp_path: Path) -> None:
     bookings, empty = machine()
     log = BookingLog(tmp_path / "log", lambda: empty)
