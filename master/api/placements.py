@@ -6,10 +6,15 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import RETRY_S, not_ready, refusing_when_full, wait_for_loop
+from master.api.answers.refusals import (
+    RETRY_S,
+    forbidden,
+    not_ready,
+    refusing_when_full,
+    wait_for_loop,
+)
 from master.api.answers.representation import json_body
 from master.api.documents import placement_document, repeated_hold_document
-from master.api.requests.authorization import forbidden
 from master.api.requests.body import read_body
 from master.api.requests.jobs import (
     assumptions_of,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from master.api.requests.authorization import forbidden
+from master.api.answers.refusals import forbidden
 from master.api.requests.query import Parameter, Query, read_query
 from master.role import not_leader
 from master.service import SERVICE

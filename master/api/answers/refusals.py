@@ -1,4 +1,4 @@
-"""Refusals that several calls share: a name that is not there, no tree yet, a full queue."""
+"""Refusals that calls share: an unknown name, no tree yet, no token to write, a full queue."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +41,27 @@ def not_ready(service: Service, missing: tuple[str, ...]) -> web.Response:
         headers={"Retry-After": "1"},
         reasons=list(missing),
         mode=service.settings.mode.value,
+    )
+
+
+def forbidden(request: web.Request) -> web.Response | None:
+    """The refusal of a call that may not write; None for one that may. Says nothing of tokens."""
+    writers = request.app[SERVICE].writers
+    if writers.identify(request) is not None:
+        return None
+    if writers.tokens is None:
+        return problem(
+            403,
+            "nothing may be written here: the master has no tokens of writers",
+            field="Authorization",
+            fix="start the master with --api-token-file",
+        )
+    return problem(
+        401,
+        "the call carries no token that is known here",
+        field="Authorization",
+        fix="send `Authorization: Bearer` with a token of --api-token-file",
+        headers={"WWW-Authenticate": "Bearer"},
     )
 
 

@@ -1,1 +1,1 @@
-"""What a request brings: who sends it, its body, its parameters."""
+"""What a request brings: its body, its parameters, the job in it."""

@@ -51,14 +51,14 @@ def selector(pairs: Iterable[str]) -> dict[str, str]:
 
 def tolerations(words: Iterable[str]) -> list[dict[str, str]]:
     """Tolerations from `KEY[=VALUE][:EFFECT]`, as kubectl writes taints."""
-    return [_toleration(word) for word in words]
-
-
-def _toleration(word: str) -> dict[str, str]:
-    rest, _, effect = word.partition(":")
-    key, equals, value = rest.partition("=")
-    given = {"key": key, "operator": "Equal" if equals else "Exists"}
-    return given | ({"value": value} if equals else {}) | ({"effect": effect} if effect else {})
+    given = []
+    for word in words:
+        rest, _, effect = word.partition(":")
+        key, equals, value = rest.partition("=")
+        toleration = {"key": key, "operator": "Equal" if equals else "Exists"}
+        toleration |= {"value": value} if equals else {}
+        given.append(toleration | ({"effect": effect} if effect else {}))
+    return given
 
 
 def hold_s(text: str | None) -> float | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from topo.placement.capacity.capacity import Capacity
     from topo.sim.streams.figures import Figures
-    from topo.sim.streams.jobs import Job
+    from topo.sim.streams.jobs import Flow, Job
 
 MAX_NODES = 20_000
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", re.ASCII)
@@ -74,10 +74,13 @@ def stream(  # noqa: PLR0913 - a parameter per option
     from topo.cli import sim_files
     from topo.cli.render import terminal
     from topo.cli.render.safe import plain
+    from topo.sim.streams.jobs import Flow
     from topo.sim.streams.stream import POLICIES
 
     capacity, where = _cluster(size, map_file)
-    streams = _streams(capacity, (mix, trace), (jobs, load, seeds))
+    gpus_there = max(1, sum(host.gpus for host in capacity.hosts()))
+    flow = Flow(jobs=jobs, load=load, capacity_gpus=gpus_there)
+    streams = _streams(flow, seeds, mix, trace)
     found = _run(capacity, streams, tuple(dict.fromkeys(policy or POLICIES)))
     what = plain(trace.name) if trace else str(mix)
     title = f"{plain(where)}, {seeds} x {jobs:,} jobs of {what}, load {load:g}"
@@ -108,15 +111,9 @@ def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":
     return capacity_of(grid(tops, domains, nodes)), f"{size} nodes"
 
 
-def _streams(
-    capacity: "Capacity", source: tuple[Mix, Path | None], size: tuple[int, float, int]
-) -> "list[tuple[Job, ...]]":
-    from topo.sim.streams.jobs import MIXES, Flow, drawn, pod_list, replayed
+def _streams(flow: "Flow", seeds: int, mix: Mix, trace: Path | None) -> "list[tuple[Job, ...]]":
+    from topo.sim.streams.jobs import MIXES, drawn, pod_list, replayed
 
-    mix, trace = source
-    jobs, load, seeds = size
-    gpus = max(1, sum(host.gpus for host in capacity.hosts()))
-    flow = Flow(jobs=jobs, load=load, capacity_gpus=gpus)
     if trace is None:
         return [drawn(MIXES[str(mix)], flow, seed) for seed in range(1, seeds + 1)]
     sizes = pod_list(trace)

@@ -11,7 +11,6 @@ from enum import StrEnum
 
 from topo.model.rest.topology import NodeDocument, TopologyDocument, walk
 
-READY = "Ready"
 _SOURCE_OLD_S = 120.0
 """Four polls of the cluster manager (30 s each): an answer this old is worth a look."""
 _NAMED = 8

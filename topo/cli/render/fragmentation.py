@@ -8,10 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.render import bars
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import plural
+from topo.cli.render.words import plural, share_bar
 from topo.model.rest.fragmentation import (
     FragmentationDocument,
     LargestDocument,
@@ -60,7 +59,7 @@ def _shares(report: TypeDocument, glyphs: Glyphs) -> Table:
         ("usable", usable, free, f"{usable:.1f} of {free} free GPUs, for a usual job"),
     ):
         percent = f"{100 * part / most:.0f} %" if most else glyphs.rule
-        bar = bars.share(part, most, glyphs)
+        bar = share_bar(part, most, glyphs)
         rows.add_row(name, bar, Text(percent, justify="right"), Text(words, style="dim"))
     return rows
 
@@ -68,16 +67,10 @@ def _shares(report: TypeDocument, glyphs: Glyphs) -> Table:
 def _tiers(tiers: Sequence[TierDocument]) -> Table:
     columns = ("groups", "untouched", "partly used", "full", "closed", "whole groups free")
     rows = _table("tier", "kind", *columns)
-    for tier in tiers:
-        counts = (
-            tier.domains,
-            tier.pristine,
-            tier.partly_used,
-            tier.full,
-            tier.closed,
-            tier.whole_groups,
-        )
-        rows.add_row(str(tier.tier), plain(tier.kind), *map(str, counts))
+    for each in tiers:
+        counts = (each.domains, each.pristine, each.partly_used, each.full, each.closed)
+        cells = map(str, (*counts, each.whole_groups))
+        rows.add_row(str(each.tier), plain(each.kind), *cells)
     return rows
 
 
@@ -90,7 +83,7 @@ def _largest(jobs: Sequence[LargestDocument], gpus: int, glyphs: Glyphs) -> Tabl
             rows.add_row(str(size), words, "", "")
             break
         pods = f"{job.pods} x {job.gpus_per_pod} GPUs" if most else "none fits now"
-        rows.add_row(str(size), bars.share(most, gpus, glyphs), str(most), pods)
+        rows.add_row(str(size), share_bar(most, gpus, glyphs), str(most), pods)
     return rows
 
 

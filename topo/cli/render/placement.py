@@ -12,10 +12,10 @@ from rich.console import Group as Stack
 from rich.table import Table
 from rich.text import Text
 
-from topo.cli.render import bars, placement_tree
+from topo.cli.render import placement_tree
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import age, plural
+from topo.cli.render.words import age, bar_legend, plural
 from topo.model.rest.placements import FitsDocument, HoldSummary, NoFitDocument
 from topo.model.rest.topology import GroupDocument
 
@@ -57,7 +57,7 @@ def _plan(
     yield Text()
     yield from placement_tree.trees(document.groups, document.capacity, roots, glyphs)
     if document.capacity:
-        yield bars.legend(glyphs)
+        yield bar_legend(glyphs)
     if document.objective:
         yield Text()
         yield _objective(document, glyphs)

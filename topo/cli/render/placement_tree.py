@@ -9,10 +9,9 @@ from rich.console import RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from topo.cli.render import bars
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import plural
+from topo.cli.render.words import plural, room_bar
 from topo.model.rest.placements import PodGroupDocument, RoomDocument
 from topo.model.rest.topology import GroupDocument, NodeDocument, walk
 
@@ -96,7 +95,7 @@ class _Drawing:
         if capacity is None:
             return Text(words, style="dim")
         gpus = capacity.gpus
-        bar = bars.room(gpus, free, taken, self.glyphs)
+        bar = room_bar(gpus, free, taken, self.glyphs)
         return bar.append(f"  {words}, {gpus} in all", style="dim")
 
     def grow(self, tree: Tree, path: Path, branch: _Branch) -> None:

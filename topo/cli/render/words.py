@@ -1,4 +1,4 @@
-"""The small pieces that trees and tables share: marks, styles, tables, plurals, ages, paths."""
+"""The small pieces that pictures share: marks, styles, tables, bars, plurals, ages, paths."""
 
 from collections.abc import Iterable
 
@@ -11,6 +11,7 @@ from topo.model.forest import Reason
 from topo.model.rest.topology import NodeDocument
 
 READY = "Ready"
+BAR_CELLS = 12
 
 
 def style(status: str) -> str:
@@ -78,3 +79,38 @@ def age(seconds: float | None) -> str:
 def joined(path: Iterable[str]) -> str:
     """A group's path as people write it: names joined with `/`."""
     return "/".join(plain(name) for name in path)
+
+
+def room_bar(gpus: int, free: int, taken: int, glyphs: Glyphs) -> Text:
+    """A bar over `gpus` GPUs of which `free` were free before `taken` of them were taken.
+
+    What is taken comes first, then what stays free, then what was in use; a part that is there is
+    never rounded away, for as long as there are cells.
+    """
+    parts = (min(taken, gpus), max(min(free, gpus) - taken, 0))
+    first, second = (_cells(part, gpus) for part in parts)
+    second = min(second, BAR_CELLS - first)
+    bar = Text().append(glyphs.taken * first, style="bold cyan")
+    bar.append(glyphs.free * second, style="green")
+    return bar.append(glyphs.used * (BAR_CELLS - first - second), style="bright_black")
+
+
+def share_bar(part: float, whole: float, glyphs: Glyphs) -> Text:
+    """A bar of which `part` in `whole` is filled."""
+    filled = _cells(part, whole)
+    bar = Text().append(glyphs.taken * filled, style="green")
+    return bar.append(glyphs.used * (BAR_CELLS - filled), style="bright_black")
+
+
+def bar_legend(glyphs: Glyphs) -> Text:
+    """What the cells of `room_bar` mean."""
+    line = Text().append(glyphs.taken, style="bold cyan").append(" this job  ", style="dim")
+    line.append(glyphs.free, style="green").append(" free after it  ", style="dim")
+    line.append(glyphs.used, style="bright_black").append(" in use or closed", style="dim")
+    return line
+
+
+def _cells(part: float, whole: float) -> int:
+    if part <= 0 or whole <= 0:
+        return 0
+    return min(BAR_CELLS, max(1, round(BAR_CELLS * part / whole)))
