@@ -49,10 +49,11 @@ class _Views:
         self.nodes: dict[NodeName, NodeView] = {}
         self.groups: dict[str, GroupView] = {}
         self._walk(forest.roots, other.roots, "")
-        shared = {id(u) for u in other.unplaced}
-        for entry in forest.unplaced:
-            if id(entry) not in shared:
-                self._see(entry.node, UNPLACED, entry.reason.text)
+        if forest.unplaced is other.unplaced:
+            return
+        shared = set(map(id, other.unplaced))
+        for entry in [each for each in forest.unplaced if id(each) not in shared]:
+            self._see(entry.node, UNPLACED, entry.reason.text)
 
     def _see(self, node: Node, path: str, why_there: str = "") -> None:
         self.nodes[node.name] = (path, node.status, _why(node.reasons), why_there)

@@ -21,6 +21,8 @@ class PlacedNodes:
         self._nodes: dict[NodeName, Node] = {}
         self._positions: dict[NodeName, Position] = {}
         self._unplaced: dict[NodeName, Unplaced] = {}
+        self._ordered = True
+        """Whether `_unplaced` is in natural order: only a node that comes disturbs it."""
         self._listed: tuple[Unplaced, ...] | None = ()
 
     @property
@@ -58,6 +60,7 @@ class PlacedNodes:
         if not position.path and position.missing is not None:
             entry = Unplaced(node, position.missing)
             if entry != self._unplaced.get(name):
+                self._ordered &= name in self._unplaced
                 self._unplaced[name] = entry
                 self._listed = None
 
@@ -73,8 +76,10 @@ class PlacedNodes:
     def unplaced(self) -> tuple[Unplaced, ...]:
         """The nodes in no group, in natural order; the same object while nothing changed."""
         if self._listed is None:
-            order = sorted(self._unplaced, key=natural_key)
-            self._unplaced = {node: self._unplaced[node] for node in order}
+            if not self._ordered:
+                order = sorted(self._unplaced, key=natural_key)
+                self._unplaced = {node: self._unplaced[node] for node in order}
+                self._ordered = True
             self._listed = tuple(self._unplaced.values())
         return self._listed
 
@@ -92,6 +97,8 @@ class PlacedNodes:
             if not position.path and position.missing is not None
         }
         require(self._unplaced == unplaced, "the list of the unplaced is out of date")
+        order = [each.node.name for each in self.unplaced]
+        require(order == sorted(unplaced, key=natural_key), "the unplaced are out of order")
         require(tree.build(self._nodes.__getitem__) == self.build(), "the tree was built wrongly")
 
     def _unlist(self, node: NodeName) -> None:
