@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import prometheus_client as prom
 from aiohttp import web
@@ -113,7 +112,7 @@ def build_service(
     engine.on_published = placements.state.follow
     startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
     readiness = Readiness(settings.mode, startup, sources)
-    tokens = _tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
+    tokens = read_tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
     service = Service(
         settings=settings,
         registry=registry,
@@ -127,7 +126,7 @@ def build_service(
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
-        writers=_tokens(settings.api_token_file, anonymous=False),
+        writers=read_tokens(settings.api_token_file),
         worker_port=WorkerPort(
             tokens=tokens,
             sessions=_sessions(settings, engine, startup),
@@ -152,10 +151,6 @@ def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog
     log = BookingLog(settings.booking_log, placements.state.header)
     placements.state.record = log.record
     return log
-
-
-def _tokens(path: Path | None, *, anonymous: bool) -> Tokens:
-    return Tokens(None if path is None else read_tokens(path), anonymous)
 
 
 def _topology_document(settings: MasterSettings, engine: Engine) -> DocumentCache:

@@ -32,12 +32,14 @@ class Tokens:
         return Identity() if self.anonymous and self.tokens is None else None
 
 
-def read_tokens(path: Path) -> WorkerTokens:
-    """The tokens of a file; raises `BadInputError`."""
+def read_tokens(path: Path | None, *, anonymous: bool = False) -> Tokens:
+    """The tokens of a file, if there is one; raises `BadInputError`."""
+    if path is None:
+        return Tokens(None, anonymous)
     tokens = _parsed(path, read_bounded(path, MAX_TOKEN_FILE_BYTES))
     if isinstance(tokens, Refusal):
         raise BadInputError(tokens)
-    return tokens
+    return Tokens(tokens, anonymous)
 
 
 def _parsed(path: Path, content: bytes | Refusal) -> WorkerTokens | Refusal:

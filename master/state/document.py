@@ -56,15 +56,6 @@ class Unusable:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedState:
-    """What a store keeps: the document, the generation and Unix time of its judgement."""
-
-    content: bytes
-    generation: Generation
-    saved_at_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class SavedDiscovery:
     """The bulk of the document as JSON, made once: holds are written beside it many times."""
 
@@ -77,12 +68,11 @@ class SavedDiscovery:
         """The judgement of that time; O(nodes)."""
         return cls(saved_at_s, memory.generation, _MEMORY.dump_json(memory))
 
-    def with_holds(self, mode: Mode, holds: HoldsMemory) -> EncodedState:
+    def with_holds(self, mode: Mode, holds: HoldsMemory) -> bytes:
         """The whole document; its keys are those of `State`."""
         head = {"kind": "topo-master-state", "saved_at_s": self.saved_at_s, "mode": mode.value}
         parts = (json.dumps(head).encode()[:-1], self.text, _HOLDS.dump_json(holds))
-        content = b'%s,"memory":%s,"holds":%s}' % parts
-        return EncodedState(content, self.generation, self.saved_at_s)
+        return b'%s,"memory":%s,"holds":%s}' % parts
 
 
 def decode(content: bytes, mode: Mode) -> State | Unusable:

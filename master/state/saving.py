@@ -15,7 +15,7 @@ import structlog
 
 from master.booking.state import BookingState
 from master.metrics import ServiceMetrics
-from master.state.document import EncodedState, SavedDiscovery, State
+from master.state.document import SavedDiscovery, State
 from master.tree.engine import Engine
 from master.tree.readiness import Readiness
 from topo.discovery.modes import Mode
@@ -52,8 +52,8 @@ class StateStore(Protocol):
         """
         ...
 
-    def save(self, state: EncodedState) -> None:
-        """Keeps the state whole or not at all. Blocks; raises `OSError`."""
+    def save(self, content: bytes, discovery: SavedDiscovery) -> None:
+        """Keeps the document whole or not at all. Blocks; raises `OSError`."""
         ...
 
     def age_s(self, now_s: float) -> float | None:
@@ -181,7 +181,7 @@ class StateSaver:
         """Why it could not be saved; empty if it was."""
         try:
             discovery = make()
-            self.store.save(discovery.with_holds(self.readiness.mode, holds))
+            self.store.save(discovery.with_holds(self.readiness.mode, holds), discovery)
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             return self._failed(error)
         if self._failing:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import structlog
 
-from master.state.document import EncodedState, State, Unusable, decode
+from master.state.document import SavedDiscovery, State, Unusable, decode
 from topo.discovery.modes import Mode
 from topo.kit.files import read_bounded, replace_whole
 from topo.model.errors import Refusal
@@ -48,11 +48,11 @@ class StateFile:
             shutil.copy2(self._path, aside)
         _log.warning("state file not used", reason=found.reason, moved_to=str(aside))
 
-    def save(self, state: EncodedState) -> None:
+    def save(self, content: bytes, discovery: SavedDiscovery) -> None:
         """See `StateStore`; makes the directory where it is missing."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(self._path, state.content)
-        self._saved_at_s = state.saved_at_s
+        replace_whole(self._path, content)
+        self._saved_at_s = discovery.saved_at_s
 
     def age_s(self, now_s: float) -> float | None:
         """See `StateStore`."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from master.state.document import EncodedState, State
+from master.state.document import SavedDiscovery, State
 from master.state.state_file import StateFile
 from tests.master.placing import placing
 from tests.master.world import Master, facts, running
@@ -333,7 +333,7 @@ def test_a_write_that_breaks_off_leaves_the_old_file(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        StateFile(path).save(EncodedState(b"new", Generation(1), 1.0))
+        StateFile(path).save(b"new", SavedDiscovery(1.0, Generation(1), b""))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 

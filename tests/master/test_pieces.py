@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.core import built_state
-from master.state.document import EncodedState, SavedDiscovery, State, Unusable, decode
+from master.state.document import SavedDiscovery, State, Unusable, decode
 from master.state.pieces import MAX_PIECE_BYTES, index_of, join, split
 from master.state.saving import StateStore
 from topo.discovery.modes import Mode
@@ -99,9 +99,9 @@ class PieceStore(StateStore):
         self.values: dict[int, bytes] = {}
         self._saved_at_s: float | None = None
 
-    def save(self, state: EncodedState) -> None:
-        self.values = dict(enumerate(split(state.content, state.generation, LIMIT)))
-        self._saved_at_s = state.saved_at_s
+    def save(self, content: bytes, discovery: SavedDiscovery) -> None:
+        self.values = dict(enumerate(split(content, discovery.generation, LIMIT)))
+        self._saved_at_s = discovery.saved_at_s
 
     def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:  # noqa: ARG002
         content = join(self.values.values())
@@ -119,7 +119,8 @@ def test_a_store_of_small_values_needs_nothing_else() -> None:
     store = PieceStore()
     assert store.load(Mode.SWITCHBOX, 0.0) is None
     memory = built_state(20).memory()
-    store.save(SavedDiscovery.of(memory, 100.0).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ())))
+    discovery = SavedDiscovery.of(memory, 100.0)
+    store.save(discovery.with_holds(Mode.SWITCHBOX, HoldsMemory(1, ())), discovery)
     assert len(store.values) > 10
     state = store.load(Mode.SWITCHBOX, 160.0)
     assert isinstance(state, State)
@@ -130,14 +131,15 @@ def test_a_store_of_small_values_needs_nothing_else() -> None:
 
 def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:
     memory = built_state(10_000).memory()
-    encoded = SavedDiscovery.of(memory, 1.8e9).with_holds(Mode.SWITCHBOX, HoldsMemory(1, ()))
-    made = split(encoded.content, encoded.generation)
+    discovery = SavedDiscovery.of(memory, 1.8e9)
+    content = discovery.with_holds(Mode.SWITCHBOX, HoldsMemory(1, ()))
+    made = split(content, discovery.generation)
     assert len(memory.nodes) == 10_000
     assert len(made) <= 3
     assert all(len(piece) <= MAX_PIECE_BYTES == 1 << 20 for piece in made)
     assert {index.count for piece in made if (index := index_of(piece))} == {len(made)}
     joined = join(made)
-    assert joined == encoded.content
-    state = decode(encoded.content, Mode.SWITCHBOX)
+    assert joined == content
+    state = decode(content, Mode.SWITCHBOX)
     assert isinstance(state, State)
     assert state.memory == memory
