@@ -32,7 +32,8 @@ def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
     if refused.failed is FitTest.LABEL:
         yield _filtered(capacity, request)
         return
-    job = _with_most_free(capacity, request)
+    jobs = refused_jobs(capacity, request)
+    job = max(jobs, key=lambda job: job.view.slots.free_gpus, default=None)
     if job is None:
         return
     slots, shape = job.view.slots, job.view.shape
@@ -49,12 +50,6 @@ def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:
     fullest = _fullest(job)
     if fullest:
         yield fullest
-
-
-def _with_most_free(capacity: Capacity, request: Request) -> RefusedJob | None:
-    """The job on the GPU type of which most is free."""
-    jobs = refused_jobs(capacity, request)
-    return max(jobs, key=lambda job: job.view.slots.free_gpus, default=None)
 
 
 def _filtered(capacity: Capacity, request: Request) -> str:

@@ -55,7 +55,7 @@ def library(node: SimNode) -> str:
         "version": "2.3.1",
         "devices": devices,
         "topology": _levels(node),
-        "servers": {"local": node.server_uuid, "remotes": _slots(node)},
+        "servers": {"local": node.server_uuid, "remotes": [*node.peers, "", ""][:2]},
         "errors": [],
     }
     return json.dumps(text, indent=1) + "\n"
@@ -167,10 +167,6 @@ def _export_gpu(node: SimNode, index: int, families: dict[str, list[str]]) -> No
         port = f'{{{device},mxlkId="{int(str(link["link"])) + 1}"}}'
         families["mx_mxlk_speed"].append(f"{port} {link['speed']}")
         families["mx_mxlk_width"].append(f"{port} {link['width']}.0")
-
-
-def _slots(node: SimNode) -> list[str]:
-    return [*node.peers, "", ""][:2]
 
 
 def _levels(node: SimNode) -> list[list[int]]:

@@ -55,14 +55,14 @@ def cluster(nodes: int, shape: str, load: float, seed: int) -> Capacity:
     return capacity
 
 
-def requests(seed: int, mix: Sequence[tuple[int, float]] = ASSUMED_SIZES) -> Iterator[Request]:
-    """Jobs without end, sizes drawn from `mix` in GPUs.
+def requests(seed: int) -> Iterator[Request]:
+    """Jobs without end, sizes drawn from `ASSUMED_SIZES` in GPUs.
 
     Under a node's size one pod, else pods of 8 GPUs in groups of 64; a tenth of the jobs from 8
     GPUs on has pods of half a node.
     """
     choice = random.Random(f"requests {seed}")
-    sizes, weights = zip(*mix, strict=True)
+    sizes, weights = zip(*ASSUMED_SIZES, strict=True)
     while True:
         gpus = choice.choices(sizes, weights)[0]
         if gpus < NODE_GPUS:

@@ -119,14 +119,13 @@ def world(
     return World(f"metax-{max(switchboxes, 1)}x{dragonflies}x{nodes_per_dragonfly}", tuple(nodes))
 
 
-def nvlink_world(racks: int, trays: int, gpus: int = 4, *, cliques: int = 1) -> World:
+def nvlink_world(racks: int, trays: int, *, cliques: int = 1) -> World:
     """NVLink racks: every rack has a cluster UUID of its own, its trays share `cliques` evenly."""
-    hardware = replace(GB200, gpus=gpus, island=gpus)
     nodes = [
         SimNode(
             NodeName(f"node-{rack * trays + tray + 1}"),
             rack * trays + tray + 1,
-            hardware,
+            GB200,
             fabric=SimFabric(
                 _uuid("fabric", str(rack)),
                 32766 - tray * cliques // trays,
@@ -137,7 +136,7 @@ def nvlink_world(racks: int, trays: int, gpus: int = 4, *, cliques: int = 1) -> 
         for rack in range(racks)
         for tray in range(trays)
     ]
-    return World(f"nvl-{racks}x{trays}x{gpus}", tuple(nodes))
+    return World(f"nvl-{racks}x{trays}x{GB200.gpus}", tuple(nodes))
 
 
 def demo_world() -> World:
