@@ -117,15 +117,19 @@ _Change = tuple[Kind, str, Request]
 
 def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> Iterator[_Change]:
     """Changes of one thing."""
-    request, wish = refused.request, refused.request.eligible
+    request, eligibility = refused.request, refused.request.eligible
     if request.within is not None:
         words = f"if not in one {request.within}"
         yield Kind.ANYWHERE, words, replace(request, within=None)
-    if wish.gpu_type is not None:
-        others = [name for name in capacity.gpu_types() if name != wish.gpu_type]
+    if eligibility.gpu_type is not None:
+        others = [name for name in capacity.gpu_types() if name != eligibility.gpu_type]
         for name in others[:_OTHER_TYPES]:
             words = f"on {name or 'nodes without a GPU type'}"
-            yield Kind.GPU_TYPE, words, replace(request, eligible=replace(wish, gpu_type=name))
+            yield (
+                Kind.GPU_TYPE,
+                words,
+                replace(request, eligible=replace(eligibility, gpu_type=name)),
+            )
     if request.mode is Mode.REQUIRED:
         largest = max((job.view.shape.largest for job in jobs), default=0)
         if 0 < largest < request.pods_per_group:
@@ -133,9 +137,9 @@ def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> 
             words = f"in groups of {size} GPUs, the largest that exist"
             yield Kind.GROUP_SIZE, words, replace(request, group_size=size)
         yield Kind.PREFERRED, "in preferred mode", replace(request, mode=Mode.PREFERRED)
-    if wish.selector or wish.exclude:
-        anyone = replace(wish, selector=(), exclude=frozenset())
-        yield Kind.ANY_NODE, f"without {_filters(wish)}", replace(request, eligible=anyone)
+    if eligibility.selector or eligibility.exclude:
+        anyone = replace(eligibility, selector=(), exclude=frozenset())
+        yield Kind.ANY_NODE, f"without {_filters(eligibility)}", replace(request, eligible=anyone)
     if refused.failed is FitTest.LABEL:
         yield from _tolerating(capacity, request)
 
@@ -151,8 +155,12 @@ def _tolerating(capacity: Capacity, request: Request) -> Iterator[_Change]:
     )
     for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:1]:
         tolerations = (*request.eligible.tolerations, Toleration(key=key, operator="Exists"))
-        wish = replace(request.eligible, tolerations=tolerations)
-        yield Kind.TOLERATE, f"if the taint {key} is tolerated", replace(request, eligible=wish)
+        eligibility = replace(request.eligible, tolerations=tolerations)
+        yield (
+            Kind.TOLERATE,
+            f"if the taint {key} is tolerated",
+            replace(request, eligible=eligibility),
+        )
 
 
 def _placed(capacity: Capacity, request: Request, changes: Iterable[_Change]) -> list[Suggestion]:
@@ -174,10 +182,10 @@ def _placed(capacity: Capacity, request: Request, changes: Iterable[_Change]) ->
     return found
 
 
-def _filters(wish: Eligibility) -> str:
+def _filters(eligibility: Eligibility) -> str:
     parts = []
-    if wish.selector:
-        parts.append(f"the selector of {counted(len(wish.selector), 'label')}")
-    if wish.exclude:
-        parts.append(f"leaving out {counted(len(wish.exclude), 'node')}")
+    if eligibility.selector:
+        parts.append(f"the selector of {counted(len(eligibility.selector), 'label')}")
+    if eligibility.exclude:
+        parts.append(f"leaving out {counted(len(eligibility.exclude), 'node')}")
     return listed(parts)
