@@ -98,11 +98,11 @@ class Master:
         self.url = to.url
         self._session = session
 
-    async def topology(self, **query: str | int) -> TopologyDocument:
+    async def topology(self, **query: str | int | None) -> TopologyDocument:
         """`GET /v1/topology`; `group`, `node` and `depth` narrow it."""
         return read(TopologyDocument, await self.document(TOPOLOGY_PATH, **query))
 
-    async def document(self, path: str, **query: str | int) -> Any:
+    async def document(self, path: str, **query: str | int | None) -> Any:
         """The JSON document at a path as it is."""
         answer = await self.get(path, **query)
         return self._document(answer, f"GET {path}", Exit.REFUSED)
@@ -125,9 +125,10 @@ class Master:
         except orjson.JSONDecodeError:
             raise self._not_a_master(f"{call} did not answer JSON") from None
 
-    async def get(self, path: str, **query: str | int) -> Response:
+    async def get(self, path: str, **query: str | int | None) -> Response:
         """The raw answer at a path, whatever its status. Redirects are not followed."""
-        return await self._called("GET", self.url.joinpath(path.lstrip("/")).with_query(query))
+        given = {name: value for name, value in query.items() if value is not None}
+        return await self._called("GET", self.url.joinpath(path.lstrip("/")).with_query(given))
 
     async def _called(self, method: str, url: URL, body: Any = None) -> Response:
         data = None if body is None else orjson.dumps(body)

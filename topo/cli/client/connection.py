@@ -35,7 +35,7 @@ def trusted(options: MasterOptions) -> Target:
     return target(demo.master if demo else master_url(url), token_file, options.ca_file)
 
 
-def document(options: MasterOptions, path: str, **query: str | int) -> Any:
+def document(options: MasterOptions, path: str, **query: str | int | None) -> Any:
     """The JSON document at a path of the master that the options name."""
     return ask(chosen(options), lambda master: master.document(path, **query))
 

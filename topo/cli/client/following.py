@@ -74,7 +74,7 @@ Display = Callable[[Any, Refusal | None], None]
 """Shows the newest document known, and what keeps us from a newer one."""
 
 
-async def watch(master: Master, query: Mapping[str, str | int], display: Display) -> None:
+async def watch(master: Master, query: Mapping[str, str | int | None], display: Display) -> None:
     """Shows `/v1/topology` and keeps it true until cancelled.
 
     Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
@@ -94,7 +94,7 @@ async def watch(master: Master, query: Mapping[str, str | int], display: Display
 
 
 async def _shown(
-    master: Master, query: Mapping[str, str | int], display: Display, known: Any
+    master: Master, query: Mapping[str, str | int | None], display: Display, known: Any
 ) -> Any:
     """Shows the present document, or the one known and why there is no newer one; which it was."""
     trouble: Refusal | None = None

@@ -22,10 +22,7 @@ HoldId = Annotated[str, typer.Argument(metavar="ID", help="The hold, as `topo ho
 @app.callback()
 @asks_master
 def holds(
-    context: typer.Context,
-    *,
-    output: OutputFormat = Output.TABLE,
-    options: MasterOptions,
+    context: typer.Context, *, output: OutputFormat = Output.TABLE, options: MasterOptions
 ) -> None:
     """List the placements that are reserved."""
     if context.invoked_subcommand is not None:
@@ -43,12 +40,7 @@ def holds(
 
 @app.command()
 @asks_master
-def show(
-    hold: HoldId,
-    *,
-    output: OutputFormat = Output.TABLE,
-    options: MasterOptions,
-) -> None:
+def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show one hold with its nodes inside the tree."""
     from topo.cli.client import connection, placements
     from topo.cli.client.reading import read
@@ -69,11 +61,7 @@ def show(
 
 @app.command()
 @asks_master
-def commit(
-    hold: HoldId,
-    *,
-    options: MasterOptions,
-) -> None:
+def commit(hold: HoldId, *, options: MasterOptions) -> None:
     """Keep a hold without a time limit: its job has started."""
     from topo.cli.client import connection
 
@@ -84,11 +72,7 @@ def commit(
 
 @app.command()
 @asks_master
-def release(
-    hold: HoldId,
-    *,
-    options: MasterOptions,
-) -> None:
+def release(hold: HoldId, *, options: MasterOptions) -> None:
     """Give the nodes of a hold back."""
     from topo.cli.client import connection
 

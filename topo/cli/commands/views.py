@@ -50,9 +50,7 @@ def tree(
     from topo.cli.render import tree as picture
     from topo.model.rest.topology import TopologyDocument
 
-    query: dict[str, str | int] = {} if group is None else {"group": group}
-    if depth is not None:
-        query["depth"] = depth
+    query: dict[str, str | int | None] = {"group": group, "depth": depth}
     if watch:
         from topo.cli.client import following
         from topo.cli.render import watch_display
@@ -103,10 +101,8 @@ def gpus(
     from topo.cli.render import gpus as picture
     from topo.model.rest.gpus import GpusDocument
 
-    query = {"n": count, "free": free}
-    given = {key: value for key, value in query.items() if value is not None}
     path = f"/v1/nodes/{path_segment(name, 'name of a node', '`topo tree` lists them')}/gpus"
-    raw = connection.document(options, path, **given)
+    raw = connection.document(options, path, n=count, free=free)
     document = read(GpusDocument, raw)
     connection.show(raw, output, lambda glyphs: picture.page(document, glyphs))
     if document.choice is not None and not document.choice.fits:
