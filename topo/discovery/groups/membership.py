@@ -45,6 +45,7 @@ class Membership:
         """Forget what was worked out for the generation before."""
         self._chains: dict[Members, set[Chain]] = {}
         self._dragonflies: dict[Members, Path] = {}
+        self._least: dict[Members, NodeName] = {}
 
     def update(self, record: NodeRecord) -> AbstractSet[NodeName]:
         """Take what a node states of itself; the nodes whose NVLink groups may differ now.
@@ -88,6 +89,12 @@ class Membership:
             group = PathGroup(DRAGONFLY, name, name, WORKERS, expected=number, exact=True)
             self._dragonflies[component] = (group,)
         return self._dragonflies[component]
+
+    def least(self, component: Members) -> NodeName:
+        """The member under which a component's conflicts are listed."""
+        if component not in self._least:
+            self._least[component] = min(component)
+        return self._least[component]
 
     def _dragonfly_name(self, component: Members) -> GroupName:
         names, seed = self._dragonfly_names, "\n".join(sorted(component))

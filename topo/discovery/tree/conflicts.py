@@ -31,7 +31,7 @@ def of_node(
         found += _suspects(membership, node)
     if len(record.stated) > 1:
         found.append(_disagreement(record))
-    if len(component) > 1 and all(node <= other for other in component):
+    if len(component) > 1 and node == membership.least(component):
         found += _of_component(membership, component, settings)
     return tuple(found)
 

@@ -1,7 +1,5 @@
 """Whether a node is Ready, and every reason why it is not."""
 
-from collections.abc import Iterator
-
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.tiers import innermost_kind
 from topo.discovery.modes import DiscoverySettings
@@ -26,7 +24,7 @@ def reported(
     missing_tier: Reason | None,
 ) -> Node:
     """A node that a worker reports. `missing_tier`: why it is in no innermost group."""
-    reasons = tuple(_reasons(membership, settings, record, missing_tier))
+    reasons = _reasons(membership, settings, record, missing_tier)
     status = Status.NOT_READY if reasons else Status.READY
     return Node(record.name, status, reasons, record.gpus, record.gpu_type)
 
@@ -47,18 +45,21 @@ def _reasons(
     settings: DiscoverySettings,
     record: NodeRecord,
     missing_tier: Reason | None,
-) -> Iterator[Reason]:
+) -> tuple[Reason, ...]:
+    reasons: list[Reason] = []
     if record.stale:
         beats, stale_s = settings.stale_beats, settings.stale_s
-        yield Reason("worker-stale", f"no word from its worker for {beats} beats ({stale_s:g} s)")
+        text = f"no word from its worker for {beats} beats ({stale_s:g} s)"
+        reasons.append(Reason("worker-stale", text))
     machine = membership.machines.machine(record.name)
     if machine is not None and machine.status is Status.NOT_READY:
-        yield Reason("manager", "the cluster manager says NotReady")
+        reasons.append(Reason("manager", "the cluster manager says NotReady"))
     if missing_tier is not None:
         kind = innermost_kind(settings.mode)
-        yield Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}")
+        reasons.append(Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}"))
     for subject, reason in sorted(record.troubles.items()):
-        yield _named(membership, record.name, subject, reason)
+        reasons.append(_named(membership, record.name, subject, reason))
+    return tuple(reasons)
 
 
 def _named(membership: Membership, node: NodeName, subject: Subject, reason: Reason) -> Reason:
