@@ -101,7 +101,7 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
             tops[top] = tops.get(top, 0) + gone
     free, busy = slots.free_list, slots.busy
     broken = sum(taken < free[at] and not busy[at] for at, taken in tier1_pods.items())
-    return Effect(tuple(span), lost, _top_profile(view, tops), _profile(low), broken)
+    return Effect(tuple(span), lost, _top_profile(view, tops), profile_of(low), broken)
 
 
 FreeSlots = Mapping[int, int] | Sequence[int]
@@ -149,10 +149,11 @@ def _top_profile(view: FreeView, tops: Mapping[int, int]) -> Profile:
         before = int(view.tops_before[domain])
         changes[before] = changes.get(before, 0) - 1
         changes[before - gone] = changes.get(before - gone, 0) + 1
-    return _profile(changes)
+    return profile_of(changes)
 
 
-def _profile(changes: Mapping[int, int]) -> Profile:
+def profile_of(changes: Mapping[int, int]) -> Profile:
+    """Changes of the number of domains by their capacity, without those that cancel out."""
     return tuple(sorted([(at, by) for at, by in changes.items() if by], reverse=True))
 
 

@@ -12,7 +12,9 @@ Why it is right: every bound leaves out a condition, so no placement can be belo
 - Slots: of so many children, the largest is at least the first of the last window that covers the
   need (step 3 in docs/placement.md, "The window rule").
 
-Cost: a few passes over all tier-1 domains. Slots are looked at only where the numbers before tie.
+Cost: a few passes over all tier-1 domains. Slots are looked at only where the numbers before tie,
+and not where the children of one domain have exactly the sizes that the job needs: no profile is
+better than that.
 
 Example: a job of 16 pods, groups of 8. Switchbox A has 9, 8, 8 free slots, B has 9, 9, 7; both
 hold it in 2 children and lose 2 of their groups (A has 3, B 2). So B comes first by its top
@@ -20,40 +22,37 @@ domain: bounds (2 children, 2 lost, top 2), then A: (2, 2, top 3). B gives 9 + 9
 bound. The bound of A is larger, so A is not looked into, though it holds the job in 8 + 8.
 """
 
-from operator import attrgetter
+from collections import Counter
+from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.quality.lower_bounds import least_inside, rows_of
-from topo.placement.quality.measure import Key, leximax_key
+from topo.placement.quality.measure import Key, leximax_key, profile_of
 from topo.placement.search.free_view import FreeView
+from topo.placement.search.job_shape import Shape
 
-_UNKNOWN = (0, 0, -1, 0)
-"""The bound on slots, from `largest` to `other`, where slots were not looked at: always kept."""
+Sizes = tuple[tuple[int, int], ...]
+"""Free slots of domains, and how many of each size, the largest first."""
 
 
 class DomainBound(NamedTuple):
     """What any placement inside one domain costs at least, in the order of the objective.
 
     `children`: domains used of the tier below. `lost`: canonical groups lost. `top`: canonical
-    groups that are free in its top domain. `largest`, `times`: free slots of the largest canonical
-    domain used, and how many of that size are used. `others`: how many smaller ones are used
-    besides, -1 where slots were not looked at. `other`: the free slots of the least one that holds
-    what the largest leave of the job. `depth`: the place of the children in a span.
+    groups that are free in its top domain. `slots`: no key of a profile of slots is below it; empty
+    where slots were not looked at. `depth`: the place of the children in a span.
     """
 
     children: int
     lost: int
     top: int
+    slots: Key
     domain: int
-    largest: int
-    times: int
-    others: int
-    other: int
     depth: int
-    pods: int
 
     def spans_reached(self, key: Key) -> bool:
         """Whether a placement uses as few children as any in this domain."""
@@ -74,28 +73,7 @@ class DomainBound(NamedTuple):
             return bool(key[1] < self.lost)
         if self.lost and key[2][0] != (1, self.top, 1):
             return bool(key[2][0] < (1, self.top, 1))
-        if key[3][0] != (1, self.largest, self.times):
-            return bool(key[3][0] < (1, self.largest, self.times))
-        best = self._best_profile()
-        return best is not None and (key[3] < best or (key[3] == best and not key[4]))
-
-    def _best_profile(self) -> Key | None:
-        """The best profile of slots there could be; None where more than one other is used.
-
-        The largest are used up, and the least other that can holds the rest. What is too much stays
-        in one piece.
-        """
-        rest = self.pods - self.times * self.largest
-        if rest > 0 and self.others == 1:
-            left = self.other - rest
-            emptied = self.times + (0 if left else 1)
-            taken = ((self.largest, -self.times), (self.other, -1))
-            return leximax_key((*taken, *(((left, 1),) if left else ()), (0, emptied)))
-        if rest <= 0 and not self.others and self.times == 1:
-            return leximax_key(((self.largest, -1), (-rest, 1)))
-        if not rest and not self.others:
-            return leximax_key(((self.largest, -self.times), (0, self.times)))
-        return None
+        return bool(key[3] < self.slots or (key[3] == self.slots and not key[4]))
 
     def reached(self, key: Key) -> bool:
         """Whether a placement is as good as this bound, up to the profile of the top tier."""
@@ -121,38 +99,82 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> list[Domain
     top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
     tops = np.where(lost > 0, view.tops_before[top_of], 0)
     order = np.lexsort((able, tops, lost, children))
-    columns = [each[order].tolist() for each in (children, lost, tops, able)]
-    ranked = list(zip(*columns, strict=True))
+    children, lost, tops, able = (each[order] for each in (children, lost, tops, able))
     # Slots decide only between domains that are equal so far: those of the best are enough.
-    tied = sum(row[:3] == ranked[0][:3] for row in ranked)
-    used = _largest(view, tier, able[order[:tied]], ranked[0][0])
-    used += [_UNKNOWN] * (len(ranked) - len(used))
-    depth = layout.tiers - tier + 1
-    bounds = [
-        DomainBound._make((*row, *most, depth, shape.pods))
-        for row, most in zip(ranked, used, strict=True)
-    ]
-    bounds[:tied] = sorted(bounds[:tied], key=attrgetter("largest", "times", "other"))
-    return bounds
+    tied = int(((children == children[0]) & (lost == lost[0]) & (tops == tops[0])).sum())
+    slots = _slots(view, tier, able[:tied], (int(children[0]), int(lost[0])))
+    domains = [*slots, *able[tied:].tolist()]
+    keys = [*slots.values(), *[()] * (len(able) - tied)]
+    numbers = [each.tolist() for each in (children, lost, tops)]
+    return [*map(DomainBound, *numbers, keys, domains, repeat(layout.tiers - tier + 1))]
 
 
-def _largest(
-    view: FreeView, tier: int, able: DomainIndices, count: int
-) -> list[tuple[int, int, int, int]]:
-    """The largest canonical domain that must be used, how often, and how many besides.
+def _slots(
+    view: FreeView, tier: int, able: DomainIndices, least: tuple[int, int]
+) -> dict[int, Key]:
+    """For each domain a bound on its profile of slots, the least first; empty: not looked at.
 
-    For each domain `count` children are used. Empty where slots are not looked at.
+    `least`: the children that are used of each, and the canonical groups that are lost at least.
     """
     shape, layout = view.shape, view.layout
+    count, lost = least
+    domains = able.tolist()
     if shape.canonical_tier >= tier:
         outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
-        return [(free, 1, 0, 0) for free in view.free_canonical[outer].tolist()]
+        used = view.free_canonical[outer].tolist()
+        return _least_first(domains, [_least_key(((free, 1),), shape.pods) for free in used])
     if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
-        return []
+        return dict.fromkeys(domains, ())
     free_slots = layout.rolled(view.free, tier - 1)
+    exact = _exact_sizes(shape, tier, count)
+    bounds = layout.below(tier, tier - 1)
+    loses_least = sum(size // shape.canonical * times for size, times in exact) <= lost
+    for domain in domains if loses_least else ():
+        children = free_slots[bounds[domain] : bounds[domain + 1]].tolist()
+        if all(children.count(size) >= times for size, times in exact):
+            # No domain leaves more than this one: nobody has to count the slots of the others.
+            return dict.fromkeys((domain, *domains), _least_key(exact, shape.pods))
     rows = rows_of(free_slots, layout.inner_starts(tier, tier - 1), able)
     if rows is None or rows.shape[1] < count:
-        return []
+        return dict.fromkeys(domains, ())
+    return _least_first(domains, _keys(shape, tier, rows, count))
+
+
+def _least_first(domains: list[int], keys: list[Key]) -> dict[int, Key]:
+    return {domain: key for key, domain in sorted(zip(keys, domains, strict=True))}
+
+
+@lru_cache(maxsize=1024)
+def _least_key(used: Sizes, pods: int) -> Key:
+    """The key of a profile of slots where domains of these sizes are used, as good as can be.
+
+    They are used up, and what is too much for the job stays in one piece.
+    """
+    changes = Counter[int]()
+    for size, times in used:
+        changes[size] -= times
+        changes[0] += times
+    left = sum(size * times for size, times in used) - pods
+    changes[left] += 1
+    changes[0] -= 1
+    return leximax_key(profile_of(changes))
+
+
+@lru_cache(maxsize=1024)
+def _exact_sizes(shape: Shape, tier: int, count: int) -> Sizes:
+    """The sizes of `count` children that leave the most of all: the job fits them exactly.
+
+    They have as many groups each, as far as can be. The tail is where the fewest groups are.
+    """
+    k, m, r = (1, shape.pods, 0) if shape.tier == tier else (shape.k, shape.m, shape.r)
+    each, more = divmod(m, count)
+    sizes = Counter({k * (each + 1): more, k * each: count - more - 1})
+    sizes[k * each + r] += 1
+    return tuple(sorted(((size, times) for size, times in sizes.items() if times), reverse=True))
+
+
+def _keys(shape: Shape, tier: int, rows: Counts, count: int) -> list[Key]:
+    """For each row of free slots the least key of a profile in which `count` of them are used."""
     if shape.tier == tier:
         last = _last_window(rows, count, shape.pods)
     else:
@@ -163,10 +185,17 @@ def _largest(
     largest = np.take_along_axis(rows, last[:, None], 1)
     times = np.minimum((rows >= largest).sum(axis=1) - last, count)
     # What the largest leave of the job needs a domain with as many slots, if it is one alone.
-    rest = np.maximum(shape.pods - largest[:, 0] * times, 0)
+    rest = shape.pods - largest[:, 0] * times
     other = np.where(rows >= rest[:, None], rows, largest).min(axis=1)
-    found = zip(largest[:, 0].tolist(), times.tolist(), other.tolist(), strict=True)
-    return [(slots, often, count - often, smallest) for slots, often, smallest in found]
+    found = zip(*(each.tolist() for each in (largest[:, 0], times, rest, other)), strict=True)
+    keys: list[Key] = []
+    for size, often, missing, smallest in found:
+        if count - often == (missing > 0):
+            used = ((size, often), (smallest, 1)) if missing > 0 else ((size, often),)
+            keys.append(_least_key(used, shape.pods))
+        else:
+            keys.append(((1, size, often),))  # of the others nothing is known
+    return keys
 
 
 def _last_window(rows: Counts, count: int, need: int) -> Counts:
