@@ -50,10 +50,12 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
 
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
-    """Takes up the kept state before anything else speaks; a follower's comes from its leader."""
+    """Takes up the kept state before anything else speaks; a follower does when it leads."""
     service = app[SERVICE]
-    if service.saver is not None and service.role.acts:
-        await _restore(service, service.saver)
+    if service.saver is not None:
+        service.replica.restore = partial(_restore, service, service.saver)
+    if service.role.acts:
+        await service.replica.restored()
     yield
 
 

@@ -42,6 +42,9 @@ class Replica:
 
     def __init__(self, role: Role = ALONE) -> None:
         self.role = role
+        self.restore: Callable[[], Awaitable[None]] | None = None
+        """Takes up what an earlier leader kept; done once, before anything else is run here."""
+        self._restoring = asyncio.Lock()
         self._acts = asyncio.Event()
         self.become(role)
 
@@ -58,9 +61,20 @@ class Replica:
             self._acts.set()
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Does the work from the moment that this master acts."""
+        """Does the work once this master acts and the kept state is taken up."""
         await self._acts.wait()
+        await self.restored()
         await work()
+
+    async def restored(self) -> None:
+        """Returns when the kept state is taken up; the first caller does it, the others wait.
+
+        A saver that began before would overwrite what it has not read.
+        """
+        async with self._restoring:
+            if self.restore is not None:
+                await self.restore()
+                self.restore = None
 
 
 def not_leader(role: Role) -> web.Response:

@@ -97,10 +97,12 @@ class Engine:
         return self._discovery.memory()
 
     def restore(self, memory: Memory, age_s: float) -> None:
-        """Takes up the state of an earlier process; before `run`, before any event.
+        """Takes up the state of an earlier process, before any event.
 
-        Restarts the history: what an earlier process changed is not known here.
+        Restarts the history, and ends the streams that follow it: what an earlier process changed
+        is not known here.
         """
+        self.history.close()
         self._discovery.restore(memory, age_s, self.clock())
         self.history = History(self._history_limit, self.snapshot.generation)
         self._call_back()

@@ -106,6 +106,25 @@ async def test_it_neither_takes_up_nor_touches_the_state_file(tmp_path: Path) ->
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("file", "unusable")]
 
 
+async def test_who_comes_to_lead_takes_up_what_was_kept_before_it_saves(tmp_path: Path) -> None:
+    """A hold of the leader before survives, on disk too."""
+    flags = (
+        f"--state-file={tmp_path / 'state'}",
+        "--state-save-interval=50ms",
+        "--gpus-per-node=8",
+    )
+    async with replica(tmp_path, *flags, role=ALONE) as caller:
+        await caller.master.ready()
+        kept = (await caller.post("/v1/holds", JOB)).json["hold"]["id"]
+    async with replica(tmp_path, *flags) as caller:
+        caller.master.service.replica.become(LEADER)
+        await caller.master.ready()
+        added = (await caller.post("/v1/holds", JOB)).json["hold"]["id"]
+        listed = [hold["id"] for hold in (await caller.master.get("/v1/holds")).json["holds"]]
+    assert listed == [kept, added]
+    assert kept in (tmp_path / "state").read_text()
+
+
 async def test_who_acted_never_follows() -> None:
     """What it has begun could write beside the new leader."""
     master = Replica(ALONE)
