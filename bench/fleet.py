@@ -16,11 +16,11 @@ from pathlib import Path
 
 from bench import cluster
 from bench.client import Connection, on_uvloop
-from bench.crowd import QUICK_S, SimWorker, crowd
 from bench.figure import Figure, at_most, exact, median, p99
 from bench.machine import usage
 from bench.processes import LOOPBACK, Master, in_child, switchbox_master
 from bench.scale import Progress, Scale
+from bench.simulated_workers import QUICK_S, SimWorker, simulated_workers
 from bench.watch import Shown, Sight, Watch
 from topo.model.forest import Status
 from topo.model.ids import DRAGONFLY
@@ -86,7 +86,7 @@ def followed(scale: Scale, running: Master, token: str) -> tuple[Phase, Phase]:
         wired = [cluster.facts_of(node) for node in cluster.cluster(scale.workers).nodes]
         said = [_unplugged(f) if _is_loose(at, scale) else f for at, f in enumerate(wired)]
         async with (
-            crowd(running.reports_port, token, said, scale.beat_s) as workers,
+            simulated_workers(running.reports_port, token, said, scale.beat_s) as workers,
             _watching(running.api_port) as watch,
         ):
             await watch.until_shown([worker.node for worker in workers])

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from bench import cluster
 from bench.client import Connection, get, on_uvloop, once_ready
-from bench.crowd import crowd
 from bench.figure import Figure, at_most, exact, mean, p99, worst
 from bench.machine import Usage, usage
 from bench.processes import LOOPBACK, Master, in_child, switchbox_master
 from bench.scale import CannotRunError, Progress, Scale
+from bench.simulated_workers import simulated_workers
 
 MIB_LIMIT, CORES_LIMIT = 512, 0.5
 """The vendor's own limits for its master."""
@@ -73,7 +73,7 @@ def watched(scale: Scale, running: Master, token: str) -> Rest:
     async def watch() -> Rest:
         facts = (cluster.facts_of(node) for node in cluster.cluster(scale.nodes).nodes)
         began_s = time.monotonic()
-        async with crowd(running.reports_port, token, facts, scale.beat_s):
+        async with simulated_workers(running.reports_port, token, facts, scale.beat_s):
             rest = Rest(time.monotonic() - began_s)
             api = await Connection.open(LOOPBACK, running.api_port)
             for path in ("/node_group", "/v1/topology", "/metrics"):

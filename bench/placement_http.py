@@ -14,12 +14,12 @@ import orjson
 
 from bench import cluster
 from bench.client import Answer, Connection, get, on_uvloop, once_ready
-from bench.crowd import crowd
 from bench.figure import Figure, at_least, at_most, exact, median, p99
 from bench.fleet import churning
 from bench.machine import usage
 from bench.processes import LOOPBACK, Master, in_child, master
 from bench.scale import SEED, CannotRunError, Progress, Scale
+from bench.simulated_workers import simulated_workers
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.placement.report.fragmentation import DEFAULT_MIX
@@ -111,7 +111,7 @@ def loaded(scale: Scale, running: Master) -> tuple[list[Load], list[Load]]:
         await _fill(opened[0], scale.nodes)
         requests = [_post(_PATH, body) for body in _jobs(random.Random(SEED), _BODIES)]
         async with (
-            crowd(running.reports_port, WRITER, _facts(scale), _BEAT_S) as workers,
+            simulated_workers(running.reports_port, WRITER, _facts(scale), _BEAT_S) as workers,
             churning(scale.churn_per_s, workers) as sent,
         ):
             await _as_fast(opened, requests, scale.load_s / 10)

@@ -88,7 +88,7 @@ class SimWorker:
 
 
 @asynccontextmanager
-async def crowd(
+async def simulated_workers(
     port: int, token: str, facts: Iterable[NodeFacts], beat_s: float
 ) -> AsyncIterator[Sequence[SimWorker]]:
     """Workers that have introduced themselves and beat inside the block, evenly spread."""
