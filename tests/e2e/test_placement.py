@@ -131,10 +131,10 @@ def test_a_node_that_is_not_ready_gets_no_pods_and_what_if_tells_what_its_repair
     eventually(lambda: not demo.is_ready())
     all_of_it = ("--pods", "8", "--gpus", "8", "--group-size", "16")
     eventually(lambda: demo.topo("place", *all_of_it).returncode == Exit.NO_FIT)
-    told = answer(demo, *all_of_it)
-    assert told["shortfall"]["missing"] >= 1
-    assert any("node-sample1" in each["text"] for each in told["would_fit"])
-    assert answer(demo, *all_of_it, "--assume-free", "node-sample1")["feasible"] is True
+    assert answer(demo, *all_of_it)["shortfall"]["missing"] >= 1
+    # Eventually: all nodes are needed, and on a busy machine another one may be silent for a moment.
+    eventually(lambda: "node-sample1" in str(answer(demo, *all_of_it)["would_fit"]))
+    eventually(lambda: answer(demo, *all_of_it, "--assume-free", "node-sample1")["feasible"])
     assert answer(demo, *all_of_it)["feasible"] is False
 
 
