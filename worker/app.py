@@ -16,11 +16,11 @@ from worker.pending_report import PendingReport
 from worker.probes.catalogue import probes as probes_of_host
 from worker.probes.identity import identify
 from worker.probing import Pace, ProbeLoops
-from worker.replay import Replay
+from worker.replay import TimelineReplay
 from worker.reporting import ReportLoop
 from worker.session import Session
 from worker.settings import WorkerSettings
-from worker.transport import Master
+from worker.transport import MasterConnection
 
 _STALLED_S = 60.0
 """No probe has ended for so long: something is wrong, unless all of them pause for longer."""
@@ -35,11 +35,13 @@ class Agent:
     metrics: Metrics
     loops: ProbeLoops
     reporting: ReportLoop
-    master: Master
+    master: MasterConnection
 
 
 def build_agent(
-    settings: WorkerSettings, replay: Replay | None, clock: Callable[[], float] = time.monotonic
+    settings: WorkerSettings,
+    replay: TimelineReplay | None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Agent:
     """A worker for this host, or for the recording."""
     identity = identity_of(settings, replay)
@@ -61,13 +63,15 @@ def build_agent(
         clock=clock,
         with_faults=with_faults,
     )
-    master = Master(settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca)
+    master = MasterConnection(
+        settings.server_url, token_file=settings.token_file, tls_ca=settings.tls_ca
+    )
     session = Session(identity.name, secrets.token_hex(8))
     reporting = ReportLoop(pending, session, master, metrics, is_silent=is_silent)
     return Agent(metrics, loops, reporting, master)
 
 
-def identity_of(settings: WorkerSettings, replay: Replay | None) -> NodeIdentity:
+def identity_of(settings: WorkerSettings, replay: TimelineReplay | None) -> NodeIdentity:
     """The recording's identity, else this host's; a node name that was given beats both."""
     if replay is None:
         return identify(

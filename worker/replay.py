@@ -28,7 +28,7 @@ _MAX_FILE_BYTES = 1 << 20
 _log = structlog.get_logger(__name__)
 
 
-class Replay:
+class TimelineReplay:
     """A recording that plays since it was made."""
 
     def __init__(
@@ -94,12 +94,12 @@ class Replay:
         self._standing = found
 
 
-def open_replay(directory: Path) -> Replay:
+def open_replay(directory: Path) -> TimelineReplay:
     """The recording in a directory, with its timeline. Raises `BadInputError`."""
     recording = bundle.read(directory)
     if isinstance(recording, Refusal):
         raise BadInputError(recording)
-    return Replay(directory, recording, _script(directory / TIMELINE_FILE))
+    return TimelineReplay(directory, recording, _script(directory / TIMELINE_FILE))
 
 
 def _script(path: Path) -> Timeline:

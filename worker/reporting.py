@@ -10,7 +10,7 @@ from topo.model.machine import NodeFacts
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
 from worker.session import Session
-from worker.transport import Master, ReportLostError, Trouble
+from worker.transport import MasterConnection, ReportLostError, Trouble
 
 RETRY_BASE_S, RETRY_CEILING_S = 0.25, 8.0
 """The ceiling keeps the promise that a restarted master hears of every node within ten seconds."""
@@ -28,7 +28,7 @@ class ReportLoop:
         self,
         pending: PendingReport,
         session: Session,
-        master: Master,
+        master: MasterConnection,
         metrics: Metrics,
         *,
         is_silent: Callable[[], bool] = lambda: False,

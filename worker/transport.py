@@ -71,7 +71,7 @@ class ReportLostError(RetryLaterError):
         self.detail = detail
 
 
-class Master:
+class MasterConnection:
     """The master's report port. Use as an asynchronous context manager."""
 
     def __init__(self, url: str, *, token_file: Path | None, tls_ca: Path | None) -> None:

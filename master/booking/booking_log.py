@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from topo.kit.files import replace_whole
-from topo.placement.booking.log import Entry, Header, line_of
+from topo.placement.booking.log import Entry, LogHeader, line_of
 
 FLUSH_S = 0.25
 """How much of the last that happened a kill may lose."""
@@ -29,7 +29,7 @@ class BookingLog:
     """
 
     def __init__(
-        self, path: Path, header: Callable[[], Header], max_bytes: int = MAX_BYTES
+        self, path: Path, header: Callable[[], LogHeader], max_bytes: int = MAX_BYTES
     ) -> None:
         self._path, self._header, self._limit = path, header, max_bytes // 2
         self._entries: list[Entry] = []

@@ -18,7 +18,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldChange, What
 from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits
-from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged
+from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
 from topo.placement.capacity.recount import restore_hosts
@@ -74,11 +74,11 @@ class BookingState:
                 self._note(change)
         return changes
 
-    def header(self) -> Header:
+    def header(self) -> LogHeader:
         """Where a log that begins now starts; O(hosts and bookings)."""
         hosts = tuple(self.capacity.hosts())
         bookings = self.bookings.state()
-        return Header(
+        return LogHeader(
             policy=self.capacity.policy, limits=self._limits, hosts=hosts, bookings=bookings
         )
 

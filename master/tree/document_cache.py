@@ -25,7 +25,7 @@ REST_MAX_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CachedDocument:
     """One rendering. `tag` is a hash of the body, the same in every process."""
 
     snapshot: Snapshot
@@ -61,7 +61,7 @@ class DocumentCache:
         self._fresh_s = fresh_s
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._document: Document | None = None
+        self._document: CachedDocument | None = None
         self._gzip: tuple[str, bytes] | None = None
         self._rest_until_s = 0.0
 
@@ -71,7 +71,7 @@ class DocumentCache:
         plain = len(self._document.body) if self._document is not None else 0
         return plain, len(self._gzip[1]) if self._gzip is not None else 0
 
-    async def document(self) -> Document:
+    async def document(self) -> CachedDocument:
         """The document of the version now, or one at most `REST_FACTOR` renderings old."""
         if (ready := self._current()) is not None:
             return ready
@@ -83,7 +83,7 @@ class DocumentCache:
             self._document = document
             return document
 
-    async def compressed(self, document: Document) -> bytes:
+    async def compressed(self, document: CachedDocument) -> bytes:
         """The document's body as gzip; the bytes are the same for the same body."""
         if self._gzip is not None and self._gzip[0] == document.tag:
             return self._gzip[1]
@@ -93,7 +93,7 @@ class DocumentCache:
                 self._gzip = (document.tag, zipped)
             return self._gzip[1]
 
-    def _current(self) -> Document | None:
+    def _current(self) -> CachedDocument | None:
         document = self._document
         if document is None:
             return None
@@ -102,8 +102,8 @@ class DocumentCache:
         ready = same and now_s - document.made_s < self._fresh_s
         return document if ready or now_s < self._rest_until_s else None
 
-    def _make(self, snapshot: Snapshot) -> tuple[Document, float]:
+    def _make(self, snapshot: Snapshot) -> tuple[CachedDocument, float]:
         made_s, began_s = self._clock(), time.thread_time()
         body = self._render(snapshot)
         tag = hashlib.blake2b(body, digest_size=16).hexdigest()
-        return Document(snapshot, body, tag, made_s), time.thread_time() - began_s
+        return CachedDocument(snapshot, body, tag, made_s), time.thread_time() - began_s

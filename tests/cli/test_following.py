@@ -11,7 +11,7 @@ from tests.cli import samples
 from tests.cli.conftest import FakeMaster
 from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client import client, sse
-from topo.cli.client.client import Master, Target, connect
+from topo.cli.client.client import MasterClient, Target, connect
 from topo.cli.client.following import Connected, Lost, follow, resumed
 from topo.cli.client.sse import ServerEvent
 from topo.model.rest.changes import StepDocument
@@ -53,7 +53,7 @@ def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.fixture
-async def master(fake_master: FakeMaster) -> AsyncIterator[Master]:
+async def master(fake_master: FakeMaster) -> AsyncIterator[MasterClient]:
     async with connect(Target(URL(fake_master.url))) as connected:
         yield connected
 
@@ -67,7 +67,9 @@ async def listening(fake: FakeMaster) -> None:
     await eventually(fake.has_listener)
 
 
-async def test_changes_come_as_they_are_published(master: Master, fake_master: FakeMaster) -> None:
+async def test_changes_come_as_they_are_published(
+    master: MasterClient, fake_master: FakeMaster
+) -> None:
     stream = follow(master, retry_s=0.01)
     assert await heard(stream) == Connected(12)
     news = asyncio.create_task(heard(stream))
@@ -79,7 +81,7 @@ async def test_changes_come_as_they_are_published(master: Master, fake_master: F
 
 
 async def test_what_happened_while_the_master_was_away_is_told_afterwards(
-    master: Master, fake_master: FakeMaster
+    master: MasterClient, fake_master: FakeMaster
 ) -> None:
     stream = follow(master, retry_s=0.01)
     assert await heard(stream) == Connected(12)
@@ -101,7 +103,7 @@ async def test_what_happened_while_the_master_was_away_is_told_afterwards(
 
 
 async def test_a_master_that_counts_anew_is_followed_from_where_it_is(
-    master: Master, fake_master: FakeMaster
+    master: MasterClient, fake_master: FakeMaster
 ) -> None:
     stream = follow(master, retry_s=0.01)
     await heard(stream)
@@ -118,7 +120,7 @@ async def test_a_master_that_counts_anew_is_followed_from_where_it_is(
 
 
 async def test_a_restarted_master_is_not_asked_for_what_another_run_counted(
-    master: Master, fake_master: FakeMaster
+    master: MasterClient, fake_master: FakeMaster
 ) -> None:
     """It counts again from 1, and may be further than we were: its 13 is not the 13 we saw."""
     fake_master.document = {**samples.healthy(), "run": "aaaaaaaa"}
@@ -174,7 +176,7 @@ def test_a_stream_goes_on_where_it_broke_if_it_is_the_same(
     ],
 )
 async def test_an_event_that_makes_no_sense_is_a_lost_stream(
-    master: Master, fake_master: FakeMaster, text: str, words: str
+    master: MasterClient, fake_master: FakeMaster, text: str, words: str
 ) -> None:
     stream = follow(master, retry_s=0.01)
     await heard(stream)
@@ -184,7 +186,7 @@ async def test_an_event_that_makes_no_sense_is_a_lost_stream(
     assert words in (await news).refusal.what
 
 
-async def test_a_refused_stream_is_said(master: Master, fake_master: FakeMaster) -> None:
+async def test_a_refused_stream_is_said(master: MasterClient, fake_master: FakeMaster) -> None:
     fake_master.broken["/v1/topology/events"] = (503, '{"detail": "too many streams"}', {})
     stream = follow(master, retry_s=0.01)
     await heard(stream)
@@ -192,7 +194,7 @@ async def test_a_refused_stream_is_said(master: Master, fake_master: FakeMaster)
 
 
 async def test_a_silent_master_is_given_up(
-    master: Master, fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+    master: MasterClient, fake_master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No comment for a minute is a dead connection; here a fifth of a second."""
     monkeypatch.setattr(client, "_SILENCE_S", 0.2)

@@ -26,7 +26,7 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
 )
-from topo.sim.clustermanager.api import Sessions
+from topo.sim.clustermanager.api import LoginSessions
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 from topo.sim.worlds.presets import demo_world, managed_topology
 
@@ -187,9 +187,9 @@ def secrets(
 ) -> Iterator[Secrets]:
     """Fails any test of this part whose logs or events show a password or a token."""
     secrets = Secrets()
-    login, submit = Sessions.login, Ear.submit
+    login, submit = LoginSessions.login, Ear.submit
 
-    def listening_login(self: Sessions, username: str, password: str) -> str | None:
+    def listening_login(self: LoginSessions, username: str, password: str) -> str | None:
         token = login(self, username, password)
         secrets.known += [password, *([token] if token else [])]
         return token
@@ -198,7 +198,7 @@ def secrets(
         secrets.said.append(repr(event))
         return submit(self, event)
 
-    monkeypatch.setattr(Sessions, "login", listening_login)
+    monkeypatch.setattr(LoginSessions, "login", listening_login)
     monkeypatch.setattr(Ear, "submit", listening_submit)
     caplog.set_level(0)
     with structlog.testing.capture_logs() as entries:

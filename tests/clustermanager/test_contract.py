@@ -13,7 +13,7 @@ from topo.discovery.manager.contract import ManagerAnswer, read_topology
 from topo.discovery.manager.events import EventPage, ManagerEvent, read_events
 from topo.discovery.manager.mapping import contract
 from topo.kit.tls import client_context
-from topo.sim.clustermanager.faults import FaultKind
+from topo.sim.clustermanager.faults import ManagerFaultKind
 from topo.sim.clustermanager.server import Simulator
 
 Control = Callable[..., Awaitable[dict[str, Any]]]
@@ -178,4 +178,4 @@ async def test_the_simulators_refusals_are_of_the_contracts_form(
 
 def test_every_fault_of_the_simulator_is_in_the_manual() -> None:
     manual = (OPENAPI.parent / "cluster-manager.md").read_text()
-    assert [kind for kind in FaultKind if f"`{kind}`" not in manual] == []
+    assert [kind for kind in ManagerFaultKind if f"`{kind}`" not in manual] == []

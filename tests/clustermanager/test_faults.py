@@ -24,52 +24,52 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
 )
-from topo.sim.clustermanager.faults import Fault, FaultKind
+from topo.sim.clustermanager.faults import ManagerFault, ManagerFaultKind
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
 pytestmark = pytest.mark.virtual_time
 Control = Callable[..., Awaitable[dict[str, Any]]]
 
 TOPOLOGY_FAULTS = {
-    FaultKind.UNAUTHORIZED: ("unauthorized", "refuses us (401)"),
-    FaultKind.ERROR: ("status", "answers 500"),
-    FaultKind.BUSY: ("busy", "busy (503)"),
-    FaultKind.STALL: ("timeout", "no answer in time"),
-    FaultKind.CUT: ("cut", "broke off"),
-    FaultKind.GARBAGE: ("malformed", "not JSON"),
-    FaultKind.EMPTY: ("content", "no machine at all"),
-    FaultKind.REDIRECT: ("redirect", "https://elsewhere.invalid"),
-    FaultKind.OVERSIZE: ("too-large", "larger than"),
-    FaultKind.BOMB: ("too-large", "larger than"),
-    FaultKind.DRIP: ("timeout", "no answer in time"),
-    FaultKind.CURSOR_GONE: ("status", "answers 410"),
-    FaultKind.EXPIRED_CERTIFICATE: ("tls", "certificate has expired"),
-    FaultKind.OTHER_HOST_CERTIFICATE: ("tls", "mismatch"),
+    ManagerFaultKind.UNAUTHORIZED: ("unauthorized", "refuses us (401)"),
+    ManagerFaultKind.ERROR: ("status", "answers 500"),
+    ManagerFaultKind.BUSY: ("busy", "busy (503)"),
+    ManagerFaultKind.STALL: ("timeout", "no answer in time"),
+    ManagerFaultKind.CUT: ("cut", "broke off"),
+    ManagerFaultKind.GARBAGE: ("malformed", "not JSON"),
+    ManagerFaultKind.EMPTY: ("content", "no machine at all"),
+    ManagerFaultKind.REDIRECT: ("redirect", "https://elsewhere.invalid"),
+    ManagerFaultKind.OVERSIZE: ("too-large", "larger than"),
+    ManagerFaultKind.BOMB: ("too-large", "larger than"),
+    ManagerFaultKind.DRIP: ("timeout", "no answer in time"),
+    ManagerFaultKind.CURSOR_GONE: ("status", "answers 410"),
+    ManagerFaultKind.EXPIRED_CERTIFICATE: ("tls", "certificate has expired"),
+    ManagerFaultKind.OTHER_HOST_CERTIFICATE: ("tls", "mismatch"),
 }
 """Faults of a full poll: the kind of trouble they become, and the words of the sentence."""
-HARMLESS = {FaultKind.CLOCK_SKEW, FaultKind.HALF}
+HARMLESS = {ManagerFaultKind.CLOCK_SKEW, ManagerFaultKind.HALF}
 """Faults that are no failure of an answer."""
 SIZES = {"size_bytes": 1 << 20, "seconds": 0.02}
-TIMES = {FaultKind.STALL: 30, FaultKind.BUSY: 0}
+TIMES = {ManagerFaultKind.STALL: 30, ManagerFaultKind.BUSY: 0}
 
 LIMITS: dict[str, Any] = {"read_timeout_s": 5.0, "request_timeout_s": 20.0}
 """Of an answer, where slowness is the fault."""
 
 
-def fault(kind: FaultKind, **more: Any) -> dict[str, Any]:
+def fault(kind: ManagerFaultKind, **more: Any) -> dict[str, Any]:
     """The body that sets a fault, in sizes that suit a test."""
     seconds = TIMES.get(kind, SIZES["seconds"])
     return {"kind": kind.value, **SIZES, "seconds": seconds, **more}
 
 
 def test_every_fault_is_tried() -> None:
-    assert set(FaultKind) == {*TOPOLOGY_FAULTS, *HARMLESS, FaultKind.RESET}
+    assert set(ManagerFaultKind) == {*TOPOLOGY_FAULTS, *HARMLESS, ManagerFaultKind.RESET}
 
 
 @pytest.mark.parametrize("kind", TOPOLOGY_FAULTS)
 async def test_a_full_poll_that_fails_is_said_loses_nothing_and_heals(
     *,
-    kind: FaultKind,
+    kind: ManagerFaultKind,
     manager: Simulator,
     bench: Bench,
     control: Control,
@@ -104,10 +104,17 @@ async def test_a_connection_that_is_reset_is_made_again(
 
 
 @pytest.mark.parametrize(
-    "kind", [FaultKind.ERROR, FaultKind.STALL, FaultKind.GARBAGE, FaultKind.CUT, FaultKind.REDIRECT]
+    "kind",
+    [
+        ManagerFaultKind.ERROR,
+        ManagerFaultKind.STALL,
+        ManagerFaultKind.GARBAGE,
+        ManagerFaultKind.CUT,
+        ManagerFaultKind.REDIRECT,
+    ],
 )
 async def test_events_that_fail_are_said_while_full_polls_go_on(
-    kind: FaultKind, manager: Simulator, bench: Bench, control: Control
+    kind: ManagerFaultKind, manager: Simulator, bench: Bench, control: Control
 ) -> None:
     running = await bench.known(manager, **LIMITS)
     await control("PUT", "/faults", **fault(kind, path="/v1/events"))
@@ -123,17 +130,17 @@ async def test_events_that_fail_are_said_while_full_polls_go_on(
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (FaultKind.UNAUTHORIZED, "refuses our user name or password"),
-        (FaultKind.ERROR, "answers 500"),
-        (FaultKind.BUSY, "busy (503)"),
-        (FaultKind.STALL, "no answer in time"),
-        (FaultKind.GARBAGE, "not JSON"),
-        (FaultKind.CUT, "broke off"),
-        (FaultKind.REDIRECT, "a redirect to https://elsewhere.invalid"),
+        (ManagerFaultKind.UNAUTHORIZED, "refuses our user name or password"),
+        (ManagerFaultKind.ERROR, "answers 500"),
+        (ManagerFaultKind.BUSY, "busy (503)"),
+        (ManagerFaultKind.STALL, "no answer in time"),
+        (ManagerFaultKind.GARBAGE, "not JSON"),
+        (ManagerFaultKind.CUT, "broke off"),
+        (ManagerFaultKind.REDIRECT, "a redirect to https://elsewhere.invalid"),
     ],
 )
 async def test_a_login_that_fails_is_said_and_tried_again(
-    *, kind: FaultKind, words: str, manager: Simulator, bench: Bench, control: Control
+    *, kind: ManagerFaultKind, words: str, manager: Simulator, bench: Bench, control: Control
 ) -> None:
     await control("PUT", "/faults", **fault(kind, path="/v1/login"))
     running = bench.start(manager, **LIMITS)
@@ -362,4 +369,4 @@ async def test_an_address_where_nobody_listens_is_said(bench: Bench, manager: Si
 
 def test_a_fault_that_is_misspelt_is_refused() -> None:
     with pytest.raises(ValueError, match="kind"):
-        Fault.model_validate({"kind": "explode"})
+        ManagerFault.model_validate({"kind": "explode"})

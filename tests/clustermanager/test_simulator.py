@@ -19,7 +19,7 @@ from tests.support.waiting import CEILING_S
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
 from topo.model.observation import ManagedTopology
-from topo.sim.clustermanager.api import MAX_TOKENS, Sessions
+from topo.sim.clustermanager.api import MAX_TOKENS, LoginSessions
 from topo.sim.clustermanager.certificates import Authority
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
 
@@ -168,7 +168,7 @@ async def test_a_group_of_another_kind_ends_the_log(control: Control) -> None:
 
 
 def test_the_oldest_token_goes_when_there_are_too_many() -> None:
-    sessions = Sessions("u", "p", ttl_s=60)
+    sessions = LoginSessions("u", "p", ttl_s=60)
     tokens = [sessions.login("u", "p") or "" for _ in range(MAX_TOKENS + 1)]
     assert not sessions.valid(tokens[0])
     assert sessions.valid(tokens[1])

@@ -132,7 +132,7 @@ def test_a_node_that_is_not_ready_gets_no_pods_and_what_if_tells_what_its_repair
     all_of_it = ("--pods", "8", "--gpus", "8", "--group-size", "16")
     eventually(lambda: demo.topo("place", *all_of_it).returncode == Exit.NO_FIT)
     assert answer(demo, *all_of_it)["shortfall"]["missing"] >= 1
-    # Eventually: all nodes are needed, and on a busy machine another one may be silent for a moment.
+    # Eventually: all nodes are needed, and on a busy machine another may be silent for a moment.
     eventually(lambda: "node-sample1" in str(answer(demo, *all_of_it)["would_fit"]))
     eventually(lambda: answer(demo, *all_of_it, "--assume-free", "node-sample1")["feasible"])
     assert answer(demo, *all_of_it)["feasible"] is False

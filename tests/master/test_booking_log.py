@@ -21,7 +21,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import HoldReleased
 from topo.placement.booking.holds import HoldId, Limits
-from topo.placement.booking.log import Advanced, Header, HostsChanged, state_json
+from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, state_json
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
@@ -71,10 +71,10 @@ async def test_what_a_master_did_is_replayed_to_the_same_bookings(tmp_path: Path
     assert json.loads(as_json.stdout)["holds"][0]["id"] == first
 
 
-def machine() -> tuple[Bookings, Header]:
+def machine() -> tuple[Bookings, LogHeader]:
     capacity = Capacity()
     bookings = Bookings(capacity)
-    empty = Header(policy=capacity.policy, limits=Limits(), hosts=(), bookings=bookings.state())
+    empty = LogHeader(policy=capacity.policy, limits=Limits(), hosts=(), bookings=bookings.state())
     return bookings, empty
 
 

@@ -156,11 +156,11 @@ def _schema(name: str, key: str) -> Any:
         ("TopologyDocument", "mode", modes.Mode),
         ("IndexDocument", "mode", modes.Mode),
         ("NoFitDocument", "failed", FitTest),
-        ("NoFitDocument", "mode", request.Mode),
-        ("FitsDocument", "mode", request.Mode),
+        ("NoFitDocument", "mode", request.PlacementMode),
+        ("FitsDocument", "mode", request.PlacementMode),
         ("HoldSummary", "state", HoldState),
-        ("HoldSummary", "mode", request.Mode),
-        ("PlacementBody", "mode", request.Mode),
+        ("HoldSummary", "mode", request.PlacementMode),
+        ("PlacementBody", "mode", request.PlacementMode),
     ],
 )
 def test_a_closed_set_of_words_is_published_as_the_core_has_it(

@@ -18,7 +18,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions, assumed, opened
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 
@@ -112,7 +112,7 @@ def test_a_job_short_of_one_group_is_told_the_next_smaller_one_and_preferred_mod
         "All 16 pods fit in preferred mode: 1 of 2 groups split, over 2 top groups."
     )
     assert found[Kind.PREFERRED].request == Request(
-        pods=16, gpus_per_pod=8, group_size=64, mode=Mode.PREFERRED
+        pods=16, gpus_per_pod=8, group_size=64, mode=PlacementMode.PREFERRED
     )
 
 
@@ -166,7 +166,9 @@ def test_two_changes_of_the_request_are_told_together_where_neither_suffices():
     request = Request(pods=20, gpus_per_pod=8, group_size=64, within=SWITCHBOX)
     found = suggested(capacity, request)
     assert Kind.ANYWHERE not in found
-    assert found[Kind.PREFERRED].request == replace(request, within=None, mode=Mode.PREFERRED)
+    assert found[Kind.PREFERRED].request == replace(
+        request, within=None, mode=PlacementMode.PREFERRED
+    )
     assert "in preferred mode if not in one switchbox" in found[Kind.PREFERRED].text
 
 

@@ -13,7 +13,7 @@ from topo.placement.exact.knapsack import Knapsack
 from topo.placement.job.objective import values
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.lower_bounds import least_domains, least_inside
 from topo.placement.search.candidate import candidate_of
 from topo.placement.search.domain_bounds import domain_bounds
@@ -127,7 +127,7 @@ def test_fewer_children_are_found_where_the_window_of_the_top_tier_misses_them()
 
 def test_a_split_plan_is_bounded_by_slots_alone():
     capacity = cluster((4, 4), (4, 4), size=8)
-    request = Request(pods=8, gpus_per_pod=8, group_size=64, mode=Mode.PREFERRED)
+    request = Request(pods=8, gpus_per_pod=8, group_size=64, mode=PlacementMode.PREFERRED)
     plan = place(capacity, request)
     assert isinstance(plan, Plan)
     assert (plan.bounds["split_groups"], plan.certified["split_groups"]) == (1, True)

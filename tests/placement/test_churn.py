@@ -18,7 +18,7 @@ from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 from topo.sim.worlds.clusters import cluster, requests
 
 NODES = 220
@@ -131,7 +131,7 @@ class World:
         return replace(
             request,
             group_size=pick(sizes) if request.gpus_per_pod > 2 else request.group_size,
-            mode=pick(list(Mode)),
+            mode=pick(list(PlacementMode)),
             within=pick((None, None, SWITCHBOX, DRAGONFLY, Kind("rack"))),
             eligible=eligibility,
         )

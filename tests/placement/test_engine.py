@@ -17,7 +17,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Mode, Request
+from topo.placement.job.request import Eligibility, PlacementMode, Request
 from topo.placement.quality.measure import measure
 from topo.sim.worlds.clusters import cluster as large_cluster
 from topo.sim.worlds.clusters import requests as stream
@@ -142,7 +142,11 @@ def test_a_job_of_fewer_pods_than_its_group_is_placed_where_no_domain_could_hold
     capacity = cluster((2, 1, 2))
     one, two = planned(capacity, job(1)), planned(capacity, job(2))
     assert (shares(one), one.objective.split_groups) == ({"1/2": 1}, 0)
-    assert (shares(two), two.mode, two.objective.span) == ({"1/1": 2}, Mode.REQUIRED, (1, 1))
+    assert (shares(two), two.mode, two.objective.span) == (
+        {"1/1": 2},
+        PlacementMode.REQUIRED,
+        (1, 1),
+    )
     assert planned(capacity, job(5)).objective.span == (1, 3)
     large = refused(cluster((2, 1, 2), (2, 2)), job(6))
     assert large.failed is FitTest.GROUPS
@@ -187,10 +191,12 @@ def test_required_refuses_what_preferred_splits_and_says_so():
     refusal = refused(capacity, job(8))
     assert refusal.failed is FitTest.GROUPS
     assert refusal.shortfall == {"needed": 1, "available": 0, "missing": 1}
-    plan = planned(capacity, job(8, mode=Mode.PREFERRED))
-    assert (plan.mode, plan.objective.split_groups) == (Mode.PREFERRED, 1)
+    plan = planned(capacity, job(8, mode=PlacementMode.PREFERRED))
+    assert (plan.mode, plan.objective.split_groups) == (PlacementMode.PREFERRED, 1)
     assert len(plan.groups[0].domains) == 2
-    assert planned(cluster((8,)), job(8, mode=Mode.PREFERRED)).mode is Mode.REQUIRED
+    assert (
+        planned(cluster((8,)), job(8, mode=PlacementMode.PREFERRED)).mode is PlacementMode.REQUIRED
+    )
 
 
 def test_a_group_larger_than_any_domain_is_refused_with_the_largest():
@@ -198,7 +204,7 @@ def test_a_group_larger_than_any_domain_is_refused_with_the_largest():
     refusal = refused(capacity, job(9, group_size=72))
     assert refusal.failed is FitTest.GROUPS
     assert refusal.shortfall["largest_gpus"] == 64
-    plan = planned(capacity, job(9, group_size=72, mode=Mode.PREFERRED))
+    plan = planned(capacity, job(9, group_size=72, mode=PlacementMode.PREFERRED))
     assert plan.objective.split_groups == 1
 
 
@@ -262,7 +268,11 @@ def test_a_reserve_is_used_only_when_nothing_else_fits():
 
 def test_a_reserve_binds_only_the_plans_that_would_break_it():
     capacity = cluster((16, 8), policy=Policy(reserves=((GroupPath((GroupName("s1"),)), 1),)))
-    for size, mode in ((64, Mode.REQUIRED), (128, Mode.REQUIRED), (128, Mode.PREFERRED)):
+    for size, mode in (
+        (64, PlacementMode.REQUIRED),
+        (128, PlacementMode.REQUIRED),
+        (128, PlacementMode.PREFERRED),
+    ):
         plan = planned(capacity, job(16, group_size=size, mode=mode))
         assert (shares(plan), plan.used_reserve) == ({"1/1": 16}, False), "1/2 is kept free"
         assert all(plan.certified.values())
@@ -271,7 +281,7 @@ def test_a_reserve_binds_only_the_plans_that_would_break_it():
 def test_a_reserve_is_spent_before_a_group_is_split():
     kept = ((GroupPath((GroupName("s1"), GroupName("d1"))), 1),)
     capacity = cluster((8, 4, 4), policy=Policy(reserves=kept))
-    plan = planned(capacity, job(8, mode=Mode.PREFERRED))
+    plan = planned(capacity, job(8, mode=PlacementMode.PREFERRED))
     assert (shares(plan), plan.used_reserve) == ({"1/1": 8}, True)
     assert plan.objective.split_groups == 0
 
@@ -280,7 +290,7 @@ def test_a_preferred_job_of_thousands_of_lone_nodes_takes_one_look_at_each():
     capacity = Capacity()
     for number in range(3000):
         capacity.upsert(host(f"n{number}"))
-    plan = planned(capacity, job(2900, group_size=128, mode=Mode.PREFERRED))
+    plan = planned(capacity, job(2900, group_size=128, mode=PlacementMode.PREFERRED))
     assert plan.objective.span == (2900,)
 
 
@@ -376,7 +386,7 @@ def test_no_plan_breaks_capacity_gang_eligibility_or_limits_and_each_measures_al
         model.group_tier is None
     )
     for name, bound in answer.bounds.items():
-        if bound is not None and answer.mode is Mode.REQUIRED:
+        if bound is not None and answer.mode is PlacementMode.REQUIRED:
             value = dict(_numbers(answer))[name]
             assert value <= bound if name == "whole_groups_left" else value >= bound
 

@@ -13,7 +13,7 @@ from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.objective import names, values
 from topo.placement.job.plan import Plan, Rejected
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 
 NUMBER = re.compile(r"(?<![\w/-])\d+(?![\w/-])")
 """A number that stands alone: those in names of nodes and groups prove nothing."""
@@ -137,7 +137,7 @@ def test_a_single_group_is_named_and_needs_no_further_proof():
 
 def test_split_groups_are_explained_by_the_whole_groups_there_is_room_for():
     capacity = cluster((4, 4), (8,))
-    request = Request(pods=16, gpus_per_pod=8, group_size=64, mode=Mode.PREFERRED)
+    request = Request(pods=16, gpus_per_pod=8, group_size=64, mode=PlacementMode.PREFERRED)
     assert sentence(capacity, planned(capacity, request), "split_groups") == (
         "1 of 2 groups is split over several dragonflies: "
         "there is room for 1 whole group of the 2 needed."

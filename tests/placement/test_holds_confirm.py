@@ -12,7 +12,7 @@ from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan, Pods
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Mode, Request
+from topo.placement.job.request import Eligibility, PlacementMode, Request
 
 KINDS = (Kind("switchbox"), Kind("dragonfly"))
 JOB = Request(pods=6, gpus_per_pod=8, group_size=32)
@@ -59,7 +59,7 @@ def test_other_groups_that_fit_are_taken_with_their_own_numbers() -> None:
     assert [group.pods for group in found.groups] == given
     assert [group.tail for group in found.groups] == [False, True]
     assert [ref.name for group in found.groups for ref in group.domains] == ["d1-2", "d1-0"]
-    assert found.mode is Mode.REQUIRED
+    assert found.mode is PlacementMode.REQUIRED
     assert found.certified["split_groups"]
     assert found.objective.span == (1, 2)
 
@@ -160,10 +160,10 @@ def test_a_span_and_a_selector_count_for_given_groups_too() -> None:
 def test_a_split_group_is_taken_where_the_job_allows_it() -> None:
     capacity = cluster()
     split = [pods("n0-0-0", "n0-0-1", "n0-1-0", "n0-1-1"), fly(0, 2, 2)]
-    preferred = replace(JOB, mode=Mode.PREFERRED)
+    preferred = replace(JOB, mode=PlacementMode.PREFERRED)
     found = confirmed(capacity, preferred, split, best(capacity, preferred))
     assert isinstance(found, Plan)
-    assert found.mode is Mode.PREFERRED
+    assert found.mode is PlacementMode.PREFERRED
     assert [ref.name for ref in found.groups[0].domains] == ["d0-0", "d0-1"]
     assert isinstance(confirmed(capacity, JOB, split, best(capacity)), str)
 

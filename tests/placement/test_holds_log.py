@@ -13,7 +13,7 @@ from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Event, HoldAsked, HoldCommitted, HoldReleased, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRequest, Limits
-from topo.placement.booking.log import Advanced, Header, HostsChanged, line_of, state_json
+from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, line_of, state_json
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import joined
@@ -58,9 +58,9 @@ def asked(pods: int, hold_s: float = 60, eligible: Eligibility = Eligibility()) 
     return HoldRequest(request, hold_s, f"key {pods}")
 
 
-def header(capacity: Capacity, bookings: Bookings) -> Header:
+def header(capacity: Capacity, bookings: Bookings) -> LogHeader:
     hosts = tuple(capacity.hosts())
-    return Header(
+    return LogHeader(
         policy=capacity.policy, limits=Limits(holds=5), hosts=hosts, bookings=bookings.state()
     )
 

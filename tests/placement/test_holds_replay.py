@@ -12,7 +12,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
 from topo.placement.job.plan import NoFit
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 MEMORY = TypeAdapter(HoldsMemory)
 KINDS = (Kind("switchbox"), Kind("dragonfly"))
@@ -32,7 +32,7 @@ REQUESTS = st.builds(
     pods=st.integers(1, 6),
     gpus_per_pod=st.sampled_from([1, 4, 8]),
     group_size=st.sampled_from([None, 8, 32]),
-    mode=st.sampled_from(list(Mode)),
+    mode=st.sampled_from(list(PlacementMode)),
     within=st.sampled_from([None, Kind("switchbox")]),
     eligible=st.builds(
         Eligibility,

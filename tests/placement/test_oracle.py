@@ -13,7 +13,7 @@ from tests.placement.oracle.model import Model, models, vector
 from tests.placement.oracle.solution import Solution
 from tests.placement.oracle.worlds import capacities, policies, requests
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 
 QUICK, FULL = 25, 400
 WAYS = 3_000
@@ -80,7 +80,7 @@ def as_good_as_the_best(
 ) -> None:
     capacity, request = world
     verdict = judged(capacity, request, oracle)
-    if verdict is not None and request.mode is Mode.REQUIRED:
+    if verdict is not None and request.mode is PlacementMode.REQUIRED:
         assert verdict.worse_at in excused
     elif verdict is not None:
         assert verdict.worse_at != "split_groups"

@@ -11,13 +11,13 @@ from topo.sim.baselines import STRICT
 from topo.sim.baselines.cluster import Cluster
 from topo.sim.streams import stream
 from topo.sim.streams.figures import Figures, average
-from topo.sim.streams.jobs import MIXES, Flow, Job, drawn, request
+from topo.sim.streams.jobs import MIXES, Flow, StreamJob, drawn, request
 from topo.sim.streams.stream import OURS, POLICIES, PREFERRED, Stream, placer_of, run
 from topo.sim.worlds.maps import capacity_of, grid
 
 
-def job(number: int, arrival_s: float, duration_s: float, gpus: int) -> Job:
-    return Job(number, arrival_s, duration_s, gpus, request(gpus))
+def job(number: int, arrival_s: float, duration_s: float, gpus: int) -> StreamJob:
+    return StreamJob(number, arrival_s, duration_s, gpus, request(gpus))
 
 
 def timeless(figures: Figures) -> Figures:
@@ -25,7 +25,7 @@ def timeless(figures: Figures) -> Figures:
     return replace(figures, p50_us=0.0, p99_us=0.0)
 
 
-def small() -> tuple[Capacity, tuple[Job, ...]]:
+def small() -> tuple[Capacity, tuple[StreamJob, ...]]:
     capacity = capacity_of(grid(3, 4, 8))
     return capacity, drawn(MIXES["llm-tails"], Flow(jobs=120, load=1.1, capacity_gpus=768), 7)
 

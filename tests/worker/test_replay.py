@@ -20,7 +20,7 @@ from topo.sim.bundles import bundle_of, write_bundle
 from topo.sim.worlds.presets import demo_world
 from worker import host_facts, record
 from worker.probes.probe import Probe, Reading, failed, ok
-from worker.replay import Replay, open_replay
+from worker.replay import TimelineReplay, open_replay
 from worker.settings import WorkerSettings
 
 HOST = demo_world().nodes[2]
@@ -63,7 +63,7 @@ async def test_every_take_is_a_probe_that_says_the_same_again(folder: Path) -> N
 async def test_a_recorded_failure_is_replayed_as_one() -> None:
     """Not every recording was made in good health."""
     take = RecordedProbe("mxsml", "mxsml", ProbeState.TIMED_OUT, detail="no answer in 5 s")
-    replay = Replay(Path("/nowhere"), Bundle(HOST.identity, (take,)), Timeline())
+    replay = TimelineReplay(Path("/nowhere"), Bundle(HOST.identity, (take,)), Timeline())
     reading = await replay.probes(settings())[0].read()
     assert reading == Reading(ProbeState.TIMED_OUT, detail="no answer in 5 s")
 
@@ -80,7 +80,7 @@ def test_the_timeline_runs_from_the_start_of_the_replay(folder: Path) -> None:
     script = parse_timeline(f"at 5s: {NODE} falls silent\nat 9s: {NODE} speaks")
     assert isinstance(script, Timeline)
     clock = iter([100.0, 104.9, 105.0, 108.9, 109.0])
-    replay = Replay(folder, bundle_of(HOST), script, clock=lambda: next(clock))
+    replay = TimelineReplay(folder, bundle_of(HOST), script, clock=lambda: next(clock))
     silent = [replay.is_silent(NODE) for _ in range(4)]
     assert silent == [False, True, True, False]
 

@@ -15,7 +15,7 @@ from topo.kit.tls import server_context
 from topo.model.wire import Report
 from topo.sim.clustermanager.certificates import Authority
 from worker import transport
-from worker.transport import Master, ReportLostError, Trouble
+from worker.transport import MasterConnection, ReportLostError, Trouble
 
 pytestmark = pytest.mark.virtual_time
 REPORT = Report(v=1, node=NODE, instance="instance-1", seq=0, kind="full", facts=FACTS)
@@ -24,13 +24,15 @@ REPORT = Report(v=1, node=NODE, instance="instance-1", seq=0, kind="full", facts
 @asynccontextmanager
 async def client(
     master: TestMaster, *, scheme: str = "http", token: Path | None = None, ca: Path | None = None
-) -> AsyncIterator[Master]:
+) -> AsyncIterator[MasterConnection]:
     """The worker's side."""
-    async with Master(f"{scheme}://{master.address}", token_file=token, tls_ca=ca) as side:
+    async with MasterConnection(
+        f"{scheme}://{master.address}", token_file=token, tls_ca=ca
+    ) as side:
         yield side
 
 
-async def lost(side: Master) -> ReportLostError:
+async def lost(side: MasterConnection) -> ReportLostError:
     """The failure of a report that must fail."""
     with pytest.raises(ReportLostError) as caught:
         await side.send(REPORT)
@@ -176,7 +178,9 @@ async def test_a_master_that_accepts_and_says_nothing_times_out() -> None:
 
     async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with Master(f"http://127.0.0.1:{port}", token_file=None, tls_ca=None) as side:
+        async with MasterConnection(
+            f"http://127.0.0.1:{port}", token_file=None, tls_ca=None
+        ) as side:
             assert (await lost(side)).trouble is Trouble.TIMEOUT
         for writer in held:
             writer.close()
@@ -226,7 +230,7 @@ async def test_tls_with_a_wrong_authority_sends_nothing_until_it_is_mended(
 
 async def test_an_unusable_authority_file_is_told(tmp_path: Path) -> None:
     """The file's name is in the message."""
-    side = Master("https://127.0.0.1:1", token_file=None, tls_ca=tmp_path / "none.pem")
+    side = MasterConnection("https://127.0.0.1:1", token_file=None, tls_ca=tmp_path / "none.pem")
     error = await lost(side)
     assert error.trouble is Trouble.TLS
     assert "none.pem" in error.detail

@@ -9,7 +9,7 @@ from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.plan import FitTest, NoFit, Plan
-from topo.placement.job.request import Mode, Request, flaw
+from topo.placement.job.request import PlacementMode, Request, flaw
 from topo.placement.quality.certificate import bounds_of
 from topo.placement.quality.measure import Key, objective_of
 from topo.placement.search.assign_nodes import penalty_of, planned_groups
@@ -68,7 +68,7 @@ def _place_on(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoF
         found = searched(view, request, capacity.policy.reserves)
         if found is not None:
             return _plan(capacity, request, gpu_type, found)
-    if request.mode is Mode.REQUIRED:
+    if request.mode is PlacementMode.REQUIRED:
         refused = short_of_groups(request, view)
     refused = refused or impossible_span(capacity, request, view)
     return refused or short_of_span(request, _largest_inside(view, request))
@@ -95,7 +95,7 @@ class SearchResult:
     found: Candidate
     view: FreeView
     bounding: FreeView
-    mode: Mode
+    mode: PlacementMode
     used_reserve: bool = False
 
 
@@ -105,7 +105,7 @@ Search = Callable[[FreeView, Request], SearchResult | None]
 def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> SearchResult | None:
     """The best result with all groups whole; else, if the job may be split, the best split."""
     searches: tuple[Search, ...] = (_whole, _split)
-    for search in searches if request.mode is Mode.PREFERRED else searches[:1]:
+    for search in searches if request.mode is PlacementMode.PREFERRED else searches[:1]:
         answer = _within_reserves(reserves, view, request, search)
         if answer is not None:
             return answer
@@ -136,7 +136,7 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
         return None
     if request.within is None:
         found = best_whole(view, None)
-        return SearchResult(found, view, view, Mode.REQUIRED) if found else None
+        return SearchResult(found, view, view, PlacementMode.REQUIRED) if found else None
     views = [*_inside_kind(view, request)]
     answers = [(best_whole(part, tier), part) for tier, part in views]
     best = min(
@@ -148,7 +148,7 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
         return None
     proven = best[0].proven if len(views) == 1 else Proven.NONE
     bounding = _bounding(view, request)
-    return SearchResult(replace(best[0], proven=proven), best[1], bounding, Mode.REQUIRED)
+    return SearchResult(replace(best[0], proven=proven), best[1], bounding, PlacementMode.REQUIRED)
 
 
 def _bounding(view: FreeView, request: Request) -> FreeView:
@@ -181,7 +181,7 @@ def _split(view: FreeView, request: Request) -> SearchResult | None:
             found = candidate_of(part, allocation)
             key = (-whole, *found.key)
             if best is None or key < best[0]:
-                best = key, SearchResult(found, part, bounding, Mode.PREFERRED)
+                best = key, SearchResult(found, part, bounding, PlacementMode.PREFERRED)
     return best[1] if best else None
 
 
@@ -230,7 +230,7 @@ def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: SearchRes
     view = answer.view
     groups = planned_groups(capacity, view, _with_least_penalty(capacity, view, answer.found))
     objective = objective_of(capacity, view, [group.pods for group in groups])
-    split = answer.mode is Mode.PREFERRED
+    split = answer.mode is PlacementMode.PREFERRED
     bounds, certified = bounds_of(answer.bounding, objective, answer.found.proven, split=split)
     return Plan(
         request=request,

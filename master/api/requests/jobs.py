@@ -17,7 +17,7 @@ from topo.placement.booking.holds import HoldRequest
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions
 from topo.placement.job.plan import Pods
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration, flaw
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration, flaw
 
 KEY = Parameter(
     "Idempotency-Key",
@@ -32,7 +32,7 @@ PARAMETERS = (
     Parameter("pods", "integer", "the number of pods", required=True, minimum=1),
     Parameter("gpus_per_pod", "integer", "GPUs of each pod", required=True, minimum=1),
     Parameter("group_size", "integer", "GPUs of each group, a multiple of gpus_per_pod", minimum=1),
-    Parameter("mode", "string", "required or preferred", words=tuple(Mode)),
+    Parameter("mode", "string", "required or preferred", words=tuple(PlacementMode)),
     Parameter("within", "string", "the kind of group that all of the job must share one of"),
     Parameter("gpu_type", "string", "the model of GPU"),
     Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),
@@ -72,7 +72,7 @@ def request_of(body: JobBody) -> Request:
         pods=body.pods,
         gpus_per_pod=body.gpus_per_pod,
         group_size=body.group_size,
-        mode=Mode(body.mode),
+        mode=PlacementMode(body.mode),
         within=None if body.within is None else Kind(body.within),
         eligible=Eligibility(
             gpu_type=body.gpu_type,

@@ -14,7 +14,7 @@ import orjson
 import structlog
 
 from master.sources.cluster_manager.http import (
-    Question,
+    ManagerQuestion,
     Reply,
     Transport,
     TroubleError,
@@ -142,7 +142,7 @@ class LoginAuthentication(Authentication):
             rule.password_field: _credential(self._settings, "password"),
         }
         try:
-            question = Question(path=rule.path, method="POST", body=body)
+            question = ManagerQuestion(path=rule.path, method="POST", body=body)
             grant = self._granted(await self._transport.ask(question))
         except TroubleError as error:
             self._metrics.logged_in(error.kind)

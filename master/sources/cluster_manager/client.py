@@ -16,7 +16,7 @@ from master.sources.cluster_manager.auth import (
     status_trouble,
 )
 from master.sources.cluster_manager.http import (
-    Question,
+    ManagerQuestion,
     Reply,
     Transport,
     TroubleError,
@@ -59,7 +59,7 @@ class ManagerClient:
     async def topology(self) -> ManagerAnswer:
         """The whole topology. An answer equal to the last one costs no reading."""
         path = self._mapping.topology.path
-        reply = await self._get(Question(path=path))
+        reply = await self._get(ManagerQuestion(path=path))
         if reply.status != 200:
             raise status_trouble(reply, f"GET {path}")
         digest = hashlib.blake2b(reply.body, digest_size=16).digest()
@@ -83,7 +83,7 @@ class ManagerClient:
         query = {rule.cursor_parameter: cursor}
         if rule.limit_parameter is not None:
             query[rule.limit_parameter] = str(self._settings.event_page)
-        reply = await self._get(Question(path=rule.path, query=query))
+        reply = await self._get(ManagerQuestion(path=rule.path, query=query))
         if reply.status == 410:
             return Refusal("the cursor is gone", f"GET {rule.path}", "read the whole again")
         if reply.status != 200:
@@ -107,7 +107,7 @@ class ManagerClient:
         if rule is None:
             return ""
         try:
-            reply = await self._transport.ask(Question(path=rule.path))
+            reply = await self._transport.ask(ManagerQuestion(path=rule.path))
             document = decoded(reply.body, rule.path) if reply.status == 200 else None
         except TroubleError:
             return ""
@@ -116,13 +116,13 @@ class ManagerClient:
             return ""
         return " ".join(health.detail.split())[:200] or "not well"
 
-    async def _get(self, question: Question) -> Reply:
+    async def _get(self, question: ManagerQuestion) -> Reply:
         """One authenticated exchange; a token that was good and is refused is renewed once."""
         authentication = self._authentication
         while True:
             headers = await authentication.headers()
             reply = await self._transport.ask(
-                Question(path=question.path, query=question.query, headers=headers)
+                ManagerQuestion(path=question.path, query=question.query, headers=headers)
             )
             if reply.status != 401:
                 authentication.accepted()

@@ -54,7 +54,7 @@ class TroubleError(RetryLaterError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ManagerQuestion:
     """What to ask: a path under the manager's address, never a URL."""
 
     path: str
@@ -85,7 +85,7 @@ class Transport:
         self._base = base_url(settings)
         self._tls: ssl.SSLContext | None = tls_context(settings)
 
-    async def ask(self, question: Question) -> Reply:
+    async def ask(self, question: ManagerQuestion) -> Reply:
         """The reply, whatever its status. Raises `TroubleError` where there is none."""
         try:
             return await self._follow(question)
@@ -104,7 +104,7 @@ class Transport:
             fix = "is the address right, and is the manager running?"
             raise _trouble(TroubleKind.CONNECT, what, question, fix) from error
 
-    async def _follow(self, question: Question) -> Reply:
+    async def _follow(self, question: ManagerQuestion) -> Reply:
         url = self._base.join(URL(self._base.path.rstrip("/") + question.path))
         if question.query:
             url = url.with_query(question.query)
@@ -131,7 +131,7 @@ class Transport:
                 raise TroubleError(TroubleKind.TLS, error.refusal) from error
         return self._tls
 
-    async def _read(self, response: aiohttp.ClientResponse, question: Question) -> Reply:
+    async def _read(self, response: aiohttp.ClientResponse, question: ManagerQuestion) -> Reply:
         retry_after_s = _patience(response.headers)
         if response.status != 200:
             return Reply(response.status, b"", retry_after_s)
@@ -145,7 +145,9 @@ class Transport:
                 raise _trouble(TroubleKind.TOO_LARGE, what, question, fix)
         return Reply(200, bytes(body), retry_after_s)
 
-    def _redirected(self, url: URL, response: aiohttp.ClientResponse, question: Question) -> URL:
+    def _redirected(
+        self, url: URL, response: aiohttp.ClientResponse, question: ManagerQuestion
+    ) -> URL:
         """Where a redirect leads, if it stays with the same scheme, host and port."""
         try:
             target = url.join(URL(response.headers.get("Location", "")))
@@ -186,7 +188,7 @@ _TLS_FIX = "give the authority of its certificate as --cluster-manager-ca-file"
 _REDIRECT_FIX = "give the manager's final address as --cluster-manager-address"
 
 
-def _trouble(kind: TroubleKind, what: str, question: Question, fix: str) -> TroubleError:
+def _trouble(kind: TroubleKind, what: str, question: ManagerQuestion, fix: str) -> TroubleError:
     return TroubleError(kind, Refusal(what, f"{question.method} {question.path}", fix))
 
 

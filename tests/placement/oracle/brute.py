@@ -6,7 +6,7 @@ from math import comb
 
 from tests.placement.oracle.model import Domain, Model, Vector, vector
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
-from topo.placement.job.request import Mode
+from topo.placement.job.request import PlacementMode
 
 
 def size(model: Model) -> int:
@@ -55,7 +55,7 @@ def _ways(pods: int, rooms: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 def _whole(model: Model, pods: dict[Domain, int], tier: int) -> bool:
     """Whether the groups can be whole with so many pods in each domain, where they must."""
-    if model.request.mode is Mode.PREFERRED:
+    if model.request.mode is PlacementMode.PREFERRED:
         return True
     inside: dict[Domain, int] = defaultdict(int)
     above = {key: domain_of for domain_of, keys in model.below(tier).items() for key in keys}

@@ -11,7 +11,7 @@ from ortools.sat.python import cp_model
 
 from tests.placement.oracle.model import Domain, Model
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
-from topo.placement.job.request import Mode
+from topo.placement.job.request import PlacementMode
 
 SECONDS = 60.0
 """A stage that takes longer is an error, not an answer."""
@@ -106,7 +106,7 @@ class _Program:
             fits = bool(self.of.group_tier)
             whole = self.cp.new_int_var(0, min(m, room // k) if fits else 0, "")
             tail = self.cp.new_bool_var("") if r and fits else 0
-            loose = room if request.mode is Mode.PREFERRED else 0
+            loose = room if request.mode is PlacementMode.PREFERRED else 0
             other = self.cp.new_int_var(0, loose, "")
             self.cp.add(inside == k * whole + r * tail + other)
             wholes.append(whole)
@@ -116,7 +116,7 @@ class _Program:
         self.cp.add(sum(wholes) <= m)
         if r:
             self.cp.add(sum(tails) <= 1)
-        if request.mode is Mode.REQUIRED:
+        if request.mode is PlacementMode.REQUIRED:
             self.cp.add(split == 0)
         return split
 

@@ -15,7 +15,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 Domain = tuple[str, ...]
 """A group's path, or the path of a lone node with its name at the end."""
@@ -294,7 +294,7 @@ def violations(model: Model, groups: Sequence[Pods]) -> list[str]:
     ]
     if found:
         return found
-    if request.mode is Mode.REQUIRED and any(_is_split(model, group) for group in groups):
+    if request.mode is PlacementMode.REQUIRED and any(_is_split(model, group) for group in groups):
         found.append("a group is split in required mode")
     used = [host for host in model.hosts if pods.get(host.name)]
     if not any(all(model.inside(host, group) for host in used) for group in model.within()):

@@ -5,7 +5,7 @@ from collections import defaultdict
 from tests.placement.oracle.model import Domain, Model
 from topo.model.ids import NodeName
 from topo.placement.job.plan import Pods
-from topo.placement.job.request import Mode
+from topo.placement.job.request import PlacementMode
 
 Solution = tuple[Pods, ...]
 
@@ -14,7 +14,7 @@ def allowed_tier(model: Model) -> int | None:
     """The tier in which a group must be whole, None where the request asks for the impossible."""
     tier = model.group_tier
     if tier is None:
-        return None if model.request.mode is Mode.REQUIRED else model.tiers
+        return None if model.request.mode is PlacementMode.REQUIRED else model.tiers
     if model.request.within is not None and (model.tier_of_limit() or 0) < tier:
         return None
     return tier

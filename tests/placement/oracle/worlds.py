@@ -9,7 +9,7 @@ from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, Kind, Nod
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 
 POD = Kind("pod")
 LADDER = (POD, SWITCHBOX, DRAGONFLY)
@@ -42,7 +42,7 @@ def requests(draw: st.DrawFn, most_pods: int = SMALL_PODS) -> Request:
         pods=draw(st.integers(1, most_pods)),
         gpus_per_pod=gpus,
         group_size=None if k is None else k * gpus,
-        mode=draw(st.sampled_from(Mode)),
+        mode=draw(st.sampled_from(PlacementMode)),
         within=draw(st.sampled_from((None, None, None, None, *LADDER, Kind("rack")))),
         eligible=draw(st.just(Eligibility()) | eligibilities),
     )

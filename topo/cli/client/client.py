@@ -76,7 +76,7 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
 
 
 @asynccontextmanager
-async def connect(to: Target) -> AsyncIterator["Master"]:
+async def connect(to: Target) -> AsyncIterator["MasterClient"]:
     """A client with one connection pool; nothing is sent yet."""
     headers = {"User-Agent": "topo", "Accept": "application/json"}
     if to.token is not None:
@@ -88,10 +88,10 @@ async def connect(to: Target) -> AsyncIterator["Master"]:
         timeout=_ANSWER_TIMEOUT,
         raise_for_status=False,
     ) as session:
-        yield Master(to, session)
+        yield MasterClient(to, session)
 
 
-class Master:
+class MasterClient:
     """The calls that `topo` makes; every method raises `CliError` for an expected failure."""
 
     def __init__(self, to: Target, session: aiohttp.ClientSession) -> None:

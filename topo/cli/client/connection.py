@@ -9,7 +9,7 @@ import orjson
 import yaml
 from rich.console import RenderableType
 
-from topo.cli.client.client import Master, Target, connect, target
+from topo.cli.client.client import MasterClient, Target, connect, target
 from topo.cli.demo.runtime import master_url, running_demo
 from topo.cli.exits import CliError, Exit
 from topo.cli.options import MasterOptions, Output
@@ -40,7 +40,7 @@ def document(options: MasterOptions, path: str, **query: str | int | None) -> An
     return ask(chosen(options), lambda master: master.document(path, **query))
 
 
-def ask(to: Target, question: Callable[[Master], Awaitable[_T]]) -> _T:
+def ask(to: Target, question: Callable[[MasterClient], Awaitable[_T]]) -> _T:
     """Runs one conversation with the master to its end."""
 
     async def conversation() -> _T:

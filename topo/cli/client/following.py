@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from topo.cli.client.client import TOPOLOGY_PATH, Master
+from topo.cli.client.client import TOPOLOGY_PATH, MasterClient
 from topo.cli.exits import CliError
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
@@ -34,7 +34,7 @@ class Lost:
 
 
 async def follow(
-    master: Master, *, retry_s: float = _RETRY_S
+    master: MasterClient, *, retry_s: float = _RETRY_S
 ) -> AsyncIterator[Connected | StepDocument | Lost]:
     """Every change of the forest from now on, without end.
 
@@ -74,7 +74,9 @@ Display = Callable[[Any, Refusal | None], None]
 """Shows the newest document known, and what keeps us from a newer one."""
 
 
-async def watch(master: Master, query: Mapping[str, str | int | None], display: Display) -> None:
+async def watch(
+    master: MasterClient, query: Mapping[str, str | int | None], display: Display
+) -> None:
     """Shows `/v1/topology` and keeps it true until cancelled.
 
     Raises `CliError` when the first answer cannot be had; later failures are shown, and waited out.
@@ -94,7 +96,7 @@ async def watch(master: Master, query: Mapping[str, str | int | None], display: 
 
 
 async def _shown(
-    master: Master, query: Mapping[str, str | int | None], display: Display, known: Any
+    master: MasterClient, query: Mapping[str, str | int | None], display: Display, known: Any
 ) -> Any:
     """Shows the present document, or the one known and why there is no newer one; which it was."""
     trouble: Refusal | None = None
@@ -106,7 +108,7 @@ async def _shown(
     return known
 
 
-async def _note_changes(master: Master, moved: asyncio.Event) -> None:
+async def _note_changes(master: MasterClient, moved: asyncio.Event) -> None:
     async for _ in follow(master):
         moved.set()
 

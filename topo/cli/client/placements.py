@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from topo.cli.client.client import Master
+from topo.cli.client.client import MasterClient
 from topo.cli.client.reading import read
 from topo.cli.exits import CliError, usage
 from topo.kit.durations import parse_duration
@@ -71,7 +71,7 @@ def hold_s(text: str | None) -> float | None:
     return seconds
 
 
-async def place(master: Master, request: dict[str, Any]) -> Any:
+async def place(master: MasterClient, request: dict[str, Any]) -> Any:
     """The master's raw answer; raises `CliError`, for a malformed request with the option."""
     try:
         return await master.send("POST", PLACEMENTS_PATH, request)
@@ -93,7 +93,7 @@ def read_placement(raw: Any) -> FitsDocument | NoFitDocument:
     return read(NoFitDocument, raw) if refused else read(FitsDocument, raw)
 
 
-async def roots(master: Master, groups: Sequence[PodGroupDocument]) -> list[GroupDocument]:
+async def roots(master: MasterClient, groups: Sequence[PodGroupDocument]) -> list[GroupDocument]:
     """The roots of the tree that the groups lie in; one that is gone by now is left out."""
     names = [
         domain.path[0]

@@ -9,7 +9,7 @@ from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master, p
 from topo.cli.render.safe import plain
 
 if TYPE_CHECKING:
-    from topo.cli.client.client import Master
+    from topo.cli.client.client import MasterClient
     from topo.model.rest.topology import GroupDocument
 
 app = typer.Typer(
@@ -47,7 +47,7 @@ def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOp
     from topo.cli.render import holds as picture
     from topo.model.rest.placements import HoldDocument
 
-    async def conversation(client: "Master") -> tuple[Any, "list[GroupDocument]"]:
+    async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
         raw = await client.document(_path(hold))
         if output is not Output.TABLE:
             return raw, []

@@ -10,7 +10,7 @@ from topo.cli.exits import Exit
 from topo.cli.options import MasterOptions, Output, asks_master
 
 if TYPE_CHECKING:
-    from topo.cli.client.client import Master, Target
+    from topo.cli.client.client import MasterClient, Target
     from topo.model.rest.placements import FitsDocument, NoFitDocument
     from topo.model.rest.topology import GroupDocument
 
@@ -128,7 +128,7 @@ def _place(
     """The answer, and for a picture the top groups around it."""
     from topo.cli.client import connection, placements
 
-    async def conversation(client: "Master") -> tuple[Any, "list[GroupDocument]"]:
+    async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
         raw = await placements.place(client, request)
         if output is not PlaceOutput.TREE:
             return raw, []

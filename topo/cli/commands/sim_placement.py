@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from topo.sim.streams.comparison import Outcome
+    from topo.sim.streams.comparison import StreamOutcome
 
 
-class Shape(StrEnum):
+class ClusterShape(StrEnum):
     """Nodes of a whole domain; with two sizes each domain draws one."""
 
     TWO = "2"
@@ -28,7 +28,9 @@ class Shape(StrEnum):
 def place(  # noqa: PLR0913 - a parameter per option
     *,
     nodes: Annotated[int, typer.Option(min=1, max=100_000, help="Nodes of the cluster.")] = 10_000,
-    shape: Annotated[Shape, typer.Option(help="Nodes of a whole domain.")] = Shape.EIGHT,
+    shape: Annotated[
+        ClusterShape, typer.Option(help="Nodes of a whole domain.")
+    ] = ClusterShape.EIGHT,
     load: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of the GPUs that is booked.")
     ] = 0.6,
@@ -44,12 +46,12 @@ def place(  # noqa: PLR0913 - a parameter per option
 ) -> None:
     """Place one job on a simulated cluster: our plan beside what other schedulers choose."""
     from topo.cli.render import terminal
-    from topo.placement.job.request import Mode, Request
+    from topo.placement.job.request import PlacementMode, Request
     from topo.sim.streams.comparison import compare
     from topo.sim.worlds.clusters import cluster
 
     request = Request(
-        pods=pods, gpus_per_pod=gpus, group_size=group_size or None, mode=Mode(str(mode))
+        pods=pods, gpus_per_pod=gpus, group_size=group_size or None, mode=PlacementMode(str(mode))
     )
     found = compare(cluster(nodes, str(shape), load, seed), request)
     console = terminal.out()
@@ -72,7 +74,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _table(found: "Sequence[Outcome]") -> "Table":
+def _table(found: "Sequence[StreamOutcome]") -> "Table":
     from rich import box
     from rich.table import Table
 

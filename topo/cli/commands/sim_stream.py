@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from topo.placement.capacity.capacity import Capacity
     from topo.sim.streams.figures import Figures
-    from topo.sim.streams.jobs import Flow, Job
+    from topo.sim.streams.jobs import Flow, StreamJob
 
 MAX_NODES = 20_000
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", re.ASCII)
@@ -111,7 +111,9 @@ def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":
     return capacity_of(grid(tops, domains, nodes)), f"{size} nodes"
 
 
-def _streams(flow: "Flow", seeds: int, mix: Mix, trace: Path | None) -> "list[tuple[Job, ...]]":
+def _streams(
+    flow: "Flow", seeds: int, mix: Mix, trace: Path | None
+) -> "list[tuple[StreamJob, ...]]":
     from topo.sim.streams.jobs import MIXES, drawn, pod_list, replayed
 
     if trace is None:
@@ -121,7 +123,7 @@ def _streams(flow: "Flow", seeds: int, mix: Mix, trace: Path | None) -> "list[tu
 
 
 def _run(
-    capacity: "Capacity", streams: "list[tuple[Job, ...]]", policies: tuple[str, ...]
+    capacity: "Capacity", streams: "list[tuple[StreamJob, ...]]", policies: tuple[str, ...]
 ) -> "Mapping[str, Sequence[Figures]]":
     """The figures by policy, one for each stream; progress goes to standard error."""
     from rich.progress import Progress

@@ -15,7 +15,7 @@ from topo.model.rest.generation_id import GenerationId
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from topo.cli.client.client import Master
+    from topo.cli.client.client import MasterClient
     from topo.cli.render.terminal import Glyphs
 
 NodeName = Annotated[
@@ -144,7 +144,7 @@ def diff(
     from topo.cli.render import changes
     from topo.model.rest.changes import DiffDocument
 
-    async def conversation(client: "Master") -> Any:
+    async def conversation(client: "MasterClient") -> Any:
         end = until
         if end is None:
             now = await client.topology(depth=0)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from topo.cli.client.client import Master, connect, target
+from topo.cli.client.client import MasterClient, connect, target
 from topo.cli.client.following import Connected, Lost, follow
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, free_ports, prepare, programs
@@ -101,7 +101,7 @@ async def run_demo(
 
 
 async def _until_ready(
-    master: Master, started: _RunningDemo, clock: Callable[[], float]
+    master: MasterClient, started: _RunningDemo, clock: Callable[[], float]
 ) -> TopologyDocument:
     """The first tree in which all nodes are Ready and in a group; raises `CliError`."""
     deadline = clock() + _TIMEOUT_S
@@ -139,7 +139,7 @@ def _not_up(what: str) -> CliError:
     return CliError(Exit.FINDING, Refusal(f"the demo did not come up: {what}", "topo demo", fix))
 
 
-async def _follow(master: Master, messages: Messages) -> None:
+async def _follow(master: MasterClient, messages: Messages) -> None:
     lost = False
     async for event in follow(master, retry_s=_RETRY_S):
         if isinstance(event, Lost):

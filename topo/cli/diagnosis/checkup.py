@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import orjson
 
-from topo.cli.client.client import Master
+from topo.cli.client.client import MasterClient
 from topo.cli.client.reading import problem_of
 from topo.cli.diagnosis import diagnosis
 from topo.cli.diagnosis.diagnosis import Finding, Severity
@@ -25,7 +25,7 @@ class Checkup:
         return any(finding.severity is Severity.WRONG for finding in self.findings)
 
 
-async def examine(master: Master) -> Checkup:
+async def examine(master: MasterClient) -> Checkup:
     """Asks health, readiness, version and topology; raises `CliError` where none answers."""
     findings: list[Finding] = []
     healthy: list[str] = []

@@ -45,13 +45,13 @@ Cursor = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[!-~]+$")
 """A position in the manager's event log: opaque, printable ASCII without spaces."""
 
 
-class Row(BaseModel):
+class ManagerRow(BaseModel):
     """A JSON object of the contract: typed strictly, open to keys that we do not know."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
-class GroupRow(Row):
+class GroupRow(ManagerRow):
     """A group as it travels."""
 
     id: Key
@@ -64,7 +64,7 @@ class GroupRow(Row):
         return ManagedGroup(self.id, GroupName(self.name), Kind(self.kind), self.parent_id)
 
 
-class MachineRow(Row):
+class MachineRow(ManagerRow):
     """A machine as it travels."""
 
     id: Key
@@ -79,7 +79,7 @@ class MachineRow(Row):
         return ManagedMachine(self.id, names, self.group_id, status)
 
 
-class _TopologyRow(Row):
+class _TopologyRow(ManagerRow):
     cursor: Cursor | None = None
     # FailFast: 200,000 rows with one mistake each are one finding, not 200,000.
     groups: Annotated[list[GroupRow], FailFast(), Field(max_length=MAX_GROUPS)]

@@ -18,7 +18,7 @@ from topo.discovery.manager.contract import (
     Key,
     Label,
     MachineRow,
-    Row,
+    ManagerRow,
     checked,
     refusal_of,
 )
@@ -30,7 +30,7 @@ MAX_EVENTS = 10_000
 """Events in one page; a manager with more to say sends the next page when asked."""
 
 
-class _Event(Row):
+class _Event(ManagerRow):
     cursor: Cursor
     after: Cursor
 
@@ -84,7 +84,7 @@ ManagerEvent = (
 )
 
 
-class EventPage(Row):
+class EventPage(ManagerRow):
     """A page of the manager's log and the cursor past it: an unbroken chain."""
 
     cursor: Cursor

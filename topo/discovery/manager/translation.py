@@ -36,7 +36,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ManagerHealth:
     """Whether the manager says it is well, and what it says about that."""
 
     ok: bool
@@ -95,14 +95,14 @@ def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
     return Grant(token, float(life))
 
 
-def map_health(rule: HealthRule, document: object) -> Health | Refusal:
+def map_health(rule: HealthRule, document: object) -> ManagerHealth | Refusal:
     """What the manager says of itself."""
     place = Place(document, "health")
     try:
         ok = place.found(rule.ok, "ok")
         if not isinstance(ok, bool):
             raise place.wrong(rule.ok, "ok", "true or false")
-        return Health(ok, place.optional(rule.detail, "detail") or "")
+        return ManagerHealth(ok, place.optional(rule.detail, "detail") or "")
     except BadInputError as error:
         return error.refusal
 

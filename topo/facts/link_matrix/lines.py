@@ -23,7 +23,7 @@ _TAB_STOP = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class MatrixHeader:
     """The names over the columns. `columns` maps each to its index; `twice` is a doubled one."""
 
     line: int
@@ -36,7 +36,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MatrixRow:
     """One device's cells. `surplus` is a link code behind the last column, if there is one.
 
     `open`: the line ends with the last link cell.
@@ -73,7 +73,7 @@ class Grammar:
         lines = numbered_lines(text) if "Affinity" in text else ()
         return any(self.header(n, line) for n, line in lines if "Affinity" in line)
 
-    def header(self, number: int, line: str) -> Header | None:
+    def header(self, number: int, line: str) -> MatrixHeader | None:
         """The header on this line, or None: every word must be a device name or a heading."""
         if self._gpu.search(line) is None:
             return None
@@ -95,9 +95,9 @@ class Grammar:
             columns.setdefault(name, len(columns))
         gpus = tuple(name for name in columns if self._gpu.fullmatch(name))
         nics = tuple(name for name in columns if not self._gpu.fullmatch(name))
-        return Header(number, gpus, nics, columns, headings, twice) if gpus else None
+        return MatrixHeader(number, gpus, nics, columns, headings, twice) if gpus else None
 
-    def row(self, head: Header, number: int, line: str) -> tuple[str, Row] | None:
+    def row(self, head: MatrixHeader, number: int, line: str) -> tuple[str, MatrixRow] | None:
         """The row on this line with its name, or None for prose: one cell must be a known code."""
         start = _WORD.search(line)
         if start is None:
@@ -115,7 +115,7 @@ class Grammar:
         surplus = next((w for w in tail.split() if codes.is_code(w) and w not in {"N/A", "NA"}), "")
         whole = len(cells) == len(head.columns)
         affinity = _affinity(head, line, last_cell, at) if whole else {}
-        return name, Row(number, tuple(cells), affinity, surplus, at == len(line))
+        return name, MatrixRow(number, tuple(cells), affinity, surplus, at == len(line))
 
 
 def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:
@@ -133,7 +133,7 @@ def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:
     return cells, begin, at
 
 
-def _affinity(head: Header, line: str, last_cell: int, at: int) -> dict[str, str]:
+def _affinity(head: MatrixHeader, line: str, last_cell: int, at: int) -> dict[str, str]:
     """The affinity cells behind the link cells, by heading; empty cells are left out.
 
     With tabs the cells are counted. Without, and with fewer cells than headings, a cell under its

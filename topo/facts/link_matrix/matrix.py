@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from topo.facts.link_matrix import codes
-from topo.facts.link_matrix.lines import DEVICES, Grammar, Header, Row
+from topo.facts.link_matrix.lines import DEVICES, Grammar, MatrixHeader, MatrixRow
 from topo.facts.reader import Mark, Reader
 from topo.facts.reading.text import bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
@@ -56,8 +56,8 @@ class _Reading:
 
     grammar: Grammar
     fix: str
-    head: Header | None = None
-    rows: dict[str, Row] = field(default_factory=dict)
+    head: MatrixHeader | None = None
+    rows: dict[str, MatrixRow] = field(default_factory=dict)
     nic_names: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     trouble: Refusal | None = None
@@ -131,7 +131,7 @@ def _note_line(reading: _Reading, number: int, line: str) -> bool:
     return True
 
 
-def _note_row(reading: _Reading, named: tuple[str, Row] | None) -> None:
+def _note_row(reading: _Reading, named: tuple[str, MatrixRow] | None) -> None:
     if named is None:
         return
     name, row = named
@@ -161,7 +161,7 @@ def _no_header(reading: _Reading, text: str) -> Refusal:
     return Refusal(what, f"line {line}", fix)
 
 
-def _unusable(head: Header, reading: _Reading) -> Refusal | None:
+def _unusable(head: MatrixHeader, reading: _Reading) -> Refusal | None:
     """What forbids to use a header or a row at all, the first finding in reading order."""
     where = f"line {head.line}"
     if len(head.gpus) > MAX_GPUS or len(head.nics) > MAX_NICS:
@@ -177,7 +177,7 @@ def _unusable(head: Header, reading: _Reading) -> Refusal | None:
     return None
 
 
-def _shifted(head: Header, name: str, row: Row) -> str:
+def _shifted(head: MatrixHeader, name: str, row: MatrixRow) -> str:
     """Why the cells of a row cannot belong to its columns, or nothing."""
     if row.surplus:
         return f"has more link cells than the header has columns ({shorten(row.surplus, 16)})"
@@ -188,12 +188,12 @@ def _shifted(head: Header, name: str, row: Row) -> str:
     return ""
 
 
-def _whole(head: Header, reading: _Reading, name: str) -> bool:
+def _whole(head: MatrixHeader, reading: _Reading, name: str) -> bool:
     row = reading.rows.get(name)
     return row is not None and len(row.codes) == len(head.columns) and not _shifted(head, name, row)
 
 
-def _complete_one_row(head: Header, reading: _Reading) -> Refusal | None:
+def _complete_one_row(head: MatrixHeader, reading: _Reading) -> Refusal | None:
     """Fills in the one GPU row that is missing or cut from its column; refuses for two."""
     cut = [name for name in head.gpus if not _whole(head, reading, name)]
     if not cut:
@@ -209,12 +209,12 @@ def _complete_one_row(head: Header, reading: _Reading) -> Refusal | None:
         return Refusal(what, f"line {line}" if short else f"after line {line}", reading.fix)
     at = head.columns[name]
     cells = ("X" if c == name else reading.rows[c].codes[at] for c in head.columns)
-    reading.rows[name] = replace(short or Row(0, ()), codes=tuple(cells), affinity={})
+    reading.rows[name] = replace(short or MatrixRow(0, ()), codes=tuple(cells), affinity={})
     reading.warnings.append(f"row {name} {state}: completed from column {name}")
     return None
 
 
-def _matrix(head: Header, reading: _Reading) -> LinkMatrix:
+def _matrix(head: MatrixHeader, reading: _Reading) -> LinkMatrix:
     """The matrix with GPUs first, and NIC rows only when all of them are whole."""
     cut = [name for name in head.nics if not _whole(head, reading, name)]
     if cut:

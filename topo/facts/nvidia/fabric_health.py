@@ -67,7 +67,7 @@ _GOOD_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class FabricHealth:
     """`healthy=None`: the source states no health (older drivers, single hosts)."""
 
     healthy: bool | None
@@ -79,7 +79,7 @@ def status_word(code: int) -> str:
     return STATUSES.get(code, f"code {code}")
 
 
-def from_words(words: Mapping[str, str]) -> Health:
+def from_words(words: Mapping[str, str]) -> FabricHealth:
     """Health from key and word pairs; the summary decides where there is one.
 
     Without a summary (drivers before 570) any word but the good one is trouble.
@@ -96,7 +96,7 @@ def from_words(words: Mapping[str, str]) -> Health:
     return _health(summary, bad, stated=any(found.values()))
 
 
-def from_mask(mask: int, summary: int) -> Health:
+def from_mask(mask: int, summary: int) -> FabricHealth:
     """Health from NVML's healthMask and healthSummary (0 where the struct has none).
 
     Each flag is two bits: 0 not applicable, 1 TRUE, 2 FALSE; so 0xaa is a healthy GPU and not one
@@ -109,13 +109,13 @@ def from_mask(mask: int, summary: int) -> Health:
     return _health(_SUMMARIES.get(summary), bad, stated=bool(mask & 0xFFF))
 
 
-def _health(summary: str | None, bad: list[str], *, stated: bool) -> Health:
+def _health(summary: str | None, bad: list[str], *, stated: bool) -> FabricHealth:
     """The summary decides where there is one, else what is bad; unknown where nothing is stated."""
     if summary is None and not bad:
-        return Health(healthy=True if stated else None)
+        return FabricHealth(healthy=True if stated else None)
     healthy = summary is not None and summary.lower() == "healthy"
     findings = bad if summary is None else [summary, *bad]
-    return Health(healthy, "" if healthy else shorten("; ".join(findings)))
+    return FabricHealth(healthy, "" if healthy else shorten("; ".join(findings)))
 
 
 def from_text(gpu: int, words: Mapping[str, str], platform: Mapping[str, str]) -> GpuFabric | None:

@@ -6,13 +6,13 @@ import numpy as np
 
 from topo.model.ids import NodeName
 from topo.placement.advice.refused_job import RefusedJob
-from topo.placement.advice.repairs import SCOPES_TRIED, Candidate
+from topo.placement.advice.repairs import SCOPES_TRIED, RepairCandidate
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.capacity.slots import ELIGIBLE
 from topo.placement.capacity.what_if import opened
-from topo.placement.job.request import Mode
+from topo.placement.job.request import PlacementMode
 
 DOMAINS_TRIED = 128
 """Domains that are looked at for owners to release."""
@@ -20,7 +20,7 @@ NODES_TRIED = 256
 """Nodes whose owners are compared."""
 
 
-def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
+def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[RepairCandidate]:
     """Nodes that would give slots if they were ready and uncordoned; each costs 1; O(nodes)."""
     slots = job.view.slots
     found = []
@@ -31,11 +31,11 @@ def closed_nodes(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
         if gain and eligible(
             opened(host, capacity.policy) if host.taints else host, slots.eligibility
         ):
-            found.append(Candidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
+            found.append(RepairCandidate(host.name, 1, {capacity.position(host.name)[0]: gain}))
     return found
 
 
-def owners(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
+def owners(capacity: Capacity, job: RefusedJob) -> list[RepairCandidate]:
     """Owners of bookings in the domains that lack least for one more group; costs are their GPUs.
 
     O(bookings), and O(nodes) of those domains.
@@ -47,7 +47,7 @@ def owners(capacity: Capacity, job: RefusedJob) -> list[Candidate]:
             continue
         slots = _slots_given(capacity, job, near, booked)
         if slots:
-            found.append(Candidate(owner, sum(booked.values()), slots))
+            found.append(RepairCandidate(owner, sum(booked.values()), slots))
     return found
 
 
@@ -77,7 +77,7 @@ def _could_hold_more(job: RefusedJob, free: int, nodes: _Nodes) -> bool:
     """Whether a domain would hold one more group, or the tail, if nothing ran on its nodes."""
     shape = job.view.shape
     empty = sum(gpus // shape.gpus for _, gpus in nodes.values())
-    size = 1 if job.request.mode is Mode.PREFERRED else shape.r or shape.k
+    size = 1 if job.request.mode is PlacementMode.PREFERRED else shape.r or shape.k
     return empty - free // shape.k * shape.k >= size
 
 

@@ -25,7 +25,7 @@ from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.layout import Counts
 from topo.placement.engine import place
 from topo.placement.job.plan import FitTest, NoFit, Plan
-from topo.placement.job.request import Eligibility, Mode, Request, Toleration
+from topo.placement.job.request import Eligibility, PlacementMode, Request, Toleration
 from topo.placement.job.words import counted, listed
 
 _OTHER_TYPES = 3
@@ -39,7 +39,7 @@ def other_requests(
     found = _placed(capacity, request, _changes(capacity, refused, jobs))
     if not found and request.within is not None:
         words = f"in preferred mode if not in one {request.within}"
-        both = replace(request, mode=Mode.PREFERRED, within=None)
+        both = replace(request, mode=PlacementMode.PREFERRED, within=None)
         found = _placed(capacity, request, [(Kind.PREFERRED, words, both)])
     yield from found
 
@@ -68,7 +68,7 @@ def _most_pods(capacity: Capacity, job: RefusedJob) -> int:
     """
     request, view = job.request, job.view
     below = request.pods - 1
-    if request.mode is Mode.PREFERRED:
+    if request.mode is PlacementMode.PREFERRED:
         return min(below, job.scopes[0].free_slots) if job.scopes else 0
     if request.group_size is None or not view.group_can_fit:
         return _most_in_one_domain(capacity, job)
@@ -130,13 +130,13 @@ def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> 
                 words,
                 replace(request, eligible=replace(eligibility, gpu_type=name)),
             )
-    if request.mode is Mode.REQUIRED:
+    if request.mode is PlacementMode.REQUIRED:
         largest = max((job.view.shape.largest for job in jobs), default=0)
         if 0 < largest < request.pods_per_group:
             size = largest * request.gpus_per_pod
             words = f"in groups of {size} GPUs, the largest that exist"
             yield Kind.GROUP_SIZE, words, replace(request, group_size=size)
-        yield Kind.PREFERRED, "in preferred mode", replace(request, mode=Mode.PREFERRED)
+        yield Kind.PREFERRED, "in preferred mode", replace(request, mode=PlacementMode.PREFERRED)
     if eligibility.selector or eligibility.exclude:
         anyone = replace(eligibility, selector=(), exclude=frozenset())
         yield Kind.ANY_NODE, f"without {_filters(eligibility)}", replace(request, eligible=anyone)

@@ -33,7 +33,7 @@ import numpy as np
 
 from topo.placement.advice.refused_job import RefusedJob, Scope
 from topo.placement.capacity.layout import Counts
-from topo.placement.job.request import Mode
+from topo.placement.job.request import PlacementMode
 
 SCOPES_TRIED = 3
 """Scopes of a job to look into: those with most free slots, of those with candidates enough."""
@@ -42,7 +42,7 @@ MOST_CHANGES = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class RepairCandidate:
     """A change that could be made: its cost, and the slots that it gives by tier-1 domain."""
 
     name: str
@@ -63,7 +63,7 @@ class Repair:
     cost: int
 
 
-def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[Candidate]]]) -> Repair | None:
+def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[RepairCandidate]]]) -> Repair | None:
     """The cheapest repair found for a job on each GPU type, with the candidates for it, if any."""
     repairs = (
         _repair(job, scope, candidates)
@@ -73,7 +73,7 @@ def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[Candidate]]]) -> R
     return min((one for one in repairs if one), key=attrgetter("cost", "names"), default=None)
 
 
-def _scopes(job: RefusedJob, candidates: Iterable[Candidate]) -> Iterable[Scope]:
+def _scopes(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable[Scope]:
     """The scopes to look into."""
     gains = np.zeros(len(job.view.free) + 1, np.int64)
     for candidate in candidates:
@@ -84,10 +84,10 @@ def _scopes(job: RefusedJob, candidates: Iterable[Candidate]) -> Iterable[Scope]
     return islice(able, SCOPES_TRIED)
 
 
-def _repair(job: RefusedJob, scope: Scope, candidates: Iterable[Candidate]) -> Repair | None:
+def _repair(job: RefusedJob, scope: Scope, candidates: Iterable[RepairCandidate]) -> Repair | None:
     """Group by group where that is cheapest, then the tail; then less what is not needed."""
     domains = _domains(job, scope, candidates)
-    chosen: list[Candidate] = []
+    chosen: list[RepairCandidate] = []
     for size in filter(None, (domains.k, domains.tail)):
         for additions in sorted(domains.additions(size, chosen), key=_order):
             if domains.suffice(size):
@@ -106,13 +106,13 @@ def _repair(job: RefusedJob, scope: Scope, candidates: Iterable[Candidate]) -> R
     return Repair(tuple(one.name for one in chosen), sum(one.cost for one in chosen))
 
 
-def _domains(job: RefusedJob, scope: Scope, candidates: Iterable[Candidate]) -> "_Domains":
+def _domains(job: RefusedJob, scope: Scope, candidates: Iterable[RepairCandidate]) -> "_Domains":
     """The domains of a scope before any change.
 
     In preferred mode any slots will do: the scope is one domain, and the job one group.
     """
     shape = job.view.shape
-    if job.request.mode is Mode.PREFERRED:
+    if job.request.mode is PlacementMode.PREFERRED:
         domains = _Domains(np.array([scope.free_slots]), shape.pods, 1, 0)
         domain_of, first = [0] * scope.last, 0
     else:
@@ -137,7 +137,7 @@ class _Domains:
     k: int
     groups: int
     tail: int
-    gains: dict[int, dict[Candidate, int]] = field(default_factory=dict)
+    gains: dict[int, dict[RepairCandidate, int]] = field(default_factory=dict)
 
     def suffice(self, size: int = 0) -> bool:
         """Whether there are slots for the whole groups and, beside them, for the tail.
@@ -149,13 +149,15 @@ class _Domains:
             return groups >= self.groups
         return int((self.free % self.k).max(initial=-1)) >= self.tail
 
-    def add(self, candidates: Iterable[Candidate], sign: int = 1) -> None:
+    def add(self, candidates: Iterable[RepairCandidate], sign: int = 1) -> None:
         """Changes are made (1) or taken back (-1)."""
         for candidate in candidates:
             for domain, gains in self.gains.items():
                 self.free[domain] += sign * gains.get(candidate, 0)
 
-    def additions(self, size: int, chosen: Sequence[Candidate]) -> Iterator[list[Candidate]]:
+    def additions(
+        self, size: int, chosen: Sequence[RepairCandidate]
+    ) -> Iterator[list[RepairCandidate]]:
         """For each domain what gives it one more group of a size, then what gives it another."""
         for domain, gains in self.gains.items():
             free = int(self.free[domain])
@@ -165,13 +167,13 @@ class _Domains:
                 free += sum(left.pop(one) for one in found)
 
 
-def _cheapest(gains: Mapping[Candidate, int], lack: int) -> list[Candidate]:
+def _cheapest(gains: Mapping[RepairCandidate, int], lack: int) -> list[RepairCandidate]:
     """The cheapest candidates known that give so many slots; none where all give too few."""
 
-    def by_cost(one: Candidate) -> tuple[float, int, str]:
+    def by_cost(one: RepairCandidate) -> tuple[float, int, str]:
         return one.cost, -gains[one], one.name
 
-    def by_cost_per_slot(one: Candidate) -> tuple[float, str]:
+    def by_cost_per_slot(one: RepairCandidate) -> tuple[float, str]:
         return one.cost / min(lack, gains[one]), one.name
 
     orders = sorted(gains, key=by_cost), sorted(gains, key=by_cost_per_slot)
@@ -181,10 +183,10 @@ def _cheapest(gains: Mapping[Candidate, int], lack: int) -> list[Candidate]:
 
 
 def _enough(
-    order: Iterable[Candidate], gains: Mapping[Candidate, int], lack: int
-) -> list[Candidate]:
+    order: Iterable[RepairCandidate], gains: Mapping[RepairCandidate, int], lack: int
+) -> list[RepairCandidate]:
     """The first candidates that give so many slots, less those not needed; none if too few do."""
-    chosen: list[Candidate] = []
+    chosen: list[RepairCandidate] = []
     for candidate in order:
         if lack > 0:
             chosen.append(candidate)
@@ -196,7 +198,7 @@ def _enough(
     return chosen if lack <= 0 else []
 
 
-def _order(candidates: list[Candidate]) -> tuple[int, int, int, tuple[str, ...]]:
+def _order(candidates: list[RepairCandidate]) -> tuple[int, int, int, tuple[str, ...]]:
     """Cheapest first, then fewest, then most slots anywhere, then by name."""
     cost, slots = sum(one.cost for one in candidates), sum(one.total_slots for one in candidates)
     return cost, len(candidates), -slots, tuple(one.name for one in candidates)

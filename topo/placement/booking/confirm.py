@@ -9,7 +9,7 @@ from topo.placement.capacity.eligible import eligible
 from topo.placement.engine import view_of
 from topo.placement.job.objective import names
 from topo.placement.job.plan import Plan, PlannedGroup, Pods
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import listed
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import objective_of
@@ -41,12 +41,12 @@ def confirmed(
         if kept is not None:
             return f"they would use groups that are kept free in {'/'.join(kept)}"
     found = objective_of(capacity, view, given)
-    if found.split_groups and request.mode is Mode.REQUIRED:
+    if found.split_groups and request.mode is PlacementMode.REQUIRED:
         return f"{found.split_groups} of the groups would be split by now"
     bounds = dict.fromkeys(names(len(found.span))) if best is None else best.bounds
     return Plan(
         request=request,
-        mode=Mode.PREFERRED if found.split_groups else Mode.REQUIRED,
+        mode=PlacementMode.PREFERRED if found.split_groups else PlacementMode.REQUIRED,
         gpu_type=gpu_type,
         groups=_groups(capacity, view, given),
         objective=found,

@@ -7,7 +7,7 @@ from typing import Literal
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import Ended, Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.job.plan import Plan, PlannedGroup
-from topo.placement.job.request import Mode
+from topo.placement.job.request import PlacementMode
 
 Gpus = tuple[tuple[NodeName, int], ...]
 """GPUs by node."""
@@ -48,7 +48,7 @@ class HoldAsked:
     id: HoldId
     wish: HoldRequest
     generation: int
-    mode: Mode
+    mode: PlacementMode
     gpu_type: str
     groups: tuple[PlannedGroup, ...]
     kind: Literal["hold-asked"] = "hold-asked"

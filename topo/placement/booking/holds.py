@@ -12,7 +12,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.plan import PlannedGroup, Pods
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 
 HoldId = NewType("HoldId", str)
 
@@ -44,7 +44,7 @@ class Hold:
 
     id: HoldId
     wish: HoldRequest
-    mode: Mode
+    mode: PlacementMode
     gpu_type: str
     groups: tuple[PlannedGroup, ...]
     generation: int

@@ -1,8 +1,9 @@
 """A log of what happened to bookings, as JSON lines, which `replay` takes up elsewhere.
 
-The first line is a `Header`: the format, the policy, the limits, and all hosts and bookings at the
-start. Each line after it is a `HostsChanged` or an `Advanced`, in the order in which they happened.
-An `Advanced` has the events and what came of them, a text for each change, to be compared.
+The first line is a `LogHeader`: the format, the policy, the limits, and all hosts and bookings at
+the start. Each line after it is a `HostsChanged` or an `Advanced`, in the order in which they
+happened. An `Advanced` has the events and what came of them, a text for
+each change, to be compared.
 """
 
 import json
@@ -26,7 +27,7 @@ FORMAT: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class LogHeader:
     """Where a log starts. `hosts` are in natural order of the tree."""
 
     policy: Policy
@@ -70,7 +71,7 @@ class Advanced:
         return cls(now_s, events, tuple(map(text_of, changes)))
 
 
-Entry = Header | HostsChanged | Advanced
+Entry = LogHeader | HostsChanged | Advanced
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 _STATE = TypeAdapter(BookingsState)
 
@@ -123,7 +124,7 @@ def _read(line: bytes, number: int) -> Entry | Refusal:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part)[:64] for part in first["loc"])
         return Refusal(first["msg"], f"line {number} {where}".rstrip(), fix)
-    if isinstance(entry, Header) != (number == 1):
+    if isinstance(entry, LogHeader) != (number == 1):
         what = "a log begins with its header" if number == 1 else "a second header"
         return Refusal(what, f"line {number}", fix)
     what = _senseless(entry)
@@ -135,7 +136,7 @@ def _senseless(entry: Entry) -> str:
     if isinstance(entry, Advanced):
         asked = (event.wish.request for event in entry.events if isinstance(event, HoldAsked))
         return next((str(found) for found in map(flaw, asked) if found is not None), "")
-    for host in entry.hosts if isinstance(entry, Header) else entry.changed:
+    for host in entry.hosts if isinstance(entry, LogHeader) else entry.changed:
         if not len(host.path) == len(host.kinds) == len(host.tiers):
             return f"node {host.name[:64]!r} has a path whose groups lack a kind or a tier"
     return ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldAsked
-from topo.placement.booking.log import Advanced, Entry, Header, HostsChanged, entries_in, text_of
+from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader, entries_in, text_of
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
@@ -36,7 +36,7 @@ def replay(lines: Iterator[bytes]) -> Replay | Refusal:
     for number, entry in entries_in(lines):
         if isinstance(entry, Refusal):
             return entry
-        if isinstance(entry, Header):
+        if isinstance(entry, LogHeader):
             done = Replay(*entry.start())
         elif done is not None:
             _step(done, entry)

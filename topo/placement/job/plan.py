@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
 from topo.placement.job.objective import Objective
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 
 Pods = tuple[tuple[NodeName, int], ...]
 """Pods by node, in rank order: neighbours in rank are near each other in the tree."""
@@ -49,7 +49,7 @@ class Plan:
     """
 
     request: Request
-    mode: Mode
+    mode: PlacementMode
     gpu_type: str
     groups: tuple[PlannedGroup, ...]
     objective: Objective

@@ -12,7 +12,7 @@ Labels = tuple[tuple[str, str], ...]
 """Labels as (key, value), sorted by key."""
 
 
-class Mode(StrEnum):
+class PlacementMode(StrEnum):
     """Whether a group may be split over several domains when it does not fit in one."""
 
     REQUIRED = "required"
@@ -53,7 +53,7 @@ class Request:
     pods: int
     gpus_per_pod: int
     group_size: int | None = None
-    mode: Mode = Mode.REQUIRED
+    mode: PlacementMode = PlacementMode.REQUIRED
     within: Kind | None = None
     eligible: Eligibility = Eligibility()
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape
@@ -42,7 +42,7 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
 
 def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
     """The refusal of groups that no domain could hold even if it were empty."""
-    if view.group_can_fit or request.mode is Mode.PREFERRED:
+    if view.group_can_fit or request.mode is PlacementMode.PREFERRED:
         return None
     shape = view.shape
     needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus

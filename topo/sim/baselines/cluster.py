@@ -26,7 +26,7 @@ Taken = list[tuple[int, int]]
 """(node, pods) by the nodes' numbers."""
 
 
-class Tree:
+class ClusterTree:
     """The domains of every tier as ranges of nodes, both numbered from 0 in natural order.
 
     Tier 0 are the nodes themselves, tier `root` is everything. `domain_of[tier][node]`;
@@ -161,7 +161,7 @@ class Cluster:
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
-        self.tree = Tree(capacity)
+        self.tree = ClusterTree(capacity)
         hosts = self.tree.hosts
         self.free = [capacity.free(host.name) if host.open else 0 for host in hosts]
         gpus = [host.gpus if host.open else 0 for host in hosts]

@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from topo.discovery.manager.contract import refusal_of
 from topo.kit.problem import Handler, problem, refusal
 from topo.kit.tokens import bearer
-from topo.sim.clustermanager.faults import FAULT, FAULTS, FaultKind, Faults, inject
+from topo.sim.clustermanager.faults import FAULT, FAULTS, Faults, ManagerFaultKind, inject
 from topo.sim.clustermanager.inventory import Inventory
 
 MAX_TOKENS = 1000
 MAX_PAGE = 1000
 
 
-class Sessions:
+class LoginSessions:
     """Tokens that the one user was given, and when they end (`clock`); the oldest goes first."""
 
     def __init__(
@@ -67,12 +67,12 @@ class _Login(BaseModel):
 
 
 INVENTORY = web.AppKey("inventory", Inventory)
-SESSIONS = web.AppKey("sessions", Sessions)
+SESSIONS = web.AppKey("sessions", LoginSessions)
 CALLS: web.AppKey[Counter[str]] = web.AppKey("calls", Counter)
 """How often each path was asked, for those who watch."""
 
 
-def build_api(inventory: Inventory, sessions: Sessions, faults: Faults) -> web.Application:
+def build_api(inventory: Inventory, sessions: LoginSessions, faults: Faults) -> web.Application:
     """The contract's API over these; does no I/O."""
     app = web.Application(middlewares=[_count, inject, _authenticate], client_max_size=16 * 1024)
     app[INVENTORY] = inventory
@@ -124,9 +124,9 @@ async def _login(request: web.Request) -> web.StreamResponse:
 async def _topology(request: web.Request) -> web.StreamResponse:
     document = request.app[INVENTORY].document()
     fault = request.get(FAULT)
-    if fault is not None and fault.kind is FaultKind.EMPTY:
+    if fault is not None and fault.kind is ManagerFaultKind.EMPTY:
         document["machines"] = []
-    if fault is not None and fault.kind is FaultKind.HALF:
+    if fault is not None and fault.kind is ManagerFaultKind.HALF:
         machines = document["machines"]
         if isinstance(machines, list):
             document["machines"] = machines[: len(machines) // 2]

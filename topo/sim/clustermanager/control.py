@@ -26,14 +26,19 @@ from topo.discovery.manager.contract import GroupRow, MachineRow, refusal_of
 from topo.kit.problem import Handler, problem, refusal
 from topo.kit.tokens import bearer
 from topo.sim.clustermanager.api import CALLS, INVENTORY, SESSIONS, json_answer
-from topo.sim.clustermanager.faults import CERTIFICATE_FAULTS, FAULTS, Fault, FaultKind
+from topo.sim.clustermanager.faults import (
+    CERTIFICATE_FAULTS,
+    FAULTS,
+    ManagerFault,
+    ManagerFaultKind,
+)
 from topo.sim.clustermanager.inventory import machine_document
 
 TOKEN_FILE = "control.token"  # noqa: S105 - the name of a file
 READY_FILE = "ready.json"
 _TOKEN = web.AppKey("token", str)
 _API = web.AppKey("api", web.Application)
-Present = Callable[[FaultKind | None], None]
+Present = Callable[[ManagerFaultKind | None], None]
 _PRESENT: web.AppKey[Present] = web.AppKey("present")
 
 
@@ -83,7 +88,7 @@ async def _state(request: web.Request) -> web.StreamResponse:
 
 
 async def _break(request: web.Request) -> web.StreamResponse:
-    fault = Fault.model_validate_json(await request.read())
+    fault = ManagerFault.model_validate_json(await request.read())
     request.app[_API][FAULTS].set(fault)
     if fault.kind in CERTIFICATE_FAULTS:
         request.app[_PRESENT](fault.kind)
@@ -92,10 +97,12 @@ async def _break(request: web.Request) -> web.StreamResponse:
 
 async def _heal(request: web.Request) -> web.StreamResponse:
     name = request.match_info.get("kind")
-    if name is not None and name not in tuple(FaultKind):
-        return problem(404, f"no fault is called {name!r}", fix=f"one of {', '.join(FaultKind)}")
+    if name is not None and name not in tuple(ManagerFaultKind):
+        return problem(
+            404, f"no fault is called {name!r}", fix=f"one of {', '.join(ManagerFaultKind)}"
+        )
     faults = request.app[_API][FAULTS]
-    faults.heal(None if name is None else FaultKind(name))
+    faults.heal(None if name is None else ManagerFaultKind(name))
     if not CERTIFICATE_FAULTS & {fault.kind for fault in faults.active}:
         request.app[_PRESENT](None)
     return await _state(request)

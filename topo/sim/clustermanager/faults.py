@@ -20,7 +20,7 @@ from topo.kit.problem import Handler, problem
 _CHUNK = b" " * 65536
 
 
-class FaultKind(StrEnum):
+class ManagerFaultKind(StrEnum):
     """What goes wrong; see docs/cluster-manager.md for what the master makes of each."""
 
     UNAUTHORIZED = "unauthorized"
@@ -42,10 +42,12 @@ class FaultKind(StrEnum):
     OTHER_HOST_CERTIFICATE = "other-host-certificate"
 
 
-CERTIFICATE_FAULTS = frozenset({FaultKind.EXPIRED_CERTIFICATE, FaultKind.OTHER_HOST_CERTIFICATE})
+CERTIFICATE_FAULTS = frozenset(
+    {ManagerFaultKind.EXPIRED_CERTIFICATE, ManagerFaultKind.OTHER_HOST_CERTIFICATE}
+)
 
 
-class Fault(BaseModel):
+class ManagerFault(BaseModel):
     """One fault: strikes requests whose path starts with `path`, `times` of them (None: all).
 
     `seconds` is the length of a stall, of a drip's pause, of a clock skew, or the Retry-After of
@@ -54,7 +56,7 @@ class Fault(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: FaultKind
+    kind: ManagerFaultKind
     path: str = "/"
     times: Annotated[int, Field(ge=1)] | None = None
     seconds: Annotated[float, Field(gt=-1e9, lt=1e9)] = 3600.0
@@ -67,25 +69,25 @@ class Faults:
     """The faults in force, at most one per kind."""
 
     def __init__(self) -> None:
-        self._active: dict[FaultKind, Fault] = {}
+        self._active: dict[ManagerFaultKind, ManagerFault] = {}
 
     @property
-    def active(self) -> tuple[Fault, ...]:
+    def active(self) -> tuple[ManagerFault, ...]:
         """What is in force now, `times` counted down."""
         return tuple(self._active.values())
 
-    def set(self, fault: Fault) -> None:
+    def set(self, fault: ManagerFault) -> None:
         """Puts a fault in force, in place of an earlier one of its kind."""
         self._active[fault.kind] = fault
 
-    def heal(self, kind: FaultKind | None = None) -> None:
+    def heal(self, kind: ManagerFaultKind | None = None) -> None:
         """Ends the fault of that kind, or all."""
         if kind is None:
             self._active.clear()
         else:
             self._active.pop(kind, None)
 
-    def strike(self, path: str) -> Fault | None:
+    def strike(self, path: str) -> ManagerFault | None:
         """The first fault that strikes this request; counts it."""
         for fault in self._active.values():
             if path.startswith(fault.path) and fault.kind not in CERTIFICATE_FAULTS:
@@ -93,7 +95,7 @@ class Faults:
                 return fault
         return None
 
-    def _count(self, fault: Fault) -> None:
+    def _count(self, fault: ManagerFault) -> None:
         if fault.times is None:
             return
         if fault.times == 1:
@@ -102,7 +104,7 @@ class Faults:
             self._active[fault.kind] = fault.model_copy(update={"times": fault.times - 1})
 
 
-FAULT = web.RequestKey("fault", Fault)
+FAULT = web.RequestKey("fault", ManagerFault)
 FAULTS = web.AppKey("faults", Faults)
 
 
@@ -112,14 +114,14 @@ async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
     fault = request.app[FAULTS].strike(request.path)
     if fault is None:
         return await handler(request)
-    if fault.kind is FaultKind.STALL:
+    if fault.kind is ManagerFaultKind.STALL:
         await asyncio.sleep(fault.seconds)
     if (answer := _ANSWERS.get(fault.kind)) is not None:
         return answer(fault)
-    if fault.kind is FaultKind.RESET:
+    if fault.kind is ManagerFaultKind.RESET:
         _abort(request)
         return web.Response(status=500)
-    if fault.kind is FaultKind.OVERSIZE:
+    if fault.kind is ManagerFaultKind.OVERSIZE:
         return await _oversize(request, fault)
     request[FAULT] = fault
     response = await handler(request)
@@ -129,7 +131,7 @@ async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
     return await spoil(request, fault, response)
 
 
-async def _oversize(request: web.Request, fault: Fault) -> web.StreamResponse:
+async def _oversize(request: web.Request, fault: ManagerFault) -> web.StreamResponse:
     response = web.StreamResponse(headers=_JSON)
     await response.prepare(request)
     for _ in range(0, fault.size_bytes, len(_CHUNK)):
@@ -137,7 +139,9 @@ async def _oversize(request: web.Request, fault: Fault) -> web.StreamResponse:
     return response
 
 
-async def _cut(request: web.Request, _fault: Fault, answer: web.Response) -> web.StreamResponse:
+async def _cut(
+    request: web.Request, _fault: ManagerFault, answer: web.Response
+) -> web.StreamResponse:
     body = _body(answer)
     response = await _begun(request, len(body))
     await response.write(body[: len(body) // 2])
@@ -145,7 +149,9 @@ async def _cut(request: web.Request, _fault: Fault, answer: web.Response) -> web
     return response
 
 
-async def _drip(request: web.Request, fault: Fault, answer: web.Response) -> web.StreamResponse:
+async def _drip(
+    request: web.Request, fault: ManagerFault, answer: web.Response
+) -> web.StreamResponse:
     body = _body(answer)
     response = await _begun(request, len(body))
     for at in range(len(body)):
@@ -162,19 +168,19 @@ async def _begun(request: web.Request, length: int) -> web.StreamResponse:
 
 
 async def _clock_skew(
-    _request: web.Request, fault: Fault, answer: web.Response
+    _request: web.Request, fault: ManagerFault, answer: web.Response
 ) -> web.StreamResponse:
     wrong = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=fault.seconds)
     answer.headers["Date"] = format_datetime(wrong, usegmt=True)
     return answer
 
 
-def _busy(fault: Fault) -> web.Response:
+def _busy(fault: ManagerFault) -> web.Response:
     retry_after = {"Retry-After": str(max(0, round(fault.seconds)))}
     return problem(503, "too many clients", headers=retry_after)
 
 
-def _bomb(fault: Fault) -> web.Response:
+def _bomb(fault: ManagerFault) -> web.Response:
     packed = gzip.compress(bytes(min(fault.size_bytes, 1 << 28)), compresslevel=6)
     return web.Response(body=packed, headers={**_JSON, "Content-Encoding": "gzip"})
 
@@ -190,25 +196,28 @@ def _abort(request: web.Request) -> None:
 
 
 _JSON = {"Content-Type": "application/json"}
-_ANSWERS: Mapping[FaultKind, Callable[[Fault], web.Response]] = {
-    FaultKind.UNAUTHORIZED: lambda _: problem(401, "the token is not known"),
-    FaultKind.ERROR: lambda _: problem(500, "the data base is on fire"),
-    FaultKind.BUSY: _busy,
-    FaultKind.GARBAGE: lambda _: web.Response(
+_ANSWERS: Mapping[ManagerFaultKind, Callable[[ManagerFault], web.Response]] = {
+    ManagerFaultKind.UNAUTHORIZED: lambda _: problem(401, "the token is not known"),
+    ManagerFaultKind.ERROR: lambda _: problem(500, "the data base is on fire"),
+    ManagerFaultKind.BUSY: _busy,
+    ManagerFaultKind.GARBAGE: lambda _: web.Response(
         body=b'{"cursor": "x", "machines": [\xff\xfe<html>', headers=_JSON
     ),
-    FaultKind.CURSOR_GONE: lambda _: problem(410, "the cursor is gone", fix="GET /v1/topology"),
-    FaultKind.REDIRECT: lambda fault: web.Response(
+    ManagerFaultKind.CURSOR_GONE: lambda _: problem(
+        410, "the cursor is gone", fix="GET /v1/topology"
+    ),
+    ManagerFaultKind.REDIRECT: lambda fault: web.Response(
         status=fault.status, headers={"Location": fault.to}
     ),
-    FaultKind.BOMB: _bomb,
+    ManagerFaultKind.BOMB: _bomb,
 }
 """What is answered instead."""
 _SPOILT: Mapping[
-    FaultKind, Callable[[web.Request, Fault, web.Response], Awaitable[web.StreamResponse]]
+    ManagerFaultKind,
+    Callable[[web.Request, ManagerFault, web.Response], Awaitable[web.StreamResponse]],
 ] = {
-    FaultKind.CUT: _cut,
-    FaultKind.DRIP: _drip,
-    FaultKind.CLOCK_SKEW: _clock_skew,
+    ManagerFaultKind.CUT: _cut,
+    ManagerFaultKind.DRIP: _drip,
+    ManagerFaultKind.CLOCK_SKEW: _clock_skew,
 }
 """What becomes of the right answer."""

@@ -28,10 +28,10 @@ from topo.kit.tasks import on_signals
 from topo.kit.tls import reload_certificate, server_context
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ManagedTopology
-from topo.sim.clustermanager.api import Sessions, build_api
+from topo.sim.clustermanager.api import LoginSessions, build_api
 from topo.sim.clustermanager.certificates import Authority
 from topo.sim.clustermanager.control import READY_FILE, TOKEN_FILE, build_control
-from topo.sim.clustermanager.faults import FaultKind, Faults
+from topo.sim.clustermanager.faults import Faults, ManagerFaultKind
 from topo.sim.clustermanager.inventory import Inventory
 
 LOOPBACK = "127.0.0.1"
@@ -102,12 +102,12 @@ async def simulator(
     context = server_context(*good)
     api = build_api(
         Inventory(sound),
-        Sessions(*_account(settings.directory), settings.token_ttl_s, clock),
+        LoginSessions(*_account(settings.directory), settings.token_ttl_s, clock),
         Faults(),
     )
     api_runner = _runner(api)
 
-    def present(fault: FaultKind | None) -> None:
+    def present(fault: ManagerFaultKind | None) -> None:
         """Shows the certificate of this fault, or the good one, from the next handshake on."""
         reload_certificate(context, *(_bad_leaf(authority, fault) or good))
         # Connections made before still show the old certificate: end them.
@@ -134,11 +134,11 @@ async def simulator(
         await api_runner.cleanup()
 
 
-def _bad_leaf(authority: Authority, fault: FaultKind | None) -> tuple[Path, Path] | None:
+def _bad_leaf(authority: Authority, fault: ManagerFaultKind | None) -> tuple[Path, Path] | None:
     """Certificate and key of a fault of certificates; None for what is none."""
-    if fault is FaultKind.EXPIRED_CERTIFICATE:
+    if fault is ManagerFaultKind.EXPIRED_CERTIFICATE:
         return authority.leaf("expired", *_HOSTS, expired=True)
-    if fault is FaultKind.OTHER_HOST_CERTIFICATE:
+    if fault is ManagerFaultKind.OTHER_HOST_CERTIFICATE:
         return authority.leaf("other-host", "elsewhere.invalid")
     return None
 

@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StreamOutcome:
     """What a policy chose and how long it took; `objective` is None where it found no place.
 
     `why` is ours alone: baselines do not say why.
@@ -38,7 +38,7 @@ class Outcome:
 class Comparison:
     """Ours first. The baselines' times are without counting nodes, which takes `counting_us`."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[StreamOutcome, ...]
     counting_us: float
 
 
@@ -49,14 +49,14 @@ def compare(capacity: Capacity, request: Request) -> Comparison:
     """
     answer, took_us = _timed(lambda: place(capacity, request))
     if isinstance(answer, NoFit):
-        outcomes = [Outcome(OURS, None, took_us, answer.text)]
+        outcomes = [StreamOutcome(OURS, None, took_us, answer.text)]
     else:
-        outcomes = [Outcome(OURS, answer.objective, took_us)]
+        outcomes = [StreamOutcome(OURS, answer.objective, took_us)]
     cluster, counting_us = _timed(lambda: _counted(capacity, request))
     for policy, baseline in BASELINES.items():
         groups, took_us = _timed(partial(cluster.place, request, baseline))
         objective = measure(capacity, request, groups) if groups is not None else None
-        outcomes.append(Outcome(policy, objective, took_us))
+        outcomes.append(StreamOutcome(policy, objective, took_us))
     return Comparison(tuple(outcomes), counting_us)
 
 

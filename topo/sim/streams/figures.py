@@ -11,7 +11,7 @@ from statistics import fmean
 
 from topo.placement.job.plan import Pods
 from topo.sim.baselines.cluster import Cluster
-from topo.sim.streams.jobs import Job, request
+from topo.sim.streams.jobs import StreamJob, request
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS
 
 WARM_UP = 0.2
@@ -49,7 +49,9 @@ class Figures:
 class Statistics:
     """Counts while a stream runs."""
 
-    def __init__(self, cluster: Cluster, jobs: Sequence[Job], spans: Mapping[int, int]) -> None:
+    def __init__(
+        self, cluster: Cluster, jobs: Sequence[StreamJob], spans: Mapping[int, int]
+    ) -> None:
         self._cluster, self._spans = cluster, spans
         ordered = sorted(jobs, key=lambda job: job.arrival_s)
         cut = int(len(ordered) * WARM_UP)
@@ -76,7 +78,7 @@ class Statistics:
             gpus = self._cluster.gpus[-1][0]
             self._allocated_s += span_s * self._cluster.used[-1][0] / gpus if gpus else 0.0
 
-    def tried(self, job: Job, took_ns: int, *, fitted: bool) -> None:
+    def tried(self, job: StreamJob, took_ns: int, *, fitted: bool) -> None:
         """A job was tried; one that did not fit is blocked by topology if slots were enough."""
         if job.number not in self._counted:
             return
@@ -85,7 +87,7 @@ class Statistics:
             views = self._cluster.views(job.request)
             self._blocked += any(view.slots[-1][0] >= job.request.pods for view in views)
 
-    def started(self, job: Job, wait_s: float, groups: Sequence[Pods]) -> None:
+    def started(self, job: StreamJob, wait_s: float, groups: Sequence[Pods]) -> None:
         """A job has started after waiting so long; jobs of the warm-up are not counted."""
         if job.number not in self._counted:
             return
@@ -136,7 +138,7 @@ class Statistics:
         )
         return whole / free if free else 1.0
 
-    def _group_tier(self, job: Job, groups: Sequence[Pods]) -> int:
+    def _group_tier(self, job: StreamJob, groups: Sequence[Pods]) -> int:
         """The tier whose domains the job's groups must not cross, by the type that it got."""
         tree = self._cluster.tree
         got = tree.hosts[tree.position[groups[0][0][0]]].gpu_type

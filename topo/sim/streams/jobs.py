@@ -36,7 +36,7 @@ MIXES: Mapping[str, Sizes] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class StreamJob:
     """`gpus` is its size, and all that tells its request from others."""
 
     number: int
@@ -55,14 +55,14 @@ class Flow:
     capacity_gpus: int
 
 
-def drawn(sizes: Sizes, flow: Flow, seed: int) -> tuple[Job, ...]:
+def drawn(sizes: Sizes, flow: Flow, seed: int) -> tuple[StreamJob, ...]:
     """Jobs of a mix: Poisson arrivals; the same seed, the same jobs whatever places them."""
     choice = random.Random(f"jobs {seed}")
     values, weights = zip(*sizes, strict=True)
     return _timed(choice.choices(values, weights, k=flow.jobs), flow, choice)
 
 
-def replayed(gpus: Sequence[int], flow: Flow, seed: int) -> tuple[Job, ...]:
+def replayed(gpus: Sequence[int], flow: Flow, seed: int) -> tuple[StreamJob, ...]:
     """Jobs of a trace in its order, from the beginning again when it is over."""
     sizes = [gpus[number % len(gpus)] for number in range(flow.jobs)]
     return _timed(sizes, flow, random.Random(f"jobs {seed}"))
@@ -102,7 +102,7 @@ def pod_list(path: Path) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _timed(sizes: Sequence[int], flow: Flow, choice: random.Random) -> tuple[Job, ...]:
+def _timed(sizes: Sequence[int], flow: Flow, choice: random.Random) -> tuple[StreamJob, ...]:
     mean_gpus = sum(sizes) / len(sizes)
     mean_s = MEDIAN_S * math.exp(SIGMA**2 / 2)
     per_s = flow.load * flow.capacity_gpus / (mean_gpus * mean_s)
@@ -111,5 +111,5 @@ def _timed(sizes: Sequence[int], flow: Flow, choice: random.Random) -> tuple[Job
     for number, gpus in enumerate(sizes):
         now_s += choice.expovariate(per_s)
         duration_s = choice.lognormvariate(math.log(MEDIAN_S), SIGMA)
-        jobs.append(Job(number, now_s, duration_s, gpus, requests[gpus]))
+        jobs.append(StreamJob(number, now_s, duration_s, gpus, requests[gpus]))
     return tuple(jobs)

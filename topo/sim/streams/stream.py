@@ -16,11 +16,11 @@ from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan, Pods
-from topo.placement.job.request import Mode, Request
+from topo.placement.job.request import PlacementMode, Request
 from topo.sim.baselines import BASELINES
 from topo.sim.baselines.cluster import Cluster
 from topo.sim.streams.figures import Figures, Statistics
-from topo.sim.streams.jobs import Job
+from topo.sim.streams.jobs import StreamJob
 
 DEPTH = 40
 """Waiting jobs that are tried after every event."""
@@ -35,7 +35,7 @@ Tick = Callable[[int], None]
 
 
 def run(
-    capacity: Capacity, jobs: Sequence[Job], policy: str, tick: Tick = lambda _: None
+    capacity: Capacity, jobs: Sequence[StreamJob], policy: str, tick: Tick = lambda _: None
 ) -> Figures:
     """The figures of one of `POLICIES` on this stream.
 
@@ -47,7 +47,9 @@ def run(
     if not capacity.gpu_types():
         raise BadInputError(Refusal("the cluster has no GPUs", "its nodes", "give nodes with GPUs"))
     if policy == PREFERRED:
-        jobs = [replace(job, request=replace(job.request, mode=Mode.PREFERRED)) for job in jobs]
+        jobs = [
+            replace(job, request=replace(job.request, mode=PlacementMode.PREFERRED)) for job in jobs
+        ]
     cluster = Cluster(capacity.copy())
     stream = Stream(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
@@ -69,11 +71,11 @@ def placer_of(cluster: Cluster, policy: str) -> Placer:
 class Stream:
     """One run: the clock, the queue, the jobs that run."""
 
-    def __init__(self, cluster: Cluster, place: Placer, jobs: Sequence[Job]) -> None:
+    def __init__(self, cluster: Cluster, place: Placer, jobs: Sequence[StreamJob]) -> None:
         self.statistics = Statistics(cluster, jobs, spans(cluster.capacity, jobs))
         self._cluster, self._place = cluster, place
         self._coming = sorted(jobs, key=lambda job: job.arrival_s, reverse=True)
-        self._waiting: list[Job] = []
+        self._waiting: list[StreamJob] = []
         self._ends: list[tuple[float, int]] = []
         self._not_fitting: set[int] = set()
         requests = {job.gpus: job.request for job in jobs}
@@ -119,21 +121,21 @@ class Stream:
             self._waiting = [job for job in self._waiting if job.number not in started]
         return len(started)
 
-    def _tried(self, job: Job) -> tuple[Pods, ...] | None:
+    def _tried(self, job: StreamJob) -> tuple[Pods, ...] | None:
         began_ns = perf_counter_ns()
         groups = self._place(job.request)
         took_ns = perf_counter_ns() - began_ns
         self.statistics.tried(job, took_ns, fitted=groups is not None)
         return groups
 
-    def _start(self, job: Job, groups: tuple[Pods, ...], now_s: float) -> None:
+    def _start(self, job: StreamJob, groups: tuple[Pods, ...], now_s: float) -> None:
         gpus = booked(groups, job.request.gpus_per_pod)
         self._cluster.book(f"stream-{job.number}", gpus)
         heapq.heappush(self._ends, (now_s + job.duration_s, job.number))
         self.statistics.started(job, now_s - job.arrival_s, groups)
 
 
-def spans(capacity: Capacity, jobs: Sequence[Job]) -> Mapping[int, int]:
+def spans(capacity: Capacity, jobs: Sequence[StreamJob]) -> Mapping[int, int]:
     """The top groups that each size takes on the cluster when it is empty, where it fits then."""
     empty = capacity.copy()
     for owner in list(empty.bookings()):
