@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     _raise_file_limit()
-    _warn(settings)
-    _settle_collector()
+    warn_of_tokens(settings)
+    settle_collector()
     return run(serve(*sites))
 
 
@@ -77,7 +77,7 @@ def _tls(settings: MasterSettings) -> SSLContext | None:
     return server_context(settings.tls_cert, settings.tls_key)
 
 
-def _settle_collector() -> None:
+def settle_collector() -> None:
     """Takes what was imported and built so far out of the garbage collector's sight, for good."""
     gc.collect()
     gc.freeze()
@@ -91,7 +91,8 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _warn(settings: MasterSettings) -> None:
+def warn_of_tokens(settings: MasterSettings) -> None:
+    """Log whose reports are taken where no token decides it."""
     if settings.allow_anonymous_workers and settings.worker_token_file is None:
         _log.warning("worker reports are accepted without a token; anybody can speak for any node")
     elif settings.worker_token_file is None:

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadInputError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    _warn(settings)
+    warn(settings)
     agent = build_agent(settings, replay)
     site = Site(
         app=build_app(agent),
@@ -68,7 +68,8 @@ def _record(settings: WorkerSettings) -> int:
     return 0
 
 
-def _warn(settings: WorkerSettings) -> None:
+def warn(settings: WorkerSettings) -> None:
+    """Log what the operator should know of these settings; nothing where all is well."""
     if settings.enable_training:
         _log.warning("--enable-training does nothing: this worker never changes hardware state")
     host = settings.server_address.rpartition(":")[0]

@@ -48,10 +48,10 @@ class PendingReport:
         if self._reports_due == 0:
             self._due.clear()
 
-    async def wait(self, timeout_s: float | None) -> None:
-        """Returns when a report is due, or after the time."""
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Whether a report is due; waits for one until the time is over."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._due.wait()
+                return await self._due.wait()
         except TimeoutError:
-            return
+            return False

@@ -91,7 +91,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     try:
         await response.prepare(request)
         history = service.engine.history
-        await _follow(response, history, _start(request, query, history.run_id))
+        await follow(response, history, _start(request, query, history.run_id))
     except (ConnectionError, TimeoutError):
         pass  # the client went away: its own affair, and the usual end of a stream
     finally:
@@ -111,7 +111,7 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
     return named.number if named.is_of(run) else _NOT_REMEMBERED
 
 
-async def _follow(response: web.StreamResponse, history: History, start: int | None) -> None:
+async def follow(response: web.StreamResponse, history: History, start: int | None) -> None:
     """Writes what comes after `start` (None: after now) until the history closes.
 
     The cursor is all the state of a listener. Raises `TimeoutError` if nothing is taken.

@@ -44,6 +44,10 @@ class Adviser:
         self._known: dict[_Case, Advice] = {}
         self._executor = SingleThreadExecutor(AT_ONCE)
 
+    def __len__(self) -> int:
+        """How many answers are remembered."""
+        return len(self._known)
+
     async def advice(self, refused: NoFit) -> Advice:
         """Why the capacity has just refused the job, and the changes under which it would fit."""
         key = (self._capacity.version, refused.request)

@@ -15,8 +15,6 @@ from tests.builders import discovery, facts, server, shape
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
-from topo.discovery.tree import conflicts
-from topo.discovery.tree.forest import Tree
 from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid
 from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (
@@ -198,37 +196,8 @@ class Consistency(RuleBasedStateMachine):
 
     @invariant()
     def what_is_kept_is_what_is_worked_out_anew(self) -> None:
-        """Places, values, conflicts and every index; nothing is out of date."""
+        """Tree, places, values, conflicts, lists and every index; nothing is out of date."""
         self.state.validate()
-
-    @invariant()
-    def the_lists_are_what_the_sources_make(self) -> None:
-        """Conflicts and unjoined machines found anew are those listed."""
-        state, membership = self.state, self.state._membership
-        found = set(conflicts.of_machines(membership))
-        found |= set(conflicts.of_wiring(membership.wiring))
-        found |= {conflict for _, conflict in state._conflicts._refused.values()}
-        for record in state._workers.records.values():
-            found |= set(conflicts.of_node(membership, record, state._settings))
-        assert found == set(state.snapshot.forest.conflicts)
-        assert conflicts.unjoined(membership) == state.snapshot.forest.unjoined
-
-    @invariant()
-    def the_tree_is_what_its_paths_make(self) -> None:
-        """A fresh tree over the same paths is equal; what each node lacks is current."""
-        state, tree = self.state, Tree()
-        declared = state._membership.declared
-        tree.keep(declared.empty_groups if self.mode is Mode.CONFIG else ())
-        unplaced = {u.node.name: u for u in state.snapshot.forest.unplaced}
-        for name in state.known:
-            record = state._workers.records.get(name)
-            position = state._position(name, record)
-            tree.place(name, position.path)
-            assert (name in unplaced) == (not position.path)
-            if name in unplaced:
-                assert unplaced[name].reason == position.missing
-            assert state._judged(name, record) == state._placed.nodes[name]
-        assert tree.build(state._placed.nodes.__getitem__) == state.snapshot.forest.roots
 
 
 Consistency.TestCase.settings = settings(max_examples=60, stateful_step_count=30)

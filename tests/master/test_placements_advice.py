@@ -76,4 +76,4 @@ async def test_what_is_remembered_is_bounded() -> None:
     adviser = Adviser(capacity)
     for pods in range(9, 9 + advice.KEPT + 5):
         await adviser.advice(refused(capacity, pods))
-    assert len(adviser._known) == advice.KEPT
+    assert len(adviser) == advice.KEPT

@@ -19,7 +19,7 @@ import pytest
 import structlog
 from aiohttp import ClientSession, ClientTimeout
 
-from master.__main__ import COLLECTOR_THRESHOLDS, _settle_collector, main
+from master.__main__ import COLLECTOR_THRESHOLDS, main, settle_collector
 from tests.master.placing import WRITER, config
 from tests.master.world import TOKEN, Worker, facts
 from tests.support.waiting import CEILING_S, eventually
@@ -182,18 +182,18 @@ async def test_a_hold_that_was_given_outlives_a_kill(tmp_path: Path) -> None:
 
 async def test_a_dead_background_task_ends_it_with_1_and_its_reason(token_flag: str) -> None:
     script = (
-        "import asyncio, sys, master.app, master.__main__ as m\n"
+        "import asyncio, sys, master.tree.engine, master.__main__ as m\n"
         "async def dies(*_):\n"
         "    await asyncio.sleep(0.1)\n"
         "    raise OSError('the wire is cut')\n"
-        "master.app._measure_lag = dies\n"
+        "master.tree.engine.Engine.run = dies\n"
         "sys.exit(m.main(sys.argv[1:]))\n"
     )
     command = (sys.executable, "-c", script)
     async with _master("--mode=dragonfly", token_flag, command=command) as master:
         assert await master.wait() == 1
     died = next(e for e in master.log if e["event"] == "background task died")
-    assert (died["task"], died["reason"]) == ("loop-lag", "the wire is cut")
+    assert (died["task"], died["reason"]) == ("engine", "the wire is cut")
     assert master.log[-1]["failures"] == ["OSError: the wire is cut"]
 
 
@@ -324,7 +324,7 @@ async def test_the_log_holds_no_token_and_no_line_per_request(token_flag: str) -
 def test_the_collector_leaves_alone_what_stays() -> None:
     threshold = gc.get_threshold()
     try:
-        _settle_collector()
+        settle_collector()
         assert gc.get_freeze_count() > 10_000
         assert gc.get_threshold() == COLLECTOR_THRESHOLDS
     finally:

@@ -340,15 +340,18 @@ def test_a_holder_that_floods_does_not_hide_another() -> None:
     assert told == ["liar", "other"]
 
 
-def test_refusals_of_many_holders_take_bounded_memory() -> None:
+def test_of_many_refused_holders_as_many_as_nodes_are_remembered() -> None:
     world = _World(max_nodes=5)
     for number in range(50):
         _foreign(world, "n1", f"holder-{number}")
-    assert len(world.sessions._refused_at_s) <= 5
-    assert len(world.sessions._foreign) <= 5
     before = len(world.events)
-    _foreign(world, "n1", "holder-49")
-    assert len(world.events) == before, "the newest are remembered"
+    for number in range(45, 50):
+        _foreign(world, "n1", f"holder-{number}")
+    assert len(world.events) == before, "the newest are remembered: told a moment ago"
+    _foreign(world, "n2", "holder-44")
+    told = world.events[-1]
+    assert isinstance(told, WorkerRefused)
+    assert told.text == "the worker of holder-44 sent reports for n2", "n1 is forgotten"
 
 
 def _same(change: Callable[[NodeFacts], NodeFacts]) -> bool:

@@ -49,8 +49,7 @@ async def helper(mxsml: Path, callers: Callers, fake: str = "") -> AsyncIterator
     process.close()
     for pid in callers.pids:
         await gone(pid)
-    if process._process is not None:  # the loop, too, must have heard of its end
-        await process._process.wait()
+    await process.wait_closed()
 
 
 async def test_readings_come_from_one_standing_process(mxsml: Path, callers: Callers) -> None:
@@ -145,8 +144,7 @@ async def test_a_mistake_of_our_own_is_told_not_lost() -> None:
     assert reading.state is ProbeState.FAILED
     assert "code 999" in reading.detail
     process.close()
-    assert process._process is not None
-    await process._process.wait()
+    await process.wait_closed()
 
 
 async def test_a_helper_that_cannot_start_is_a_failure() -> None:

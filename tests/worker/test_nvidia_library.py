@@ -24,8 +24,7 @@ async def ask(library: Path, fake: str = "", times: int = 1) -> Reading:
         return await process.read()
     finally:
         process.close()
-        if process._process is not None:
-            await process._process.wait()
+        await process.wait_closed()
 
 
 async def read(library: Path, fake: str = "") -> Any:

@@ -107,8 +107,7 @@ def _apply(known: NodeFacts | None, report: Report) -> NodeFacts:
 async def owed(pending: PendingReport) -> int:
     """How many reports are sent until none is due."""
     count = 0
-    while pending._due.is_set():
-        await pending.wait(0)
+    while await pending.wait(0):
         assert pending.facts is not None
         pending.acknowledged(pending.facts)
         count += 1

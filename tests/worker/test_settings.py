@@ -126,5 +126,5 @@ def test_probes_stand_in_the_order_of_precedence() -> None:
 def test_a_token_in_the_clear_is_told(argv: tuple[str, ...], told: bool) -> None:  # noqa: FBT001
     """Unless it never leaves the host."""
     with capture_logs() as lines:
-        worker_main._warn(load(*argv))
+        worker_main.warn(load(*argv))
     assert [line["event"] for line in lines] == ["the token travels in the clear"] * told

@@ -395,10 +395,13 @@ class Discovery:
         self._conflicts.validate(
             {node: self._conflicts_of(record) for node, record in records.items()},
             tuple(conflicts.of_machines(self._membership)),
+            self._membership.wiring,
         )
         forest = self.snapshot.forest
         shown = [v.name for _, v in forest.walk() if isinstance(v, Node)]
         shown += [entry.node.name for entry in forest.unplaced]
         require(sorted(shown) == sorted(records), "a known node is not shown exactly once")
         require(forest.roots == self._placed.build(), "the roots shown are not those built")
+        listed = self._conflicts.listed(self._membership.wiring)
+        require(forest.conflicts == listed, "the conflicts shown are not those listed")
         require(forest.unjoined == conflicts.unjoined(self._membership), "unjoined is out of date")

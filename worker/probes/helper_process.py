@@ -60,6 +60,11 @@ class HelperProcess:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
+    async def wait_closed(self) -> None:
+        """Returns when the process that was told to end has ended, and the loop knows it."""
+        if self._process is not None:
+            await self._process.wait()
+
     async def _running(self) -> asyncio.subprocess.Process:
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(

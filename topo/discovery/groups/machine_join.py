@@ -182,6 +182,8 @@ class Machines:
         for node, names in self._names.items():
             known = all(node in self._nodes.keys_of(name) for name in names)
             require(known, f"a name of {node} is not indexed")
+        named = self._nodes.keys_of_any((*self._nodes.sole, *self._nodes.several))
+        require(named <= self._names.keys(), "a name of a node that is gone is indexed")
         require(self._missing_since_s.keys() <= self._machines.keys(), "a dropped one is missing")
 
     def _joined_twice(self) -> Iterator[Failure]:

@@ -235,12 +235,18 @@ class ConflictList:
         return self._listed
 
     def validate(
-        self, of_nodes: Mapping[NodeName, tuple[Conflict, ...]], of_machines: tuple[Conflict, ...]
+        self,
+        of_nodes: Mapping[NodeName, tuple[Conflict, ...]],
+        of_machines: tuple[Conflict, ...],
+        wiring: Wiring,
     ) -> None:
         """What is listed is what the finders find now."""
         owned = {node: found for node, found in of_nodes.items() if found}
         require(owned == self._of_nodes, "the conflicts of a node are out of date")
         require(of_machines == self._of_machines, "the conflicts of machines are out of date")
+        require(
+            _in_order(self._all(wiring)) == self._listed, "the list of conflicts is out of date"
+        )
 
     def _all(self, wiring: Wiring) -> Iterator[Conflict]:
         yield from self._of_machines

@@ -87,6 +87,8 @@ class PlacedNodes:
         """The tree is what the paths make, and who has no path is listed with the reason."""
         require(self._nodes.keys() == positions.keys(), "known and shown nodes differ")
         require(self._positions == positions, "a node stands where it stood before")
+        explained = all(each.path or each.missing for each in positions.values())
+        require(explained, "a node is in no group without a reason")
         tree = Tree()
         tree.keep(self._tree.kept)
         for node, position in positions.items():

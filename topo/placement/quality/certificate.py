@@ -2,6 +2,19 @@
 
 Each bound leaves out a condition, so that no placement is better than it. Together they cost a few
 passes over the domains, so every answer has them. docs/placement.md explains them.
+
+A value is proven only together with all before it: the best number of dragonflies is the best among
+plans with the fewest switchboxes. So the first value without a proof ends the list of the proven.
+
+Example: two switchboxes of four free dragonflies of two nodes, a slot each; three groups of two.
+
+    name                  bound   why                                     plan A   plan B
+    switchboxes             1     four dragonflies have room for three      1 ✓      2
+    dragonflies             3     each holds one group                      3 ✓      3
+    whole groups left       5     eight were free, each group takes one     5 ✓      5
+
+A meets all bounds and is proven. B is not: its 3 and 5 equal the bounds, but a plan with one
+switchbox comes before it.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,14 @@
 `whole_groups_left` and both profiles are counted over the job's own eligible slots. The profile of
 the top tier counts canonical groups; `profile_tier1` counts slots, in the domains in which a
 canonical group lives (tier 1 wherever those are large enough): smaller pieces matter to no one.
+
+Example: dragonflies of two nodes, a slot each, with 2 2 1 slots free, and nobody's pods in the
+first two. A canonical group is two slots. One pod may go to the first or to the third:
+
+    to the first   1 2 1   one group lost, slots 2→1: (2, -1), (1, +1), one dragonfly newly broken
+    to the third   2 2 0   none lost,      slots 1→0: (1, -1), (0, +1), none: it was in use before
+
+Both use one dragonfly; the third is better, since no group is lost.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,20 @@
 """Groups that the policy keeps free: which slots they keep, and whether a job takes them.
 
-A reserve is a group of the tree, and how many canonical groups shall stay free in it.
+A reserve is a group of the tree, and how many canonical groups shall stay free in it. It keeps them
+in the domains that have the most of them, the largest first, so it stands in the way of as few
+domains as it can. A job takes from it only if fewer groups are left than it keeps, and fewer than
+were there before: one that cannot be kept anyway refuses nobody. Each call costs
+O(c log c + t log t) for c canonical and t tier-1 domains of each reserve.
+
+Example: a switchbox of four dragonflies of two nodes with a slot each; a canonical group is two
+slots, and the reserve keeps one group.
+
+    free slots     2 2 1 0
+    kept           2 0 0 0    the most groups first; of equals, the first in the tree
+    left           0 2 1 0    what the job may use: `without_reserves`
+
+A job that takes 2 of the second dragonfly leaves 2 0 1 0, one group: the reserve has all it keeps.
+One that takes 2 of the first and 1 of the second leaves 0 1 1 0, no group: `taken_from` names it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,56 @@
+"""The worked examples at the head of the files of placement, played."""
+
+from dataclasses import replace
+
+from tests.placement.worlds import cluster
+from topo.model.ids import GroupName, GroupPath, NodeName
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.engine import place
+from topo.placement.job.plan import Plan
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Eligibility, Request
+from topo.placement.quality.certificate import certified_by
+from topo.placement.quality.measure import measure
+from topo.placement.search.free_view import FreeView
+from topo.placement.search.job_shape import shape_of
+from topo.placement.search.reserve import taken_from, without_reserves
+
+PAIR = Request(pods=2, gpus_per_pod=8, group_size=16, eligible=Eligibility(gpu_type="A"))
+SWITCHBOX = GroupPath((GroupName("s1"),))
+
+
+def pairs(*switchboxes: tuple[int, ...]) -> Capacity:
+    """Dragonflies of two nodes, so many of each free; a pair is what the policy keeps whole."""
+    return cluster(*switchboxes, policy=Policy(canonical_gpus=16), size=2)
+
+
+def test_a_reserve_keeps_the_first_of_the_fullest_and_is_missed_only_when_no_pair_is_left() -> None:
+    capacity = pairs((2, 2, 1, 0))
+    shape = shape_of(capacity, PAIR, "A")
+    slots = capacity.slots(PAIR.eligible, "A", 8)
+    reserves = [(SWITCHBOX, 1)]
+    left = without_reserves(capacity.layout(), shape, slots.free, reserves)
+    assert list(left) == [0, 2, 1, 0]
+    view = FreeView(capacity.layout(), shape, slots, slots.free)
+    assert taken_from(view, {1: 2}, reserves) is None
+    assert taken_from(view, {0: 2, 1: 1}, reserves) == SWITCHBOX
+
+
+def test_a_plan_that_meets_its_bounds_is_proven_and_one_that_spans_more_is_not() -> None:
+    best = place(pairs((2, 2, 2, 2), (2, 2, 2, 2)), replace(PAIR, pods=6))
+    assert isinstance(best, Plan)
+    named = ("top_groups", "tier1_groups", "whole_groups_left")
+    assert [best.bounds[name] for name in named] == [1, 3, 5]
+    assert all(best.certified[name] for name in named)
+    worse = certified_by(best.bounds, replace(best.objective, span=(2, 3)))
+    assert not any(worse[name] for name in named)
+
+
+def test_a_pod_goes_where_no_pair_is_lost() -> None:
+    capacity = pairs((2, 2, 1))
+    first, third = (
+        measure(capacity, PAIR, [((NodeName(name), 1),)]) for name in ("n1-1-1", "n1-3-1")
+    )
+    assert (first.profile_tier1, first.newly_broken) == (((2, -1), (1, 1)), 1)
+    assert (third.profile_tier1, third.newly_broken) == (((1, -1), (0, 1)), 0)
+    assert third.whole_groups_left == first.whole_groups_left + 1
