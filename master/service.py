@@ -24,9 +24,10 @@ from master.tree import topology_document
 from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
 from master.tree.readiness import Readiness
+from master.tree.topology_document import View
 from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
-from topo.model.forest import Snapshot
+from topo.model.forest import Forest
 from topo.publish.nodegroup import render
 
 
@@ -61,8 +62,8 @@ class Service:
     metrics: ServiceMetrics
     engine_metrics: EngineMetrics
     engine: Engine
-    node_group_document: DocumentCache
-    topology_document: DocumentCache
+    node_group_document: DocumentCache[Forest]
+    topology_document: DocumentCache[View]
     source_rows: Sequence[SourceRow]
     readiness: Readiness
     tokens: Tokens
@@ -78,6 +79,15 @@ class Service:
     def role(self) -> Role:
         """Which role this master has now."""
         return self.replica.role
+
+    def view(self) -> View:
+        """The forest now, and what is booked on its nodes."""
+        return View(self.engine.snapshot, self.placements.state.usage())
+
+    def version(self) -> object:
+        """What tells the documents of `view` from others; O(1)."""
+        capacity = self.placements.state.capacity
+        return topology_document.version(self.engine.snapshot, capacity.version)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -120,9 +130,12 @@ def build_service(
         engine_metrics=engine_metrics,
         engine=engine,
         node_group_document=DocumentCache(
-            lambda: engine.snapshot, lambda snapshot: render(snapshot.forest), clock=clock
+            lambda: engine.snapshot.forest,
+            render,
+            lambda: engine.snapshot.generation,
+            clock=clock,
         ),
-        topology_document=_topology_document(settings, engine),
+        topology_document=_topology_document(settings, engine, placements),
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
@@ -153,16 +166,19 @@ def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog
     return log
 
 
-def _topology_document(settings: MasterSettings, engine: Engine) -> DocumentCache:
-    def whole(snapshot: Snapshot) -> bytes:
+def _topology_document(
+    settings: MasterSettings, engine: Engine, placements: Placements
+) -> DocumentCache[View]:
+    def whole(view: View) -> bytes:
         return topology_document.body(
-            snapshot, settings.mode.value, engine.clock(), engine.history.run_id
+            view, settings.mode.value, engine.clock(), engine.history.run_id
         )
 
+    capacity = placements.state.capacity
     return DocumentCache(
-        lambda: engine.snapshot,
+        lambda: View(engine.snapshot, placements.state.usage()),
         whole,
-        topology_document.version,
+        lambda: topology_document.version(engine.snapshot, capacity.version),
         fresh_s=topology_document.FRESH_S,
         clock=engine.clock,
     )

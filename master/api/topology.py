@@ -13,10 +13,11 @@ from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
-from master.tree.selection import Selected, find_groups, path_to
+from master.tree.selection import find_groups, path_to
+from master.tree.topology_document import Part, View
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem
-from topo.model.forest import Forest, Snapshot
+from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.model.rest.topology import NodeDetailDocument
 
@@ -58,11 +59,11 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
 async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
     service = request.app[SERVICE]
-    tag = topology_document.tag(service.engine.snapshot)
+    tag = topology_document.tag(service.version())
     if is_known(request.headers.get("If-None-Match"), tag):
         return web.Response(status=304, headers={**CACHED, "ETag": f'W/"{tag}"'})
     made = await service.topology_document.document()
-    headers = {**CACHED, "ETag": f'W/"{topology_document.tag(made.snapshot)}"'}
+    headers = {**CACHED, "ETag": f'W/"{topology_document.tag(made.version)}"'}
     body = await service.topology_document.compressed(made) if zipped else made.body
     return json_body(body, headers, zipped=zipped)
 
@@ -70,46 +71,44 @@ async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
 async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
     """One group, one node, or some levels: cut and made for this request."""
     service = request.app[SERVICE]
-    snapshot = service.engine.snapshot
-    groups = await asyncio.to_thread(_selected, snapshot.forest, query)
-    if isinstance(groups, web.Response):
-        return groups
+    view = service.view()
+    part = await asyncio.to_thread(_selected, view.snapshot.forest, query)
+    if isinstance(part, web.Response):
+        return part
     headers = dict(CACHED)
     if "node" not in query:  # what a worker said may change without a new generation
-        tag = topology_document.tag(snapshot, request.query_string)
+        tag = topology_document.tag(view.version, request.query_string)
         headers["ETag"] = f'W/"{tag}"'
         if is_known(request.headers.get("If-None-Match"), tag):
             return web.Response(status=304, headers=headers)
-    body = await asyncio.to_thread(_renderer(service, snapshot, query, groups))
+    body = await asyncio.to_thread(_renderer(service, view, part, query.get("node")))
     if zipped:
         body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL, mtime=0)
     return json_body(body, headers, zipped=zipped)
 
 
-def _selected(forest: Forest, query: Query) -> tuple[Selected, ...] | web.Response | None:
-    """The groups asked for, None for all; or the 404 that names the nearest name."""
-    node, group = query.get("node"), query.get("group")
+def _selected(forest: Forest, query: Query) -> Part | web.Response:
+    """What is asked for of the tree; or the 404 that names the nearest name."""
+    node, group, depth = query.get("node"), query.get("group"), query.get("depth")
     if node is not None and group is not None:
         return problem(400, "node and group exclude each other", field="node", fix="give one")
     if node is not None:
         path = path_to(forest, NodeName(node))
-        return unknown_node(node, forest) if path is None else path
+        return unknown_node(node, forest) if path is None else Part(path=path, depth=depth)
     if group is not None:
-        return find_groups(forest, group) or unknown_group(group, forest)
-    return None
+        groups = find_groups(forest, group)
+        return Part(groups, depth=depth) if groups else unknown_group(group, forest)
+    return Part(depth=depth)
 
 
-def _renderer(
-    service: Service, snapshot: Snapshot, query: Query, groups: tuple[Selected, ...] | None
-) -> Callable[[], bytes]:
+def _renderer(service: Service, view: View, part: Part, node: str | None) -> Callable[[], bytes]:
     """What makes the document's bytes, in any thread: all that it reads is frozen now."""
-    engine, node = service.engine, query.get("node")
+    engine = service.engine
     mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
 
     def render() -> bytes:
-        depth = query.get("depth")
-        document = topology_document.document(snapshot, mode, now_s, groups=groups, depth=depth)
+        document = topology_document.document(view, mode, now_s, part)
         if detail is not None:
             document["node"] = dict(_node_detail(detail, now_s))
         return topology_document.dumped(document, run)

@@ -21,6 +21,7 @@ from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
+from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.recount import restore_hosts
 from topo.placement.job.policy import Policy
 
@@ -73,6 +74,10 @@ class BookingState:
             elif isinstance(change, HoldChange):
                 self._note(change)
         return changes
+
+    def usage(self) -> NodeUsage:
+        """Which GPUs are free, used and held now, frozen; O(hosts) of plain copying."""
+        return self.capacity.usage(hold.id for hold in self.bookings)
 
     def header(self) -> LogHeader:
         """Where a log that begins now starts; O(hosts and bookings)."""

@@ -1,7 +1,7 @@
-"""A document of the forest as bytes: made once per version, only when somebody asks.
+"""A document as bytes: made once per version, only when somebody asks.
 
 Many readers of one version cost one rendering and one compression. Both run in a thread, so that
-the event loop goes on meanwhile. While the forest changes all the time, a document may be served
+the event loop goes on meanwhile. While its source changes all the time, a document may be served
 that is a few renderings old: rendering would otherwise take the processor from its readers.
 """
 
@@ -12,8 +12,8 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from topo.model.forest import Snapshot
+from functools import partial
+from typing import Generic, TypeVar
 
 GZIP_LEVEL = 6
 """10,000 nodes: level 6 is within a few per cent of level 9 in size at a third of its time."""
@@ -26,36 +26,36 @@ REST_MAX_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class CachedDocument:
-    """One rendering. `tag` is a hash of the body, the same in every process."""
+    """One rendering of a version. `tag` is a hash of the body, the same in every process."""
 
-    snapshot: Snapshot
+    version: object
     body: bytes
     tag: str
     made_s: float
 
 
-def generation(snapshot: Snapshot) -> object:
-    """The version of a document that depends on nothing but the forest."""
-    return snapshot.generation
+S = TypeVar("S")
+"""What a document is rendered from: frozen values."""
 
 
-class DocumentCache:
+class DocumentCache(Generic[S]):
     """Renders and compresses in a thread, one at a time, never twice for one content.
 
-    A document is made again when `version` of the snapshot differs, or when what stands in it
-    moves by itself, after `fresh_s` seconds.
+    A document is made again when `version` is another than the one that it was made of, or when
+    what stands in it moves by itself, after `fresh_s` seconds. `source` and `version` are called on
+    the loop, `version` by every reader.
     """
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
-        render: Callable[[Snapshot], bytes],
-        version: Callable[[Snapshot], object] = generation,
+        source: Callable[[], S],
+        render: Callable[[S], bytes],
+        version: Callable[[], object],
         *,
         fresh_s: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._snapshot = snapshot
+        self._source = source
         self._render = render
         self._version = version
         self._fresh_s = fresh_s
@@ -78,7 +78,8 @@ class DocumentCache:
         async with self._lock:
             if (ready := self._current()) is not None:
                 return ready
-            document, took_s = await asyncio.to_thread(self._make, self._snapshot())
+            make = partial(self._make, self._version(), self._source())
+            document, took_s = await asyncio.to_thread(make)
             self._rest_until_s = self._clock() + min(REST_FACTOR * took_s, REST_MAX_S)
             self._document = document
             return document
@@ -98,12 +99,12 @@ class DocumentCache:
         if document is None:
             return None
         now_s = self._clock()
-        same = self._version(document.snapshot) == self._version(self._snapshot())
+        same = document.version == self._version()
         ready = same and now_s - document.made_s < self._fresh_s
         return document if ready or now_s < self._rest_until_s else None
 
-    def _make(self, snapshot: Snapshot) -> tuple[CachedDocument, float]:
+    def _make(self, version: object, source: S) -> tuple[CachedDocument, float]:
         made_s, began_s = self._clock(), time.thread_time()
-        body = self._render(snapshot)
+        body = self._render(source)
         tag = hashlib.blake2b(body, digest_size=16).hexdigest()
-        return CachedDocument(snapshot, body, tag, made_s), time.thread_time() - began_s
+        return CachedDocument(version, body, tag, made_s), time.thread_time() - began_s

@@ -1,10 +1,9 @@
 """The part of the tree that a request names: groups by name or path, the path to a node."""
 
-from dataclasses import replace
-
-from topo.model.forest import ROOT, Forest, Group
+from topo.model.forest import Forest, Group, Node
 from topo.model.ids import GroupPath, NodeName
 
+Vertex = Group | Node
 Selected = tuple[GroupPath, Group]
 """A group with the path of its parent."""
 
@@ -19,21 +18,24 @@ def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
     )
 
 
-def path_to(forest: Forest, node: NodeName) -> tuple[Selected, ...] | None:
-    """The one root around a placed node, pruned to the path; empty if unplaced, None if unknown."""
+def path_to(forest: Forest, node: NodeName) -> tuple[Vertex, ...] | None:
+    """The groups around a placed node from its root down, and the node; O(nodes).
+
+    Empty if it is unplaced, None if it is unknown.
+    """
     for root in forest.roots:
-        pruned = _pruned(root, node)
-        if pruned is not None:
-            return ((ROOT, pruned),)
+        path = _path_below(root, node)
+        if path is not None:
+            return path
     return () if any(entry.node.name == node for entry in forest.unplaced) else None
 
 
-def _pruned(group: Group, node: NodeName) -> Group | None:
+def _path_below(group: Group, node: NodeName) -> tuple[Vertex, ...] | None:
     for child in group.children:
         if isinstance(child, Group):
-            below = _pruned(child, node)
+            below = _path_below(child, node)
             if below is not None:
-                return replace(group, children=(below,))
+                return (group, *below)
         elif child.name == node:
-            return replace(group, children=(child,))
+            return group, child
     return None

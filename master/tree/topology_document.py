@@ -7,14 +7,15 @@ tests hold every answer against the models.
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from master.tree.selection import Selected
+from master.tree.selection import Selected, Vertex
 from topo.model.forest import ROOT, Group, Node, Snapshot, SourceState, Status
 from topo.model.ids import NODE, GroupPath
+from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage
 
 Json = dict[str, Any]
 FRESH_S = 1.0
@@ -23,24 +24,56 @@ _PROCESS = secrets.token_hex(4)
 """Generations of two processes are not comparable, so their tags must differ."""
 
 
-def version(snapshot: Snapshot) -> object:
-    """What tells two documents apart but for the ages in them."""
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a document tells of: the forest, and what is booked on its nodes."""
+
+    snapshot: Snapshot
+    usage: NodeUsage = field(default_factory=NodeUsage)
+
+    @property
+    def version(self) -> object:
+        """What tells its documents from others, see `version`."""
+        return version(self.snapshot, self.usage.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of the tree is shown: `groups` instead of all roots, cut below `depth` levels.
+
+    With a `path`, of a root down to a node, nothing beside it. What is shown of a group counts all
+    of it.
+    """
+
+    groups: tuple[Selected, ...] | None = None
+    path: tuple[Vertex, ...] | None = None
+    depth: int | None = None
+
+
+ALL = Part()
+
+
+def version(snapshot: Snapshot, capacity: int) -> object:
+    """What tells two documents apart but for the ages in them; `capacity` is its version.
+
+    A hold is no change of the forest, so the generation does not count it, and a tag does.
+    """
     states = tuple(
         (s.source, s.last_good_at_s is None, s.failing_since_s is None, s.trouble)
         for s in snapshot.sources
     )
-    return snapshot.generation, snapshot.restored_age_s is not None, states
+    return snapshot.generation, snapshot.restored_age_s is not None, states, capacity
 
 
-def tag(snapshot: Snapshot, query: str = "") -> str:
+def tag(of_version: object, query: str = "") -> str:
     """The opaque part of an entity tag: one for each version and each query."""
-    text = repr((_PROCESS, version(snapshot), query))
+    text = repr((_PROCESS, of_version, query))
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def body(snapshot: Snapshot, mode: str, now_s: float, run: str) -> bytes:
+def body(view: View, mode: str, now_s: float, run: str) -> bytes:
     """All of it. `now_s` is on the clock of the snapshot's sources (monotonic seconds)."""
-    return dumped(document(snapshot, mode, now_s), run)
+    return dumped(document(view, mode, now_s), run)
 
 
 def dumped(answer: Json, run: str) -> bytes:
@@ -49,26 +82,21 @@ def dumped(answer: Json, run: str) -> bytes:
     return orjson.dumps(complete, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def document(
-    snapshot: Snapshot,
-    mode: str,
-    now_s: float,
-    *,
-    groups: tuple[Selected, ...] | None = None,
-    depth: int | None = None,
-) -> Json:
-    """The document without `run`; `groups` instead of all roots, cut below `depth` levels.
+def document(view: View, mode: str, now_s: float, part: Part = ALL) -> Json:
+    """The document without `run`; of the tree only the part.
 
     `now_s` is on the clock of the snapshot's sources (monotonic seconds); ages are in seconds.
     """
-    forest = snapshot.forest
-    shown = tuple((ROOT, root) for root in forest.roots) if groups is None else groups
+    snapshot, forest = view.snapshot, view.snapshot.forest
+    writer = _Writer(view.usage, part.path)
     return {
         "generation": snapshot.generation,
         "mode": mode,
         "restored_age_s": snapshot.restored_age_s,
-        "groups": [_group(group, above, depth) for above, group in shown],
-        "unplaced": [{**_node(entry.node), "reason": entry.reason} for entry in forest.unplaced],
+        "groups": [writer.group(group, above, part.depth) for above, group in _shown(view, part)],
+        "unplaced": [
+            {**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced
+        ],
         "conflicts": forest.conflicts,
         "unjoined": [
             {
@@ -83,57 +111,102 @@ def document(
     }
 
 
-def _group(group: Group, above: GroupPath, depth: int | None) -> Json:
-    """A group with its children down to `depth` levels (None: all); its capacity counts all."""
-    path = GroupPath((*above, group.name))
-    below = None if depth is None else depth - 1
-    children = group.children if below is None or below >= 0 else ()
-    return {
-        "name": group.name,
-        "kind": group.kind,
-        "tier": group.tier,
-        "path": path,
-        "key": group.key,
-        "status": group.status,
-        "reasons": group.reasons,
-        "expected": group.expected,
-        "source": group.source,
-        "capacity": _capacity(group),
-        "child": [
-            _group(child, path, below) if isinstance(child, Group) else _node(child)
-            for child in children
-        ],
-    }
+def _shown(view: View, part: Part) -> tuple[Selected, ...]:
+    if part.path is not None:
+        return tuple((ROOT, root) for root in part.path[:1] if isinstance(root, Group))
+    if part.groups is not None:
+        return part.groups
+    return tuple((ROOT, root) for root in view.snapshot.forest.roots)
 
 
-def _node(node: Node) -> Json:
-    return {
-        "name": node.name,
-        "kind": NODE,
-        "status": node.status,
-        "reasons": node.reasons,
-        "gpus": node.gpus,
-        "gpu_type": node.gpu_type,
-    }
+_Row = tuple[int, int, int, int, int, int, int, int]
+"""The fields of `topo.model.rest.topology.Capacity`, in their order."""
 
 
-def _capacity(group: Group) -> Json:
-    nodes = list(_leaves(group))
-    ready = [node for node in nodes if node.status is Status.READY]
-    return {
-        "nodes": len(nodes),
-        "ready": len(ready),
-        "gpus": sum(node.gpus for node in nodes),
-        "ready_gpus": sum(node.gpus for node in ready),
-    }
+class _Writer:
+    """Groups and nodes as dictionaries; every node is counted once, however many levels there are.
 
+    `path`: the only vertices to show.
+    """
 
-def _leaves(group: Group) -> Iterator[Node]:
-    for child in group.children:
-        if isinstance(child, Group):
-            yield from _leaves(child)
-        else:
-            yield child
+    def __init__(self, usage: NodeUsage, path: tuple[Vertex, ...] | None) -> None:
+        self._counts = usage.counts()
+        self._only = None if path is None else frozenset(map(id, path))
+        self._counted: dict[int, _Row] = {}
+
+    def group(self, group: Group, above: GroupPath, depth: int | None) -> Json:
+        """A group with its children down to `depth` levels (None: all); it counts all."""
+        path = GroupPath((*above, group.name))
+        below = None if depth is None else depth - 1
+        children = group.children if below is None or below >= 0 else ()
+        if self._only is not None:
+            children = tuple(child for child in children if id(child) in self._only)
+        nodes, ready, gpus, ready_gpus, free, used, held, cordoned = self._count(group)
+        return {
+            "name": group.name,
+            "kind": group.kind,
+            "tier": group.tier,
+            "path": path,
+            "key": group.key,
+            "status": group.status,
+            "reasons": group.reasons,
+            "expected": group.expected,
+            "source": group.source,
+            "capacity": {
+                "nodes": nodes,
+                "ready": ready,
+                "gpus": gpus,
+                "ready_gpus": ready_gpus,
+                "free_gpus": free,
+                "used_gpus": used,
+                "held_gpus": held,
+                "cordoned_gpus": cordoned,
+            },
+            "child": [
+                self.group(child, path, below) if isinstance(child, Group) else self.node(child)
+                for child in children
+            ],
+        }
+
+    def node(self, node: Node) -> Json:
+        """A leaf."""
+        free, used, held, _, is_cordoned = self._counts.get(node.name, NO_COUNTS)
+        return {
+            "name": node.name,
+            "kind": NODE,
+            "status": node.status,
+            "reasons": node.reasons,
+            "gpus": node.gpus,
+            "gpu_type": node.gpu_type,
+            "free_gpus": free,
+            "used_gpus": used,
+            "held_gpus": held,
+            "cordoned": is_cordoned,
+        }
+
+    def _count(self, group: Group) -> _Row:
+        if (found := self._counted.get(id(group))) is not None:
+            return found
+        nodes = ready = gpus = ready_gpus = free = used = held = cordoned = 0
+        for child in group.children:
+            row = self._count(child) if isinstance(child, Group) else self._row(child)
+            nodes += row[0]
+            ready += row[1]
+            gpus += row[2]
+            ready_gpus += row[3]
+            free += row[4]
+            used += row[5]
+            held += row[6]
+            cordoned += row[7]
+        counted = nodes, ready, gpus, ready_gpus, free, used, held, cordoned
+        self._counted[id(group)] = counted
+        return counted
+
+    def _row(self, node: Node) -> _Row:
+        free, used, held, cordoned, _ = self._counts.get(node.name, NO_COUNTS)
+        if node.status is Status.READY:
+            return 1, 1, node.gpus, node.gpus, free, used, held, cordoned
+        return 1, 0, node.gpus, 0, free, used, held, cordoned
 
 
 def _source(state: SourceState, now_s: float) -> Json:

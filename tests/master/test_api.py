@@ -15,7 +15,6 @@ from tests.master.documents import read, read_json
 from tests.master.world import Answer, facts, running
 from tests.support.waiting import eventually
 from topo.kit.problem import CONTENT_TYPE
-from topo.model.forest import Snapshot
 from topo.model.rest.changes import DiffDocument
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.service import Problem
@@ -216,9 +215,9 @@ async def test_many_readers_of_the_whole_story_cost_one_rendering(
     made: list[int] = []
     render = topology_document.document
 
-    def counted(snapshot: Snapshot, *rest: Any) -> Any:
-        made.append(snapshot.generation)
-        return render(snapshot, *rest)
+    def counted(view: topology_document.View, *rest: Any) -> Any:
+        made.append(view.snapshot.generation)
+        return render(view, *rest)
 
     monkeypatch.setattr(topology_document, "document", counted)
     async with running("--mode=dragonfly", token_flag) as master:

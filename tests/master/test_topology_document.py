@@ -6,21 +6,26 @@ import orjson
 
 from master.api.changes import change_document
 from master.tree.selection import find_groups, path_to
-from master.tree.topology_document import document
+from master.tree.topology_document import Part, View, document
 from tests.builders import codes, declared, discovery, managed, report, ring
 from topo.discovery.modes import Mode
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.model.observation import ConfigLoaded, ManagerReported, WorkerRefused
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.follow import Follower
 
 OURS = declared(
     {"box-2": {"fly-10": ["node-10", "node-9"], "fly-9": ["node-8"]}, "box-1": {"fly": ["node-1"]}}
 )
 
 
-def written(snapshot: Snapshot, mode: str, now_s: float, **cut: Any) -> Any:
-    """The document as it travels."""
-    return orjson.loads(orjson.dumps(document(snapshot, mode, now_s, **cut)))
+def written(snapshot: Snapshot, mode: str, now_s: float, **part: Any) -> Any:
+    """The document as it travels, of nodes on which nothing is booked."""
+    capacity = Capacity()
+    Follower(capacity).follow(snapshot.forest)
+    view = View(snapshot, capacity.usage(()))
+    return orjson.loads(orjson.dumps(document(view, mode, now_s, Part(**part))))
 
 
 def test_the_topology_document_tells_reasons_capacity_and_sources():
@@ -35,7 +40,16 @@ def test_the_topology_document_tells_reasons_capacity_and_sources():
     )
     said = written(state.snapshot, "switchbox", now_s=12.5)
     (box,) = said["groups"]
-    assert box["capacity"] == {"nodes": 2, "ready": 2, "gpus": 16, "ready_gpus": 16}
+    assert box["capacity"] == {
+        "nodes": 2,
+        "ready": 2,
+        "gpus": 16,
+        "ready_gpus": 16,
+        "free_gpus": 16,
+        "used_gpus": 0,
+        "held_gpus": 0,
+        "cordoned_gpus": 0,
+    }
     assert box["reasons"] == [{"code": "incomplete", "text": "2 of 3 nodes"}]
     (fly,) = box["child"]
     assert fly["path"] == ["box", fly["name"]]
@@ -74,8 +88,9 @@ def test_groups_are_found_by_name_or_path_and_nodes_by_their_path():
     assert (above, group.name) == (("y",), "rack")
     found = path_to(forest, NodeName("b"))
     assert found is not None
-    pruned = written(state.snapshot, "config", 0.0, groups=found)["groups"]
+    pruned = written(state.snapshot, "config", 0.0, path=found)["groups"]
     assert [n["name"] for n in pruned[0]["child"][0]["child"]] == ["b"]
+    assert [g["capacity"]["nodes"] for g in (pruned[0], *pruned[0]["child"])] == [2, 2]
     assert path_to(forest, NodeName("stray")) == ()
     assert path_to(forest, NodeName("nobody")) is None
 

@@ -23,7 +23,11 @@ TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "
 
 
 class NodeDocument(Document):
-    """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says."""
+    """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says.
+
+    `used_gpus` are those of pods, `held_gpus` those that holds keep for pods to come, `free_gpus`
+    what a pod could get now: none of a node that is not ready or `cordoned`.
+    """
 
     name: str
     kind: Literal["node"]
@@ -31,15 +35,27 @@ class NodeDocument(Document):
     reasons: tuple[Reason, ...] = ()
     gpus: int = 0
     gpu_type: str = ""
+    free_gpus: int = 0
+    used_gpus: int = 0
+    held_gpus: int = 0
+    cordoned: bool = False
 
 
 class Capacity(Document):
-    """Counts over a whole subtree."""
+    """Counts over a whole subtree, whatever of it is shown.
+
+    Free, used and held as of a node. `cordoned_gpus`: of cordoned nodes, booked by nobody. What is
+    left of `gpus` is on nodes that are not ready.
+    """
 
     nodes: int
     ready: int
     gpus: int
     ready_gpus: int = 0
+    free_gpus: int = 0
+    used_gpus: int = 0
+    held_gpus: int = 0
+    cordoned_gpus: int = 0
 
 
 class GroupDocument(Document):

@@ -6,7 +6,7 @@ over an array and an event costs O(classes).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from weakref import WeakSet
@@ -16,6 +16,7 @@ import numpy as np
 from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import HostIndex, Layout
+from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
@@ -87,6 +88,15 @@ class Capacity:
     def bookings(self) -> Mapping[str, Mapping[NodeName, int]]:
         """GPUs by node for each owner."""
         return MappingProxyType(self._bookings)
+
+    def usage(self, holds: Iterable[str]) -> NodeUsage:
+        """Hosts and what is booked on them now, `holds` being the owners that are holds.
+
+        O(hosts) of plain copying: for readers in other threads.
+        """
+        kept = (self._bookings.get(owner) for owner in holds)
+        holding = tuple(filter(None, kept))
+        return NodeUsage(self.version, self._hosts.copy(), self._used.copy(), holding)
 
     def gpu_types(self) -> tuple[str, ...]:
         """The types that hosts with GPUs have, the policy's first."""

@@ -1,0 +1,103 @@
+"""What `GET /v1/topology` says of GPUs: free, used, held, cordoned; of nodes and of groups."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.master.documents import read
+from tests.master.placing import Caller, config, placing
+from topo.model.cluster import ClusterNode
+from topo.model.ids import NodeName
+from topo.model.rest.topology import GroupDocument, NodeDocument, TopologyDocument, walk
+from topo.placement.booking.events import Pod, PodPhase, PodSeen
+
+pytestmark = pytest.mark.virtual_time
+
+PAIRS = config(boxes=2, flies=3, nodes=2)
+"""The vendor's shape: dragonflies of two nodes of eight GPUs, under switchboxes."""
+Counts = tuple[int, int, int, int]
+
+
+async def _told(caller: Caller, query: str = "") -> Mapping[str, Counts]:
+    """(free, used, held, cordoned) by path; a cordoned node counts 1 as its last."""
+    await caller.master.generation()  # what was made a moment ago may be served again
+    document = read(TopologyDocument, await caller.master.get(f"/v1/topology{query}"))
+    return {"/".join(path): _counts(vertex) for path, vertex in walk(document.groups)}
+
+
+def _counts(vertex: NodeDocument | GroupDocument) -> Counts:
+    if isinstance(vertex, NodeDocument):
+        return vertex.free_gpus, vertex.used_gpus, vertex.held_gpus, int(vertex.cordoned)
+    own = vertex.capacity
+    return own.free_gpus, own.used_gpus, own.held_gpus, own.cordoned_gpus
+
+
+def _pod(node: str, gpus: int, hold: Any = None) -> PodSeen:
+    pod = Pod(uid=node, namespace="x", name=node, node=NodeName(node), gpus=gpus, hold=hold)
+    return PodSeen(pod, PodPhase.BOUND)
+
+
+async def test_a_hold_its_pods_and_a_cordon_show_on_the_node_and_on_every_group_above(
+    tmp_path: Path,
+) -> None:
+    async with placing(tmp_path, text=PAIRS) as caller:
+        hold = (await caller.held(2))["hold"]["id"]
+        told = await _told(caller)
+        assert [told[at] for at in ("s0", "s0/d0-0", "s0/d0-0/n0-0-0")] == [
+            (32, 0, 16, 0),
+            (0, 0, 16, 0),
+            (0, 0, 8, 0),
+        ]
+        state = caller.master.service.placements.state
+        state.advance(_pod("n0-0-0", 8, hold), _pod("n0-1-0", 2))
+        state.follow_cluster([ClusterNode(name=NodeName("n0-1-0"), unschedulable=True)])
+        told = await _told(caller)
+        assert told["s0/d0-0"] == (0, 8, 8, 0)
+        assert told["s0/d0-1/n0-1-0"] == (0, 2, 0, 1)
+        assert told["s0/d0-1"] == (8, 2, 0, 6)
+        assert told["s0"] == (24, 10, 8, 6)
+        await caller.delete(f"/v1/holds/{hold}")
+        assert (await _told(caller))["s0"] == (32, 10, 0, 6)
+
+
+async def test_gpus_of_a_node_that_is_not_ready_are_neither_free_nor_cordoned(
+    tmp_path: Path,
+) -> None:
+    text = PAIRS.replace("[n0-0-0, ", "[{name: n0-0-0, kind: node, status: NotReady}, ")
+    async with placing(tmp_path, text=text) as caller:
+        told = await _told(caller)
+        assert told["s0/d0-0/n0-0-0"] == (0, 0, 0, 0)
+        assert told["s0/d0-0"] == (8, 0, 0, 0)
+
+
+@pytest.mark.parametrize("query", ["?node=n1-2-1", "?group=d1-2", "?depth=0", "?depth=1"])
+async def test_a_group_counts_all_of_it_however_little_of_it_is_shown(
+    tmp_path: Path, query: str
+) -> None:
+    async with placing(tmp_path, text=PAIRS) as caller:
+        await caller.held(3)
+        all_of_it = {path.rpartition("/")[2]: c for path, c in (await _told(caller)).items()}
+        part = {path.rpartition("/")[2]: c for path, c in (await _told(caller, query)).items()}
+        assert part
+        assert part.items() <= all_of_it.items()
+
+
+async def test_the_tag_tells_of_holds_that_the_generation_does_not_count(tmp_path: Path) -> None:
+    async with placing(tmp_path, text=PAIRS) as caller:
+        master = caller.master
+        for path in ("/v1/topology", "/v1/topology?depth=0"):
+            before = await master.get(path)
+            tag = before.headers["ETag"]
+            assert (await master.get(path, If_None_Match=tag)).status == 304
+            hold = (await caller.held(1))["hold"]["id"]
+            await caller.master.generation()
+            held = await master.get(path, If_None_Match=tag)
+            assert held.status == 200
+            assert held.headers["ETag"] != tag
+            assert held.json["generation"] == before.json["generation"]
+            assert (await master.get(path, If_None_Match=held.headers["ETag"])).status == 304
+            vendors = (await master.get("/node_group")).headers["ETag"]
+            await caller.delete(f"/v1/holds/{hold}")
+            assert (await master.get("/node_group")).headers["ETag"] == vendors

@@ -1,0 +1,72 @@
+"""How many GPUs of each node are free, in use and held: a frozen view for readers in any thread.
+
+A GPU counts once: as used where a pod has it, as held where a hold keeps it for pods that are not
+there yet. Of those that nobody booked, the ones of a cordoned node are cordoned, those of an open
+node are free, and those of a node that is not ready are neither.
+
+Example: a node of 8 GPUs, a pod has 2 of them and a hold keeps 4: free 2, used 2, held 4. Cordoned,
+it has free 0, used 2, held 4, cordoned 2; not ready, free 0, used 2, held 4.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from topo.model.ids import NodeName
+from topo.placement.capacity.host import Host
+
+
+class NodeCounts(NamedTuple):
+    """GPUs of one node; `cordoned` are those that nobody booked, of a node that is cordoned."""
+
+    free: int = 0
+    used: int = 0
+    held: int = 0
+    cordoned: int = 0
+    is_cordoned: bool = False
+
+
+NO_COUNTS = NodeCounts()
+"""Those of a node that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """Hosts, the GPUs that are booked on each, and those of them that holds keep.
+
+    `version` is that of the capacity. Whoever makes one gives values that change no more.
+    """
+
+    version: int = 0
+    hosts: Mapping[NodeName, Host] = field(default_factory=dict)
+    booked: Mapping[NodeName, int] = field(default_factory=dict)
+    holds: Iterable[Mapping[NodeName, int]] = ()
+
+    def counts(self) -> Mapping[NodeName, NodeCounts]:
+        """The counts of every known node; O(nodes and those of all holds).
+
+        Most nodes are open and have nothing booked: those of one size share one value.
+        """
+        held: Counter[NodeName] = Counter()
+        for gpus in self.holds:
+            held.update(gpus)
+        idle = {host.gpus: NodeCounts(host.gpus) for host in self.hosts.values()}
+        booked = self.booked
+        return {
+            name: idle[host.gpus]
+            if host.ready and not host.cordoned and name not in booked
+            else _counts(host, booked.get(name, 0), held[name])
+            for name, host in self.hosts.items()
+        }
+
+
+def _counts(host: Host, booked: int, held: int) -> NodeCounts:
+    left = max(0, host.gpus - booked)
+    return NodeCounts(
+        free=left if host.open else 0,
+        used=booked - held,
+        held=held,
+        cordoned=left if host.cordoned else 0,
+        is_cordoned=host.cordoned,
+    )
