@@ -359,7 +359,7 @@ async def test_a_wrong_count_is_said_counted_and_corrected(tmp_path: Path) -> No
         with capture_logs() as logs:
             await placements.maintenance.recount()
         assert capacity.used(NodeName("n0-0-0")) == 0
-        capacity._free_gpus[0] += 1
+        capacity._columns.free_gpus[0] += 1
         with capture_logs() as more:
             await placements.maintenance.recount()
         said = [e for e in (*logs, *more) if e["event"] == "capacity was counted wrongly"]

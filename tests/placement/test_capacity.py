@@ -10,6 +10,7 @@ from tests.placement.worlds import cluster, host, take
 from topo.model.cluster import Taint
 from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import CLASSES, Capacity
+from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.policy import Policy
@@ -52,18 +53,30 @@ def test_a_class_of_a_selector_or_an_exclusion_is_what_a_count_of_all_nodes_says
         for selector in ((), (("zone", "1"),), (("row", "0"), ("zone", "1")), (("zone", "9"),))
         for exclude in ((), ("n4", "unknown"))
     ]
+    for selector in ((("zone", "1"),), (("row", "0"),)):
+        capacity.slots(Eligibility("A", selector), "A", 8)  # the keys are kept from here on
     for label in ("1", "2"):
         capacity.upsert(host("n0", ("s0", "d0"), labels=(("row", "0"), ("zone", label))))
+        capacity.remove(NodeName(f"n{label}"))
+        capacity.upsert(host(f"m{label}", ("s0", "d0"), labels=(("zone", label),)))
         fresh = capacity.copy()
         for wish in wishes:
             found = fresh.slots(wish, "A", 4)
-            counted = Slots(wish, 4)
-            rows = [(i, at, h, room) for at in range(4) for i, h, room in capacity.members(at)]
-            counted.fill(rows, 12, 4)
-            for name in ("free_list", "nodes", "free_gpus", "penalized", "total"):
-                assert getattr(found, name) == getattr(counted, name), name
-            assert found.mask[:12] == counted.mask[:12]
-            assert found.busy.tolist() == counted.busy.tolist()
+            free, busy, mask = [0] * 4, [0] * 4, bytearray(12)  # ids are given again
+            usable = []
+            for at in range(4):
+                for host_id, each, unbooked in capacity.members(at):
+                    busy[at] += unbooked < each.gpus
+                    mask[host_id] = 2 if eligible(each, wish) else 1
+                    if eligible(each, wish):
+                        free[at] += unbooked // 4
+                        usable.append((unbooked, each.penalty > 0))
+            assert found.free.tolist() == list(found.free_list) == free
+            assert found.busy.tolist() == busy
+            assert found.mask[:12] == mask
+            assert (found.nodes, found.total) == (len(usable), sum(free))
+            assert found.free_gpus == sum(unbooked for unbooked, _ in usable)
+            assert found.penalized == sum(penalized for _, penalized in usable)
 
 
 def test_a_lone_node_comes_after_a_group_of_its_name_whichever_came_first():
@@ -180,7 +193,7 @@ def test_a_recount_finds_what_was_kept_wrongly_names_the_node_and_wins():
     capacity = cluster((2,), (3,))
     slots = capacity.slots(ANY, "A", 8)
     slots.free[1] = 7
-    capacity._free_gpus[capacity._index.ids[NodeName("n1-1-2")]] = 5
+    capacity._columns.free_gpus[capacity._index.ids[NodeName("n1-1-2")]] = 5
     slots.busy[0] = 1
     found = capacity.recount()
     assert (found[0].node, found[0].counted, found[0].kept) == ("n1-1-2", 8, 5)
@@ -230,7 +243,7 @@ def churn(capacity: Capacity, choice: random.Random) -> None:
 def counted(slots: Slots) -> tuple[object, ...]:
     return (
         slots.free.tolist(),
-        slots.free_list,
+        list(slots.free_list),
         slots.busy.tolist(),
         (slots.nodes, slots.free_gpus, slots.penalized, slots.total),
     )

@@ -6,7 +6,7 @@ over an array and an event costs O(classes).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from weakref import WeakSet
@@ -14,7 +14,10 @@ from weakref import WeakSet
 import numpy as np
 
 from topo.model.ids import NodeName, natural_key
+from topo.placement.capacity.columns import HostColumns, HostsOfType
+from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
+from topo.placement.capacity.label_values import LabelValues
 from topo.placement.capacity.layout import HostIndex, Layout
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
@@ -48,14 +51,14 @@ class Capacity:
         self._hosts: dict[NodeName, Host] = {}
         self._used: dict[NodeName, int] = {}
         self._bookings: dict[str, Mapping[NodeName, int]] = {}
-        self._free_gpus: list[int] = []
+        self._columns = HostColumns()
         self._types: Counter[str] = Counter()
         self._slots: OrderedDict[ClassKey, Slots] = OrderedDict()
         self._sizes: OrderedDict[tuple[str, int], Sizes] = OrderedDict()
         self._ordered: tuple[str, ...] | None = None
         self._peaks: dict[tuple[str, int], tuple[int, ...]] = {}
         self._index = HostIndex()
-        self._by_label: dict[tuple[str, str], set[int]] | None = None
+        self._labels = LabelValues()
         self._users: WeakSet[Capacity] = WeakSet([self])
         self._shared = False
 
@@ -173,11 +176,11 @@ class Capacity:
         twin = Capacity(self.policy)
         twin.version = self.version
         twin._hosts, twin._used = self._hosts.copy(), self._used.copy()
-        twin._bookings, twin._free_gpus = self._bookings.copy(), self._free_gpus[:]
+        twin._bookings, twin._columns = self._bookings.copy(), self._columns.copy()
         twin._types = self._types.copy()
         twin._slots = OrderedDict((key, slots.copy()) for key, slots in self._slots.items())
         twin._sizes = OrderedDict((key, sizes.copy()) for key, sizes in self._sizes.items())
-        twin._peaks, twin._by_label = self._peaks.copy(), self._by_label
+        twin._peaks, twin._labels = self._peaks.copy(), self._labels.copy()
         twin._index, twin._users = self._index, self._users
         self._users.add(twin)
         self._shared = twin._shared = True
@@ -218,7 +221,7 @@ class Capacity:
             found = self._narrowed(typed, gpus)
         else:
             found = Slots(typed, gpus)
-            found.fill(self._rows(), len(self._index.names), len(self._index.order))
+            self._fill(found)
         self._slots[key] = found
         if len(self._slots) > CLASSES:
             self._slots.popitem(last=False)
@@ -232,7 +235,7 @@ class Capacity:
             self._settle()
             if key not in self._sizes:
                 sizes = self._sizes[key] = Sizes(gpu_type, gpus)
-                sizes.fill(self._rows(), len(self._index.order))
+                sizes.fill(self._of_type(gpu_type), len(self._index.order))
                 if len(self._sizes) > CLASSES:
                     self._sizes.popitem(last=False)
             found = self._peaks[key] = peaks(self._sizes[key].whole, self.layout())
@@ -267,7 +270,7 @@ class Capacity:
 
     def members(self, at: int) -> list[tuple[int, Host, int]]:
         """(id, host, free GPUs if open else 0) of the hosts of a tier-1 domain in natural order."""
-        names, hosts, free_gpus = self._index.names, self._hosts, self._free_gpus
+        names, hosts, free_gpus = self._index.names, self._hosts, self._columns.free_gpus
         return [
             (host_id, hosts[names[host_id]], free_gpus[host_id])
             for host_id in self._index.order[at].ids(names)
@@ -275,7 +278,7 @@ class Capacity:
 
     def nodes_with_slots(self, at: int, slots: Slots) -> list[tuple[NodeName, int, int]]:
         """(name, slots, free GPUs) of a tier-1 domain's hosts with slots, in natural order."""
-        names, free_gpus = self._index.names, self._free_gpus
+        names, free_gpus = self._index.names, self._columns.free_gpus
         mask, gpus = slots.mask, slots.gpus
         return [
             (names[host_id], free_gpus[host_id] // gpus, free_gpus[host_id])
@@ -294,29 +297,34 @@ class Capacity:
         wide = Eligibility(eligibility.gpu_type, (), eligibility.tolerations)
         found = self.slots(wide, eligibility.gpu_type, gpus)
         if eligibility.selector:
-            found = found.among(
-                eligibility, (self._row(i) for i in self._labelled(eligibility.selector))
-            )
+            labelled = self._labels.matching(eligibility.selector, self._labels_by_id())
+            found = found.among(eligibility, map(self._row, labelled))
         ids = self._index.ids
         out = sorted(ids[name] for name in eligibility.exclude if name in ids)
-        return found.without(eligibility, (self._row(host_id) for host_id in out))
+        return found.without(eligibility, map(self._row, out))
 
-    def _labelled(self, selector: Labels) -> Collection[int]:
-        """The hosts that have all of some labels."""
-        if self._by_label is None:
-            by_label: dict[tuple[str, str], set[int]] = {}
-            ids = self._index.ids
-            for name, host in self._hosts.items():
-                for pair in host.labels:
-                    by_label.setdefault(pair, set()).add(ids[name])
-            self._by_label = by_label
-        sets = sorted([self._by_label.get(pair, set()) for pair in selector], key=len)
-        return sets[0].intersection(*sets[1:]) if len(sets) > 1 else sets[0]
+    def _labels_by_id(self) -> Iterator[tuple[int, Labels]]:
+        ids = self._index.ids
+        return ((ids[name], host.labels) for name, host in self._hosts.items())
+
+    def _fill(self, slots: Slots) -> None:
+        """Counts a class anew; only hosts with taints, or all where it is narrow, are looked at."""
+        eligibility = slots.eligibility
+        hosts = self._of_type(eligibility.gpu_type or "")
+        allowed = np.ones(len(hosts.ids), np.bool_)
+        narrow = eligibility.selector or eligibility.exclude
+        asked = np.arange(len(allowed)) if narrow else np.flatnonzero(hosts.tainted)
+        for at, host_id in zip(asked.tolist(), hosts.ids[asked].tolist(), strict=True):
+            allowed[at] = eligible(self._hosts[self._index.names[host_id]], eligibility)
+        slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
+
+    def _of_type(self, gpu_type: str) -> HostsOfType:
+        return self._columns.of_type(gpu_type, self._index.places())
 
     def _row(self, host_id: int) -> tuple[int, int, Host, int]:
         index = self._index
         host = self._hosts[index.names[host_id]]
-        return host_id, index.domain_of_host[host_id].at, host, self._free_gpus[host_id]
+        return host_id, index.domain_of_host[host_id].at, host, self._columns.free_gpus[host_id]
 
     def _settle(self) -> None:
         if not self._index.settled:
@@ -345,11 +353,11 @@ class Capacity:
     def _replace(self, before: Host, host: Host) -> None:
         host_id = self._index.ids[host.name]
         at = self._index.domain_of_host[host_id].at
-        old, new = self._free_gpus[host_id], self._free_gpus_of(host)
-        self._free_gpus[host_id] = new
+        old, new = self._columns.free_gpus[host_id], self._free_gpus_of(host)
+        self._columns.put(host_id, host, new)
         self._hosts[host.name] = host
         if before.labels != host.labels:
-            self._by_label = None
+            self._labels.put(host_id, host.labels)
         for slots in self._slots.values():
             slots.remove_host(host_id, at, before, old)
             slots.add_host(host_id, at, host, new)
@@ -359,27 +367,26 @@ class Capacity:
 
     def _take_out(self, host: Host) -> None:
         self._own()
-        self._by_label = None
         host_id = self._index.ids[host.name]
         at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
-            slots.remove_host(host_id, at, host, self._free_gpus[host_id])
+            slots.remove_host(host_id, at, host, self._columns.free_gpus[host_id])
+        self._columns.drop(host_id)
+        self._labels.drop(host_id)
         self._count_type(-1, host, at)
         self._index.drop(host)
         del self._hosts[host.name]
 
     def _put_in(self, host: Host) -> None:
         self._own()
-        self._by_label = None
         host_id, made = self._index.add(host)
         at = self._index.domain_of_host[host_id].at
         if made:
             for counts in self._counts():
                 counts.append()
         free = self._free_gpus_of(host)
-        if host_id == len(self._free_gpus):
-            self._free_gpus.append(free)
-        self._free_gpus[host_id] = free
+        self._columns.put(host_id, host, free)
+        self._labels.put(host_id, host.labels)
         self._hosts[host.name] = host
         for slots in self._slots.values():
             slots.add_host(host_id, at, host, free)
@@ -408,45 +415,42 @@ class Capacity:
 
     def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
         """Count the free GPUs of a host anew after a booking or a change of state."""
-        before, gpus = self._free_gpus[host_id], host.gpus
+        before, gpus = self._columns.free_gpus[host_id], host.gpus
         after = max(0, gpus - self._used.get(host.name, 0)) if host.open else 0
         busier = (host.open and after < gpus) - (was_open and before < gpus)
+        if was_open != host.open:
+            self._columns.put(host_id, host, after)
         if after == before and not busier:
             return
-        self._free_gpus[host_id] = after
+        self._columns.free_gpus[host_id] = after
         at = self._index.domain_of_host[host_id].at
         for slots in self._slots.values():
             slots.update_free(host_id, at, busier, (before, after))
-
-    def _rows(self) -> Iterator[tuple[int, int, Host, int]]:
-        names, hosts, free_gpus = self._index.names, self._hosts, self._free_gpus
-        for domain in self._index.order:
-            for host_id in domain.members:
-                host = hosts[names[host_id]]
-                yield host_id, domain.at, host, free_gpus[host_id]
 
     def _recount_free_gpus(self, used: Counter[NodeName]) -> Iterator[Difference]:
         for name in {**used, **self._used}:
             if used[name] != self._used.get(name, 0) and name not in self._hosts:
                 yield Difference(name, used[name], self._used.get(name, 0))
         self._used = {name: count for name, count in used.items() if count}
+        before, self._columns = self._columns.free_gpus, HostColumns()
+        self._labels = LabelValues()
         for name, host_id in self._index.ids.items():
-            counted, kept = self._free_gpus_of(self._hosts[name]), self._free_gpus[host_id]
+            host = self._hosts[name]
+            counted, kept = self._free_gpus_of(host), before[host_id]
+            self._columns.put(host_id, host, counted)
             if counted != kept:
                 yield Difference(name, counted, kept)
-                self._free_gpus[host_id] = counted
 
     def _recount_slots(self) -> Iterator[Difference]:
-        rows = list(self._rows())
         domains = self._index.order
         for slots in self._slots.values():
             kept = slots.copy()
-            slots.fill(rows, len(self._index.names), len(domains))
+            self._fill(slots)
             for at in np.flatnonzero((slots.free != kept.free) | (slots.busy != kept.busy)):
                 node = self._index.names[domains[at].ids(self._index.names)[0]]
                 yield Difference(node, int(slots.free[at]), int(kept.free[at]))
         for sizes in self._sizes.values():
-            sizes.fill(rows, len(domains))
+            sizes.fill(self._of_type(sizes.gpu_type), len(domains))
 
 
 def _same_kind(one: Host, other: Host) -> bool:

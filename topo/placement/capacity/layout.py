@@ -216,6 +216,7 @@ class HostIndex:
         self._chains: Counter[tuple[tuple[Kind, ...], tuple[int, ...]]] = Counter()
         self._sorted = True
         self._layout: Layout | None = None
+        self._places: DomainIndices | None = None
 
     @property
     def tiers(self) -> int:
@@ -263,7 +264,7 @@ class HostIndex:
         self.ids[host.name] = host_id
         domain.add(host_id)
         self._chains[host.kinds, host.tiers] += 1
-        self._layout = None
+        self._layout = self._places = None
         return host_id, made
 
     def drop(self, host: Host) -> None:
@@ -278,7 +279,7 @@ class HostIndex:
         self._chains[chain] -= 1
         if not self._chains[chain]:
             del self._chains[chain]
-        self._layout = None
+        self._layout = self._places = None
 
     @property
     def settled(self) -> bool:
@@ -294,7 +295,7 @@ class HostIndex:
             domain.at = at
         self._domains = {domain.key: domain for domain in self.order}
         self._sorted = True
-        self._layout = None
+        self._layout = self._places = None
         return before
 
     def layout(self) -> Layout:
@@ -302,6 +303,13 @@ class HostIndex:
         if self._layout is None:
             self._layout = _layout(self.order, self.tiers)
         return self._layout
+
+    def places(self) -> DomainIndices:
+        """The tier-1 domain of each host id; of an id that no host has, some domain."""
+        if self._places is None:
+            domains = self.domain_of_host
+            self._places = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
+        return self._places
 
     def walk(self) -> Iterator[int]:
         """All host ids in natural order; the domains must be settled."""

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
+from topo.placement.capacity.columns import HostsOfType
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
-from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.layout import Counts, DomainIndices, Layout
 from topo.placement.job.request import Eligibility
 
 ELIGIBLE = 2
@@ -18,7 +20,8 @@ _NONE = bytes.maketrans(bytes([ELIGIBLE]), b"\1")
 class Slots:
     """Room for pods of `gpus` GPUs on eligible hosts.
 
-    `free`, also kept as a list, and `busy` run along the tier-1 domains.
+    `free` and `busy` run along the tier-1 domains; `free_list` are the numbers of `free`, quick to
+    read one by one.
     `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
     a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
     `free_gpus` their free GPUs, `penalized` those with a penalty.
@@ -40,40 +43,32 @@ class Slots:
     def __init__(self, eligibility: Eligibility, gpus: int) -> None:
         self.eligibility, self.gpus = eligibility, gpus
         self.mask = bytearray()
-        self.free: Counts = np.zeros(0, np.int64)
-        self.free_list: list[int] = []
-        self.busy: Counts = np.zeros(0, np.int64)
         self.nodes = self.free_gpus = self.penalized = self.total = 0
+        self._set(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], ids: int, domains: int) -> None:
-        """Count everything anew from (id, tier-1 domain, host, free GPUs); O(hosts)."""
-        eligibility, gpus = self.eligibility, self.gpus
-        mask, gpu_type = bytearray(ids), eligibility.gpu_type
-        free, busy = [0] * domains, [0] * domains
-        nodes = free_gpus = penalized = 0
-        anyone = not eligibility.selector and not eligibility.exclude
-        for host_id, at, host, unbooked in hosts:
-            if host.gpu_type != gpu_type:
-                continue
-            if unbooked < host.gpus and host.open:
-                busy[at] += 1
-            mask[host_id] = 1
-            if (anyone and not host.taints) or eligible(host, eligibility):
-                mask[host_id] = 2
-                free[at] += unbooked // gpus
-                nodes += 1
-                free_gpus += unbooked
-                penalized += host.penalty > 0
-        self.mask, self.nodes, self.free_gpus, self.penalized = mask, nodes, free_gpus, penalized
-        self.free, self.busy = np.array(free, np.int64), np.array(busy, np.int64)
-        self.free_list = free
-        self.total = sum(free)
+    def _set(self, free: Counts, busy: Counts) -> None:
+        self.free: Counts = free
+        self.free_list = free.data
+        self.busy: Counts = busy
+
+    def fill(self, hosts: HostsOfType, allowed: NDArray[np.bool_], ids: int, domains: int) -> None:
+        """Count everything anew from the hosts of the type, and which the job may use; O(hosts)."""
+        slots = np.where(allowed, hosts.free_gpus // self.gpus, 0)
+        busy = hosts.at[hosts.open & (hosts.free_gpus < hosts.gpus)]
+        self._set(summed(hosts.at, slots, domains), np.bincount(busy, minlength=domains))
+        mask = np.zeros(ids, np.uint8)
+        mask[hosts.ids] = np.where(allowed, ELIGIBLE, 1)
+        self.mask = bytearray(mask.tobytes())
+        self.nodes = int(allowed.sum())
+        self.free_gpus = int(hosts.free_gpus[allowed].sum())
+        self.penalized = int(hosts.penalized[allowed].sum())
+        self.total = int(slots.sum())
 
     def copy(self) -> "Slots":
         """The same counts, apart from then on."""
         twin = Slots(self.eligibility, self.gpus)
-        twin.mask, twin.free, twin.busy = self.mask[:], self.free.copy(), self.busy.copy()
-        twin.free_list = self.free_list[:]
+        twin.mask = self.mask[:]
+        twin._set(self.free.copy(), self.busy.copy())
         twin.nodes, twin.free_gpus, twin.penalized = self.nodes, self.free_gpus, self.penalized
         twin.total = self.total
         return twin
@@ -95,8 +90,8 @@ class Slots:
     ) -> "Slots":
         """Those of the eligible hosts that are among some, (id, domain, host, free GPUs)."""
         twin = Slots(eligibility, self.gpus)
-        twin.busy, twin.mask = self.busy.copy(), self.mask.translate(_NONE)
-        twin.free_list = [0] * len(self.free_list)
+        twin.mask = self.mask.translate(_NONE)
+        twin._set(np.zeros_like(self.free), self.busy.copy())
         for host_id, at, host, unbooked in hosts:
             if self.mask[host_id] == ELIGIBLE:
                 twin.mask[host_id] = ELIGIBLE
@@ -104,7 +99,7 @@ class Slots:
                 twin.free_gpus += unbooked
                 twin.penalized += host.penalty > 0
                 twin.free_list[at] += unbooked // self.gpus
-        twin.free, twin.total = np.array(twin.free_list, np.int64), sum(twin.free_list)
+        twin.total = int(twin.free.sum())
         return twin
 
     def update_free(self, host_id: int, at: int, busier: int, free_gpus: tuple[int, int]) -> None:
@@ -141,13 +136,11 @@ class Slots:
 
     def append(self) -> None:
         """One more domain, empty, at the end."""
-        self.free, self.busy = np.append(self.free, 0), np.append(self.busy, 0)
-        self.free_list.append(0)
+        self._set(np.append(self.free, 0), np.append(self.busy, 0))
 
     def reorder(self, before: Counts) -> None:
         """Follow the domains to their new places."""
-        self.free, self.busy = self.free[before], self.busy[before]
-        self.free_list = self.free.tolist()
+        self._set(self.free[before], self.busy[before])
 
     def _count(self, sign: int, at: int, host: Host, unbooked: int, *, eligible: bool) -> None:
         if unbooked < host.gpus and host.open:
@@ -166,7 +159,6 @@ class Slots:
 
     def _add(self, at: int, slots: int) -> None:
         self.free_list[at] += slots
-        self.free[at] = self.free_list[at]
         self.total += slots
 
 
@@ -179,13 +171,9 @@ class Sizes:
         self.gpu_type, self.gpus = gpu_type, gpus
         self.whole: Counts = np.zeros(0, np.int64)
 
-    def fill(self, hosts: Iterable[tuple[int, int, Host, int]], domains: int) -> None:
+    def fill(self, hosts: HostsOfType, domains: int) -> None:
         """Count everything anew; O(hosts)."""
-        whole = [0] * domains
-        for _, at, host, _ in hosts:
-            if host.gpu_type == self.gpu_type:
-                whole[at] += host.gpus // self.gpus
-        self.whole = np.array(whole, np.int64)
+        self.whole = summed(hosts.at, hosts.gpus // self.gpus, domains)
 
     def copy(self) -> "Sizes":
         """The same counts, apart from then on."""
@@ -205,6 +193,12 @@ class Sizes:
     def reorder(self, before: Counts) -> None:
         """Follow the domains to their new places."""
         self.whole = self.whole[before]
+
+
+def summed(at: DomainIndices, numbers: Counts, domains: int) -> Counts:
+    """Sums of some numbers by the domain that each belongs to."""
+    sums: Counts = np.bincount(at, weights=numbers, minlength=domains).astype(np.int64)
+    return sums
 
 
 def peaks(whole: Counts, layout: Layout) -> tuple[int, ...]:

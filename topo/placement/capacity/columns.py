@@ -1,0 +1,87 @@
+"""What counting needs to know of every host, in arrays by host id, so that numpy can count.
+
+A class of requests that nobody asked for lately is counted from these in a few passes, whatever
+size its pods have: milliseconds for 100,000 hosts, where a loop over them would take a quarter of a
+second.
+"""
+
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topo.placement.capacity.host import Host
+from topo.placement.capacity.layout import Counts, DomainIndices
+
+OPEN, TAINTED, PENALIZED = 1, 2, 4
+_NO_TYPE = -1
+"""The type of an id that no host has."""
+
+
+class HostsOfType(NamedTuple):
+    """The hosts of a GPU type, an entry each. `at` is the tier-1 domain, `gpus` all there are."""
+
+    ids: DomainIndices
+    at: DomainIndices
+    gpus: Counts
+    free_gpus: Counts
+    open: NDArray[np.bool_]
+    tainted: NDArray[np.bool_]
+    penalized: NDArray[np.bool_]
+
+
+class HostColumns:
+    """GPUs, free GPUs, type and state by host id. `free_gpus` are 0 where the host is not open."""
+
+    __slots__ = ("_codes", "_gpus", "_marks", "_types", "free_gpus")
+
+    def __init__(self) -> None:
+        self.free_gpus = array("q")
+        self._gpus = array("q")
+        self._types = array("q")
+        self._marks = bytearray()
+        self._codes: dict[str, int] = {}
+
+    def copy(self) -> "HostColumns":
+        """The same, apart from then on; O(hosts) of plain copying."""
+        twin = HostColumns()
+        twin.free_gpus, twin._gpus = self.free_gpus[:], self._gpus[:]
+        twin._types, twin._marks = self._types[:], self._marks[:]
+        twin._codes = self._codes.copy()
+        return twin
+
+    def put(self, host_id: int, host: Host, free_gpus: int) -> None:
+        """A host came or changed."""
+        missing = host_id + 1 - len(self._types)
+        if missing > 0:
+            self.free_gpus.extend([0] * missing)
+            self._gpus.extend([0] * missing)
+            self._types.extend([_NO_TYPE] * missing)
+            self._marks.extend(bytes(missing))
+        self.free_gpus[host_id], self._gpus[host_id] = free_gpus, host.gpus
+        self._types[host_id] = self._codes.setdefault(host.gpu_type, len(self._codes))
+        self._marks[host_id] = (
+            (OPEN if host.open else 0)
+            | (TAINTED if host.taints else 0)
+            | (PENALIZED if host.penalty > 0 else 0)
+        )
+
+    def drop(self, host_id: int) -> None:
+        """A host went; its id may be given to another."""
+        self._types[host_id] = _NO_TYPE
+
+    def of_type(self, gpu_type: str, places: DomainIndices) -> HostsOfType:
+        """The hosts of a type; `places` are the tier-1 domains by host id."""
+        code = self._codes.get(gpu_type, _NO_TYPE - 1)
+        ids = np.flatnonzero(np.array(self._types) == code)
+        marks = np.array(self._marks)[ids]
+        return HostsOfType(
+            ids=ids,
+            at=places[ids],
+            gpus=np.array(self._gpus)[ids],
+            free_gpus=np.array(self.free_gpus)[ids],
+            open=(marks & OPEN) > 0,
+            tainted=(marks & TAINTED) > 0,
+            penalized=(marks & PENALIZED) > 0,
+        )
