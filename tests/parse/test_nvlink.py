@@ -109,3 +109,90 @@ def test_links_of_another_vendor_are_not_nvlinks():
     """ppu-smi prints the same shape under another name."""
     text = REMOTE.replace("GPU 0", "PPU 0").replace("GPU 1", "PPU 1")
     assert recognise(text) == "ppu-smi"
+
+
+def test_a_gpu_whose_links_were_cut_off_is_told():
+    """The header of the last GPU is there, its links are not: no GPU without links in silence."""
+    whole = status((SXM, "++++"), (SXM, "++++"))
+    cut = "\n".join(whole.splitlines()[:6]) + "\n"
+    assert understood(whole).warnings == ()
+    assert understood(cut).warnings == ("GPU 1 (line 6) has no link below it: the text is cut",)
+
+
+def test_a_list_shorter_than_that_of_an_equal_gpu_is_told():
+    """Every GPU of a model has as many links; an inactive one is listed, too."""
+    cut = status((SXM, "++++"), (SXM, "++"))
+    (warning,) = understood(cut).warnings
+    assert warning == "GPU 1 (line 6) has 2 of 4 links: the text is cut or shortened at link 2, 3"
+    assert understood(status((SXM, "+++-"), ("NVIDIA T400", "++"))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "mark", ["[...]", "...", "…", "<snip>", "(4 lines omitted)", "[truncated]"]
+)
+def test_an_elided_list_is_told_with_its_line(mark):
+    """As people shorten what they post; the numbers that are gone are named."""
+    lines = status((SXM, "++++++")).splitlines()
+    text = "\n".join([*lines[:2], f"\t {mark}", *lines[6:]]) + "\n"
+    assert understood(text).warnings == (
+        f"line 3: the text is shortened here ({mark})",
+        "GPU 0 (line 1) has 2 of 6 links: the text is cut or shortened at link 1, 2, 3, 4",
+    )
+
+
+def test_a_gpu_number_that_is_left_out_is_told():
+    """nvidia-smi numbers GPUs without gaps."""
+    lines = status((SXM, "++"), (SXM, "++"), (SXM, "++")).splitlines()
+    text = "\n".join([*lines[:3], *lines[6:]]) + "\n"
+    assert understood(text).warnings == (
+        "2 of 3 GPUs are listed: the text is cut before or at GPU 1",
+    )
+
+
+def test_a_speed_that_is_cut_is_no_inactive_link():
+    """`26.5` was going to be a speed: the link is left out with a warning, not called down."""
+    text = status((SXM, "++"), (SXM, "++")).rstrip("\n")[: -len("62 GB/s")]
+    found = understood(text)
+    assert [(p.gpu, p.port) for p in items(found, LinkPort)] == [(0, 0), (0, 1), (1, 0)]
+    assert {p.state for p in items(found, LinkPort)} == {PortState.UP}
+    assert found.warnings == ("GPU 1 link 1: 26.5",)
+
+
+@pytest.mark.parametrize("width", [80, 72, 60, 50])
+def test_a_narrow_console_changes_nothing(width):
+    """The line of a GPU with a long name is wider than 80 columns; folded, it is the same GPU."""
+    long = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+    text = status((long, "++++"), (long, "+-++")).expandtabs()
+    folded = "\n".join(
+        line[at : at + width] for line in text.splitlines() for at in range(0, len(line), width)
+    )
+    assert folded.count("\n") > text.count("\n")
+    assert understood(folded + "\n") == understood(text)
+
+
+def test_a_link_far_slower_than_its_siblings_is_up_and_degraded():
+    """It carries data, so it is up; at a sixteenth of the speed, so it has a trouble."""
+    lines = status((SXM, "++++"), (SXM, "++++")).splitlines()
+    lines[2] = "\t Link 1: 1.562 GB/s"
+    found = understood("\n".join(lines) + "\n")
+    assert {port.state for port in items(found, LinkPort)} == {PortState.UP}
+    troubled = [(p.gpu, p.port, p.trouble) for p in items(found, LinkPort) if p.trouble]
+    words = "degraded: 1.562 GB/s, while others of this host have 26.562 GB/s"
+    assert troubled == [(0, 1, words)]
+
+
+def test_links_of_two_models_are_no_siblings():
+    """25.781 beside 53.125 GB/s are two generations on one host, not a broken link."""
+    text = status((SXM, "++"), ("Tesla V100-SXM2-32GB", "++"))
+    older = text.replace("26.562", "53.125", 2).replace("26.562", "25.781")
+    assert not [p for p in items(understood(older), LinkPort) if p.trouble]
+
+
+def test_a_gpu_that_does_not_support_nvlink_has_no_ports():
+    """A virtual machine: its GPUs are listed and nothing is wrong."""
+    head = status(("NVIDIA A100-SXM4-80GB", "")).rstrip("\n")
+    text = f"{head}\nDevice does not have or support Nvlink\n"
+    assert recognise(text) == "nvlink-status"
+    found = understood(text)
+    assert [gpu.model for gpu in items(found, Gpu)] == ["NVIDIA A100-SXM4-80GB"]
+    assert (items(found, LinkPort), found.warnings) == ([], ())

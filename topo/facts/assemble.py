@@ -175,8 +175,15 @@ def _ports(sources: Sequence[_Source], gpus: Sequence[Gpu]) -> tuple[LinkPort, .
         found = (replace(port, gpu=source.index(port.gpu)) for port in source.each(LinkPort))
         for port in renumber(found, gpus) if renumber else found:
             known = ports.get((port.gpu, port.port))
-            ports[port.gpu, port.port] = port if known is None else filled(known, port, _OF_A_PORT)
+            ports[port.gpu, port.port] = port if known is None else _port_filled(known, port)
     return tuple(ports[key] for key in sorted(ports))
+
+
+def _port_filled(known: LinkPort, more: LinkPort) -> LinkPort:
+    """`known` with what else `more` states, its trouble too where both call the state the same."""
+    if known.state is more.state and not known.trouble:
+        known = replace(known, trouble=more.trouble)
+    return filled(known, more, _OF_A_PORT)
 
 
 def _peers(sources: Sequence[_Source]) -> ServerPeers | None:

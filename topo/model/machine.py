@@ -106,7 +106,10 @@ class PortState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkPort:
-    """One interconnect port of one GPU; `port` counts from 0 as the libraries do."""
+    """One interconnect port of one GPU; `port` counts from 0 as the libraries do.
+
+    A port that is up and has a `trouble` carries data, but not as it should (a degraded link).
+    """
 
     gpu: Annotated[int, Ge(0), Le(MAX_GPUS)]
     port: Annotated[int, Ge(0), Le(1024)]

@@ -1,0 +1,145 @@
+"""The text of `nvidia-smi nvlink`, cut at its `GPU n:` lines, and what is missing from it.
+
+Every option prints a line per GPU and below it a line per link, or one line that says why there is
+none. The tool numbers GPUs and links without gaps, so a gap is a text that somebody shortened.
+Source: outputs of P100 to GB200 hosts; forum posts for how people shorten them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from topo.facts.reading import gpu_list
+from topo.facts.reading.identity import gpu_uuid
+from topo.facts.reading.text import numbered_lines, shorten
+from topo.model.errors import Refusal
+from topo.model.machine import Gpu
+
+MAX_LINKS = 1024
+HEAD = re.compile(r"[ \t]*GPU[ \t]+([0-9]{1,4}):")
+_GPU = re.compile(r"GPU ([0-9]{1,4}): ?(.{0,200}?) ?(?:\(UUID: ?(?:([^) ]{1,80})\)|.{0,80}))?")
+_LINK = re.compile(r"Link ([0-9]{1,4}) ?: ?(.{1,120})")
+_STARTS = re.compile(r"[ \t]*(?:GPU |C2C |Links? |NVML|Device |$)")
+"""Lines that a folded one cannot go on with."""
+_MOST_FOLDS = 4
+_ALL_INACTIVE = re.compile(r"all links are inactive", re.IGNORECASE)
+_UNSUPPORTED = re.compile(r"does not have or support nvlink", re.IGNORECASE)
+_ELISION = re.compile(
+    r"\W{0,8}(?:\.{2,}|…|(?:\w{1,12} ){0,4}(?:snip|skipp|omitt|truncat|elid)\w{0,8}"
+    r"|(?:same|and so on|etc)\b.{0,60})\W{0,8}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Section:
+    """The lines under one `GPU n:` line; `links` maps a link's number to its words."""
+
+    line: int
+    gpu: Gpu
+    links: dict[int, str] = field(default_factory=dict)
+    all_inactive: bool = False
+    unsupported: bool = False
+
+    @property
+    def no_list(self) -> bool:
+        """Whether the tool says in one line that it lists no links."""
+        return self.all_inactive or self.unsupported
+
+
+def says_no_list(text: str) -> bool:
+    """Whether `text` has a line that stands for a list of links. O(len(text))."""
+    return bool(_ALL_INACTIVE.search(text) or _UNSUPPORTED.search(text))
+
+
+def sections(text: str, flag: str) -> list[Section] | Refusal:
+    """The text cut at its `GPU n:` lines; refused where those are no list of GPUs. O(len(text))."""
+    found = list(_cut(text))
+    fix = f"run `nvidia-smi nvlink {flag}` again and give its whole output"
+    return gpu_list.contradiction([(s.line, s.gpu) for s in found], fix) or found
+
+
+def gpus(found: Iterable[Section]) -> tuple[Gpu, ...]:
+    """The GPUs of the sections by index."""
+    return gpu_list.ordered([(section.line, section.gpu) for section in found])
+
+
+def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str]:
+    """Warnings about what the text lacks: GPUs, all links of a GPU, some of its links.
+
+    `all_links`: the option lists every link that the GPU has, so GPUs of one model have lists of
+    one length. O(len(text)).
+    """
+    elided = (
+        f"line {number}: the text is shortened here ({shorten(line, 40)})"
+        for number, line in numbered_lines(text)
+        if _ELISION.fullmatch(line.strip()[:100])
+    )
+    last: dict[str | None, int] = {}
+    for section in found:
+        last[section.gpu.model] = max(last.get(section.gpu.model, -1), *section.links, -1)
+    lacking = (
+        _lacking(section, last[section.gpu.model] if all_links else max(section.links, default=-1))
+        for section in found
+    )
+    gaps = gpu_list.missing([(section.line, section.gpu) for section in found], None)
+    return [*elided, *gaps, *filter(None, lacking)]
+
+
+def _lacking(section: Section, last: int) -> str:
+    name = f"GPU {section.gpu.index} (line {section.line})"
+    if not section.links:
+        return "" if section.no_list else f"{name} has no link below it: the text is cut"
+    gone = [number for number in range(last + 1) if number not in section.links]
+    if not gone:
+        return ""
+    listed = ", ".join(map(str, gone[:6])) + (", …" if len(gone) > 6 else "")
+    links = f"{len(section.links)} of {last + 1} links"
+    return f"{name} has {links}: the text is cut or shortened at link {listed}"
+
+
+def _cut(text: str) -> Iterator[Section]:
+    section: Section | None = None
+    for number, line in _unfolded(list(numbered_lines(text))):
+        bare = " ".join(line.split())
+        gpu = _GPU.fullmatch(bare)
+        if gpu is not None:
+            if section is not None:
+                yield section
+            index, name, uuid = gpu.groups(default="")
+            section = Section(number, Gpu(int(index), gpu_uuid(uuid), model=shorten(name) or None))
+        elif section is not None:
+            _note(section, bare)
+    if section is not None:
+        yield section
+
+
+def _note(section: Section, bare: str) -> None:
+    link = _LINK.fullmatch(bare)
+    if link is not None and int(link.group(1)) <= MAX_LINKS:
+        section.links.setdefault(int(link.group(1)), link.group(2))
+    elif _ALL_INACTIVE.search(bare):
+        section.all_inactive = True
+    elif _UNSUPPORTED.search(bare):
+        section.unsupported = True
+
+
+def _unfolded(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """The lines, those of GPUs put together again where a narrow terminal folded them.
+
+    Such a line ends with the `)` of its UUID; the wider ones of an 80-column console do not.
+    """
+    at = 0
+    while at < len(lines):
+        number, line = lines[at]
+        at += 1
+        if HEAD.match(line) and not line.rstrip().endswith(")"):
+            joined = line
+            for taken, (_, more) in enumerate(lines[at : at + _MOST_FOLDS], start=1):
+                if _STARTS.match(more):
+                    break
+                joined += more
+                if joined.rstrip().endswith(")"):
+                    line, at = joined, at + taken
+                    break
+        yield number, line
