@@ -5,23 +5,31 @@ instead. Patterns need a marker of their own, so that nothing readable lands her
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from topo.model.errors import Refusal
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A format's name, what it is in words, its marker and what to give instead."""
+    """A format's name, what it is in words, its marker and what to give instead.
+
+    `begins`: in a log, an output of it begins with the first line that has the marker. `heads`:
+    outputs that are read begin with the same lines, so by itself it is only the head of one.
+    """
 
     name: str
     title: str
     pattern: re.Pattern[str]
     fix: str
+    begins: bool = False
+    heads: bool = False
 
 
 _HEAD_CHARS = 262_144
 _NVIDIA = "give `nvidia-smi topo -m`, `nvidia-smi -q -x` or `nvidia-smi nvlink -s`"
+_NVLINK = "give `nvidia-smi nvlink -s`, with the far ends `nvidia-smi nvlink -R`"
 _METAX = "give `mx-smi topo -m`, `mx-smi -L` or plain `mx-smi`"
 _LOCAL_PORTS = "give the lines `path: content` of /sys/class/infiniband (`topo-worker --record`)"
 _FABRIC = "switch fabrics are not read yet; declare the groups in nodegroup.yaml meanwhile"
@@ -35,8 +43,13 @@ def _unsupported(name: str, title: str, pattern: str, fix: str) -> Unsupported:
     return Unsupported(name, title, re.compile(pattern, re.MULTILINE), fix)
 
 
+def _printed(name: str, title: str, pattern: str, fix: str) -> Unsupported:
+    """A format whose marker stands in the first lines that its tool prints."""
+    return replace(_unsupported(name, title, pattern, fix), begins=True)
+
+
 UNSUPPORTED = (
-    _unsupported(
+    _printed(
         "ibnetdiscover",
         "a dump of an InfiniBand fabric by ibnetdiscover",
         r'^# Topology file: generated on|^(?:Switch|Ca|Rt)[ \t]+[0-9]+[ \t]+"[SHR]-',
@@ -48,34 +61,34 @@ UNSUPPORTED = (
         r'"lldp"\s{0,64}:\s{0,64}[\[{]',
         "LLDP is not read yet; declare the groups in nodegroup.yaml meanwhile",
     ),
-    _unsupported(
+    _printed(
         "lldp-text",
         "LLDP neighbours as text",
         r"^LLDP neighbors:|^lldp\.[\w.-]+\.|^[ \t]*(?:Chassis ID|System Name|Port ID) TLV",
         "LLDP is not read yet; declare the groups in nodegroup.yaml meanwhile",
     ),
-    _unsupported("ibstat", "the ports of ibstat", r"^CA '[\w.-]+'", _LOCAL_PORTS),
-    _unsupported("ibstatus", "the ports of ibstatus", r"^Infiniband device '", _LOCAL_PORTS),
+    _printed("ibstat", "the ports of ibstat", r"^CA '[\w.-]+'", _LOCAL_PORTS),
+    _printed("ibstatus", "the ports of ibstatus", r"^Infiniband device '", _LOCAL_PORTS),
     _unsupported(
         "infiniband-table",
         "a table of InfiniBand ports made for people",
         r"^\|[ \t]*HCA[ \t]*\|",
         _LOCAL_PORTS,
     ),
-    _unsupported(
+    _printed(
         "lspci",
         "a list of PCI devices by lspci",
         r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] [A-Z0-9][^\n:]{2,60}: ",
         _PCI,
     ),
-    _unsupported(
+    _printed(
         "numactl",
         "the NUMA nodes of numactl",
         r"^available: [0-9]+ nodes? \(",
         "NUMA nodes come with `mx-smi topo -m`, `nvidia-smi topo -m` or /sys/bus/pci/devices",
     ),
-    _unsupported("npu-smi-table", "the table of npu-smi", r"\|[ \t]*npu-smi[ \t]+[0-9]", _ASCEND),
-    _unsupported(
+    _printed("npu-smi-table", "the table of npu-smi", r"\|[ \t]*npu-smi[ \t]+[0-9]", _ASCEND),
+    _printed(
         "npu-smi-spod-info",
         "an Ascend super pod's identity (npu-smi info -t spod-info)",
         r"^[ \t]*Super Pod (?:ID|Size)[ \t]*:",
@@ -83,52 +96,91 @@ UNSUPPORTED = (
     ),
     _unsupported(
         "nvidia-smi-p2p",
-        "a peer-to-peer matrix (nvidia-smi topo -p2p)",
+        "a peer-to-peer matrix by nvidia-smi topo -p2p",
         r"^[ \t]*GPU[0-9]+[ \t]+(?:X|OK|CNS|GNS|TNS|NS|DR|U)\b.*\b(?:OK|CNS|GNS|TNS|NS|DR|U)\b"
         r"|^[ \t]*GPU[0-9]+[ \t]+(?:OK|CNS|GNS|TNS|NS|DR|U)\b",
         "it says what peers may do, not how they are wired: give `nvidia-smi topo -m`",
     ),
-    _unsupported(
+    _printed(
         "nvidia-smi-table", "the table of nvidia-smi", r"\|[ \t]*NVIDIA-SMI[ \t]+[0-9]", _NVIDIA
+    ),
+    _unsupported(
+        "nvlink-errors",
+        "the error counters of NVLinks by nvidia-smi nvlink -e",
+        r"^[ \t]*Links? [0-9-]{1,9}: .{0,40}\b[Ee]rrors?\b",
+        _NVLINK,
+    ),
+    _unsupported(
+        "nvlink-capabilities",
+        "the capabilities of NVLinks by nvidia-smi nvlink -c",
+        r"^[ \t]*Link [0-9]{1,4}, .{1,60} supported: (?:true|false)",
+        _NVLINK,
+    ),
+    _unsupported(
+        "nvlink-counters",
+        "the traffic counters of NVLinks by nvidia-smi nvlink -gt",
+        r"^[ \t]*Link [0-9]{1,4}: (?:(?:Data|Raw) )?[TR]x",
+        _NVLINK,
+    ),
+    _unsupported(
+        "nvidia-smi-c2c",
+        "the links between GPU and CPU by nvidia-smi c2c -s",
+        r"^[ \t]*C2C Link [0-9]{1,4}:",
+        f"they say nothing about other GPUs: {_NVLINK}",
+    ),
+    _unsupported(
+        "nvlink-other",
+        "an output of nvidia-smi nvlink with an option other than -s, -R and -p",
+        r"^[ \t]*GPU [0-9]{1,4}: .{0,200}\n[ \t]+(?:Links? [0-9]|NVLE:)",
+        _NVLINK,
+    ),
+    _printed(
+        "ixsmi",
+        "an output of Iluvatar's ixsmi",
+        r"^\|[ \t]*IX-ML:[ \t]*[0-9]|^GPU [0-9]+: Iluvatar\b",
+        f"no tool of Iluvatar is read yet: {_GROUPS}",
     ),
     _unsupported(
         "nvidia-smi-list", "a list by nvidia-smi -L", r"^GPU [0-9]+: .{1,80}\(UUID: ", _NVIDIA
     ),
-    _unsupported(
+    _printed(
         "nvidia-smi-csv",
         "a query of nvidia-smi as CSV",
         r"^(?:index|uuid|name|gpu_name|timestamp|pci\.bus_id|fabric\.\w+)(?:,[\w.\[\] %]+)+$",
         _NVIDIA,
     ),
-    _unsupported(
+    _printed(
         "nvidia-smi-monitor",
         "a monitor of nvidia-smi (dmon, pmon)",
         r"^#[ \t]*gpu[ \t]+(?:pwr|pid|sm|idx)\b",
         _NVIDIA,
     ),
-    _unsupported(
+    _printed(
         "mx-smi-monitor",
         "a monitor of mx-smi as CSV (dmon)",
         r"^dev,[ \t]*(?:die|hottemp|power|gpu)\b",
         _METAX,
     ),
-    _unsupported(
+    _printed(
         "mxvs",
         "a report of MetaX's validation tool (mxvs)",
         r"^[ \t]*(?:METAXLINK PORTS|(?:CURRENT|MAXIMUM) PCIE)[ \t]",
         _METAX,
     ),
-    _unsupported(
+    _printed(
         "mx-exporter-log",
         "a log of mx-exporter",
         r"\bGpuMonitor\b|^Using lib from .{1,200}libmxsml",
         "give its metrics: `curl http://<node>:8000/metrics`",
     ),
-    _unsupported(
-        "mx-smi-log",
-        "a log of mx-smi other than its table and matrix",
-        r"MetaX System Management Interface Log|^mx-smi[ \t]+version:",
-        _METAX,
+    replace(
+        _printed(
+            "mx-smi-log",
+            "a log of mx-smi other than its table and matrix",
+            r"MetaX System Management Interface Log|^mx-smi[ \t]+version:",
+            _METAX,
+        ),
+        heads=True,
     ),
     _unsupported(
         "gpustack-json",
@@ -144,16 +196,30 @@ UNSUPPORTED = (
     ),
     _unsupported(
         "nmx-compute-nodes",
-        "compute nodes of an NVLink manager (NMX, NetQ)",
+        "the compute nodes of an NVLink manager by netq or NMX-M",
         r'"(?:DomainUUID|LocationInfo)"\s{0,64}:',
         "give `nvidia-smi -q -x` of the nodes",
     ),
-    _unsupported("ppu-smi", "links of a T-Head PPU (ppu-smi icn)", r"^PPU [0-9]+:", _GROUPS),
-    _unsupported(
+    _printed("ppu-smi", "links of a T-Head PPU (ppu-smi icn)", r"^PPU [0-9]+:", _GROUPS),
+    _printed(
+        "hy-smi",
+        "an output of Hygon's hy-smi",
+        r"^=+ System Management Interface =+|^[HD]CU(?:[ \t]+Temp\b|\[[0-9]{1,3}\])"
+        r"|between two [HD]CUs",
+        f"no tool of Hygon is read yet: {_GROUPS}",
+    ),
+    _printed(
         "rocm-smi",
-        "the topology of AMD GPUs (rocm-smi, amd-smi)",
-        r"(?:Weight|Hops|Link Type) between two GPUs|\bROCm System Management Interface\b",
-        _GROUPS,
+        "an output of AMD's rocm-smi or amd-smi",
+        r"(?:Weight|Hops|Link Type) between two GPUs|\bROCm System Management Interface\b"
+        r"|End of ROCm SMI Log|^\|[ \t]*AMD-SMI[ \t]|^(?:ACCESS|WEIGHT|HOPS|LINK TYPE) TABLE:",
+        f"no tool of AMD is read yet: {_GROUPS}",
+    ),
+    _printed(
+        "netq-show",
+        "a table of NVIDIA NetQ by netq show",
+        r"^Matching [\w-]{1,40} records:",
+        "NetQ is not read yet; for NVLink domains give `nvidia-smi -q -x` of the nodes",
     ),
     _unsupported(
         "topo-master-config",
@@ -173,7 +239,7 @@ UNSUPPORTED = (
         r'"(?:ephemeral-storage|metax-tech\.com/gpu|nvidia\.com/gpu)"\s{0,64}:',
         _GROUPS,
     ),
-    _unsupported(
+    _printed(
         "kubectl-table",
         "a table of kubectl get",
         r"^(?:NAMESPACE[ \t]+)?NAME[ \t]+[A-Z][A-Z-]{2,40}\b",
@@ -207,6 +273,13 @@ def find(text: str) -> Unsupported | None:
     return next(
         (unsupported for unsupported in UNSUPPORTED if unsupported.pattern.search(head)), None
     )
+
+
+def begins(unsupported: Unsupported, text: str) -> Iterator[int]:
+    """Where in a log outputs of this format may begin: the lines that have its marker."""
+    if unsupported.begins:
+        for match in unsupported.pattern.finditer(text):
+            yield text.rfind("\n", 0, match.start()) + 1
 
 
 def refusal(unsupported: Unsupported) -> Refusal:
