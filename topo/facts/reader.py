@@ -40,11 +40,16 @@ class Trust(IntEnum):
 Field = Literal["gpus", "matrix", "ports", "peers", "fabrics", "nics"]
 """A field of `NodeFacts` that a format may fill."""
 Read = Callable[[str], ParsedProbe | Refusal]
+Begins = Callable[[str], Iterable[int]]
 Renumber = Callable[[Iterable[LinkPort], Sequence[Gpu]], Iterator[LinkPort]]
 
 
 def _unchanged(text: str) -> str:
     return text
+
+
+def _nowhere(_text: str) -> Iterable[int]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,9 @@ class Reader:
     `command` is what prints it, where a command does. `gives` are the facts that it can state.
     `ending` is that of its file in a recording; texts with the ending `xml` have tags.
     `without_processes` removes the table of processes with their command lines, where the format
-    has one. `renumber` maps ports to their true GPU and number, given the host's GPUs, where the
-    tool numbers them in a way of its own.
+    has one. `begins` gives the offsets in a log at which outputs of the format may begin: those of
+    their first lines; see `topo/facts/outputs.py`. `renumber` maps ports to their
+    true GPU and number, given the host's GPUs, where the tool numbers them in a way of its own.
     """
 
     name: str
@@ -68,6 +74,7 @@ class Reader:
     gives: tuple[Field, ...] = ()
     ending: str = "txt"
     without_processes: Callable[[str], str] = _unchanged
+    begins: Begins = _nowhere
     renumber: Renumber | None = None
 
 

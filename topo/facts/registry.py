@@ -2,7 +2,7 @@
 
 from topo.facts import declared
 from topo.facts.reader import Mark, Reader, Trust
-from topo.facts.reading import tool_errors, unsupported
+from topo.facts.reading import log_marks, tool_errors, unsupported
 from topo.facts.reading.text import cleaned, shorten
 from topo.facts.sysfs import infiniband, pci
 from topo.facts.vendors import VENDORS
@@ -19,8 +19,16 @@ _READERS = sorted(
             infiniband.recognises,
             infiniband.read,
             trust=Trust.KERNEL,
+            begins=log_marks.repeats(infiniband.PATH),
         ),
-        Reader(pci.FORMAT, Mark.PATHS, pci.recognises, pci.read, trust=Trust.KERNEL),
+        Reader(
+            pci.FORMAT,
+            Mark.PATHS,
+            pci.recognises,
+            pci.read,
+            trust=Trust.KERNEL,
+            begins=log_marks.repeats(pci.PATH),
+        ),
         Reader("nodegroup", Mark.DOCUMENT, declared.recognises, declared.read),
     ),
     key=lambda reader: reader.mark,
@@ -28,7 +36,8 @@ _READERS = sorted(
 READERS = {reader.name: reader for reader in _READERS}
 if len(READERS) < len(_READERS):
     raise AssertionError("two formats have one name")
-_UNSUPPORTED = {known.name: known for known in unsupported.UNSUPPORTED}
+UNSUPPORTED = {known.name: known for known in unsupported.UNSUPPORTED}
+"""The formats that are recognised and not read, by name."""
 
 FORMATS: tuple[str, ...] = tuple(sorted(READERS))
 """The formats that are read."""
@@ -58,8 +67,8 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
     name = format or _recognise(plain)
     if name in READERS:
         return _read(READERS[name], plain)
-    if name in _UNSUPPORTED:
-        return unsupported.refusal(_UNSUPPORTED[name])
+    if name in UNSUPPORTED:
+        return unsupported.refusal(UNSUPPORTED[name])
     return tool_errors.find(plain) or _unknown_text(plain)
 
 
@@ -72,7 +81,7 @@ def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
 
 
 def _recognise(text: str) -> str | None:
-    peer_to_peer = _UNSUPPORTED["nvidia-smi-p2p"]
+    peer_to_peer = UNSUPPORTED["nvidia-smi-p2p"]
     if "GPU" in text and peer_to_peer.pattern.search(text):
         return peer_to_peer.name  # it has the shape of a link matrix and another meaning
     for reader in _READERS:

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 from topo.facts.link_matrix import codes
 from topo.facts.link_matrix.lines import DEVICES, Grammar, MatrixHeader, MatrixRow
 from topo.facts.reader import Mark, Reader
-from topo.facts.reading.text import bounded, numbered_lines, shorten
+from topo.facts.reading.text import MAX_LINE, bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, MAX_NICS, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
@@ -85,7 +85,14 @@ def reader(
     def read(text: str) -> ParsedProbe | Refusal:
         return _read(grammar, text, name, command)
 
-    return Reader(name, mark, recognises, read, command=command, gives=("matrix",))
+    def begins(text: str) -> Iterator[int]:
+        at = 0
+        for line in text.split("\n"):
+            if len(line) <= MAX_LINE and grammar.header(0, _PARED_ESCAPE.sub("", line)) is not None:
+                yield at
+            at += len(line) + 1
+
+    return Reader(name, mark, recognises, read, command=command, gives=("matrix",), begins=begins)
 
 
 def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe | Refusal:

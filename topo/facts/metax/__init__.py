@@ -6,9 +6,14 @@ from functools import partial
 from topo.facts.link_matrix import matrix
 from topo.facts.metax import mx_exporter, mx_smi_list, mx_smi_table, mxsml
 from topo.facts.reader import Mark, Reader, Trust, Vendor
-from topo.facts.reading import library_json
+from topo.facts.reading import library_json, log_marks
 
 _TITLES = re.compile(r"[Mm][Xx]-[Ss][Mm][Ii]|MetaX|Device link type matrix|Node Affinity|\bMX\b")
+_TABLE = re.compile(r"^[ \t]*\|[ \t]*MX-SMI[ \t]", re.MULTILINE)
+_CARD = re.compile(r"^[ \t]*GPU#([0-9]{1,4})\b", re.MULTILINE)
+_SAMPLE = re.compile(
+    r"^((?:# (?:HELP|TYPE) )?mx_\w{1,80}(?:\{[^}\n]{0,500}\})?)", re.ASCII | re.MULTILINE
+)
 
 VENDOR = Vendor(
     readers=(
@@ -21,6 +26,7 @@ VENDOR = Vendor(
             command="mx-smi",
             gives=("gpus",),
             without_processes=partial(mx_smi_table.PROCESSES.sub, ""),
+            begins=log_marks.titles(_TABLE),
         ),
         Reader(
             mx_smi_list.FORMAT,
@@ -29,6 +35,7 @@ VENDOR = Vendor(
             mx_smi_list.read,
             command="mx-smi -L",
             gives=("gpus",),
+            begins=log_marks.repeats(_CARD),
         ),
         Reader(
             mx_exporter.FORMAT,
@@ -38,6 +45,7 @@ VENDOR = Vendor(
             trust=Trust.EXPORTER,
             gives=("peers", "ports"),
             ending="prom",
+            begins=log_marks.repeats(_SAMPLE),
         ),
         matrix.reader("mx-smi-topo", "mx-smi topo -m", Mark.TITLED_MATRIX, _TITLES),
     ),

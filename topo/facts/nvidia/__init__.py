@@ -5,7 +5,7 @@ from functools import partial
 from topo.facts.link_matrix import matrix
 from topo.facts.nvidia import nvidia_smi_fabric, nvidia_smi_xml, nvlink, nvml
 from topo.facts.reader import Mark, Reader, Vendor
-from topo.facts.reading import library_json
+from topo.facts.reading import library_json, log_marks
 
 VENDOR = Vendor(
     readers=(
@@ -19,6 +19,7 @@ VENDOR = Vendor(
             gives=("gpus", "fabrics"),
             ending="xml",
             without_processes=partial(nvidia_smi_xml.PROCESSES.sub, r"<\1/>"),
+            begins=log_marks.titles(nvidia_smi_xml.BEGINS),
         ),
         # nvidia-smi leaves no mark in its matrix: it is what no other vendor's mark claims.
         matrix.reader("nvidia-smi-topo", "nvidia-smi topo -m", Mark.PLAIN_MATRIX),
@@ -36,6 +37,7 @@ VENDOR = Vendor(
             nvlink.recognises_status,
             nvlink.read_status,
             command="nvidia-smi nvlink -s",
+            begins=log_marks.repeats(nvlink.GPU_LINE),  # all options of nvlink and -L print it
         ),
         Reader(
             nvidia_smi_fabric.FORMAT,
@@ -43,6 +45,7 @@ VENDOR = Vendor(
             nvidia_smi_fabric.recognises,
             nvidia_smi_fabric.read,
             command="nvidia-smi -q",
+            begins=log_marks.titles(nvidia_smi_fabric.HEAD),
         ),
     ),
     pci_id="0x10de",

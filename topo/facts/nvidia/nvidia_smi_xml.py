@@ -20,6 +20,12 @@ FORMAT = "nvidia-smi-xml"
 _FIX = "run `nvidia-smi -q -x` again and give its whole output"
 _ROOT = "nvidia_smi_log"
 _START = re.compile(r"<\?xml\b|<!DOCTYPE\s+nvidia_smi_log|<nvidia_smi_log\b")
+BEGINS = re.compile(
+    r"^[ \t]*(?:<\?xml\b[^>]{0,200}>\s{0,8})?(?:<!DOCTYPE\s+nvidia_smi_log[^>]{0,200}>\s{0,8})?"
+    r"<nvidia_smi_log\b",
+    re.MULTILINE,
+)
+"""The first lines of the document."""
 _END = f"</{_ROOT}>"
 PROCESSES = re.compile(r"<(processes|accounted_processes)>.*?(?:</\1>|\Z)", re.DOTALL)
 """Processes with their command lines (DTD versions 12 and 13). Nothing in them is read."""

@@ -11,6 +11,7 @@ from annotated_types import Ge, Le, MaxLen
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from topo.facts.reader import Mark, Read, Reader, Trust
+from topo.facts.reading import log_marks
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
 from topo.facts.reading.text import shorten, stated
 from topo.model.errors import Refusal
@@ -66,11 +67,13 @@ def reader(name: str, read: Read) -> Reader:
     """The reader of texts that contain `"format": name`."""
     named = re.compile(rf'"format"\s{{0,64}}:\s{{0,64}}"{name}"')
 
+    begins = log_marks.titles(re.compile(rf"^\{{\s{{0,64}}{named.pattern}", re.MULTILINE))
+
     def recognises(text: str) -> bool:
         return named.search(text) is not None
 
     mark, trust = Mark.FORMAT_NAME, Trust.LIBRARY
-    return Reader(name, mark, recognises, read, trust=trust, ending="json")
+    return Reader(name, mark, recognises, read, trust=trust, ending="json", begins=begins)
 
 
 def load(shape: type[T], text: str, probe: str) -> T | Refusal:

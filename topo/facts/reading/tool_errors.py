@@ -97,8 +97,8 @@ _TOOL_ERRORS = (
 
 
 def find(text: str) -> Refusal | None:
-    """The error in `text` with its fix, or None. O(1): long texts are none."""
-    if len(text) > _MAX_CHARS:
+    """The error in `text` with its fix, or None: long texts are none. O(len(text))."""
+    if len(text.strip()) > _MAX_CHARS:
         return None
     for error in _TOOL_ERRORS:
         match = error.pattern.search(text)

@@ -19,6 +19,9 @@ _TREE = "infiniband/"
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PORT = re.compile(r"ports/([0-9]{1,3})/(\w{1,40})", re.ASCII)
 _RECOGNISED = re.compile(r"class/infiniband/[\w.-]{1,64}/[\w./-]{1,120}:", re.ASCII)
+PATH: re.Pattern[str] = re.compile(
+    r"^(\S{0,40}class/infiniband/[\w.-]{1,64}/[\w./-]{1,120}):", re.ASCII | re.MULTILINE
+)
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*Gb/sec", re.ASCII)
 _STATE = re.compile(r"(?:[0-9]{1,2}:\s*)?(.{0,100})")
 _ADDRESSED = frozenset({"device", "device/realpath", "device/uevent", "realpath", ""})

@@ -22,6 +22,10 @@ _LINE = re.compile(
     rf"(?:realpath )?\S{{0,40}}/bus/pci/devices/({_ADDRESS})(?:/(\w{{1,40}}))?: ?(.{{0,1000}})",
     re.IGNORECASE | re.ASCII,
 )
+PATH: re.Pattern[str] = re.compile(
+    r"^((?:realpath )?\S{0,40}/bus/pci/devices/[0-9a-f.:]{1,16}(?:/\w{1,40})?):",
+    re.ASCII | re.MULTILINE,
+)
 _ROOT = re.compile(r"/(pci[0-9a-f]{4,8}:[0-9a-f]{2})(/.*)?$", re.IGNORECASE)
 _CPU_LIST = re.compile(r"[0-9,-]{1,512}", re.ASCII)
 _CLASSES = ("0x0300", "0x0302", "0x0380", "0x0b40", "0x1200")

@@ -1,0 +1,131 @@
+"""A log with several outputs: each is found, read, and has its lines."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parse import texts
+from tests.parse.answers import matrix_of
+from tests.parse.texts import Tray
+from topo.facts import parse
+from topo.facts.outputs import MAX_OUTPUTS, Output, outputs
+from topo.model.errors import Refusal
+from topo.model.observation import ParsedProbe
+
+HEAD = "GPU {}: NVIDIA H100 80GB HBM3 (UUID: GPU-6968dfc2-d444-d92c-c36b-00000000000{})"
+LINKS = "\n".join(f"{HEAD.format(i, i)}\n\t Link 0: 26.562 GB/s" for i in range(2)) + "\n"
+CAPABILITIES = f"{HEAD.format(0, 0)}\n\t Link 0, P2P is supported: true\n"
+ERRORS = f"{HEAD.format(0, 0)}\n\t Link 0: Replay Errors: 0\n"
+MATRIX = texts.tabbed(texts.islands(2, 2, inside="NV18"))
+WIDER = texts.tabbed(texts.islands(4, 2, inside="NV12"))
+MX_MATRIX = texts.spaced(texts.islands(8, 4))
+P2P = " \tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n\nLegend:\n\n  OK = Status Ok\n"
+TABLE = texts.mx_table("2.2.9", [("MetaX C500", "0000:0e:00.0", "Available")] * 2)
+SYSFS = (
+    "/sys/class/infiniband/mlx5_0/ports/1/state: 4: ACTIVE\n"
+    "/sys/class/infiniband/mlx5_0/ports/1/phys_state: 5: LinkUp\n"
+)
+PIECES = {
+    "nvlink-status": LINKS,
+    "nvidia-smi-topo": MATRIX,
+    "mx-smi-topo": MX_MATRIX,
+    "mx-smi-table": TABLE,
+    "nvidia-smi-xml": texts.tray_xml(Tray()),
+    "nvidia-smi-fabric": texts.tray_text(Tray()),
+    "sysfs-infiniband": SYSFS,
+    "nvidia-smi-p2p": P2P,
+    "nvlink-capabilities": CAPABILITIES,
+    "nvlink-errors": ERRORS,
+}
+
+
+def found(text: str) -> tuple[Output, ...]:
+    told = outputs(text)
+    assert isinstance(told, tuple), told
+    return told
+
+
+def place(text: str, piece: str) -> tuple[int, int]:
+    """First and last line of a piece that stands once in the text."""
+    first = text[: text.index(piece)].count("\n") + 1
+    return first, first + piece.strip("\n").count("\n")
+
+
+def test_a_rig_report_has_all_of_its_outputs():
+    """Links, matrix and peer-to-peer in one file: the readable ones are read, the other named."""
+    text = f"{LINKS}\n{MATRIX}\n{P2P}"
+    links, matrix, peers = found(text)
+    assert links.answer == parse(LINKS)
+    assert isinstance(matrix.answer, ParsedProbe)
+    assert matrix_of(matrix.answer).gpus == ("GPU0", "GPU1")
+    assert isinstance(peers.answer, Refusal)
+    assert "nvidia-smi topo -p2p" in peers.answer.what
+    assert [(one.first_line, one.last_line) for one in (links, matrix, peers)] == [
+        place(text, LINKS), place(text, MATRIX), place(text, P2P),
+    ]  # fmt: skip
+
+
+def test_two_hosts_in_one_file_are_two_outputs():
+    """The second matrix is another host, not more rows of the first."""
+    told = found(f"{MATRIX}\n\n{WIDER}")
+    read = [output.answer for output in told if isinstance(output.answer, ParsedProbe)]
+    assert [len(matrix_of(one).gpus) for one in read] == [2, 4]
+    assert [one.warnings for one in read] == [(), ()]
+
+
+def test_another_option_of_the_same_tool_is_another_output():
+    """GPU 0 that comes again begins it."""
+    assert [o.format for o in found(LINKS + CAPABILITIES + ERRORS + LINKS)] == [
+        "nvlink-status", "nvlink-capabilities", "nvlink-errors", "nvlink-status",
+    ]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(sorted(PIECES)), min_size=2, max_size=5, unique=True), st.data())
+def test_outputs_in_any_order_are_all_found(names, data):
+    """Between prompts, blank lines or nothing; each says the same as it does alone."""
+    between = data.draw(
+        st.sampled_from(["", "\n", "\n$ nvidia-smi\n", "\nroot@node-1:~# mx-smi\n"])
+    )
+    told = found(between.join(PIECES[name].rstrip("\n") + "\n" for name in names))
+    assert [output.format for output in told] == names
+    for output, name in zip(told, names, strict=True):
+        alone = parse(PIECES[name])
+        if isinstance(alone, ParsedProbe):
+            assert isinstance(output.answer, ParsedProbe)
+            assert output.answer.facts == alone.facts
+    places = [(output.first_line, output.last_line) for output in told]
+    assert places == sorted(places)
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(places))
+
+
+@pytest.mark.parametrize("name", PIECES)
+def test_a_text_of_one_output_is_read_whole(name):
+    """Nothing is cut from what its reader gets."""
+    (only,) = found(PIECES[name])
+    assert only.answer == parse(PIECES[name])
+    assert only.format == name
+
+
+def test_the_lines_in_refusals_and_warnings_are_those_of_the_file():
+    """A cut matrix in the middle of a log is told by its own line."""
+    cut = "\n".join(WIDER.splitlines()[:3]) + "\n"
+    text = f"{LINKS}\n{cut}\n{MATRIX}"
+    refusal = found(text)[1].answer
+    assert isinstance(refusal, Refusal)
+    assert refusal.where == f"after line {place(text, cut)[1]}"
+
+
+def test_a_text_of_no_output_is_refused_as_ever():
+    (only,) = found("Dear Sir or Madam,\n")
+    assert only.answer == parse("Dear Sir or Madam,\n")
+
+
+def test_more_outputs_than_are_read_are_told():
+    """The rest is not passed over in silence."""
+    told = found(f"{MATRIX}\n" * (MAX_OUTPUTS + 3))
+    assert len(told) == MAX_OUTPUTS + 1
+    last = told[-1].answer
+    assert isinstance(last, Refusal)
+    assert str(MAX_OUTPUTS) in last.what

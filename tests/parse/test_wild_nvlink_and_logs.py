@@ -1,0 +1,111 @@
+"""Outputs of NVLink tools, of vendors that are not read, and logs, as strangers posted them.
+
+The files are not part of the repository; without them the tests are skipped. The truth of each is
+in the index beside them.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.parse.answers import items, refused, understood
+from topo.facts import decode, recognise
+from topo.facts.outputs import outputs
+from topo.model.errors import Refusal
+from topo.model.machine import Gpu, LinkMatrix, LinkPort, PortState
+from topo.model.observation import ParsedProbe
+
+FOLDER = Path(__file__).resolve().parents[3] / "shared/data/probes/wild"
+
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recorded outputs at {FOLDER}")
+
+
+def text_of(start: str) -> str:
+    (path,) = FOLDER.glob(f"{start}.*")
+    text = decode(path.read_bytes())
+    assert isinstance(text, str)
+    return text
+
+
+def ports(found: ParsedProbe) -> tuple[int, int, int, int]:
+    """How many are up and well, up and degraded, down, unused."""
+    all_of = items(found, LinkPort)
+    up = [port for port in all_of if port.state is PortState.UP]
+    down = sum(port.state is PortState.DOWN for port in all_of)
+    degraded = sum(bool(port.trouble) for port in up)
+    return len(up) - degraded, degraded, down, len(all_of) - len(up) - down
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "told", "warnings"),
+    [
+        ("W25b", 2, (8, 0, 0, 0), 0),
+        ("W37", 2, (32, 4, 0, 0), 0),
+        ("W39", 1, (0, 0, 0, 0), 0),
+        ("W41", 1, (2, 0, 0, 0), 2),
+        ("W60", 3, (1, 0, 0, 1), 0),
+        ("W61", 1, (0, 0, 0, 0), 0),
+    ],
+)
+def test_the_links_of_a_posted_status(name, gpus, told, warnings):
+    """Slow links are degraded, an elided list is warned of, a GPU without NVLink is no error."""
+    found = understood(text_of(name))
+    assert (found.format, len(items(found, Gpu))) == ("nvlink-status", gpus)
+    assert ports(found) == told
+    assert len(found.warnings) == warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name", "command", "instead"),
+    [
+        ("W07c", "nvlink-capabilities", "nvidia-smi nvlink -c", "nvidia-smi nvlink -s"),
+        ("W38", "nvidia-smi-c2c", "nvidia-smi c2c -s", "nvidia-smi nvlink -s"),
+        ("W40", "nvlink-errors", "nvidia-smi nvlink -e", "nvidia-smi nvlink -s"),
+        ("W62", "nvlink-errors", "nvidia-smi nvlink -e", "nvidia-smi nvlink -s"),
+        ("W76", "ixsmi", "ixsmi", "nodegroup.yaml"),
+        ("W77", "hy-smi", "hy-smi", "nodegroup.yaml"),
+    ],
+)
+def test_what_is_not_read_is_refused_by_its_command(name, format_name, command, instead):
+    """With what to give in its place."""
+    text = text_of(name)
+    assert recognise(text) == format_name
+    refusal = refused(text)
+    assert command in refusal.what
+    assert instead in refusal.fix
+
+
+def test_a_rig_report_gives_its_links_and_its_matrix():
+    """Two RTX 3090 with four links between them; the peer-to-peer matrix is named."""
+    told = outputs(text_of("W25d"))
+    assert isinstance(told, tuple)
+    links, matrix, peers = told
+    assert isinstance(links.answer, ParsedProbe)
+    assert ports(links.answer) == (8, 0, 0, 0)
+    assert isinstance(matrix.answer, ParsedProbe)
+    (only,) = items(matrix.answer, LinkMatrix)
+    assert (only.links[0][1].code, only.numa, only.cpus) == ("NV4", (0, 0), ("0-5", "0-5"))
+    assert isinstance(peers.answer, Refusal)
+    assert "-p2p" in peers.answer.what
+    places = [(output.first_line, output.last_line) for output in told]
+    assert places == [(1, 10), (12, 24), (26, 39)]
+
+
+def test_two_hosts_in_one_file_are_both_read():
+    told = outputs(text_of("W06c"))
+    assert isinstance(told, tuple)
+    read = [output.answer for output in told if isinstance(output.answer, ParsedProbe)]
+    codes = [items(one, LinkMatrix)[0].links[0][1].code for one in read]
+    assert codes == ["SYS", "NV18"]
+    assert [(output.first_line, output.last_line) for output in told] == [(1, 19), (21, 39)]
+
+
+def test_the_status_before_the_capabilities_is_read_and_they_are_named():
+    told = outputs(text_of("W07"))
+    assert isinstance(told, tuple)
+    status, rest = told
+    assert isinstance(status.answer, ParsedProbe)
+    assert ports(status.answer) == (18, 0, 0, 0)
+    assert status.last_line == 19
+    assert isinstance(rest.answer, Refusal)
+    assert "nvidia-smi nvlink -c" in rest.answer.what

@@ -1,0 +1,129 @@
+"""A log with several outputs in it, cut into the outputs, each with its place.
+
+Result: one `Output` per output that is recognised, in the order of the text, or one for the whole
+text where it holds no more than one. An output that cannot be read is there with its refusal.
+
+How: the text is cut where an output may begin: at the marks that the readers and the formats that
+are known and not read give (a title, a matrix header, a `GPU n:` that starts again) and at shell
+prompts with a command of a GPU tool. A part that is in no format by itself is the head of the next
+one (a prompt, a title), the last one the tail of the one before.
+
+That is right because a mark alone decides nothing: a part counts when it is recognised by itself,
+so a header that a narrow console folded in two, or a title without its table, is not cut off from
+what belongs to it. A text of one output is given to its reader uncut.
+
+Cost: O(len(text)) for the marks and for recognising each part once; each output is read with as
+many line ends before it as it has lines before it, so that every line number is that of the text.
+
+Example: lines 1-12 are `nvidia-smi nvlink -s` of GPU 0 and 1, lines 13-15 a device matrix, lines
+17-30 `nvidia-smi topo -p2p r`: three outputs, the last one a refusal that names it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from topo.facts.reading import unsupported
+from topo.facts.reading.text import cleaned
+from topo.facts.registry import READERS, UNSUPPORTED, parse, recognise
+from topo.model.errors import Refusal
+from topo.model.observation import ParsedProbe
+
+MAX_OUTPUTS = 100
+_MAX_PARTS = 1000
+_PROMPT = re.compile(
+    r"^(?:\S{0,80}[#$>%][ \t]{1,8}|\+{1,4}[ \t]|[=#*>-]{1,80}[ \t]{0,8})"
+    r"(?:sudo[ \t]{1,8})?(?:/[\w./-]{1,80}/)?"
+    r"(?:nvidia-smi|mx-smi|ht-smi|npu-smi|ixsmi|hy-smi|rocm-smi|amd-smi|ppu-smi)(?=\s|$)",
+    re.MULTILINE,
+)
+"""A shell's prompt or trace, or a ruled title, with the command that printed what follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output in a text, from its first to its last line, and what it states."""
+
+    first_line: int
+    last_line: int
+    format: str | None
+    answer: ParsedProbe | Refusal
+
+
+@dataclass(slots=True)
+class _Span:
+    """A part of the text; `format` is None where it is in none by itself."""
+
+    begin: int
+    end: int
+    format: str | None
+
+
+def outputs(text: str) -> tuple[Output, ...] | Refusal:
+    """Every output in `text`, at most `MAX_OUTPUTS`; refused as `cleaned` refuses it."""
+    plain = cleaned(text)
+    if isinstance(plain, Refusal):
+        return plain
+    spans = _spans(plain)
+    if len(spans) < 2:
+        return (Output(1, _last_line(plain, len(plain)), recognise(plain), parse(plain)),)
+    found = [_output(plain, span) for span in spans[:MAX_OUTPUTS]]
+    if len(spans) > MAX_OUTPUTS:
+        found.append(_too_many(plain, spans[MAX_OUTPUTS].begin))
+    return tuple(found)
+
+
+def _spans(text: str) -> list[_Span]:
+    """The outputs as parts of the text: heads before them, the tail behind the last one."""
+    found: list[_Span] = []
+    begin: int | None = None
+    for part in _parts(text):
+        begin = part.begin if begin is None else begin
+        if part.format is None:
+            continue
+        last = found[-1] if found else None
+        if last is not None and part.format == last.format and part.format in UNSUPPORTED:
+            last.end = part.end
+        else:
+            found.append(_Span(begin, part.end, part.format))
+        begin = None
+    if found:
+        found[-1].end = len(text)
+    return found
+
+
+def _parts(text: str) -> Iterator[_Span]:
+    """The text between the marks; a part that only heads another output has no format."""
+    marks = sorted(set(_marks(text)) | {0})[:_MAX_PARTS]
+    for begin, end in zip(marks, [*marks[1:], len(text)], strict=True):
+        name = recognise(text[begin:end])
+        known = UNSUPPORTED.get(name or "")
+        yield _Span(begin, end, None if known and known.heads and end < len(text) else name)
+
+
+def _marks(text: str) -> Iterator[int]:
+    for reader in READERS.values():
+        yield from reader.begins(text)
+    for known in UNSUPPORTED.values():
+        yield from unsupported.begins(known, text)
+    for match in _PROMPT.finditer(text):
+        yield match.start()
+
+
+def _output(text: str, span: _Span) -> Output:
+    piece = text[span.begin : span.end]
+    begin = span.begin + len(piece) - len(piece.lstrip("\n"))
+    first = text.count("\n", 0, begin) + 1
+    answer = parse("\n" * (first - 1) + text[begin : span.end])
+    return Output(first, _last_line(text, span.end), span.format, answer)
+
+
+def _last_line(text: str, end: int) -> int:
+    return text.count("\n", 0, len(text[:end].rstrip())) + 1
+
+
+def _too_many(text: str, begin: int) -> Output:
+    first, last = text.count("\n", 0, begin) + 1, _last_line(text, len(text))
+    what = f"the text holds more than {MAX_OUTPUTS} outputs"
+    refusal = Refusal(what, f"from line {first} on", "give the rest of it as a text of its own")
+    return Output(first, last, None, refusal)

@@ -1,0 +1,37 @@
+"""Where in a log outputs of a format may begin, by the shape of their lines.
+
+Each function makes a `topo.facts.reader.Begins` of a pattern that starts with `^` and is compiled
+with MULTILINE; see `topo/facts/outputs.py`. Both are linear in the length of the text.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+_Begins = Callable[[str], Iterator[int]]
+
+
+def titles(pattern: re.Pattern[str]) -> _Begins:
+    """Every match begins an output: a title."""
+
+    def begins(text: str) -> Iterator[int]:
+        return (match.start() for match in pattern.finditer(text))
+
+    return begins
+
+
+def repeats(pattern: re.Pattern[str]) -> _Begins:
+    """The first match begins an output, and each whose name (group 1) stands in that one already.
+
+    So it is with lines of which an output has one per device: GPU 0 again is another output.
+    """
+
+    def begins(text: str) -> Iterator[int]:
+        seen: set[str] = set()
+        for match in pattern.finditer(text):
+            name = match.group(1)
+            if not seen or name in seen:
+                seen.clear()
+                yield match.start()
+            seen.add(name)
+
+    return begins
