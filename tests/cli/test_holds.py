@@ -8,6 +8,7 @@ import pytest
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.exits import Exit
+from topo.cli.render.words import left
 
 
 def test_every_hold_is_a_row(topo: Topo, fake_master: FakeMaster) -> None:
@@ -18,6 +19,25 @@ def test_every_hold_is_a_row(topo: Topo, fake_master: FakeMaster) -> None:
     assert lines[1].endswith("3 in 10 min")
     assert "h-2 ● committed" in lines[2]
     assert lines[2].endswith("when released")
+
+
+@pytest.mark.parametrize(
+    ("rest_s", "words"),
+    [
+        (600.0, "10 min"),
+        (599.7, "10 min"),
+        (569.2, "9 min 30 s"),
+        (3600.0, "1 h"),
+        (5401.0, "1 h 30 min"),
+        (3605.0, "1 h"),
+        (86400 * 7.0, "7 d"),
+        (0.4, "1 s"),
+        (0.0, "0 s"),
+    ],
+)
+def test_what_is_left_of_a_hold_is_told_as_it_was_set(rest_s: float, words: str) -> None:
+    """`--hold 10m` answers `10 min`, though the answer took a few milliseconds."""
+    assert left(rest_s) == words
 
 
 def test_no_holds_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> None:
@@ -61,7 +81,7 @@ def test_a_hold_that_is_gone_is_refused_in_the_masters_words(topo: Topo, command
     assert shown.exit_code == Exit.REFUSED
     assert shown.stderr.splitlines() == [
         "topo: there is no such hold",
-        "  at id",
+        "  at ID",
         "  next: it may have expired",
     ]
 

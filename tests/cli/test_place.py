@@ -29,8 +29,19 @@ def test_the_groups_are_drawn_inside_the_tree(topo: Topo) -> None:
     assert shown.stderr == ""
 
 
+def test_the_proof_is_one_line_and_the_table_behind_it_comes_when_asked_for(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    plain = topo(*JOB).stdout
+    assert "▲ proven best in 3 of 8; `--explain` has the bounds of the others" in plain
+    assert "best possible" not in plain
+    names = fake_master.placement["objective"]
+    fake_master.placement = {**fake_master.placement, "certified": dict.fromkeys(names, True)}
+    assert "✓ proven best in 8 of 8" in topo(*JOB).stdout.splitlines()
+
+
 def test_the_objective_stands_beside_its_proof(topo: Topo) -> None:
-    lines = [" ".join(line.split()) for line in topo(*JOB).stdout.splitlines()]
+    lines = [" ".join(line.split()) for line in topo(*JOB, "--explain").stdout.splitlines()]
     assert "groups used, top tier 1 1 ✓ best possible" in lines
     assert "whole groups left 3 4 at most 1 from the best" in lines
     assert "free slots, largest first -1x3 -1x2 +1x1 not proven" in lines
@@ -123,6 +134,48 @@ def test_what_the_master_calls_malformed_is_bad_usage_and_names_the_option(
         "  at --group-size",
         "  next: give a multiple of --gpus, such as 56 or 64",
     ]
+
+
+@pytest.mark.parametrize(
+    ("problem", "lines"),
+    [
+        (("pods is 0", "pods", "give 1 to 9"), ("--pods is 0", "--pods", "give 1 to 9")),
+        (("no fit", "pods", "pods is a number"), ("no fit", "--pods", "--pods is a number")),
+        (
+            ("hold_s is 9000000", "hold_s", "give seconds, at most 86400"),
+            ("--hold is 9000000", "--hold", "give seconds, at most 86400"),
+        ),
+        (("there is no node 'x'", "exclude", "y?"), ("there is no node 'x'", "--exclude", "y?")),
+        (
+            ("long", "assume.down.3", "down is nodes"),
+            ("long", "--assume-down", "--assume-down is nodes"),
+        ),
+        (("long", "tolerations.0.key", "shorter"), ("long", "--toleration", "shorter")),
+        (
+            ("the key came before with gpus_per_pod 4, now 8", "key", "give another key"),
+            ("the key came before with --gpus 4, now 8", "--key", "give another key"),
+        ),
+        (
+            ("what is only assumed", "hold_s", "leave out assume or hold_s"),
+            ("what is only assumed", "--hold", "leave out --assume-… or --hold"),
+        ),
+        (("no token", "Authorization", "f"), ("no token", "Authorization", "f")),
+    ],
+)
+def test_a_refusal_names_options_and_no_fields(
+    topo: Topo, fake_master: FakeMaster, problem: tuple[str, ...], lines: tuple[str, ...]
+) -> None:
+    body = json.dumps(dict(zip(("detail", "field", "fix"), problem, strict=True)))
+    fake_master.broken["/v1/placements"] = (400, body, {})
+    words = ("topo: ", "  at ", "  next: ")
+    told = [word + line for word, line in zip(words, lines, strict=True)]
+    assert topo(*JOB).stderr.splitlines() == told
+
+
+def test_a_query_that_is_refused_names_the_option_too(topo: Topo, fake_master: FakeMaster) -> None:
+    problem = {"detail": "there is no group 'x'", "field": "group", "fix": "did you mean y?"}
+    fake_master.broken["/v1/topology"] = (404, json.dumps(problem), {})
+    assert "  at --group" in topo("tree", "--group", "x").stderr.splitlines()
 
 
 def test_a_refusal_is_an_answer_with_a_code_of_its_own(topo: Topo, fake_master: FakeMaster) -> None:

@@ -12,6 +12,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from topo.cli.client.option_names import in_options
 from topo.cli.client.reading import from_json, problem_of, read
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
@@ -223,7 +224,7 @@ def _refused(answer: Response, call: str, malformed: Exit) -> CliError:
     fix = said or _FIXES.get(answer.status, "look at the master's log")
     code = Exit.UNREACHABLE if answer.status >= 500 or answer.status < 400 else Exit.REFUSED
     code = malformed if answer.status == 400 else code
-    return CliError(code, Refusal(what, problem.field or call, fix))
+    return CliError(code, in_options(Refusal(what, problem.field, fix), call))
 
 
 _FIX_IS_OURS = (401, 403)

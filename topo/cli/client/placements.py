@@ -1,6 +1,5 @@
 """The request of `topo place` from its options, and the groups of the tree that an answer uses."""
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,23 +12,6 @@ from topo.model.rest.placements import FitsDocument, NoFitDocument, PodGroupDocu
 from topo.model.rest.topology import GroupDocument
 
 PLACEMENTS_PATH = "/v1/placements"
-_OPTIONS = {
-    "gpus_per_pod": "--gpus",
-    "hold_s": "--hold",
-    "pods": "--pods",
-    "group_size": "--group-size",
-    "within": "--within",
-    "gpu_type": "--gpu-type",
-    "selector": "--selector",
-    "exclude": "--exclude",
-    "tolerations": "--toleration",
-    "key": "--key",
-    "mode": "--mode",
-    "assume.free": "--assume-free",
-    "assume.down": "--assume-down",
-    "assume.drain": "--assume-drain",
-}
-"""The master's fields as the person at the terminal knows them."""
 
 
 def body(**fields: Any) -> dict[str, Any]:
@@ -69,22 +51,6 @@ def hold_s(text: str | None) -> float | None:
     if isinstance(seconds, Refusal):
         raise usage(seconds.what, "--hold", seconds.fix)
     return seconds
-
-
-async def place(master: MasterClient, request: dict[str, Any]) -> Any:
-    """The master's raw answer; raises `CliError`, for a malformed request with the option."""
-    try:
-        return await master.send("POST", PLACEMENTS_PATH, request)
-    except CliError as error:
-        refusal = error.refusal
-        where = _OPTIONS.get(refusal.where, refusal.where)
-        known = Refusal(_as_options(refusal.what), where, _as_options(refusal.fix))
-        raise CliError(error.exit_code, known) from None
-
-
-def _as_options(sentence: str) -> str:
-    """The sentence with `group_size` as `--group-size`; plain words such as `pods` stay."""
-    return re.sub(r"\w+_\w+", lambda word: _OPTIONS.get(word[0], word[0]), sentence)
 
 
 def read_placement(raw: Any) -> FitsDocument | NoFitDocument:

@@ -129,7 +129,7 @@ def _place(
     from topo.cli.client import connection, placements
 
     async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
-        raw = await placements.place(client, request)
+        raw = await client.send("POST", placements.PLACEMENTS_PATH, request)
         if output is not PlaceOutput.TREE:
             return raw, []
         document = placements.read_placement(raw)

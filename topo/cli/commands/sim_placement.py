@@ -11,8 +11,7 @@ from topo.cli.commands.place import PlaceMode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
+    from topo.cli.render.rows import Rows
     from topo.sim.streams.comparison import StreamOutcome
 
 
@@ -74,26 +73,25 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def _table(found: "Sequence[StreamOutcome]") -> "Table":
-    from rich import box
-    from rich.table import Table
+def _table(found: "Sequence[StreamOutcome]") -> "Rows":
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("policy")
-    for column in ("split groups", "top groups", "tier-1 groups", "whole groups left", "time"):
-        table.add_column(column, justify="right")
+    from topo.cli.render.rows import Column, table
+
+    rows = []
     for row, each in enumerate(found):
-        time = f"{each.took_us:,.0f} µs"
-        style = "bold" if row == 0 else None
         objective = each.objective
-        if objective is None:
-            table.add_row(each.policy, "no place", "", "", "", time, style=style)
-            continue
-        numbers = (
-            objective.split_groups,
-            objective.span[0],
-            objective.span[-1],
-            objective.whole_groups_left,
-        )
-        table.add_row(each.policy, *(f"{number:,}" for number in numbers), time, style=style)
-    return table
+        cells = ["no place", "", "", ""]
+        if objective is not None:
+            numbers = (
+                objective.split_groups,
+                objective.span[0],
+                objective.span[-1],
+                objective.whole_groups_left,
+            )
+            cells = [f"{number:,}" for number in numbers]
+        style = "bold" if row == 0 else ""
+        texts = (each.policy, *cells, f"{each.took_us:,.0f} µs")
+        rows.append([Text(text, style=style) for text in texts])
+    counted = ("split groups", "top groups", "tier-1 groups", "whole groups left", "time")
+    return table("policy", *(Column(title, right=True) for title in counted), rows=rows)

@@ -11,8 +11,7 @@ from topo.cli.exits import CliError, Exit, usage
 from topo.model.errors import Refusal
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from topo.cli.render.rows import Rows
     from topo.placement.booking.replay import Replay
 
 _SHOWN = 10
@@ -50,8 +49,8 @@ def replay(
         print(state_json(found.bookings.state()).decode())
     else:
         console = terminal.out()
-        console.print(_table(found), width=min(console.width, 80))
-        console.print(_summary(found), style="dim", width=min(console.width, 80))
+        console.print(_table(found))
+        console.print(_summary(found), style="dim")
     for choice in found.other_choices[:_SHOWN]:
         terminal.err().print(f"the engine would choose otherwise: {plain(choice)}")
     if found.difference:
@@ -65,23 +64,18 @@ def _summary(found: "Replay") -> str:
     return f"{found.steps} steps replayed; {others} holds would get other groups today"
 
 
-def _table(found: "Replay") -> "Table":
+def _table(found: "Replay") -> "Rows":
     """A row for each hold and each pod: what it takes and where."""
-    from rich.table import Table
+    from topo.cli.render.rows import Column, table
 
-    from topo.cli.render.safe import plain
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("hold or pod", overflow="fold")
-    for column in ("state", "GPUs", "waits for", "on"):
-        table.add_column(column, justify="right" if column in ("GPUs", "waits for") else "left")
     state, bookings = found.bookings.state(), found.bookings
+    rows: list[tuple[str | int | None, ...]] = []
     for hold in state.holds:
         gpus, waits = sum(hold.gpus.values()), sum(bookings.awaited(hold.id).values())
         nodes = f"{len(hold.gpus)} nodes" if len(hold.gpus) > 1 else "".join(hold.gpus)
-        table.add_row(plain(hold.id), str(hold.state), f"{gpus}", f"{waits}", plain(nodes))
+        rows.append((hold.id, str(hold.state), gpus, waits, nodes))
     for seen in state.pods:
         pod = seen.pod
-        name = plain(f"{pod.namespace}/{pod.name}")
-        table.add_row(name, str(seen.phase), f"{pod.gpus}", "", plain(pod.node))
-    return table
+        rows.append((f"{pod.namespace}/{pod.name}", str(seen.phase), pod.gpus, None, pod.node))
+    numbers = Column("GPUs", right=True), Column("waits for", right=True)
+    return table("hold or pod", "state", *numbers, "on", rows=rows)

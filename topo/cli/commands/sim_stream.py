@@ -11,8 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.table import Table
-
+    from topo.cli.render.rows import Rows
     from topo.placement.capacity.capacity import Capacity
     from topo.sim.streams.figures import Figures
     from topo.sim.streams.jobs import Flow, StreamJob
@@ -143,21 +142,18 @@ def _run(
     return found
 
 
-def _table(found: "Mapping[str, Sequence[Figures]]") -> "Table":
-    from rich import box
-    from rich.table import Table
+def _table(found: "Mapping[str, Sequence[Figures]]") -> "Rows":
+    from rich.text import Text
 
+    from topo.cli.render.rows import Column, table
     from topo.cli.sim_files import COLUMNS
     from topo.sim.streams.figures import average
 
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("policy")
-    for column in COLUMNS.values():
-        table.add_column(column, justify="right")
-    table.add_column("never placed", justify="right")
+    rows = []
     for policy, figures in found.items():
         mean = average(figures)
-        cells = [f"{getattr(mean, name):,.1f}" for name in COLUMNS]
-        style = "bold" if policy.startswith("topo") else None
-        table.add_row(policy, *cells, str(mean.stuck), style=style)
-    return table
+        cells = (policy, *(f"{getattr(mean, name):,.1f}" for name in COLUMNS), str(mean.stuck))
+        style = "bold" if policy.startswith("topo") else ""
+        rows.append([Text(cell, style=style) for cell in cells])
+    titles = (*COLUMNS.values(), "never placed")
+    return table("policy", *(Column(title, right=True) for title in titles), rows=rows)

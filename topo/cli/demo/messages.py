@@ -15,6 +15,7 @@ from topo.cli.demo.plan import Ports
 from topo.cli.demo.processes import Died
 from topo.cli.demo.runtime import Demo
 from topo.cli.render import changes, terminal
+from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
 from topo.cli.render.tree import topology
 from topo.model.errors import Refusal
@@ -83,7 +84,7 @@ class Messages:
     def changed(self, moved: Iterable[ChangeDocument]) -> None:
         """One line per change."""
         for change in moved:
-            self._print_with_time(changes.line(change, self._marks))
+            self._console.print(changes.line(change, self._marks, before=_now()))
 
     def lost(self, refusal: Refusal) -> None:
         """The master went away."""
@@ -104,8 +105,7 @@ class Messages:
         )
         self._print_with_time(Text(words, style="yellow"))
         for line in death.last_lines:
-            shown = Text(f"    {plain(line)}", style="dim", no_wrap=True, overflow="ellipsis")
-            self._console.print(shown)
+            self._console.print(Hanging(Text("    "), Text(plain(line), style="dim")))
 
     def ended(self) -> None:
         """Nothing of the demo is left."""
@@ -118,10 +118,14 @@ class Messages:
             self._status = None
 
     def _print_with_time(self, text: Text) -> None:
-        self._console.print(Text(f"{time.strftime('%H:%M:%S')}  ", style="dim").append_text(text))
+        self._console.print(Hanging(_now(), text))
 
     def _print(self, words: str, style: str = "dim") -> None:
         self._console.print(words, style=style)
+
+
+def _now() -> Text:
+    return Text(f"{time.strftime('%H:%M:%S')}  ", style="dim")
 
 
 def status(demo: Demo, faults: Sequence[str], glyphs: terminal.Glyphs) -> RenderableType:

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
-from rich.table import Table
+from rich.console import Group as Stack
 from rich.text import Text
 
+from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, style
@@ -14,31 +15,33 @@ _GOOD = {"node-added", "group-added", "conflict-removed"}
 _BAD = {"node-removed", "group-removed", "conflict-added"}
 
 
-def listed(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Table:
-    """One row per change, in the order given, with the generation it made."""
-    rows = Table.grid(padding=(0, 2, 0, 0))
-    rows.add_column(justify="right", style="dim")
-    rows.add_column(overflow="fold")
-    for change in changes:
-        rows.add_row(str(change.generation), line(change, glyphs))
-    return rows
+def listed(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
+    """One entry per change, in the order given, behind the generation it made."""
+    moved = list(changes)
+    width = max((len(str(change.generation)) for change in moved), default=0)
+    return Stack(
+        *(
+            line(change, glyphs, before=Text(f"{change.generation:{width}}  ", style="dim"))
+            for change in moved
+        )
+    )
 
 
-def line(change: ChangeDocument, glyphs: Glyphs) -> Text:
-    """A change as a sentence: mark, subject, what became of it, why."""
-    text = _mark(change, glyphs)
-    text.append(f" {plain(change.subject)}  ", style="bold default")
-    before, after = change.before, change.after
+def line(change: ChangeDocument, glyphs: Glyphs, before: Text | None = None) -> Hanging:
+    """A change as a sentence: mark, subject, what became of it, why; `before` stands before it."""
+    text = Text().append(plain(change.subject), style="bold").append("  ")
+    old, new = change.before, change.after
     if change.what.endswith(("-status", "-moved")):
-        text.append_text(_value(before or "nowhere")).append(f" {glyphs.arrow} ", style="default")
-        text.append_text(_value(after or "nowhere"))
+        text.append_text(_value(old or "nowhere")).append(f" {glyphs.arrow} ")
+        text.append_text(_value(new or "nowhere"))
     else:
-        text.append(plain(change.what).replace("-", " "), style="default")
-        if after or before:
-            text.append(": ", style="default").append_text(_value(after or before))
+        text.append(plain(change.what).replace("-", " "))
+        if new or old:
+            text.append(": ").append_text(_value(new or old))
     if why := change.why:
-        text.append(f"  {plain(why)}", style="dim default")
-    return text
+        text.append(f"  {plain(why)}", style="dim")
+    mark = Text().append_text(before or Text()).append_text(_mark(change, glyphs)).append(" ")
+    return Hanging(mark, text)
 
 
 def _mark(change: ChangeDocument, glyphs: Glyphs) -> Text:

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.diagnosis.diagnosis import Finding, Severity
+from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
@@ -14,7 +15,8 @@ from topo.cli.render.words import plural
 
 def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) -> RenderableType:
     """What was looked at and found well, then each finding with its next step."""
-    well = [Text(f"{glyphs.ready} {plain(line)}", style="green") for line in healthy]
+    sign = Text(f"{glyphs.ready} ", style="green")
+    well = [Hanging(sign, Text(plain(line), style="green")) for line in healthy]
     wrong = sum(finding.severity is Severity.WRONG for finding in findings)
     verdict = f"{wrong} finding{plural(wrong)}" if wrong else "nothing is wrong"
     return Stack(
@@ -24,11 +26,14 @@ def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) 
     )
 
 
-def _finding(finding: Finding, glyphs: Glyphs) -> Text:
+def _finding(finding: Finding, glyphs: Glyphs) -> Stack:
     wrong = finding.severity is Severity.WRONG
     sign = glyphs.not_ready if wrong else glyphs.attention
-    line = Text(f"{sign} ", style="red" if wrong else "yellow")
-    line.append(plain(finding.subject), style="bold default")
-    line.append(f"  {plain(finding.what)}  ", style="default")
+    line = Text().append(plain(finding.subject), style="bold")
+    line.append(f"  {plain(finding.what)}  ")
     line.append(plain(finding.code), style="dim")
-    return line.append(f"\n  {glyphs.arrow} {plain(finding.next_step)}", style="dim")
+    step = Text(plain(finding.next_step), style="dim")
+    return Stack(
+        Hanging(Text(f"{sign} ", style="red" if wrong else "yellow"), line),
+        Hanging(Text(f"  {glyphs.arrow} ", style="dim"), step),
+    )

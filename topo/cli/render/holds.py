@@ -7,10 +7,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
+from topo.cli.render.layout import Hanging
 from topo.cli.render.placement import job
+from topo.cli.render.rows import table
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import age, table
+from topo.cli.render.words import left
 from topo.model.rest.placements import HoldDocument, HoldSummary, LostDocument
 from topo.model.rest.topology import GroupDocument
 
@@ -40,12 +42,12 @@ def page(hold: HoldDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> 
     head.append(f" {glyphs.dot} {_ends(hold)}", style="dim")
     plan = placement_tree.trees(hold.groups, (), roots, glyphs)
     lost = (_lost(each, glyphs) for each in hold.lost)
-    return Stack(head, *plan, *lost)
+    return Stack(Hanging(Text(), head), *plan, *lost)
 
 
-def _lost(node: LostDocument, glyphs: Glyphs) -> Text:
-    line = Text().append(f"{glyphs.not_ready} ", style="red").append(plain(node.name), "bold")
-    return line.append(f"  {plain(node.why)}")
+def _lost(node: LostDocument, glyphs: Glyphs) -> Hanging:
+    line = Text().append(plain(node.name), "bold").append(f"  {plain(node.why)}")
+    return Hanging(Text(f"{glyphs.not_ready} ", style="red"), line)
 
 
 def _state(hold: HoldSummary, glyphs: Glyphs) -> Text:
@@ -57,5 +59,5 @@ def _state(hold: HoldSummary, glyphs: Glyphs) -> Text:
 
 
 def _ends(hold: HoldSummary) -> str:
-    left = hold.expires_in_s
-    return "when released" if left is None else f"in {age(left)}"
+    rest = hold.expires_in_s
+    return "when released" if rest is None else f"in {left(rest)}"

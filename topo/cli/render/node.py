@@ -3,17 +3,17 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich import box
 from rich.console import Group as Stack
 from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from topo.cli.render.layout import Hanging, Indented
+from topo.cli.render.matrix import Matrix
+from topo.cli.render.rows import Column, Rows, table
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import conflict
-from topo.cli.render.words import age, joined, mark, reason_lines, style, table
+from topo.cli.render.words import age, joined, mark, reason_lines, style
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -58,9 +58,11 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
     leaves = ((path[:-1], v) for path, v in walk(document.groups) if isinstance(v, NodeDocument))
     path, leaf = next((found for found in leaves if found[1].name == name), ((), unplaced))
     if leaf is not None:
-        yield _head(leaf, path, glyphs) + reason_lines(leaf.reasons, glyphs)
+        yield _head(leaf, path, glyphs)
+        yield from reason_lines(leaf.reasons, glyphs)
     if unplaced is not None:
-        yield Text(f"  in no group: {plain(unplaced.reason.text)}", style="yellow")
+        why = Text(f"in no group: {plain(unplaced.reason.text)}", style="yellow")
+        yield Hanging(Text("  "), why)
     yield from (conflict(entry, glyphs) for entry in document.conflicts if name in entry.subjects)
     detail = document.node
     if detail is None or detail.identity is None:
@@ -69,14 +71,14 @@ def _blocks(document: TopologyDocument, name: str, glyphs: Glyphs) -> Iterator[R
     yield Text(f"  last message of its worker {age(detail.beat_age_s)} ago", style="dim")
     for title, block in _sections(detail, glyphs):
         yield Text(f"\n{title}", style="bold")
-        yield Padding(block, (0, 0, 0, 2), expand=False)
+        yield Indented(block)
 
 
-def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Text:
-    head = mark(node.status, glyphs)
-    head.append(f" {plain(node.name)}", style="bold")
+def _head(node: NodeDocument, path: Sequence[str], glyphs: Glyphs) -> Hanging:
+    head = Text().append(plain(node.name), style=f"bold {style(node.status)}")
     head.append(f"  {plain(node.status)}", style=style(node.status))
-    return head.append(f"  in {joined(path)}" if path else "", style="dim")
+    head.append(f"  in {joined(path)}" if path else "", style="dim")
+    return Hanging(mark(node.status, glyphs).append(" "), head)
 
 
 def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str, RenderableType]]:
@@ -99,7 +101,7 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "probes", _probes(probes)
 
 
-def _identity(identity: NodeIdentity) -> Table:
+def _identity(identity: NodeIdentity) -> Rows:
     stated = (
         ("host name", identity.hostname),
         ("internal IP", identity.internal_ip),
@@ -108,9 +110,7 @@ def _identity(identity: NodeIdentity) -> Table:
         ("boot id", identity.boot_id),
     )
     rows = ((Text(label, style="dim"), value) for label, value in stated if value)
-    drawn = table("", "", rows=rows)
-    drawn.show_header = False
-    return drawn
+    return table("", "", rows=rows)
 
 
 def _verdict(good: bool | None, words: str, glyphs: Glyphs) -> Text:  # noqa: FBT001 - a fact
@@ -126,8 +126,8 @@ def _health(part: Gpu | GpuFabric, glyphs: Glyphs) -> Text:
     return _verdict(part.healthy, f"{words} {plain(part.trouble)}".strip(), glyphs)
 
 
-def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Table:
-    columns = ("#", "model", "memory", "NUMA", "PCI", "uuid", "health")
+def _gpus(gpus: Iterable[Gpu], glyphs: Glyphs) -> Rows:
+    columns = ("#", "model", "memory", "NUMA", "PCI", "uuid", Column("health", prose=True))
     rows = (
         (gpu.index, gpu.model, _memory(gpu), gpu.numa, gpu.bdf, gpu.uuid, _health(gpu, glyphs))
         for gpu in gpus
@@ -139,29 +139,28 @@ def _memory(gpu: Gpu) -> str | None:
     return f"{gpu.memory_bytes / _GIB:.0f} GiB" if gpu.memory_bytes else None
 
 
-def drawn(matrix: LinkMatrix) -> Table:
-    """The link matrix with the codes as the tool printed them."""
+def drawn(matrix: LinkMatrix) -> Matrix:
+    """The link matrix with the codes as the tool printed them, and the NUMA node of each row."""
     names = (*matrix.gpus, *matrix.nics)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for name in names:
-        table.add_column(plain(name), justify="center", no_wrap=True)
+    titles = [Text(plain(name)) for name in names]
     if numa := any(entry is not None for entry in matrix.numa):
-        table.add_column("NUMA", justify="right")
+        titles.append(Text("NUMA"))
+    rows = []
     for index, (name, row) in enumerate(zip(names, matrix.links, strict=False)):
         cells = [Text(plain(cell.code), style=_LINK_STYLES.get(cell.kind, "")) for cell in row]
+        cells += [Text()] * (len(names) - len(cells))
         place = matrix.numa[index] if index < len(matrix.numa) else None
         tail = [Text("" if place is None else str(place), style="dim")] if numa else []
-        table.add_row(Text(plain(name), style="dim"), *cells, *tail)
-    return table
+        rows.append((Text(plain(name), style="dim"), cells + tail))
+    return Matrix(titles, rows, right=frozenset({len(names)}))
 
 
-def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Table:
+def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Rows:
     """One row per GPU: ports by state, and every port that is down with its trouble."""
     by_gpu: dict[int, list[LinkPort]] = defaultdict(list)
     for port in ports:
         by_gpu[port.gpu].append(port)
-    columns = ("GPU", "up", "down", "unused", "trouble")
+    columns = ("GPU", "up", "down", "unused", Column("trouble", prose=True))
     return table(*columns, rows=(_ports_of(g, by_gpu[g], glyphs) for g in sorted(by_gpu)))
 
 
@@ -183,11 +182,13 @@ def _peers(peers: ServerPeers, neighbours: Sequence[str], glyphs: Glyphs) -> Ren
     rows = table("slot", "server", "state", rows=(this, *others))
     if not neighbours:
         return Stack(rows, Text("wired to no known node", style="yellow"))
-    return Stack(rows, Text(f"wired to {', '.join(map(plain, neighbours))}"))
+    named = Text(", ".join(map(plain, neighbours)))
+    return Stack(rows, Hanging(Text("wired to "), named))
 
 
-def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:
-    columns = ("GPU", "state", "status", "cluster", "clique", "rack", "tray", "health")
+def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Rows:
+    health = Column("health", prose=True)
+    columns = ("GPU", "state", "status", "cluster", "clique", "rack", "tray", health)
     rows = (
         (f.gpu, f.state, f.status, f.cluster_uuid, f.clique, f.rack, f.tray, _health(f, glyphs))
         for f in fabrics
@@ -195,7 +196,7 @@ def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Table:
     return table(*columns, rows=rows)
 
 
-def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Table:
+def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Rows:
     columns = ("port", "state", "rate", "layer", "NUMA", "node GUID")
     return table(*columns, rows=(_nic(nic, glyphs) for nic in nics))
 
@@ -206,7 +207,7 @@ def _nic(nic: NetworkPort, glyphs: Glyphs) -> tuple[Text | str | int | None, ...
     return f"{nic.hca}/{nic.port}", state, rate, nic.link_layer, nic.numa, nic.node_guid
 
 
-def _probes(probes: Iterable[ProbeHealth]) -> Table:
+def _probes(probes: Iterable[ProbeHealth]) -> Rows:
     rows = (
         (
             probe.probe,
@@ -215,4 +216,4 @@ def _probes(probes: Iterable[ProbeHealth]) -> Table:
         )
         for probe in probes
     )
-    return table("probe", "state", "detail", rows=rows)
+    return table("probe", "state", Column("detail", prose=True), rows=rows)

@@ -4,18 +4,18 @@ A refusal: the test that failed, what is missing, and what would fit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
 from rich.console import Group as Stack
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
+from topo.cli.render.layout import Hanging
+from topo.cli.render.rows import Column, Rows, table
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
-from topo.cli.render.words import age, bar_legend, plural
+from topo.cli.render.words import bar_legend, left, plural
 from topo.model.rest.placements import FitsDocument, HoldSummary, NoFitDocument
 from topo.model.rest.topology import GroupDocument
 
@@ -26,6 +26,7 @@ _NAMES = {
     "free_profile_tier1": "free slots, largest first",
     "newly_broken": "groups newly broken",
 }
+_EXPLAIN_HINT = "; `--explain` has the bounds of the others"
 _PROFILE_HINT = "-1x16 +1x8: one domain fewer with 16 free, one more with 8"
 
 
@@ -47,11 +48,17 @@ def answer(
     asked = job(body["pods"], body["gpus_per_pod"], body.get("group_size"))
     if isinstance(document, NoFitDocument):
         return Stack(*_refusal(document, asked, glyphs))
-    return Stack(*_plan(document, asked, roots, glyphs), *_why(document, glyphs, shown=explain))
+    more = _why(document, glyphs) if explain else ()
+    return Stack(*_plan(document, asked, roots, glyphs, explained=explain), *more)
 
 
 def _plan(
-    document: FitsDocument, asked: str, roots: Sequence[GroupDocument], glyphs: Glyphs
+    document: FitsDocument,
+    asked: str,
+    roots: Sequence[GroupDocument],
+    glyphs: Glyphs,
+    *,
+    explained: bool,  # whether the table behind the proof follows
 ) -> Iterator[RenderableType]:
     yield _head(document, asked, glyphs)
     yield Text()
@@ -60,41 +67,49 @@ def _plan(
         yield bar_legend(glyphs)
     if document.objective:
         yield Text()
-        yield _objective(document, glyphs)
-        if any(isinstance(value, Mapping) and value for value in document.objective.values()):
-            yield Text(_PROFILE_HINT, style="dim")
+        yield _proof(document, glyphs, hint="" if explained else _EXPLAIN_HINT)
     if hold := document.hold:
         yield Text()
         yield held(hold, glyphs)
 
 
-def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Text:
-    head = Text().append(f"{glyphs.ready} ", style="green")
-    head.append(f"{asked}: placed", style="bold")
+def _head(document: FitsDocument, asked: str, glyphs: Glyphs) -> Hanging:
+    head = Text().append(f"{asked}: placed", style="bold")
     count = len(document.groups)
     split = sum(len(group.domains) > 1 for group in document.groups)
     facts = [f"{count} group{plural(count)}" + (f", {split} split" if split else "")]
     facts += [plain(word) for word in (document.mode, document.gpu_type) if word]
     facts += ["from the reserve"] if document.used_reserve else []
     facts += [f"generation {document.generation}"] if document.generation else []
-    return head.append("".join(f" {glyphs.dot} {fact}" for fact in facts), style="dim")
+    head.append("".join(f" {glyphs.dot} {fact}" for fact in facts), style="dim")
+    return Hanging(Text(f"{glyphs.ready} ", style="green"), head)
 
 
-def _objective(document: FitsDocument, glyphs: Glyphs) -> Table:
-    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    rows.add_column("objective, the first counts most", no_wrap=True)
-    rows.add_column("value", justify="right")
-    rows.add_column("bound", justify="right")
-    rows.add_column("", no_wrap=True)
+def _proof(document: FitsDocument, glyphs: Glyphs, hint: str) -> Hanging:
+    """In how many of its aims the plan is proven best, on one line."""
+    aims = document.objective
+    proven = sum(document.certified.get(name, False) for name in aims)
+    whole = proven == len(aims)
+    sign, style = (glyphs.proven, "green") if whole else (glyphs.attention, "yellow")
+    words = Text(f"proven best in {proven} of {len(aims)}", style=style)
+    words.append("" if whole else hint, style="dim default")
+    return Hanging(Text(f"{sign} ", style=style), words)
+
+
+def _objective(document: FitsDocument, glyphs: Glyphs) -> Rows:
+    rows = []
     for name, value in document.objective.items():
         best = document.bounds.get(name)
-        rows.add_row(
-            plain(_NAMES.get(name, name.replace("_", " "))),
-            _number(value),
-            "" if best is None else _number(best),
-            _verdict(glyphs, value, best, proven=document.certified.get(name, False)),
+        rows.append(
+            (
+                _NAMES.get(name, name.replace("_", " ")),
+                _number(value),
+                None if best is None else _number(best),
+                _verdict(glyphs, value, best, proven=document.certified.get(name, False)),
+            )
         )
-    return rows
+    numbers = Column("value", right=True), Column("bound", right=True)
+    return table("objective, the first counts most", *numbers, "", rows=rows)
 
 
 def _number(value: Any) -> str:
@@ -114,35 +129,26 @@ def _verdict(glyphs: Glyphs, value: Any, best: Any, *, proven: bool) -> Text:
     return Text(f"at most {abs(value - best)} from the best", style="yellow")
 
 
-@dataclass(frozen=True, slots=True)
-class _Hanging:
-    """A text whose further lines begin below its first word, not below the mark before it."""
-
-    mark: Text
-    text: Text
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        width = max(1, options.max_width - self.mark.cell_len)
-        first, *others = self.text.wrap(console, width)
-        yield self.mark + first
-        for line in others:
-            yield Text(" " * self.mark.cell_len) + line
-
-
-def _why(document: FitsDocument, glyphs: Glyphs, *, shown: bool) -> Iterator[RenderableType]:
-    sentences = document.explanation
-    if shown and sentences:
+def _why(document: FitsDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
+    """The objective with its bounds, and the sentences."""
+    if document.objective:
+        yield Text()
+        yield _objective(document, glyphs)
+        if any(isinstance(value, Mapping) and value for value in document.objective.values()):
+            yield Hanging(Text(), Text(_PROFILE_HINT, style="dim"))
+    if document.explanation:
         yield Text("\nwhy", style="bold")
-        yield from _sentences(sentences, glyphs)
+        yield from _sentences(document.explanation, glyphs)
 
 
-def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[_Hanging]:
+def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[Hanging]:
     for sentence in sentences:
-        yield _Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
+        yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
 
 
 def _refusal(document: NoFitDocument, asked: str, glyphs: Glyphs) -> Iterator[RenderableType]:
-    yield Text().append(f"{glyphs.not_ready} {asked}: no placement now", style="bold red")
+    head = Text(f"{asked}: no placement now", style="bold red")
+    yield Hanging(Text(f"{glyphs.not_ready} ", style="bold red"), head)
     yield _failed(document, glyphs)
     if suggestions := document.would_fit:
         yield Text("\nwould fit", style="bold")
@@ -152,18 +158,21 @@ def _refusal(document: NoFitDocument, asked: str, glyphs: Glyphs) -> Iterator[Re
         yield from _sentences(sentences, glyphs)
 
 
-def _failed(document: NoFitDocument, glyphs: Glyphs) -> Text:
-    line = Text("  failed: ", style="dim").append(plain(document.failed), "bold red")
+def _failed(document: NoFitDocument, glyphs: Glyphs) -> Hanging:
+    line = Text().append(plain(document.failed), "bold red")
     for name, number in document.shortfall.items():
-        line.append(f" {glyphs.dot} {plain(name).replace('_', ' ')} {number}", style="not dim")
-    return line
+        line.append(f" {glyphs.dot} {plain(name).replace('_', ' ')} {number}")
+    return Hanging(Text("  failed: ", style="dim"), line)
 
 
-def held(hold: HoldSummary, glyphs: Glyphs) -> Text:
+def held(hold: HoldSummary, glyphs: Glyphs) -> Stack:
     """The hold that a placement got, and what to do with it."""
     name = plain(hold.id)
-    line = Text().append(f"{glyphs.attention} ", style="yellow").append(f"held as {name}", "bold")
-    if (left := hold.expires_in_s) is not None:
-        line.append(f" for {age(left)}", style="yellow")
-    line.append(f"\n  {glyphs.arrow} topo holds commit {name}", style="dim")
-    return line.append(f"   topo holds release {name}", style="dim")
+    line = Text().append(f"held as {name}", "bold")
+    if (rest := hold.expires_in_s) is not None:
+        line.append(f" for {left(rest)}", style="yellow")
+    next_steps = Text(f"topo holds commit {name}   topo holds release {name}", style="dim")
+    return Stack(
+        Hanging(Text(f"{glyphs.attention} ", style="yellow"), line),
+        Hanging(Text(f"  {glyphs.arrow} ", style="dim"), next_steps),
+    )

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from rich.console import RenderableType
 from rich.text import Text
-from rich.tree import Tree
 
+from topo.cli.render.layout import Hanging, Outline
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural, room_bar
@@ -18,7 +18,6 @@ from topo.model.rest.topology import GroupDocument, NodeDocument, walk
 MAX_LEAVES = 64
 """With more nodes than this, those of one group of pods in one group of the tree share a line."""
 _COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "white")
-_GUIDE = "bright_black"
 Path = tuple[str, ...]
 _T = TypeVar("_T")
 
@@ -65,10 +64,8 @@ def trees(
         single_lines=sum(len(group.nodes) for group in groups) <= MAX_LEAVES,
     )
     for name, branch in drawing.ordered((), top.children):
-        tree = Tree(drawing.label((name,)), guide_style=_GUIDE)
-        drawing.grow(tree, (name,), branch)
-        yield tree
-    yield from drawing.leaves((), top)
+        yield drawing.outline((name,), branch)
+    yield from (Hanging(Text(), line) for line in drawing.leaves((), top))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +95,17 @@ class _Drawing:
         bar = room_bar(gpus, free, taken, self.glyphs)
         return bar.append(f"  {words}, {gpus} in all", style="dim")
 
-    def grow(self, tree: Tree, path: Path, branch: _Branch) -> None:
-        for name, child in self.ordered(path, branch.children):
-            below = (*path, name)
-            self.grow(tree.add(self.label(below)), below, child)
-        for line in self.leaves(path, branch):
-            tree.add(line)
+    def outline(self, path: Path, branch: _Branch) -> Outline:
+        """A used group with what is used below it, and how much more there is."""
+        below = self.ordered(path, branch.children)
+        children = [self.outline((*path, name), child) for name, child in below]
+        lines = list(self.leaves(path, branch))
         untouched = _below(self.known.get(path)) - len(branch.children)
         if untouched > 0:
             words = f"{untouched} other group{plural(untouched)}, untouched"
-            tree.add(Text(words, style="dim"))
+            lines.append(Text(words, style="dim"))
+        children += [Outline(Hanging(Text(), line)) for line in lines]
+        return Outline(Hanging(Text(), self.label(path)), (), children)
 
     def ordered(self, path: Path, named: Mapping[str, _T]) -> list[tuple[str, _T]]:
         """What lies right below a path in the order of the tree, what it does not know last."""

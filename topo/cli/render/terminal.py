@@ -7,8 +7,9 @@ from typing import TextIO
 
 from rich.console import Console
 
-_PIPE_COLUMNS = 160
-"""Width where nobody told us one: wide enough that `topo tree | grep` sees whole lines."""
+_PIPE_COLUMNS = 4096
+"""Width where nobody told us one: a line of a pipe is never folded, so `topo tree | grep` sees
+whole ones."""
 
 
 @dataclass(frozen=True, slots=True)

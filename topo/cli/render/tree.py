@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
-from rich.tree import Tree
 
+from topo.cli.render.layout import Hanging, Outline
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, joined, leaf, mark, plural, reason_lines, style
@@ -20,8 +20,6 @@ from topo.model.rest.topology import (
     UnplacedDocument,
 )
 
-_GUIDE = "bright_black"
-
 
 def topology(document: TopologyDocument, glyphs: Glyphs) -> RenderableType:
     """The whole answer of `/v1/topology` for people. O(vertices)."""
@@ -30,7 +28,7 @@ def topology(document: TopologyDocument, glyphs: Glyphs) -> RenderableType:
 
 def _blocks(document: TopologyDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
     yield _head(document, glyphs)
-    yield from (_root(group, glyphs) for group in document.groups)
+    yield from (_outline(group, glyphs) for group in document.groups)
     if unplaced := document.unplaced:
         yield Text("\nin no group", style="bold")
         yield from (_unplaced(entry, glyphs) for entry in unplaced)
@@ -58,65 +56,66 @@ def _head(document: TopologyDocument, glyphs: Glyphs) -> Text:
     return head
 
 
-def _root(group: GroupDocument, glyphs: Glyphs) -> Tree:
-    tree = Tree(_group_label(group, glyphs), guide_style=_GUIDE)
-    _grow(tree, group, glyphs)
-    return tree
+def _outline(group: GroupDocument, glyphs: Glyphs) -> Outline:
+    """A group with all that is below it."""
+    children = [
+        _leaf(child, glyphs) if isinstance(child, NodeDocument) else _outline(child, glyphs)
+        for child in group.child
+    ]
+    entry = Hanging(_mark(group.status, glyphs), _label(group, glyphs))
+    return Outline(entry, list(reason_lines(group.reasons, glyphs)), children)
 
 
-def _grow(branch: Tree, group: GroupDocument, glyphs: Glyphs) -> None:
-    for child in group.child:
-        if isinstance(child, NodeDocument):
-            branch.add(leaf(child, glyphs) + reason_lines(child.reasons, glyphs))
-        else:
-            _grow(branch.add(_group_label(child, glyphs)), child, glyphs)
+def _leaf(node: NodeDocument, glyphs: Glyphs) -> Outline:
+    entry = Hanging(_mark(node.status, glyphs), leaf(node))
+    return Outline(entry, list(reason_lines(node.reasons, glyphs)))
 
 
-def _group_label(group: GroupDocument, glyphs: Glyphs) -> Text:
-    label = mark(group.status, glyphs)
-    label.append(f" {plain(group.name)}", style="bold")
+def _mark(status: str, glyphs: Glyphs) -> Text:
+    return mark(status, glyphs).append(" ")
+
+
+def _label(group: GroupDocument, glyphs: Glyphs) -> Text:
+    label = Text().append(plain(group.name), style=f"bold {style(group.status)}")
     label.append(f"  {plain(group.kind)}", style="dim")
     label.append(f"  {plain(group.status)}", style=style(group.status))
     ready, nodes, gpus = group.capacity.ready, group.capacity.nodes, group.capacity.gpus
     label.append(f"  {ready}/{nodes} node{plural(nodes)}", style="dim")
-    label.append(f" {glyphs.dot} {gpus} GPU{plural(gpus)}" if gpus else "", style="dim")
-    return label + reason_lines(group.reasons, glyphs)
+    return label.append(f" {glyphs.dot} {gpus} GPU{plural(gpus)}" if gpus else "", style="dim")
 
 
-def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Text:
-    line = Text("  ") + leaf(entry, glyphs)
-    line.append(f"  {plain(entry.reason.text)}", style="dim")
-    return line
+def _unplaced(entry: UnplacedDocument, glyphs: Glyphs) -> Hanging:
+    line = leaf(entry).append(f"  {plain(entry.reason.text)}", style="dim")
+    return Hanging(Text("  ").append_text(_mark(entry.status, glyphs)), line)
 
 
-def conflict(entry: Conflict, glyphs: Glyphs) -> Text:
+def conflict(entry: Conflict, glyphs: Glyphs) -> Stack:
     """One conflict with its code, its text and the fix on a line of its own."""
-    line = Text(f"  {glyphs.attention} ", style="yellow")
-    line.append(plain(entry.code), style="yellow")
-    line.append(f"  {plain(entry.text)}", style="not dim")
-    if fix := entry.fix:
-        line.append(f"\n    {glyphs.arrow} {plain(fix)}", style="dim")
-    return line
+    line = Text(plain(entry.code), style="yellow")
+    line.append(f"  {plain(entry.text)}", style="not dim default")
+    fix = Hanging(Text(f"    {glyphs.arrow} ", style="dim"), Text(plain(entry.fix), style="dim"))
+    lines = [Hanging(Text(f"  {glyphs.attention} ", style="yellow"), line)]
+    return Stack(*lines, *([fix] if entry.fix else []))
 
 
-def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Text:
+def _unjoined(entry: UnjoinedDocument, glyphs: Glyphs) -> Hanging:
     names = ", ".join(f"{plain(key)}={plain(value)}" for key, value in entry.names.items())
-    line = Text(f"  {glyphs.attention} {plain(entry.id)}", style="yellow")
+    line = Text(plain(entry.id), style="yellow")
     if path := entry.group:
         line.append(f"  in {joined(path)}", style="default")
     line.append(f"  {names}", style="dim")
-    return line
+    return Hanging(Text(f"  {glyphs.attention} ", style="yellow"), line)
 
 
-def sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Text:
+def sources(entries: Sequence[SourceDocument], glyphs: Glyphs) -> Hanging:
     """The footer: how old the last good answer of every source is, and what ails it."""
-    line = Text("sources  ", style="dim")
+    line = Text()
     if not entries:
-        return line.append("none has spoken yet", style="yellow")
+        line.append("none has spoken yet", style="yellow")
     for index, entry in enumerate(entries):
         line.append(f" {glyphs.dot} " if index else "", style="dim")
         line.append_text(_source(entry))
-    return line
+    return Hanging(Text("sources  ", style="dim"), line)
 
 
 def _source(entry: SourceDocument) -> Text:

@@ -1,10 +1,11 @@
-"""The small pieces that pictures share: marks, styles, tables, bars, plurals, ages, paths."""
+"""The small pieces that pictures share: marks, styles, reasons, bars, plurals, ages, paths."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
 
-from rich.table import Table
 from rich.text import Text
 
+from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.model.forest import Reason
@@ -24,39 +25,21 @@ def mark(status: str, glyphs: Glyphs) -> Text:
     return Text(glyphs.ready if status == READY else glyphs.not_ready, style=style(status))
 
 
-def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Text:
-    """One dim line per reason, each on a line of its own below what it explains."""
-    lines = Text()
+def reason_lines(reasons: Iterable[Reason], glyphs: Glyphs) -> Iterator[Hanging]:
+    """One dim entry per reason, each on a line of its own below what it explains."""
     for reason in reasons:
-        words = f"{glyphs.arrow} {plain(reason.text or reason.code)}"
-        lines.append(f"\n  {words}", style="dim")
-    return lines
+        words = Text(plain(reason.text or reason.code), style="dim")
+        yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), words)
 
 
-def leaf(node: NodeDocument, glyphs: Glyphs) -> Text:
-    """A node on one line: mark, name, status where it is not Ready, GPUs."""
-    line = mark(node.status, glyphs) + Text(f" {plain(node.name)}")
+def leaf(node: NodeDocument) -> Text:
+    """A node behind its mark: name, status where it is not Ready, GPUs."""
+    line = Text().append(plain(node.name), style=style(node.status))
     if node.status != READY:
         line.append(f"  {plain(node.status)}", style=style(node.status))
     if count := node.gpus:
         line.append(f"  {count} GPU{plural(count)}", style="dim")
     return line
-
-
-def table(*columns: str, rows: Iterable[Iterable[Text | str | int | None]]) -> Table:
-    """A table without lines; a cell that is too long goes on in the next line, None is empty."""
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for column in columns:
-        drawn.add_column(column, overflow="fold")
-    for row in rows:
-        drawn.add_row(*map(_cell, row))
-    return drawn
-
-
-def _cell(value: Text | str | int | None) -> Text | str:
-    if isinstance(value, Text):
-        return value
-    return "" if value is None else plain(str(value))
 
 
 def plural(count: int) -> str:
@@ -74,6 +57,20 @@ def age(seconds: float | None) -> str:
         if seconds >= unit_s:
             return f"{seconds // (60 if name == 'min' else unit_s):.0f} {name}"
     return f"{seconds:.0f} s"
+
+
+def left(seconds: float) -> str:
+    """Time that is left, as people set it: `10 min`, `9 min 30 s`, `1 h 5 min`.
+
+    A second that has begun counts, so a hold of ten minutes is held for ten.
+    """
+    rest = math.ceil(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit_s, name in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        number, rest = divmod(rest, unit_s)
+        if number or parts:
+            parts.append((number, name))
+    return " ".join(f"{number} {name}" for number, name in parts[:2] if number) or "0 s"
 
 
 def joined(path: Iterable[str]) -> str:

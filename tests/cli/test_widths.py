@@ -1,0 +1,165 @@
+"""Whatever `topo` shows fits the terminal: nothing is cut, and nothing stands over its edge."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.cells import cell_len
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+from tests.cli.test_docs import commands
+from tests.cli.test_gpus import TWO
+from tests.cli.test_gpus import document as gpus
+from topo.cli.demo.runtime import Demo, DemoDirectory
+from topo.cli.main import app
+
+WIDTHS = (80, 100, 160)
+UUID = "4c4c4544-0047-3310-8051-b7c04f4c3932"
+NODE = "node-3"
+_NAME = re.compile(r"\b(?:node|dragonfly|switchbox|machine|job)-\w+\b|\brack4-u12\b")
+_LONG = {
+    CUT: f"{CUT}: {UUID} " + "is not what it was when it was seen last, which was so " * 3
+    for CUT in (samples.CUT[1], "it sees no peer", "after 5 s", "unavailable: ECC", "HTTP 500")
+}
+PRINTED = {
+    "topo demo",
+    "topo demo cut",
+    "topo demo fault",
+    "topo demo heal",
+    "topo holds commit",
+    "topo holds release",
+    "topo parse",
+    "topo sim clustermanager",
+    "topo sim generate",
+}
+"""These print sentences that a terminal folds by itself, or have tests of their own."""
+
+
+def long(document: Any) -> Any:
+    """The document with names of 63 characters, UUIDs and reasons of 200."""
+    if isinstance(document, dict):
+        return {key: long(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [long(value) for value in document]
+    if not isinstance(document, str):
+        return document
+    for words, more in _LONG.items():
+        document = document.replace(words, more)
+    document = re.sub(r"\b(?:GPU-aa|uuid-\d|c-1|b-1|ab:cd)\b", UUID, document)
+    return _NAME.sub(lambda found: name(found[0]), document)
+
+
+def name(short: str) -> str:
+    return f"{short}-{'x' * (62 - len(short))}"
+
+
+def wide_matrix() -> Any:
+    """Eight GPUs and twelve NICs, whose matrix is wider than any terminal here."""
+    names = [f"GPU{n}" for n in range(8)], [f"mlx5_{n}" for n in range(12)]
+    cell = {"kind": "SYS", "code": "SYS", "count": 0}
+    links = [[cell] * 20 for _ in range(20)]
+    return {"gpus": names[0], "nics": names[1], "links": links, "numa": [0] * 20, "cpus": []}
+
+
+JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12", "--explain")
+CASES: dict[str, tuple[str, ...]] = {
+    "topo tree": ("tree",),
+    "topo node": ("node", name(NODE)),
+    "topo gpus": ("gpus", name(NODE), "-n", "2"),
+    "topo diff": ("diff",),
+    "topo doctor": ("doctor",),
+    "topo place": JOB,
+    "topo fragmentation": ("fragmentation",),
+    "topo holds": ("holds",),
+    "topo holds show": ("holds", "show", "h-1"),
+    "topo demo status": ("demo", "status"),
+    "topo sim place": ("sim", "place", "--nodes", "64", "--pods", "2"),
+    "topo sim replay": ("sim", "replay", "BOOKINGS"),
+    "topo sim stream": ("sim", "stream", "--cluster", "1x2x2", "--jobs", "5"),
+}
+
+
+@pytest.fixture
+def long_master(fake_master: FakeMaster) -> FakeMaster:
+    """A master whose every answer is as long as can be."""
+    inside = samples.inside()
+    inside["node"]["matrix"] = wide_matrix()
+    inside["node"]["neighbours"] = ["node-4", "node-5"]
+    fake_master.document = long({**samples.troubled(), "node": inside["node"]})
+    fake_master.changes = long(samples.changes(13))
+    fake_master.placement = long({**samples.placement(), "hold": samples.held()})
+    fake_master.holds = [long(samples.hold())]
+    fake_master.fragmentation = long(samples.fragmentation())
+    fake_master.fragmentation["types"][0]["tiers"][0]["kind"] = name("machine-room")
+    answer = long(gpus(TWO | {"why": samples.CUT[1]}, links=[["NV18"] * 4] * 4))
+    fake_master.broken[f"/v1/nodes/{name(NODE)}/gpus"] = (200, json.dumps(answer), {})
+    return fake_master
+
+
+@pytest.fixture
+def demo(long_master: FakeMaster, tmp_path: Path) -> Iterator[None]:
+    """A running demo with a long name and a standing fault."""
+    (tmp_path / name(NODE)).mkdir()
+    (tmp_path / name(NODE) / "faults.txt").write_text(f"gpu 2 of {name(NODE)} fails\n")
+    with DemoDirectory() as home:
+        pids = {f"topo-worker {name(NODE)}": 4242}
+        home.publish(Demo(long_master.url, str(tmp_path), (name(NODE),), "demo", pids))
+        yield
+
+
+@pytest.fixture
+def bookings(tmp_path: Path) -> Path:
+    file = tmp_path / "bookings.jsonl"
+    file.write_text("")
+    return file
+
+
+def shown(topo: Topo, master: FakeMaster, command: str, **env: str) -> list[str]:
+    result = topo(*CASES[command], env={"TOPO_MASTER": master.url, "NO_COLOR": "1", **env})
+    assert "Traceback" not in result.output
+    assert not result.stderr
+    return [line.rstrip() for line in result.stdout.splitlines()]
+
+
+def test_every_command_is_tried_here_or_prints_sentences() -> None:
+    known = {name for name, _ in commands(typer.main.get_command(app), "topo")}
+    assert CASES.keys() | PRINTED == known
+
+
+@pytest.mark.usefixtures("demo")
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("command", sorted(CASES.keys() - {"topo sim replay"}))
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
+    topo: Topo, long_master: FakeMaster, command: str, width: int
+) -> None:
+    """What is folded is there in whole: without blanks and guides it is the text of a wide pipe."""
+    lines = shown(topo, long_master, command, COLUMNS=str(width))
+    assert lines
+    assert [line for line in lines if cell_len(line) > width] == []
+    piped = shown(topo, long_master, command)
+    if not command.startswith("topo sim"):
+        told = _letters("".join(lines))
+        missing = {w for line in piped for w in line.split() if _letters(w) not in told}
+        assert not missing
+
+
+@pytest.mark.usefixtures("demo")
+@pytest.mark.parametrize("command", ["topo tree", "topo node", "topo doctor", "topo place"])
+def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(
+    topo: Topo, long_master: FakeMaster, command: str
+) -> None:
+    lines = shown(topo, long_master, command)
+    assert any(name("node-1") in line or name(NODE) in line for line in lines)
+    if command != "topo place":
+        reason = " ".join(long(samples.CUT[1]).split())
+        assert any(reason in " ".join(line.split()) for line in lines)
+
+
+def _letters(text: str) -> str:
+    """The text without blanks and what a tree is drawn with."""
+    return re.sub(r"[\s│├└─]", "", text)

@@ -1,0 +1,61 @@
+"""The master's refusals in the words of the command line: its fields are options here."""
+
+import re
+
+from topo.model.errors import Refusal
+
+_OPTIONS = {
+    "pods": "--pods",
+    "gpus_per_pod": "--gpus",
+    "group_size": "--group-size",
+    "mode": "--mode",
+    "within": "--within",
+    "gpu_type": "--gpu-type",
+    "selector": "--selector",
+    "tolerations": "--toleration",
+    "exclude": "--exclude",
+    "hold_s": "--hold",
+    "key": "--key",
+    "explain": "--explain",
+    "assume": "--assume-…",
+    "assume.free": "--assume-free",
+    "assume.down": "--assume-down",
+    "assume.drain": "--assume-drain",
+    "n": "--gpus",
+    "free": "--free",
+    "group": "--group",
+    "depth": "--depth",
+    "from": "--from",
+    "to": "--to",
+    "node": "NODE",
+    "name": "NODE",
+    "id": "ID",
+}
+"""Fields of bodies and queries, as the person at the terminal knows them."""
+_FIELD = re.compile(r"(?<![-\w])assume(?:\.[a-z]+)?(?![-\w])|\b[a-z]+(?:_[a-z]+)+\b", re.ASCII)
+"""What is a field and no word of English."""
+
+
+def in_options(refusal: Refusal, call: str) -> Refusal:
+    """The refusal of a call as one of the command's options; where it names none, of the call."""
+    field = _known(refusal.where)
+    if field is None:
+        where = refusal.where or call
+        return Refusal(_spoken(refusal.what), where, _spoken(refusal.fix))
+    last = re.escape(field.rpartition(".")[2])
+    option = _OPTIONS[field]
+    # A sentence about the field begins with it: `pods is 0`.
+    what, fix = (re.sub(rf"^{last}(?= is )", option, s) for s in (refusal.what, refusal.fix))
+    return Refusal(_spoken(what), option, _spoken(fix))
+
+
+def _known(where: str) -> str | None:
+    """The field that a place such as `assume.down.0` lies in."""
+    parts = where.split(".")
+    places = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+    return next((place for place in places if place in _OPTIONS), None)
+
+
+def _spoken(sentence: str) -> str:
+    """The sentence with `group_size` as `--group-size`; plain words such as `pods` stay."""
+    return _FIELD.sub(lambda word: _OPTIONS.get(word[0], word[0]), sentence)
