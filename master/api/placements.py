@@ -72,7 +72,8 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
         render = partial(_rendered, service)
         with refusing_when_full():
             return json_body(await planner.what_if(question, assumptions or Assumptions(), render))
-    return json_body(_rendered(service, await planner.advised(planner.plan(question))))
+    seen = planner.seen_by(question)
+    return json_body(_rendered(service, await planner.in_words(planner.plan(job), seen)))
 
 
 async def hold(
@@ -82,21 +83,22 @@ async def hold(
     given: tuple[Pods, ...] | None = None,
 ) -> web.Response:
     """A hold on the best placement, or on the groups given; the same hold for the same key."""
-    holds = service.placements.holds
+    holds, planner, seen = service.placements.holds, service.placements.planner, None
     wish = hold_request_of(request, body, request_of(body))
     assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
     known = holds.known(wish)
     answer: Outcome | Hold | HoldRefused | None = known
     if answer is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, service.placements)
-        answer = holds.hold(wish, given, explain=body.explain)
+        seen = planner.seen_by(Question(wish.request, body.explain))
+        answer = holds.hold(wish, given)
     if isinstance(answer, HoldRefused):
         return declined(answer)
     booked = answer if isinstance(answer, Hold) else answer.hold
     if booked and (refused := await holds.wait_until_saved(booked, new=booked is not known)):
         return declined(refused)
     if isinstance(answer, Outcome):
-        answer = await service.placements.planner.advised(answer)
+        answer = await planner.in_words(answer, seen)
     render = partial(_rendered, service, answer)
     large = wish.request.pods > LARGE_PODS
     return json_body(await asyncio.to_thread(render) if large else render())

@@ -1,20 +1,24 @@
-"""Why a job is refused and what would let it in: found in a thread, once for all who ask it."""
+"""Words that take longer than a placement, found in a thread: why a plan is as it is, or why a job
+is refused and what would let it in, which is found once for all who ask it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from master.booking.executors import SingleThreadExecutor
+from topo.placement.advice.explain import explain
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestions import would_fit
 from topo.placement.advice.why_not import reasons
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.job.plan import NoFit
+from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 
 AT_ONCE = 16
-"""Refused jobs that may wait for advice, each with a copy of the capacity (a megabyte)."""
+"""Jobs that may wait for words, each with a copy of the capacity (a megabyte)."""
 KEPT = 64
+NOT_EXPLAINED = "not explained: too many ask why at once"
 _Case = tuple[int, Request]
 """A version of the capacity, and what was asked of it."""
 
@@ -47,6 +51,12 @@ class Adviser:
     def __len__(self) -> int:
         """How many answers are remembered."""
         return len(self._known)
+
+    async def explanation(self, seen: Capacity, plan: Plan) -> Sequence[str]:
+        """Why a plan is as it is; `seen` is a copy of the capacity that it was made on."""
+        if self._executor.full:
+            return (NOT_EXPLAINED,)
+        return await self._executor.run(lambda: partial(explain, seen, plan))
 
     async def advice(self, refused: NoFit) -> Advice:
         """Why the capacity has just refused the job, and the changes under which it would fit."""

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from master.booking.planner import Outcome, Planner, Question
+from master.booking.planner import Outcome, Planner
 from master.booking.state import BookingState
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
@@ -48,17 +48,14 @@ class HoldService:
             metrics.count(What.REPEATED)
         return found
 
-    def hold(
-        self, wish: HoldRequest, given: Sequence[Pods] | None = None, *, explain: bool = False
-    ) -> Outcome | HoldRefused:
+    def hold(self, wish: HoldRequest, given: Sequence[Pods] | None = None) -> Outcome | HoldRefused:
         """The best placement now, booked; or the groups `given`, where they still fit.
 
         Ask `known` before.
         """
-        question = Question(wish.request, explain)
-        outcome = self._planner.plan(question)
+        outcome = self._planner.plan(wish.request)
         if given is not None:
-            outcome = self._planner.with_groups(question, outcome, given)
+            outcome = self._planner.with_groups(wish.request, outcome, given)
         if isinstance(outcome.result, NoFit):
             return outcome
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")

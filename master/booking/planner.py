@@ -63,10 +63,17 @@ class Planner:
         self._adviser = Adviser(state.capacity)
         self.loop_queue, self.executor = LoopQueue(), SingleThreadExecutor()
 
-    def plan(self, question: Question) -> Outcome:
-        """The best placement now. A refusal has no advice yet: see `advised`."""
+    def plan(self, request: Request) -> Outcome:
+        """The best placement now, without words about it: see `in_words`."""
         self._state.advance()
-        return self._on(self._state.capacity, question)
+        return self._on(self._state.capacity, request)
+
+    def seen_by(self, question: Question) -> Capacity | None:
+        """A copy of the capacity before a plan is booked, if the reasons for one are wanted."""
+        if not question.explain:
+            return None
+        self._state.advance()
+        return self._state.capacity.copy()
 
     async def what_if(
         self, question: Question, assumptions: Assumptions, render: Callable[[Outcome], R]
@@ -84,42 +91,49 @@ class Planner:
             seen = assumed(copy, assumptions)
             if isinstance(seen, Refusal):
                 raise BadInputError(seen)
-            outcome = replace(self._on(seen, question), generation=generation)
+            outcome = replace(self._on(seen, question.request), generation=generation)
             if isinstance(outcome.result, NoFit):
                 outcome = _with(advice_on(seen, outcome.result), outcome)
+            elif question.explain:
+                outcome = replace(outcome, explanation=explain(seen, outcome.result))
             return render(outcome)
 
         return await self.executor.run(prepare)
 
-    async def advised(self, outcome: Outcome) -> Outcome:
-        """The same with why the job does not fit, if so, and the changes under which it would."""
-        if isinstance(outcome.result, Plan):
-            return outcome
-        return _with(await self._adviser.advice(outcome.result), outcome)
+    async def in_words(self, outcome: Outcome, seen: Capacity | None) -> Outcome:
+        """The same with why the job does not fit, if so, and the changes under which it would.
 
-    def with_groups(self, question: Question, outcome: Outcome, given: Sequence[Pods]) -> Outcome:
+        Or with why the plan is as it is on the capacity `seen` for it, if that is given.
+        """
+        if isinstance(outcome.result, NoFit):
+            return _with(await self._adviser.advice(outcome.result), outcome)
+        if seen is None:
+            return outcome
+        words = await self._adviser.explanation(seen, outcome.result)
+        return replace(outcome, explanation=words)
+
+    def with_groups(self, request: Request, outcome: Outcome, given: Sequence[Pods]) -> Outcome:
         """The groups given instead of the best ones; or the best ones, and why not those given."""
         capacity, best = self._state.capacity, outcome.result
         plan = best if isinstance(best, Plan) else None
-        found = confirmed(capacity, question.request, given, plan)
+        found = confirmed(capacity, request, given, plan)
         if isinstance(found, str):
             return replace(outcome, replanned=found)
         if found is best:
             return replace(outcome, replanned="")
-        return replace(_planned(capacity, question, found, outcome.generation), replanned="")
+        return replace(_planned(capacity, found, outcome.generation), replanned="")
 
-    def _on(self, capacity: Capacity, question: Question) -> Outcome:
+    def _on(self, capacity: Capacity, request: Request) -> Outcome:
         began_s = time.perf_counter()
-        result = place(capacity, question.request)
+        result = place(capacity, request)
         self._state.metrics.placed(result, time.perf_counter() - began_s)
         if isinstance(result, Plan):
-            return _planned(capacity, question, result, self._state.generation)
+            return _planned(capacity, result, self._state.generation)
         return Outcome(result, self._state.generation, (result.text,))
 
 
-def _planned(capacity: Capacity, question: Question, plan: Plan, generation: int) -> Outcome:
-    words = explain(capacity, plan) if question.explain else ()
-    return Outcome(plan, generation, words, rooms=group_usage(capacity, plan))
+def _planned(capacity: Capacity, plan: Plan, generation: int) -> Outcome:
+    return Outcome(plan, generation, rooms=group_usage(capacity, plan))
 
 
 def _with(advice: Advice, outcome: Outcome) -> Outcome:

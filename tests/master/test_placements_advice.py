@@ -7,6 +7,7 @@ import pytest
 from master.booking import advice
 from master.booking.advice import Adviser
 from topo.model.ids import GroupName, GroupPath, Kind, NodeName
+from topo.placement.advice.explain import explain
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.engine import place
@@ -62,6 +63,19 @@ async def test_when_too_many_ask_at_once_the_later_ones_go_without() -> None:
     assert found[-1].reasons == (refused(capacity, 9 + len(asked) - 1).text,)
     later = await adviser.advice(refused(capacity, 1000))
     assert later.would_fit, "later there is room again"
+
+
+async def test_a_plan_is_explained_aside_on_the_capacity_that_it_was_made_on() -> None:
+    capacity = cluster()
+    adviser = Adviser(capacity)
+    plan = place(capacity, Request(pods=4, gpus_per_pod=8))
+    assert isinstance(plan, Plan)
+    seen = capacity.copy()
+    capacity.book("job", {NodeName(f"n{number}"): 8 for number in range(8)})
+    asked = [adviser.explanation(seen, plan) for _ in range(advice.AT_ONCE + 1)]
+    *found, late = await asyncio.gather(*asked)
+    assert all(tuple(each) == explain(seen, plan) for each in found)
+    assert late == (advice.NOT_EXPLAINED,), "no queue without end"
 
 
 async def test_the_reasons_have_the_numbers_of_the_refusal() -> None:
