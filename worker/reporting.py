@@ -7,13 +7,13 @@ from tenacity import AsyncRetrying, retry_if_exception_type
 
 from topo.kit.backoff import full_jitter, retry_after_or
 from topo.model.machine import NodeFacts
+from topo.model.wire import RETRY_CEILING_S
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
 from worker.session import Session
 from worker.transport import MasterConnection, ReportLostError, Trouble
 
-RETRY_BASE_S, RETRY_CEILING_S = 0.25, 8.0
-"""The ceiling keeps the promise that a restarted master hears of every node within ten seconds."""
+RETRY_BASE_S = 0.25
 
 _log = structlog.get_logger(__name__)
 
@@ -45,12 +45,16 @@ class ReportLoop:
         """Sends until cancelled: always the latest facts, one report at a time."""
         while True:
             await self._pending.wait(self._session.beat_s if self._delivered else None)
-            retrying = AsyncRetrying(
-                wait=retry_after_or(full_jitter(RETRY_BASE_S, RETRY_CEILING_S)),
-                retry=retry_if_exception_type(ReportLostError),
-                reraise=True,
-            )
-            await retrying(self._send)
+            await self._retrying()(self._send)
+
+    def _retrying(self) -> AsyncRetrying:
+        """Tries without end, a beat apart at most: a short cut must not cost more than a beat."""
+        ceiling_s = min(RETRY_CEILING_S, self._session.beat_s)
+        return AsyncRetrying(
+            wait=retry_after_or(full_jitter(RETRY_BASE_S, ceiling_s), RETRY_CEILING_S),
+            retry=retry_if_exception_type(ReportLostError),
+            reraise=True,
+        )
 
     async def _send(self) -> None:
         facts = self._pending.facts

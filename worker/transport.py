@@ -14,10 +14,10 @@ from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError
-from topo.model.wire import REPORTS_PATH, Report, ReportAnswer
+from topo.model.wire import REPORTS_PATH, TRY_LIMIT_S, Report, ReportAnswer
 
 MAX_ANSWER_BYTES = 64 << 10
-_TOTAL_S, _CONNECT_S = 10.0, 5.0
+_CONNECT_S = 5.0
 _PATIENCE_S = 5.0
 """Before asking again where only a person, or the end of another worker, can help."""
 
@@ -142,7 +142,7 @@ class MasterConnection:
                 raise ReportLostError(Trouble.TLS, str(error)) from None
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=1, ssl=tls),
-                timeout=aiohttp.ClientTimeout(total=_TOTAL_S, sock_connect=_CONNECT_S),
+                timeout=aiohttp.ClientTimeout(total=TRY_LIMIT_S, sock_connect=_CONNECT_S),
             )
         return self._session
 

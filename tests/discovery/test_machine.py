@@ -18,6 +18,7 @@ from topo.model.observation import (
     Ticked,
     WorkerBeat,
 )
+from topo.model.wire import RECONNECT_S
 
 NAMES = [f"node-{i}" for i in range(8)]
 PAIRS = [NAMES[i : i + 2] for i in range(0, 8, 2)]
@@ -107,11 +108,13 @@ class Cluster(RuleBasedStateMachine):
 
     @rule()
     def master_restarts_with_its_state(self) -> None:
-        """A new process takes up the state file; silence counts anew."""
+        """A new process takes up the state file; silence counts from when the worker found it."""
         fresh = discovery(Mode.SWITCHBOX)
         fresh.restore(self.state.memory(), 1.0, self.now_s)
         self.state = fresh
-        self.heard = dict.fromkeys(self.heard, self.now_s)
+        for name, at_s in self.heard.items():
+            if self.now_s - at_s < 30.0:
+                self.heard[name] = self.now_s + RECONNECT_S
         self.last = {n: self.linked[n] and not d for n, d in self.down.items()}
         self.run = {n: (up, 0) for n, up in self.last.items()}
 

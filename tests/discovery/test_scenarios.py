@@ -48,6 +48,7 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
+from topo.model.wire import RECONNECT_S
 
 
 def listed(state: Discovery, code: str) -> tuple[str, ...]:
@@ -517,7 +518,7 @@ def test_a_refused_report_is_listed_for_a_minute():
 
 
 def test_restored_nodes_wait_for_their_workers_and_go_stale_without_them():
-    """What was Ready stays so for three beats."""
+    """What was Ready stays so until its worker should have found the master, and three beats."""
     first = discovery(Mode.CONFIG)
     first.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})), report("a"), report("b"))
     second = discovery(Mode.CONFIG)
@@ -528,7 +529,10 @@ def test_restored_nodes_wait_for_their_workers_and_go_stale_without_them():
     assert document(View(second.snapshot), "config", 529.0)["restored_age_s"] == 12.0
     second.advance(529.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})))
     assert document(View(second.snapshot), "config", 529.0)["restored_age_s"] is None
-    second.advance(530.0, Ticked())
+    late_s = 500.0 + RECONNECT_S + 30.0
+    second.advance(late_s - 1.0, WorkerBeat(NodeName("b")))
+    assert not_ready(second) == set()
+    second.advance(late_s, Ticked())
     assert not_ready(second) == {"a"}
 
 

@@ -123,9 +123,13 @@ class Witness:
             if document is None:
                 continue
             self.answers += 1
-            self.wrong += falsehoods(document)
-            if lost := NODES - set(leaves(document)):
-                self.wrong.append(f"lost: {sorted(lost)} in {json.dumps(document)[:500]}")
+            self.wrong += self.doubts(document)
+
+    def doubts(self, document: list[Any]) -> Iterator[str]:
+        """What is wrong in one answer."""
+        yield from falsehoods(document)
+        if lost := NODES - set(leaves(document)):
+            yield f"lost: {sorted(lost)} in {json.dumps(document)[:500]}"
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

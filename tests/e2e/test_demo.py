@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from tests.e2e.conftest import NODES, RunningDemo, Witness, leaves
+from tests.e2e.kills import kill_in_turn
 from tests.support.processes import alive
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
@@ -79,6 +80,13 @@ def test_whatever_is_killed_in_whatever_order_the_tree_comes_back_and_never_lies
     assert witness.wrong == []
     assert demo.is_ready()
     assert "was ended by SIGKILL; starting it again" in demo.text
+
+
+def test_no_kill_of_a_process_makes_a_node_not_ready(demo: RunningDemo) -> None:
+    """The master, the manager and workers in turn; `python -m tests.e2e.kills` does it longer."""
+    kills = list(kill_in_turn(demo, kills=8, seed=9))
+    assert {kill.victim for kill in kills} >= {"topo-master"}
+    assert not [kill for kill in kills if kill.not_ready]
 
 
 def _are_replaced(demo: RunningDemo, before: dict[str, int]) -> bool:

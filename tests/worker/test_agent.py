@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 from tests.worker.masters import TestMaster, listening
 from topo.kit.settings import read
 from topo.model.machine import ProbeState
-from topo.model.wire import Report
+from topo.model.wire import RETRY_CEILING_S, Report
 from topo.recording.bundle import Bundle, RecordedProbe, write
 from topo.sim.worlds.presets import demo_world
 from worker.app import build_agent, build_app
@@ -202,16 +202,19 @@ async def test_a_master_that_always_wants_everything_is_no_reason_to_race(record
         assert [report.kind for report in master.reports] == ["full"] * 4
 
 
-async def test_a_master_that_asks_for_patience_is_not_asked_again_before(recording: Path) -> None:
-    """`Retry-After` beats the short first steps of the backoff."""
+@pytest.mark.parametrize(("asked_s", "kept_s"), [(5, 5), (20, RETRY_CEILING_S)])
+async def test_a_master_that_asks_for_patience_is_not_asked_again_before(
+    recording: Path, asked_s: int, kept_s: float
+) -> None:
+    """`Retry-After` beats the short first steps of the backoff, up to the wait masters count on."""
     asked_at_s: list[float] = []
 
     def refuse_once(_: Report) -> web.Response | None:
         asked_at_s.append(asyncio.get_running_loop().time())
         if len(asked_at_s) > 1:
             return None
-        return web.Response(status=503, headers={"Retry-After": "20"})
+        return web.Response(status=503, headers={"Retry-After": str(asked_s)})
 
     async with listening(TestMaster(reply=refuse_once)) as master, agent(master, recording):
         await master.hear(2)
-    assert 20 <= asked_at_s[1] - asked_at_s[0] < 21
+    assert kept_s <= asked_at_s[1] - asked_at_s[0] < kept_s + 1

@@ -15,7 +15,7 @@ FORMAT = 1
 class NodeMemory:
     """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
 
-    `room` is how many cables the node has.
+    `room` is how many cables the node has, `stale` whether its worker was silent for too long.
     """
 
     identity: NodeIdentity
@@ -27,6 +27,7 @@ class NodeMemory:
     stated: tuple[tuple[str, int], ...]
     reasons: tuple[tuple[str, str, Reason], ...]
     gpu_type: str = ""
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
 
+from topo.model.wire import RECONNECT_S
+
 
 class Mode(StrEnum):
     """How groups are found; the first three are the vendor's words (`--mode`).
@@ -32,7 +34,8 @@ JOIN_KEYS: tuple[str, ...] = get_args(JoinKey)
 class DiscoverySettings:
     """The numbers of the judgement. Times in seconds; readings are messages of one worker.
 
-    `beat_s` times `stale_beats` without a word makes a worker stale. A subject (a GPU, a link) goes
+    `beat_s` times `stale_beats` without a word makes a worker stale; `reconnect_s` more where we
+    were away, for it waits between its tries to reach us. A subject (a GPU, a link) goes
     down after `bad_readings` in a row and comes up after `good_readings`. A link confirmed for
     `incumbent_s` wins over a newcomer that claims the same server UUID: longer than any restart of
     ours takes, so that two claims met during a restart cancel each other instead of racing. A
@@ -45,6 +48,7 @@ class DiscoverySettings:
     gpus_per_node: int = 0
     beat_s: float = 10.0
     stale_beats: int = 3
+    reconnect_s: float = RECONNECT_S
     bad_readings: int = 2
     good_readings: int = 3
     join_keys: tuple[str, ...] = JOIN_KEYS
@@ -57,3 +61,8 @@ class DiscoverySettings:
     def stale_s(self) -> float:
         """Silence after which a worker counts as stale."""
         return self.beat_s * self.stale_beats
+
+    @property
+    def return_s(self) -> float:
+        """Silence after which a worker counts as stale that has not found us since we were away."""
+        return self.reconnect_s + self.stale_s

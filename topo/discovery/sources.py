@@ -11,6 +11,7 @@ from topo.discovery.modes import Mode
 from topo.model.forest import SourceState
 from topo.model.ids import SourceName
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS, SourceFailed
+from topo.model.wire import RETRY_CEILING_S
 
 QUIET_S = 1.0
 """No new node for this long after the first one: those that start together have all reported."""
@@ -89,9 +90,10 @@ def answered(waiting: str) -> SettledRule:
 
 
 def _workers_unsettled(view: SourceView) -> str:
-    """All have spoken within a beat; sooner where every machine has, or no more come."""
+    """All have spoken within a beat or a wait; sooner where every machine has, or no more come."""
     startup, now_s = view.startup, view.now_s
-    if now_s - startup.started_s >= startup.beat_s:
+    within_s = max(startup.beat_s, RETRY_CEILING_S) if startup.resumed else startup.beat_s
+    if now_s - startup.started_s >= within_s:
         return ""
     if startup.newest_node_s is not None:
         is_quiet = now_s - startup.newest_node_s >= startup.quiet_s

@@ -362,7 +362,7 @@ class Discovery:
         with wiring.established(memory.links, now_s - settings.incumbent_s):
             for node in memory.nodes:
                 record = NodeRecord.remembered(node, settings, now_s)
-                self._workers.add(record)
+                self._workers.restore(record, now_s)
                 moved.add(record.name)
                 self._update(record, now_s)
             moved |= wiring.settle(now_s)

@@ -28,21 +28,26 @@ class RetryLaterError(TopoError):
         self.retry_after_s = retry_after_s
 
 
-def requested_wait_s(error: BaseException | None) -> float:
-    """How long the peer asked us to wait, at most `RETRY_AFTER_CEILING_S`; 0 if it did not."""
+def requested_wait_s(
+    error: BaseException | None, ceiling_s: float = RETRY_AFTER_CEILING_S
+) -> float:
+    """How long the peer asked us to wait, at most `ceiling_s`; 0 if it did not."""
     asked_s = error.retry_after_s if isinstance(error, RetryLaterError) else None
-    return min(asked_s or 0.0, RETRY_AFTER_CEILING_S)
+    return min(asked_s or 0.0, ceiling_s)
 
 
-def retry_after_or(wait: wait_base) -> Callable[[RetryCallState], float]:
-    """At least what the failed attempt's `RetryLaterError` asks (bounded), else what `wait` says.
+def retry_after_or(
+    wait: wait_base, ceiling_s: float = RETRY_AFTER_CEILING_S
+) -> Callable[[RetryCallState], float]:
+    """At least what the failed attempt's `RetryLaterError` asks, up to `ceiling_s`, else `wait`.
 
     The longer of the two: jitter stays on top of a short Retry-After that all clients got alike.
     """
 
     def longer(retry_state: RetryCallState) -> float:
         outcome = retry_state.outcome
-        return max(wait(retry_state), requested_wait_s(outcome.exception() if outcome else None))
+        error = outcome.exception() if outcome else None
+        return max(wait(retry_state), requested_wait_s(error, ceiling_s))
 
     return longer
 

@@ -31,6 +31,14 @@ MAX_REPORT_BYTES = 1 << 20
 """A full report of 16 GPUs with 36 links each is about 60 kB; one MiB bounds what we will read."""
 REPORTS_PATH = "/v1/reports"
 
+TRY_LIMIT_S = 10.0
+"""A report without an answer is given up after this."""
+RETRY_CEILING_S = 8.0
+"""A worker tries again at the latest this long after a try that failed, whatever it is asked."""
+RECONNECT_S = TRY_LIMIT_S + RETRY_CEILING_S
+"""A running worker speaks within this to a master that has come back: a try that began too early,
+then the longest wait. So the master counts no silence before it; both sides read it here."""
+
 
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")

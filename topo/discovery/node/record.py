@@ -148,6 +148,7 @@ class NodeRecord:
             domain=self.domain,
             stated=self.stated,
             reasons=tuple((*s, r) for s, r in sorted(self.verdict.down.items())),
+            stale=self.stale,
         )
 
     @classmethod
@@ -161,7 +162,7 @@ class NodeRecord:
     def remembered(
         cls, memory: NodeMemory, settings: DiscoverySettings, now_s: float
     ) -> "NodeRecord":
-        """The record as it was before a restart; its silence counts from now."""
+        """The record as it was before a restart."""
         reading = {(kind, which): reason for kind, which, reason in memory.reasons}
         verdict = Verdict(settings.bad_readings, settings.good_readings)
         verdict.read(reading)
@@ -178,6 +179,7 @@ class NodeRecord:
             cables=memory.room,
             domain=memory.domain,
             stated=memory.stated,
+            stale=memory.stale,
             _reading=reading,
         )
 

@@ -1,7 +1,14 @@
 """Every node that a worker reports, and how long each has been silent or its wiring dead.
 
+A worker is *fresh* once it has spoken, *awaited* while it may not have found us again (we were
+away: a restart, a standstill), and *stale* when either took too long. Silence is counted from when
+we could have heard: a worker that cannot reach its master waits between its tries.
+
 Time is an argument. Each kind of lateness has an index in the order of its times, so that looking
 for what is late costs what is late, not the number of nodes.
+
+Example, 3 beats of 1 s and 18 s to reconnect: we are away from 0 s to 5 s, so the fresh a and b are
+awaited until 26 s. a speaks at 9 s and is fresh until 12 s; b says nothing and is stale at 26 s.
 """
 
 from collections import OrderedDict
@@ -23,6 +30,7 @@ class Workers:
         self._settings = settings
         self.records: dict[NodeName, NodeRecord] = {}
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
+        self._awaited: dict[NodeName, float] = {}
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
         self._dead_wiring: dict[NodeName, float] = {}
 
@@ -31,14 +39,25 @@ class Workers:
         self.records[record.name] = record
         self._fresh[record.name] = record.seen_at_s
 
+    def restore(self, record: NodeRecord, now_s: float) -> None:
+        """Take up a node as an earlier process left it; one that was stale stays so until heard."""
+        self.records[record.name] = record
+        (self._stale if record.stale else self._awaited)[record.name] = now_s
+
+    def await_all(self, now_s: float) -> None:
+        """We were away until now: nobody's silence so far says anything."""
+        self._awaited = dict.fromkeys([*self._awaited, *self._fresh], now_s)
+        self._fresh.clear()
+
     def note_report(self, record: NodeRecord, now_s: float) -> bool:
         """Note a report or heartbeat of a node; whether it was stale until now."""
+        name = record.name
         record.seen_at_s = now_s
-        self._fresh[record.name] = now_s
-        self._fresh.move_to_end(record.name)
+        self._fresh[name] = now_s
+        self._fresh.move_to_end(name)
+        self._awaited.pop(name, None)
         was_stale, record.stale = record.stale, False
-        if was_stale:
-            del self._stale[record.name]
+        self._stale.pop(name, None)
         return was_stale
 
     def watch_wiring(self, record: NodeRecord, now_s: float) -> None:
@@ -50,13 +69,16 @@ class Workers:
 
     def forget(self, node: NodeName) -> bool:
         """Drop a node; whether it was known."""
-        for index in (self._fresh, self._stale, self._dead_wiring):
+        for index in (self._fresh, self._awaited, self._stale, self._dead_wiring):
             index.pop(node, None)
         return self.records.pop(node, None) is not None
 
     def fell_silent(self, now_s: float) -> Collection[NodeRecord]:
-        """Mark the nodes stale that have not spoken for `stale_s`; those newly marked."""
-        silent = [self.records[n] for n in _older(self._fresh, now_s - self._settings.stale_s)]
+        """Mark the nodes stale that have not spoken for too long; those newly marked."""
+        settings = self._settings
+        late = _older(self._fresh, now_s - settings.stale_s)
+        late += _older(self._awaited, now_s - settings.return_s)
+        silent = [self.records[node] for node in late]
         for record in silent:
             record.stale = True
             self._stale[record.name] = now_s
@@ -72,10 +94,11 @@ class Workers:
         return [self.records[node] for node in late]
 
     def validate(self) -> None:
-        """Every record is in one of the indices of silence, by the time of its last report."""
-        fresh, stale = self._fresh.keys(), self._stale.keys()
-        require(not fresh & stale, "a worker is both fresh and stale")
-        require(fresh | stale == self.records.keys(), "a worker's silence is not watched")
+        """Every record is in one of the indices of silence, each in the order of its times."""
+        indices = (self._fresh, self._awaited, self._stale)
+        watched = sorted(node for index in indices for node in index)
+        require(watched == sorted(self.records), "a worker's silence is not watched exactly once")
+        stale = self._stale.keys()
         require(
             self._dead_wiring.keys() <= self.records.keys(), "wiring of an unknown node is watched"
         )
@@ -83,8 +106,9 @@ class Workers:
             require(record.stale == (name in stale), f"{name} is stale in one place only")
             dead = name in self._dead_wiring
             require(dead == record.is_wiring_dead, f"dead wiring of {name} is not watched")
-        times = list(self._fresh.values())
-        require(times == sorted(times), "the fresh workers are not in the order of their reports")
+        for index in indices:
+            times = list(index.values())
+            require(times == sorted(times), "an index of silence is not in the order of its times")
 
 
 def _older(index: dict[NodeName, float], limit_s: float) -> list[NodeName]:
