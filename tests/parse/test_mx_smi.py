@@ -1,4 +1,4 @@
-"""`mx-smi -L` and the table of plain `mx-smi` in its four layouts."""
+"""`mx-smi -L` and the table of plain `mx-smi` in its five layouts."""
 
 import pytest
 
@@ -26,10 +26,28 @@ def test_every_layout_of_the_table_gives_the_same_cards(version):
     assert gpus[5].memory_bytes == 64 * 2**30
 
 
-def test_the_table_names_models_as_the_library_does():
-    """`MetaX C500` and `MXC500` are one card under two names."""
-    gpus = items(understood(texts.mx_table("2.2.9", CARDS)), Gpu)
+@pytest.mark.parametrize("version", texts.TABLE_VERSIONS)
+def test_the_table_names_models_as_the_library_does(version):
+    """`MetaX C500` and `MXC500` are one card under two names; the persistence mode is none."""
+    gpus = items(understood(texts.mx_table(version, CARDS)), Gpu)
     assert gpus[1].model == "MXC510"
+
+
+def test_the_table_of_the_oem_is_the_same_table():
+    """`ht-smi` of HPCC boards."""
+    cards = [("Mars X201", f"0000:4{i}:00.0", "Available") for i in range(8)]
+    found = understood(texts.mx_table("2.2.9", cards, tool="ht"))
+    assert found.format == "mx-smi-table"
+    gpus = items(found, Gpu)
+    assert [gpu.index for gpu in gpus] == list(range(8))
+    assert {(gpu.model, gpu.healthy) for gpu in gpus} == {("Mars X201", True)}
+
+
+def test_a_table_of_unknown_headings_is_refused_for_what_it_lacks():
+    """It has a Bus-id column, so that is not the reason."""
+    text = texts.mx_table("2.2.4", CARDS).replace("GPU         NAME", "Card        Kind")
+    refusal = refused(text)
+    assert refusal.what.startswith("no headings GPU and NAME beside Bus-id: Card")
 
 
 @pytest.mark.parametrize(

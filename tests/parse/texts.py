@@ -93,6 +93,13 @@ _BOXES = {
         ("{i}           {name}", "{bdf}", "0%"),
         ("29C         53W / 450W", "{used}/{total} MiB", "{state}"),
     ),
+    "2.2.8": (
+        (36, 21, 22),
+        ("GPU     NAME         Persistence-M", "Bus-id", "GPU-Util      sGPU-M"),
+        ("Temp    Pwr:Usage/Cap         Perf", "Memory-Usage", "GPU-State"),
+        ("{i}       {name}             Off", "{bdf}", "0%            Native"),
+        ("37C     29W / 225W              P0", "{used}/{total} MiB", "{state}"),
+    ),
     "2.2.9": (
         (18, 17, 21, 22),
         ("Board       Name", "GPU   Persist-M", "Bus-id", "GPU-Util      sGPU-M"),
@@ -104,8 +111,11 @@ _BOXES = {
 TABLE_VERSIONS = tuple(_BOXES)
 
 
-def mx_table(version: str, cards: Sequence[tuple[str, str, str]]) -> str:
-    """The table of one mx-smi version over (name, bdf, state) cards of 64 GiB each."""
+def mx_table(version: str, cards: Sequence[tuple[str, str, str]], tool: str = "mx") -> str:
+    """The table of one mx-smi version over (name, bdf, state) cards of 64 GiB each.
+
+    `tool` is `ht` for the one that an OEM ships.
+    """
     widths, above, below, first, second = _BOXES[version]
 
     def line(cells: Sequence[str]) -> str:
@@ -113,11 +123,11 @@ def mx_table(version: str, cards: Sequence[tuple[str, str, str]]) -> str:
 
     rule = "+" + "+".join("-" * w for w in widths) + "+"
     lines = [
-        f"mx-smi  version: {version}",
+        f"{tool}-smi  version: {version}",
         "",
-        BANNER,
+        BANNER if tool == "mx" else BANNER.replace("MetaX", "Mars"),
         f"Attached GPUs                                     : {len(cards)}",
-        f"| MX-SMI {version:<27} Kernel Mode Driver Version: 3.4.4 |",
+        f"| {tool.upper()}-SMI {version:<27} Kernel Mode Driver Version: 3.4.4 |",
         "|" + rule[1:-1] + "|",
         line(above),
         line(below),

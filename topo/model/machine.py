@@ -43,6 +43,7 @@ class LinkKind(StrEnum):
     HCCS = "HCCS"
     HCCS_SW = "HCCS_SW"
     SIO = "SIO"
+    UNIFIED_BUS = "UB"
     ETHERNET = "ETH"
     PIX = "PIX"
     PXB = "PXB"

@@ -37,6 +37,7 @@ _LINK_STYLES = {
     LinkKind.HCCS: "bold green",
     LinkKind.HCCS_SW: "bold green",
     LinkKind.SIO: "bold green",
+    LinkKind.UNIFIED_BUS: "bold green",
     LinkKind.PIX: "cyan",
     LinkKind.PXB: "cyan",
     LinkKind.PHB: "blue",

@@ -1,4 +1,4 @@
-"""MetaX: libmxsml, mx-smi and mx-exporter."""
+"""MetaX: libmxsml, mx-smi (`ht-smi` on the boards of an OEM) and mx-exporter."""
 
 import re
 from functools import partial
@@ -8,8 +8,11 @@ from topo.facts.metax import mx_exporter, mx_smi_list, mx_smi_table, mxsml
 from topo.facts.reader import Mark, Reader, Trust, Vendor
 from topo.facts.reading import library_json, log_marks
 
-_TITLES = re.compile(r"[Mm][Xx]-[Ss][Mm][Ii]|MetaX|Device link type matrix|Node Affinity|\bMX\b")
-_TABLE = re.compile(r"^[ \t]*\|[ \t]*MX-SMI[ \t]", re.MULTILINE)
+_TITLES = re.compile(
+    r"(?:[Mm][Xx]|[Hh][Tt])-[Ss][Mm][Ii]|MetaX|MarsLink|Device link type matrix|Node Affinity"
+    r"|\b(?:MX|HT)\b"
+)
+_TABLE = re.compile(r"^[ \t]*\|[ \t]*(?:MX|HT)-SMI[ \t]", re.MULTILINE)
 _CARD = re.compile(r"^[ \t]*GPU#([0-9]{1,4})\b", re.MULTILINE)
 _SAMPLE = re.compile(
     r"^((?:# (?:HELP|TYPE) )?mx_\w{1,80}(?:\{[^}\n]{0,500}\})?)", re.ASCII | re.MULTILINE

@@ -1,8 +1,9 @@
 """The table that plain `mx-smi` prints: per card a box of two lines under two header lines.
 
 The layout moved over versions, so cells are found by their headings: 2.1.6 has `GPU NAME`, 2.1.12
-`Pwr:Usage/Cap`, 2.2.4 adds `GPU-State`, 2.2.9 splits `Board Name` from `GPU Persist-M`.
-Source: outputs of those four versions.
+`Pwr:Usage/Cap`, 2.2.4 adds `GPU-State`, 2.2.6 and 2.2.8 have `GPU NAME Persistence-M` in one cell,
+2.2.9 splits `Board Name` from `GPU Persist-M`. An OEM prints the same under `HT-SMI`.
+Source: outputs of those six versions, and of ht-smi 2.2.4 and 2.2.9.
 """
 
 import itertools
@@ -19,10 +20,12 @@ from topo.model.observation import ParsedProbe
 
 FORMAT = "mx-smi-table"
 _FIX = "run `mx-smi` again and give its whole output"
-_TITLE = re.compile(r"\|\s*MX-SMI\s+[0-9]")
+_TITLE = re.compile(r"\|\s*(?:MX|HT)-SMI\s+[0-9]")
 _RULED = frozenset("|+-= ")
 _INDEXED = re.compile(r"([0-9]{1,4})(?:\s+(.*))?", re.ASCII)
 _MEMORY = re.compile(r"[0-9]{1,9}\s*/\s*([0-9]{1,9})\s*(MiB|GiB)", re.ASCII)
+_PERSISTENCE = frozenset({"on", "off", "n/a", "na", "enabled", "disabled"})
+"""What stands under `Persistence-M`; right-aligned, so it is the last word of its cell."""
 _BRAND = re.compile(r"^MetaX\s+")
 """The table prints `MetaX C500` where the library, `mx-smi -L` and node labels have `MXC500`."""
 PROCESSES = re.compile(r"^[ \t]*\|[ \t]*Process.*\Z", re.DOTALL | re.MULTILINE)
@@ -32,17 +35,21 @@ _UNIT_BYTES = {"MiB": 2**20, "GiB": 2**30}
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Which cell of a box holds what; `state` is None before 2.2.4."""
+    """Which cell of a box holds what; `state` is None before 2.2.4.
+
+    `shared`: the name's cell ends with the persistence mode.
+    """
 
     index: int
     name: int
     bus: int
     state: int | None
+    shared: bool
 
 
 def recognises(text: str) -> bool:
     """Whether `text` has the table's title and its bus column. O(len(text))."""
-    return "MX-SMI" in text and "Bus-id" in text and _TITLE.search(text) is not None
+    return "-SMI" in text and "Bus-id" in text and _TITLE.search(text) is not None
 
 
 def read(text: str) -> ParsedProbe | Refusal:
@@ -62,7 +69,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         elif len(box) < 2:
             warnings.append(f"line {number}: a box is cut and was left out")
     if layout is None:
-        return Refusal("the table has no Bus-id column", "the whole text", _FIX)
+        return _no_header(header)
     attached = gpu_list.attached(text)
     return gpu_list.listed(FORMAT, found, warnings=warnings, declared=attached, fix=_FIX)
 
@@ -97,16 +104,27 @@ def _has_bus(box: list[list[str]]) -> bool:
     return any(cell == "Bus-id" for line in box for cell in line)
 
 
+def _no_header(header: list[list[str]]) -> Refusal:
+    """Which heading was not found: true of the text at hand, whatever its version."""
+    if not header:
+        return Refusal("the table has no Bus-id column", "the whole text", _FIX)
+    shown = shorten(" | ".join(header[0]), 80)
+    what = f"no headings GPU and NAME beside Bus-id: {shown}"
+    return Refusal(what, "the table's header", _FIX)
+
+
 def _layout(header: list[list[str]]) -> _Layout | None:
     """Where things stand below this header, or None when it is none."""
     for above, below in itertools.pairwise(header):
         if "Bus-id" not in above:
             continue
-        names = [i for i, cell in enumerate(above) if cell.lower().endswith("name")]
+        words = [cell.lower().split() for cell in above]
+        names = [i for i, heading in enumerate(words) if "name" in heading]
         indexes = [i for i, cell in enumerate(above) if cell.split()[:1] == ["GPU"]]
         if names and indexes:
             state = below.index("GPU-State") if "GPU-State" in below else None
-            return _Layout(indexes[0], names[0], above.index("Bus-id"), state)
+            shared = words[names[0]][-1] != "name"
+            return _Layout(indexes[0], names[0], above.index("Bus-id"), state, shared)
     return None
 
 
@@ -130,8 +148,16 @@ def _gpu(layout: _Layout, box: list[list[str]], board: str | None) -> Gpu | None
     return Gpu(
         index=int(index.group(1)),
         bdf=normal_bdf(above[layout.bus]),
-        model=known(shorten(_BRAND.sub("MX", named.group(2) or ""))) if named else board,
+        model=_model(named.group(2) or "", layout) if named else board,
         memory_bytes=int(memory.group(1)) * _UNIT_BYTES[memory.group(2)] if memory else None,
         healthy=healthy,
         trouble=shorten(state or "") if healthy is False else "",
     )
+
+
+def _model(named: str, layout: _Layout) -> str | None:
+    """The card's name as the library spells it, without the persistence mode behind it."""
+    name, _, last = named.rpartition(" ")
+    if layout.shared and last.lower() in _PERSISTENCE:
+        named = name
+    return known(shorten(_BRAND.sub("MX", named)))

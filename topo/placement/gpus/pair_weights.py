@@ -9,7 +9,8 @@ effort policy (SYS 10, NODE 20, PHB 30, PXB 40, PIX 50, 100 for every bonded NVL
 - NVLink grows by one for each bonded link and stops at ten. A collective goes as fast as the
   slowest link of its ring, so one more link on a pair must not outweigh a pair that has none.
   Beyond ten a pair is as near as its machine makes any.
-- MX and HCCS weigh as much as the best, since their tools do not print how many lanes a pair has.
+- MX, HCCS and UB weigh as much as the best, since their tools do not print how many lanes a pair
+  has.
 
 Other links: `SIO` joins the two dies of one Ascend package, nothing is nearer. `HCCS_SW` goes
 through a switch that all pairs share, so it is below SIO, which stands beside it in one matrix.
@@ -40,6 +41,7 @@ _WEIGHTS = MappingProxyType(
         LinkKind.SIO: BEST,
         LinkKind.METAXLINK: BEST,
         LinkKind.HCCS: BEST,
+        LinkKind.UNIFIED_BUS: BEST,
         LinkKind.HCCS_SW: 14,
         LinkKind.ETHERNET: 6,
         LinkKind.PIX: 5,
