@@ -15,7 +15,7 @@ from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Link, LinkKind, LinkMatrix
 
 KNOWN = ("MX", "PIX", "PXB", "PHB", "NODE", "SYS", "ETH", "NA", "N/A", "NV1", "NV4", "NV12", "NV18")
-ASCEND = ("HCCS", "HCCS_SW", "SIO")
+ASCEND = ("HCCS", "HCCS_SW", "SIO", "UB")
 UNKNOWN = ("XGMI", "C2C", "QPI", "PIXEL", "LINK+", "?")
 PLACES = (("0-31,64-95", "0"), ("32-63", "1"), ("", "3"), ("0-71", "0,3-9,11-17"), ("0-7", "N/A"))
 NUMA = {"0": 0, "1": 1, "3": 3, "0,3-9,11-17": 0, "N/A": None}
@@ -230,6 +230,9 @@ def test_lost_nic_rows_leave_the_gpu_rows():
         ("\tGPU0\tGPU0\nGPU0\t X \tNV4\n", "column GPU0 appears twice", "line 1"),
         ("\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU0\t X \tSYS\n", "appears twice and differs", "lines 2"),
         ("\tGPU0\tGPU1\tCPU Affinity\n", "row GPU0 is missing", "after line 1"),
+        ("\tGPU0\tGPU1\nGPU0\tNV4\tNV4\nGPU1\tNV4\t X \n", "GPU0 has NV4 in its own", "line 2"),
+        ("\tGPU0\nGPU0\t X \nGPU1\tNV4\n", "row GPU1 has no column", "line 3"),
+        ("Attached GPUs : 8\n\tGPU0\nGPU0\t X \n", "8 GPUs are attached and the header", "line 2"),
         ("\tGPU0\tGPU1\nGPU0\t X\nGPU1\t", "has 1 of 2 link cells", "line 2"),
     ],
 )
@@ -263,3 +266,60 @@ def test_a_row_of_a_line_that_is_prose_is_passed_over():
     """Words that begin with a device's name are no row."""
     text = texts.tabbed(texts.islands(2, 2, inside="NV4"))
     assert matrix(text + "GPU0 is in slot 3\n").unknown_codes == 0
+
+
+def test_a_gap_in_the_numbers_of_the_gpus_is_told():
+    """nvidia-smi counts them from 0 without gaps."""
+    found = understood(
+        "\tGPU0\tGPU1\tGPU3\nGPU0\tX\tPIX\tPIX\nGPU1\tPIX\tX\tPIX\nGPU3\tPIX\tPIX\tX\n"
+    )
+    assert found.warnings == ("the header has 3 GPUs and not GPU2",)
+
+
+@pytest.mark.parametrize("code", ["NV0", "NV999"])
+def test_no_gpu_has_so_many_links(code):
+    """Between 1 and 36 (nvml.h); another count is kept as printed and not believed."""
+    found = understood(texts.tabbed(texts.islands(2, 2, inside=code)))
+    assert matrix_of(found).links[0][1] == Link(LinkKind.UNKNOWN, code)
+    assert code in found.warnings[0]
+
+
+def test_names_glued_in_the_header_are_parted():
+    """GPU7mlx5_0 is a GPU and a NIC."""
+    text = (
+        "\t    GPU0GPU1mlx5_0\tmlx5_2\tCPU Affinity\n"
+        "GPU0\t X \tNV1\tPIX\tSOC\t0-19\nGPU1\tNV1\t X \tSOC\tPIX\t0-19\n"
+        "mlx5_0\tPIX\tSOC\t X \tSOC\nmlx5_2\tSOC\tPIX\tSOC\t X \n"
+    )
+    found = matrix(text)
+    assert (found.gpus, found.nics) == (("GPU0", "GPU1"), ("mlx5_0", "mlx5_2"))
+    assert found.cpus == ("0-19", "0-19")
+    assert found.links[0][3] == Link(LinkKind.SYSTEM, "SOC")
+
+
+def test_the_links_of_the_oem_are_metaxlinks():
+    """MarsLink, printed as HT."""
+    found = understood(texts.spaced(texts.islands(8, 8, inside="HT")).replace("MetaX", "Mars"))
+    assert found.format == "mx-smi-topo"
+    assert matrix_of(found).links[0][7] == Link(LinkKind.METAXLINK, "HT")
+
+
+@pytest.mark.parametrize(("code", "cpus"), [("NV1", "0-19"), ("NV12", "20-39"), ("NV1", "40-59")])
+def test_a_link_code_glued_to_the_cpu_list_is_cut_where_the_other_end_says(code, cpus):
+    """NV140-59 may be NV1 and 40-59, or NV14 and 0-59."""
+    text = (
+        "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n"
+        f"GPU0\t X \t{code}{cpus}\t0\nGPU1\t{code}\t X \t{cpus}\t0\n"
+    )
+    found = understood(text)
+    assert found.warnings == ()
+    assert matrix_of(found).links[0][1].code == code
+    assert matrix_of(found).cpus == (cpus, cpus)
+
+
+def test_a_glued_link_code_that_two_ends_state_differently_is_unknown():
+    """Nobody can say which it is."""
+    found = understood("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV140-59\nGPU1\tNV18\t X \t0-59\n")
+    assert matrix_of(found).links[0][1].kind is LinkKind.UNKNOWN
+    assert matrix_of(found).cpus == ("", "0-59")
+    assert found.warnings

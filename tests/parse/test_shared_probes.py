@@ -18,7 +18,14 @@ from topo.model.observation import ParsedProbe
 
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared/data/probes"
 FILES = sorted(path for path in FOLDER.rglob("*") if path.is_file()) if FOLDER.is_dir() else []
-FAST = {LinkKind.METAXLINK, LinkKind.NVLINK, LinkKind.HCCS, LinkKind.HCCS_SW, LinkKind.SIO}
+FAST = {
+    LinkKind.METAXLINK,
+    LinkKind.NVLINK,
+    LinkKind.HCCS,
+    LinkKind.HCCS_SW,
+    LinkKind.SIO,
+    LinkKind.UNIFIED_BUS,
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,7 @@ class Matrix:
     islands: list[list[int]]
     nic_rows: bool = True
     numa: tuple[int | None, ...] | None = None
+    cpus: tuple[str, ...] | None = None
     codes: frozenset[str] | None = None
     """The codes between GPUs."""
     warnings: int = 0
@@ -89,6 +97,13 @@ def known(name: str) -> Refused:
 ALL8 = [[0, 1, 2, 3, 4, 5, 6, 7]]
 HALVES = [[0, 1, 2, 3], [4, 5, 6, 7]]
 ALONE8 = [[i] for i in range(8)]
+
+
+def halves(first: str, second: str) -> tuple[str, ...]:
+    """The CPU lists of eight GPUs on two sockets."""
+    return (first,) * 4 + (second,) * 4
+
+
 SPLIT = (0, 0, 0, 0, 1, 1, 1, 1)
 UNSAID8 = (None,) * 8
 GB200 = ("00000001-0000-0000-0000-000000000001", 2)
@@ -211,6 +226,59 @@ EXPECTED: dict[str, Matrix | Gpus | Fabric | Nics | Refused] = {
     "gpustack/topology_output_hygon_k100ai.json": known("gpustack-json"),
     "gpustack/topology_output_metax_c500.json": known("gpustack-json"),
     "gpustack/topology_output_nvidia_h100.json": known("gpustack-json"),
+    "wild/W02.topo-m.h200-8gpu-10nic-slurm-spaces.txt": Matrix(
+        NV, 8, 10, ALL8, numa=SPLIT, cpus=("",) * 4 + ("56",) * 4, codes=frozenset({"X", "NV18"})
+    ),
+    "wild/W03.topo-m.gb200-nvl72-ansi-exact.txt": Matrix(
+        NV, 4, 6, [[0, 1, 2, 3]], numa=(0, 0, 1, 1), cpus=("0-35", "0-35", "", "")
+    ),
+    "wild/W04.topo-m.h200-9nic-blog-ruled-NUMA-heading.txt": Matrix(
+        NV, 8, 9, ALL8, numa=SPLIT, cpus=halves("0,2-47,96-143", "48-95,144-191")
+    ),
+    "wild/W05.topo-m.v100-8gpu-2nic-doubled-tabs.txt": Matrix(
+        NV, 8, 2, ALL8, numa=SPLIT, cpus=halves("0-23,48-71", "24-47,72-95")
+    ),
+    "wild/W10.topo-m.2x4090-2nic-wrapped-legend.txt": Matrix(
+        NV, 2, 2, [[0], [1]], numa=(0, 0), cpus=("0-63", "0-63")
+    ),
+    "wild/W16.topo-m.dgx1-p100-glued-header-soc.txt": Matrix(
+        NV, 8, 4, ALL8, numa=UNSAID8, codes=frozenset({"X", "NV1", "SOC"})
+    ),
+    "wild/W21.topo-m.gh200-4gpu-nv6-numa-lists.txt": Matrix(
+        NV, 4, 0, [[0, 1, 2, 3]], numa=(0, 1, 2, 3), cpus=("0-71", "72-143", "144-215", "216-287")
+    ),
+    "wild/W46.mx-smi.c500-1gpu-2.2.4.txt": Gpus(
+        "mx-smi-table", 1, "MXC500", healthy=True, first_bdf="0000:01:00.0"
+    ),
+    "wild/W47.mx-smi.n260-2gpu-2.2.8.txt": Gpus(
+        "mx-smi-table", 2, "MXN260", healthy=True, first_bdf="0000:01:00.0"
+    ),
+    "wild/W63.npu-smi-topo.a5-ub-4card.txt": Matrix(
+        "npu-smi-topo",
+        8,
+        0,
+        HALVES,
+        cpus=halves("0-63,128-191", "64-127,192-255"),
+        codes=frozenset({"X", "UB", "SYS"}),
+    ),
+    "wild/W65.npu-smi-topo.910b-8npu-header-at-col0.txt": Matrix(
+        "npu-smi-topo", 8, 0, ALL8, codes=frozenset({"X", "HCCS"})
+    ),
+    "wild/W70.topo-m.a800-8gpu-2nic-cpu-numa-glued.txt": Matrix(
+        NV, 8, 2, ALL8, numa=SPLIT, cpus=halves("0-31,64-95", "32-63,96-127"), warnings=1
+    ),
+    "wild/W71.ht-smi-topo-m.marsx20x-8gpu-HT.txt": Matrix(
+        "mx-smi-topo", 8, 0, ALL8, numa=(2, 2, 3, 3, 6, 6, 7, 7), codes=frozenset({"X", "HT"})
+    ),
+    "wild/W72.ht-smi.marsx201-8gpu-2.2.9.txt": Gpus(
+        "mx-smi-table", 8, "Mars X201", healthy=True, first_bdf="0000:4b:00.0"
+    ),
+    "wild/W73.ht-smi.marsx201-2.2.4-1of8.txt": Gpus(
+        "mx-smi-table", 1, "Mars X201", healthy=True, first_bdf="0000:1b:00.0", warnings=1
+    ),
+    "wild/W74.mx-smi.c500-1gpu-2.2.6.txt": Gpus(
+        "mx-smi-table", 1, "MXC500", healthy=True, first_bdf="0000:38:00.0"
+    ),
     "INDEX.md": Refused(None, "in no format known to this version"),
 }
 
@@ -259,6 +327,8 @@ def test_a_recorded_matrix(name, expected):
     graph.add_edges_from((a, b) for a in range(size) for b in range(a) if block[a][b].kind in FAST)
     assert sorted(sorted(part) for part in nx.connected_components(graph)) == expected.islands
     assert found.numa == (expected.numa or (None,) * size)
+    if expected.cpus is not None:
+        assert found.cpus == expected.cpus
     if expected.codes is not None:
         assert {link.code for row in block for link in row} == expected.codes
     assert found.unknown_codes == 0

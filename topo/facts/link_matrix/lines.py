@@ -1,25 +1,29 @@
 """The lines of a device matrix: which line is its header, which are rows, what a row states.
 
 White space differs over versions, terminals and web pages, so cells are read by the vocabulary of
-`codes` and never by position; only the affinity cells behind them, which may be empty, are placed
-by tabs or offsets.
+`codes` and never by position; the affinity cells behind them, which may be empty, are placed by
+`affinity`.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from topo.facts.link_matrix import codes
+from topo.facts.link_matrix import affinity, codes
+from topo.facts.link_matrix.affinity import NO_CELLS, Cells
 from topo.facts.reading.text import numbered_lines
+from topo.model.machine import MAX_DEVICES
 
 DEVICES = ("GPU", "NPU", "Phy-ID", "DCU", "MLU")
 """The words with which tools that print such matrices name devices."""
 _AFFINITIES = re.compile(
-    r"(CPU Affinity)|((?:NUMA|Node) Affinity)|(GPU NUMA ID)|\b(NUMA)[ \t]{0,64}$", re.ASCII
+    r"(CPU\s{1,8}Affinity)|((?:NUMA|Node)\s{1,8}Affinity)|(GPU\s{1,8}NUMA(?:\s{1,8}ID)?)"
+    r"|\b(NUMA)(?=\s|$)",
+    re.ASCII,
 )
+_HEADING_END = re.compile(r"^(?:CPU|NUMA|Node|GPU|ID|[Afinty]{1,8})$", re.ASCII)
 _OTHER_NAME = re.compile(r"(?=\D*[0-9])[A-Za-z][\w.:-]{1,63}", re.ASCII)
 _WORD = re.compile(r"\S+")
-_TAB_STOP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,16 @@ class MatrixHeader:
 class MatrixRow:
     """One device's cells. `surplus` is a link code behind the last column, if there is one.
 
-    `open`: the line ends with the last link cell.
+    `open`: the line ends with the last link cell. `others`: the same row with its last code cut
+    elsewhere, where that code is glued to the CPU list behind it.
     """
 
     line: int
     codes: tuple[str, ...]
-    affinity: dict[str, str] = field(default_factory=dict)
+    affinity: Cells = NO_CELLS
     surplus: str = ""
     open: bool = False
+    others: tuple["MatrixRow", ...] = ()
 
 
 class Grammar:
@@ -56,7 +62,9 @@ class Grammar:
         device = rf"(?:{'|'.join(devices)})[0-9]{{1,3}}"
         self._gpu = re.compile(device, re.ASCII)
         self._name = re.compile(rf"{device}|NIC[0-9]{{1,3}}", re.ASCII)
-        self._glued_names = re.compile(rf"(?:{device}|NIC[0-9]{{1,3}})+", re.ASCII)
+        self._glued_names = re.compile(
+            rf"((?:{device}|NIC[0-9]{{1,3}})+)([A-Za-z][\w.:-]{{1,63}})?", re.ASCII
+        )
         self._row_start = re.compile(rf"^[ \t]*({device})[ \t]*(\S+)", re.MULTILINE | re.ASCII)
 
     def first_row(self, text: str) -> tuple[int, str] | None:
@@ -80,12 +88,10 @@ class Grammar:
         headings = tuple((_meaning(m), m.start()) for m in _AFFINITIES.finditer(line))
         names: list[str] = []
         for word in _AFFINITIES.sub(" ", line).split():
-            if self._glued_names.fullmatch(word):
-                names += self._name.findall(word)
-            elif _OTHER_NAME.fullmatch(word) and not codes.is_code(word):
-                names.append(word)
-            else:
+            parts = self._names(word)
+            if not parts:
                 return None
+            names += parts
         if len(names) == 1 and not headings and not line[:1].isspace():
             return None
         columns: dict[str, int] = {}
@@ -108,14 +114,62 @@ class Grammar:
             if glued is None or glued.group() not in head.columns:
                 return None
             name, at = glued.group(), start.start() + glued.end()
-        cells, last_cell, at = _cells(line, at, len(head.columns))
+        cells, begin, at = _cells(line, at, len(head.columns))
         if not any(codes.is_code(cell) for cell in cells):
             return None
         tail = line[at:]
         surplus = next((w for w in tail.split() if codes.is_code(w) and w not in {"N/A", "NA"}), "")
-        whole = len(cells) == len(head.columns)
-        affinity = _affinity(head, line, last_cell, at) if whole else {}
-        return name, MatrixRow(number, tuple(cells), affinity, surplus, at == len(line))
+        row = MatrixRow(number, tuple(cells), surplus=surplus, open=at == len(line))
+        if len(cells) < len(head.columns):
+            return name, row
+        first, *others = _endings(head, row, line, (begin, at))
+        return name, replace(first, others=tuple(others))
+
+    def is_rest(self, head: MatrixHeader, line: str, *, of_header: bool) -> bool:
+        """Whether a line without a row's name holds nothing but cells: the rest of a folded line.
+
+        With `of_header` the names and headings of columns count as well.
+        """
+        words = line.split()
+        if not words or len(words) > MAX_DEVICES or words[0] in head.columns:
+            return False
+        return all(
+            codes.is_rest(word)
+            or affinity.is_cpu_list(word.strip(",-"))
+            or (of_header and (bool(self._names(word)) or _HEADING_END.search(word) is not None))
+            for word in words
+        )
+
+    def stranger(self, head: MatrixHeader, line: str) -> str:
+        """The device of a row that has no column, or nothing."""
+        row = self._row_start.match(line)
+        if row is None or row.group(1) in head.columns or not codes.is_code(row.group(2)[:512]):
+            return ""
+        return row.group(1)
+
+    def _names(self, word: str) -> list[str]:
+        """The devices that a word of the header names, several where the tool glued them."""
+        glued = self._glued_names.fullmatch(word)
+        last = glued.group(2) if glued else word
+        if last and (_OTHER_NAME.fullmatch(last) is None or codes.is_code(last)):
+            return []
+        return [*(self._name.findall(glued.group(1)) if glued else ()), *([last] if last else ())]
+
+
+def _endings(
+    head: MatrixHeader, row: MatrixRow, line: str, last: tuple[int, int]
+) -> list[MatrixRow]:
+    """The row for each place where its last code may end; `last` is where that word begins, ends.
+
+    Ways that leave no CPU list behind are left out, unless none does.
+    """
+    begin, at = last
+    code = row.codes[-1]
+    ways = []
+    for way in codes.endings(code, line[at:]):
+        cells = affinity.cells(head.headings, line, begin, at - len(code) + len(way))
+        ways.append(replace(row, codes=(*row.codes[:-1], way), affinity=cells))
+    return [way for way in ways if affinity.is_cpu_list(way.affinity.cpus)] or ways[:1]
 
 
 def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:
@@ -131,29 +185,6 @@ def _cells(line: str, at: int, wanted: int) -> tuple[list[str], int, int]:
         if len(cells) == wanted:
             break
     return cells, begin, at
-
-
-def _affinity(head: MatrixHeader, line: str, last_cell: int, at: int) -> dict[str, str]:
-    """The affinity cells behind the link cells, by heading; empty cells are left out.
-
-    With tabs the cells are counted. Without, and with fewer cells than headings, a cell under its
-    heading is taken as such (mx-smi aligns them), else a gap of two tab stops after the last link
-    cell is an empty first cell (nvidia-smi's tabs, expanded by a terminal).
-    """
-    headings = [meaning for meaning, _ in head.headings]
-    tail = line[at:]
-    if "\t" in tail:
-        cells = [cell.strip() for cell in tail.split("\t")]
-        placed = zip(headings, cells if cells[0] else cells[1:], strict=False)
-        return {meaning: cell for meaning, cell in placed if cell}
-    words = [(m.group(), m.start()) for m in _WORD.finditer(line, at)]
-    if 0 < len(words) < len(headings):
-        under = {offset: meaning for meaning, offset in head.headings}
-        if all(offset in under for _, offset in words):
-            return {under[offset]: word for word, offset in words}
-        if words[0][1] // _TAB_STOP - last_cell // _TAB_STOP >= 2:
-            headings = headings[1:]
-    return dict(zip(headings, (word for word, _ in words), strict=False))
 
 
 def _meaning(heading: re.Match[str]) -> str:

@@ -12,6 +12,9 @@ A text that is cut is read as far as it is certain:
   a node with seven of its eight GPUs would be a false statement.
 - NIC rows that are missing or short are left out with a warning. The GPU rows still state how GPUs
   reach NICs.
+- A header that does not end where its rows do, and rows that go on without a device's name, are
+  lines that a terminal or a mail folded. Such a text is refused: what is left of each line would be
+  a smaller host. So is one that names fewer GPUs than its "Attached GPUs" counts.
 - The last cell of a text without a final line break may be the beginning of a longer code: `NV1` of
   `NV18`. It is dropped, which makes its row short.
 
@@ -32,9 +35,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from topo.facts.link_matrix import codes
+from topo.facts.link_matrix import affinity, codes
+from topo.facts.link_matrix.affinity import NO_CELLS, Place
 from topo.facts.link_matrix.lines import DEVICES, Grammar, MatrixHeader, MatrixRow
 from topo.facts.reader import Mark, Reader
+from topo.facts.reading import gpu_list
 from topo.facts.reading.text import MAX_LINE, bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, MAX_NICS, Link, LinkKind, LinkMatrix
@@ -46,8 +51,12 @@ _NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,3})\s*:\s*(\S{1,64})\s*", re.ASCII)
 _ANYTHING = re.compile("")
 _TELLING_DEVICES = DEVICES[:3]
 """A text without any of these words holds no matrix; others are too common in prose."""
-_FIRST_ID = re.compile(r"([0-9]{1,5})(?:[,-].*)?", re.ASCII)
-_CPU_LIST = re.compile(r"[0-9,\s-]{1,512}", re.ASCII)
+_COUNTED = "GPU"
+"""These are numbered from 0 without gaps; the numbers of Ascend's `Phy-ID` are the host's."""
+_UNCUT = "NV?"
+_UNFOLD = "give the output from a file or a wider terminal, so that no line is folded"
+_RULE = frozenset(" \t-=_+|")
+_MAX_STRAYS = 16
 
 
 @dataclass(slots=True)
@@ -61,6 +70,14 @@ class _Reading:
     nic_names: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     trouble: Refusal | None = None
+    last_line: int = 0
+    """That of the header, then of the last row."""
+    strays: list[tuple[int, str]] = field(default_factory=list)
+    """The lines since then that are no rows."""
+
+    def refuse(self, what: str, where: str, fix: str) -> None:
+        """The first finding counts."""
+        self.trouble = self.trouble or Refusal(what, where, fix)
 
 
 def reader(
@@ -110,9 +127,12 @@ def _read(grammar: Grammar, text: str, name: str, command: str) -> ParsedProbe |
         return _no_header(reading, text)
     if not text.endswith("\n"):
         _drop_uncertain_cell(reading, text.count("\n") + 1)
+    _judge_what_follows(reading.head, reading)
+    _settle_glued(reading.head, reading)
     refusal = (
         reading.trouble
         or _unusable(reading.head, reading)
+        or _miscounted(reading.head, reading, gpu_list.attached(text))
         or _complete_one_row(reading.head, reading)
     )
     if refusal is not None:
@@ -128,27 +148,83 @@ def _note_line(reading: _Reading, number: int, line: str) -> bool:
         if reading.rows:
             reading.warnings.append(f"line {number}: a second matrix follows and was not read")
             return False
-        reading.head = head
+        if reading.head is not None and reading.head.columns != head.columns:
+            what = "two headers follow each other without a row between: the lines are folded"
+            reading.refuse(what, f"lines {reading.head.line} and {number}", _UNFOLD)
+        reading.head, reading.last_line = head, number
+        reading.strays.clear()
     elif reading.head is not None:
         nic = _NIC_LEGEND.fullmatch(line)
         if nic is not None:
             reading.nic_names.setdefault(nic.group(1), nic.group(2))
         else:
-            _note_row(reading, reading.grammar.row(reading.head, number, line))
+            _note_row(reading.head, reading, number, line)
     return True
 
 
-def _note_row(reading: _Reading, named: tuple[str, MatrixRow] | None) -> None:
+def _note_row(head: MatrixHeader, reading: _Reading, number: int, line: str) -> None:
+    named = reading.grammar.row(head, number, line)
     if named is None:
+        if not _RULE.issuperset(line) and len(reading.strays) < _MAX_STRAYS:
+            reading.strays.append((number, line))
         return
+    _judge_what_stands_between(head, reading)
     name, row = named
+    reading.last_line = number
     known = reading.rows.setdefault(name, row)
-    if known.codes != row.codes and reading.trouble is None:
-        reading.trouble = Refusal(
+    if known.codes != row.codes:
+        reading.refuse(
             f"row {name} appears twice and differs",
             f"lines {known.line} and {row.line}",
             "give the output of one run of the command",
         )
+
+
+def _judge_what_stands_between(head: MatrixHeader, reading: _Reading) -> None:
+    """Lines between the header and the last row have to be rows; others are refused or told."""
+    for number, line in reading.strays:
+        if reading.grammar.is_rest(head, line, of_header=True):
+            _refuse_folded(reading, number)
+        elif not _refuse_stranger(head, reading, number, line):
+            quoted = shorten(line, 40)
+            reading.warnings.append(f"line {number}, among the rows, is no row: {quoted}")
+    reading.strays.clear()
+
+
+def _judge_what_follows(head: MatrixHeader, reading: _Reading) -> None:
+    """The lines right below the last row may be its rest, or rows of GPUs without a column."""
+    for below, (number, line) in enumerate(reading.strays, start=reading.last_line + 1):
+        if number != below:
+            break
+        if reading.grammar.is_rest(head, line, of_header=False):
+            _refuse_folded(reading, number)
+        else:
+            _refuse_stranger(head, reading, number, line)
+
+
+def _refuse_folded(reading: _Reading, number: int) -> None:
+    what = "the line goes on where the one above ended, without a device's name: lines are folded"
+    reading.refuse(what, f"line {number}", _UNFOLD)
+
+
+def _refuse_stranger(head: MatrixHeader, reading: _Reading, number: int, line: str) -> bool:
+    name = reading.grammar.stranger(head, line)
+    if name:
+        what = f"row {name} has no column: the header is cut, or its line is folded"
+        reading.refuse(what, f"line {number}", _UNFOLD)
+    return bool(name)
+
+
+def _settle_glued(head: MatrixHeader, reading: _Reading) -> None:
+    """Decides rows that can be cut in several ways by the cell that states the same link again."""
+    facing = reading.rows.get(tuple(head.columns)[-1])
+    for name, row in reading.rows.items():
+        if row.others:
+            at = head.columns[name]
+            said = facing.codes[at] if facing and at < len(facing.codes) else ""
+            ways = [way for way in (row, *row.others) if way.codes[-1] == said]
+            unsaid = replace(row, codes=(*row.codes[:-1], _UNCUT), affinity=NO_CELLS)
+            reading.rows[name] = replace(ways[0] if ways else unsaid, others=())
 
 
 def _drop_uncertain_cell(reading: _Reading, last_line: int) -> None:
@@ -192,7 +268,22 @@ def _shifted(head: MatrixHeader, name: str, row: MatrixRow) -> str:
     if "X" in row.codes and (at >= len(row.codes) or row.codes[at] != "X"):
         column = tuple(head.columns)[row.codes.index("X")]
         return f"has its X in column {column}: cells are shifted"
+    if at < len(row.codes) and row.codes[at] != "X":
+        return f"has {shorten(row.codes[at], 16)} in its own column, where X belongs"
     return ""
+
+
+def _miscounted(head: MatrixHeader, reading: _Reading, attached: int | None) -> Refusal | None:
+    """Why the header cannot be whole; what is odd and possible is a warning."""
+    if attached is not None and attached > len(head.gpus):
+        what = f"{attached} GPUs are attached and the header names {len(head.gpus)}"
+        return Refusal(what, f"line {head.line}", _UNFOLD)
+    numbers = [int(name[len(_COUNTED) :]) for name in head.gpus if name.startswith(_COUNTED)]
+    gaps = [f"{_COUNTED}{n}" for n in range(max(numbers, default=0)) if n not in numbers]
+    if gaps:
+        named = ", ".join(gaps[:8]) + (", …" if len(gaps) > 8 else "")
+        reading.warnings.append(f"the header has {len(head.gpus)} GPUs and not {named}")
+    return None
 
 
 def _whole(head: MatrixHeader, reading: _Reading, name: str) -> bool:
@@ -216,7 +307,7 @@ def _complete_one_row(head: MatrixHeader, reading: _Reading) -> Refusal | None:
         return Refusal(what, f"line {line}" if short else f"after line {line}", reading.fix)
     at = head.columns[name]
     cells = ("X" if c == name else reading.rows[c].codes[at] for c in head.columns)
-    reading.rows[name] = replace(short or MatrixRow(0, ()), codes=tuple(cells), affinity={})
+    reading.rows[name] = replace(short or MatrixRow(0, ()), codes=tuple(cells), affinity=NO_CELLS)
     reading.warnings.append(f"row {name} {state}: completed from column {name}")
     return None
 
@@ -237,13 +328,14 @@ def _matrix(head: MatrixHeader, reading: _Reading) -> LinkMatrix:
         named = ", ".join(sorted(set(unknown))[:8])
         reading.warnings.append(f"link codes in no legend known to this version: {named}")
     reading.warnings.extend(_asymmetries(head.gpus, links))
-    affinity = [reading.rows[name].affinity for name in head.gpus]
+    places = affinity.places([reading.rows[name].affinity for name in head.gpus])
+    reading.warnings.extend(_doubts(head.gpus, places))
     return LinkMatrix(
         gpus=head.gpus,
         nics=tuple(reading.nic_names.get(name, name) for name in head.nics),
         links=links,
-        numa=tuple(_first_id(cells.get("numa", "")) for cells in affinity),
-        cpus=tuple(_cpu_list(cells.get("cpus", "")) for cells in affinity),
+        numa=tuple(place.numa for place in places),
+        cpus=tuple(place.cpus for place in places),
         unknown_codes=len(unknown),
     )
 
@@ -256,11 +348,12 @@ def _asymmetries(gpus: tuple[str, ...], links: tuple[tuple[Link, ...], ...]) -> 
                 yield f"{one} calls its link to {gpus[j]} {there}, {gpus[j]} calls it {back}"
 
 
-def _first_id(cell: str) -> int | None:
-    """The first id of a list such as `0,3-9,11-17`: the CPU node, before the nodes of HBM."""
-    match = _FIRST_ID.fullmatch(cell)
-    return int(match.group(1)) if match else None
-
-
-def _cpu_list(cell: str) -> str:
-    return cell if _CPU_LIST.fullmatch(cell) else ""
+def _doubts(gpus: tuple[str, ...], places: Sequence[Place]) -> Iterator[str]:
+    """A warning per doubt, with the GPUs that share it."""
+    shared: dict[str, list[str]] = {}
+    for name, place in zip(gpus, places, strict=True):
+        if place.doubt:
+            shared.setdefault(place.doubt, []).append(name)
+    for doubt, names in shared.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"{names[0]}{more}: {doubt}"
