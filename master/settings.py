@@ -94,7 +94,7 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Groups of that size to keep free: `<path>=<groups>`, the path's names joined with /. They are
     used only when nothing else fits."""
     gpu_type_order: CommaList = ()
-    """GPU types in the order in which they are tried for a job that names none."""
+    """GPU types in the order that decides between equal placements of a job that names none."""
     max_hold: Annotated[Seconds, Field(ge=1)] = 86_400.0
     """The longest time that a placement may be held before it is committed."""
     max_holds: Count = 1000

@@ -244,6 +244,80 @@ def test_a_limit_keeps_the_job_in_one_group_of_the_kind():
     assert refusal.shortfall["missing"] > 0
 
 
+@pytest.mark.parametrize("nodes", [1, 2], ids=["of one node", "of two nodes"])
+def test_a_job_smaller_than_its_group_stays_in_a_kind_that_could_not_hold_the_group(nodes):
+    capacity = cluster((nodes, nodes), (nodes, nodes))
+    within, size = Kind("dragonfly"), 2 * 8 * nodes
+    plan = planned(capacity, job(nodes, group_size=size, within=within))
+    assert (shares(plan), plan.objective.split_groups) == ({"1/1": nodes}, 0)
+    assert all(plan.certified.values())
+    refusal = refused(capacity, job(2 * nodes, group_size=size, within=within))
+    assert refusal.failed is FitTest.SPAN
+
+
+def test_a_job_smaller_than_its_group_finds_the_kind_at_any_tier():
+    capacity = cluster((2, 2))
+    for number in (1, 2, 3):
+        capacity.upsert(host(f"lone-{number}", ("s2",), tiers=(1,), kinds=(Kind("switchbox"),)))
+    take(capacity, "n1-1-1")
+    take(capacity, "n1-2-1")
+    plan = planned(capacity, job(3, group_size=32, within=Kind("switchbox")))
+    assert {name for group in plan.groups for name, _ in group.pods} == {
+        "lone-1",
+        "lone-2",
+        "lone-3",
+    }
+
+
+def two_types(first: Capacity, frees: tuple[int, ...], *, nodes: int = 2) -> Capacity:
+    """A cluster of type A, and one more switchbox of type B with dragonflies of so many nodes."""
+    for number, free in enumerate(frees, start=1):
+        for n in range(1, nodes + 1):
+            name = f"n9-{number}-{n}"
+            first.upsert(host(name, ("s9", f"d{number}"), gpu_type="B"))
+            if n > free:
+                take(first, name)
+    return first
+
+
+def test_a_job_is_not_split_on_one_type_where_another_holds_it_whole():
+    capacity = two_types(cluster((1, 1), size=2), (2,))
+    plan = planned(capacity, job(2, group_size=16, mode=PlacementMode.PREFERRED))
+    assert (plan.gpu_type, plan.objective.split_groups) == ("B", 0)
+    assert all(plan.certified.values())
+
+
+def test_a_reserve_of_one_type_is_not_spent_where_the_job_fits_on_another():
+    kept = ((GroupPath((GroupName("s1"),)), 1),)
+    policy = Policy(canonical_gpus=16, reserves=kept)
+    capacity = two_types(cluster((2,), policy=policy), (2,))
+    plan = planned(capacity, job(2, group_size=16))
+    assert (plan.gpu_type, plan.used_reserve) == ("B", False)
+
+
+def test_types_compete_for_each_line_of_the_objective_and_their_order_decides_between_equals():
+    capacity = two_types(cluster((2, 2), policy=Policy(canonical_gpus=16)), (2, 1))
+    assert planned(capacity, job(1, group_size=16)).gpu_type == "B", "it costs no whole group"
+    plan = planned(two_types(cluster((1, 1)), (2,)), job(2, group_size=8))
+    assert (plan.gpu_type, plan.objective.span) == ("B", (1, 1))
+    for order in ("A", "B"), ("B", "A"):
+        capacity = two_types(cluster((2, 2), policy=Policy(gpu_types=order)), (2, 2))
+        plan = planned(capacity, job(2, group_size=16))
+        assert plan.gpu_type == order[0]
+        assert all(plan.certified.values())
+
+
+def test_of_two_hundred_types_the_one_that_fits_best_is_found():
+    capacity = Capacity(Policy(canonical_gpus=16))
+    for number in range(200):
+        for node in (1, 2):
+            path = (f"s{number}", "d1")
+            capacity.upsert(host(f"n{number}-{node}", path, gpu_type=f"T{number}"))
+    take(capacity, "n150-1")
+    assert planned(capacity, job(1, group_size=8)).gpu_type == "T150"
+    assert planned(capacity, job(2, group_size=16)).gpu_type == "T0"
+
+
 def test_an_unknown_or_too_small_kind_is_a_refusal_that_says_what_there_is():
     capacity = cluster((4, 4))
     unknown = refused(capacity, job(1, within=Kind("rack")))

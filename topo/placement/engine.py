@@ -1,19 +1,35 @@
-"""Which whole groups a job should get: the one entry to placement."""
+"""Which whole groups a job should get: the one entry to placement.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+Result: the best plan on any of the GPU types that the job may have. Types compete under the
+objective: reserves left alone first, then the vector. Where two types are equal the operator's
+order decides, before the names of the nodes do.
 
-import numpy as np
+Why it is right: a job never mixes types, and takes nothing from the types that it does not use. So
+the changes that placements make, in domains and free capacities, compare as they do on one type.
+Where a plan is proven the best on its type, the other types could still have a better one: they
+take part in its bounds, and what is proven of it is no more than what is proven of each of them.
+
+Cost: a search on each type that has slots enough, and whose bound on the number of groups is not
+above what was found.
+
+Example: a job of one group of 8 that may be split. A has 7 free slots in one dragonfly and 5 in
+another, B has 8. With A first in the order the job still gets B: no group of it is split there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
 
 from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.allocation import Allocation
-from topo.placement.job.plan import FitTest, NoFit, Plan
+from topo.placement.job.objective import Objective
+from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request, flaw
-from topo.placement.quality.certificate import bounds_of
+from topo.placement.quality.certificate import bounds_of, could_be_better, not_proven_worse
 from topo.placement.quality.measure import Key, objective_of
 from topo.placement.search.assign_nodes import penalty_of, planned_groups
-from topo.placement.search.candidate import Candidate, Proven, candidate_of
+from topo.placement.search.candidate import Candidate, Proven
 from topo.placement.search.fit_tests import (
     impossible_span,
     no_group_so_large,
@@ -25,14 +41,10 @@ from topo.placement.search.fit_tests import (
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import shape_of
 from topo.placement.search.one_domain import in_tier1_domain
-from topo.placement.search.reserve import Reserves, taken_from, without_reserves
-from topo.placement.search.split_groups import best_split
-from topo.placement.search.whole_groups import best_whole
-from topo.placement.search.within import inside_any, limited
+from topo.placement.search.one_type import Search, SearchResult, searches
+from topo.placement.search.within import limited
 
 _TESTS = tuple(FitTest)
-_SPLIT_TRIES = 24
-"""Groups of the kind asked for in which a job that must be split is tried."""
 
 
 def place(capacity: Capacity, request: Request) -> Plan | NoFit:
@@ -49,29 +61,21 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
         return failed
     wished = request.eligible.gpu_type
     types = (wished,) if wished is not None else capacity.gpu_types() or ("",)
+    views: list[FreeView] = []
+    refusals: list[NoFit] = []
     for gpu_type in types:
-        found = _place_on(capacity, request, gpu_type)
-        if isinstance(found, Plan):
-            return found
-        if failed is None or _TESTS.index(found.failed) > _TESTS.index(failed.failed):
-            failed = found
-    assert failed is not None, "there is always a type to try"  # noqa: S101
-    return failed
-
-
-def _place_on(capacity: Capacity, request: Request, gpu_type: str) -> Plan | NoFit:
-    view = view_of(capacity, request, gpu_type)
-    refused = short_of_slots(request, view.shape, view.slots) or no_group_so_large(request, view)
-    if refused:
-        return refused
-    if request.within is None or impossible_span(capacity, request, view) is None:
-        found = searched(view, request, capacity.policy.reserves)
-        if found is not None:
-            return _plan(capacity, request, gpu_type, found)
-    if request.mode is PlacementMode.REQUIRED:
-        refused = short_of_groups(request, view)
-    refused = refused or impossible_span(capacity, request, view)
-    return refused or short_of_span(request, _largest_inside(view, request))
+        view = view_of(capacity, request, gpu_type)
+        refused = _refused_at_once(capacity, request, view)
+        if refused is None:
+            views.append(view)
+        else:
+            refusals.append(refused)
+    for search in searches(request.mode):
+        results = _results(capacity, request, views, search)
+        if results:
+            return _plan(capacity, request, results)
+    refusals += [_refused_by_search(request, view) for view in views]
+    return max(refusals, key=lambda each: _TESTS.index(each.failed))
 
 
 def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
@@ -79,128 +83,35 @@ def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
     shape = shape_of(capacity, request, gpu_type)
     slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
     layout = capacity.layout()
+    if request.within is not None and not shape.m:
+        # Inside one group of the kind a job of fewer pods than a group is whole anyway.
+        limit = capacity.kinds().get(request.within, shape.tier)
+        shape = replace(shape, tier=min(shape.tier, limit))
     if shape.tier:
         return FreeView(layout, shape, slots, slots.free)
     widest = replace(shape, tier=shape.tiers)
     return FreeView(layout, widest, slots, slots.free, group_can_fit=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """A candidate, and what it was found on.
-
-    `view` is what that search was allowed to use, `bounding` what any search might have used.
-    """
-
-    found: Candidate
-    view: FreeView
-    bounding: FreeView
-    mode: PlacementMode
-    used_reserve: bool = False
-
-
-Search = Callable[[FreeView, Request], SearchResult | None]
-
-
-def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> SearchResult | None:
-    """The best result with all groups whole; else, if the job may be split, the best split."""
-    searches: tuple[Search, ...] = (_whole, _split)
-    for search in searches if request.mode is PlacementMode.PREFERRED else searches[:1]:
-        answer = _within_reserves(reserves, view, request, search)
-        if answer is not None:
-            return answer
-    return None
-
-
-def _within_reserves(
-    reserves: Reserves, view: FreeView, request: Request, search: Search
-) -> SearchResult | None:
-    """The best result if it leaves the reserves alone, else one that does, else the best result.
-
-    For the second one we choose which groups of a reserve stay free. Another choice might be
-    better, so nothing is proven of it. The bounds of all placements hold for it too.
-    """
-    best = search(view, request)
-    if best is None or taken_from(view, best.found.allocation.tier1_pods, reserves) is None:
-        return best
-    free = without_reserves(view.layout, view.shape, view.slots.free, reserves)
-    other = search(view.only(free), request)
-    if other is None:
-        return replace(best, used_reserve=True)
-    return replace(other, found=replace(other.found, proven=Proven.NONE), bounding=best.bounding)
-
-
-def _whole(view: FreeView, request: Request) -> SearchResult | None:
-    """The best result that splits no group."""
-    if not view.group_can_fit:
+def _refused_at_once(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
+    """The refusal of a job that no search on these nodes could place."""
+    refused = short_of_slots(request, view.shape, view.slots) or no_group_so_large(request, view)
+    if refused is not None:
+        return refused
+    impossible = impossible_span(capacity, request, view)
+    if impossible is None:
         return None
-    if request.within is None:
-        found = best_whole(view, None)
-        return SearchResult(found, view, view, PlacementMode.REQUIRED) if found else None
-    views = [*_inside_kind(view, request)]
-    answers = [(best_whole(part, tier), part) for tier, part in views]
-    best = min(
-        ((found, part) for found, part in answers if found),
-        key=lambda each: _key(each[1], each[0]),
-        default=None,
-    )
-    if best is None:
-        return None
-    proven = best[0].proven if len(views) == 1 else Proven.NONE
-    bounding = _bounding(view, request)
-    return SearchResult(replace(best[0], proven=proven), best[1], bounding, PlacementMode.REQUIRED)
+    return _short_of_groups(request, view) or impossible
 
 
-def _bounding(view: FreeView, request: Request) -> FreeView:
-    """The slots that the job may use at all."""
-    if request.within is None:
-        return view
-    return view.only(inside_any(view.layout, view.free, request.within))
+def _refused_by_search(request: Request, view: FreeView) -> NoFit:
+    """The refusal of a job that a search on these nodes did not place."""
+    return _short_of_groups(request, view) or short_of_span(request, _largest_inside(view, request))
 
 
-def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
-    """For each tier that groups of the kind asked for have, the slots inside such groups."""
-    assert request.within is not None, "asked for limited jobs only"  # noqa: S101
-    for tier, free in limited(view.layout, view.free, request.within):
-        if tier >= view.shape.tier or not view.group_can_fit:
-            yield tier, view.only(free)
-
-
-def _key(view: FreeView, found: Candidate) -> Key:
-    return found.key or candidate_of(view, found.allocation).key
-
-
-def _split(view: FreeView, request: Request) -> SearchResult | None:
-    """A result that splits few groups: as many whole ones as are found, then the rest."""
-    bounding = _bounding(view, request)
-    best: tuple[Key, SearchResult] | None = None
-    for part in _split_views(view, request):
-        allocation = best_split(part)
-        if allocation is not None:
-            whole = sum(share.groups + share.tail for share in allocation.shares)
-            found = candidate_of(part, allocation)
-            key = (-whole, *found.key)
-            if best is None or key < best[0]:
-                best = key, SearchResult(found, part, bounding, PlacementMode.PREFERRED)
-    return best[1] if best else None
-
-
-def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
-    """The view itself; or single groups of the kind asked for, the most whole groups first."""
-    if request.within is None:
-        yield view
-        return
-    for tier, part in _inside_kind(view, request):
-        free_slots = part.layout.rolled(part.free, tier)
-        able = np.flatnonzero(free_slots >= part.shape.pods)
-        whole = part.groups(tier)[able] if part.group_can_fit else able * 0
-        best = np.lexsort((able, free_slots[able], -np.minimum(whole, part.shape.m)))[:_SPLIT_TRIES]
-        firsts = part.layout.firsts[tier]
-        for domain in able[best].tolist():
-            free = part.free * 0
-            inside = slice(firsts[domain], firsts[domain + 1])
-            free[inside] = part.free[inside]
-            yield part.only(free)
+def _short_of_groups(request: Request, view: FreeView) -> NoFit | None:
+    required = request.mode is PlacementMode.REQUIRED
+    return short_of_groups(request, view) if required else None
 
 
 def _largest_inside(view: FreeView, request: Request) -> int:
@@ -216,6 +127,37 @@ def _largest_inside(view: FreeView, request: Request) -> int:
     )
 
 
+def _results(
+    capacity: Capacity, request: Request, views: Sequence[FreeView], search: Search
+) -> list[SearchResult]:
+    """What was found on the types that could have the best placement, the best first."""
+    reserves = capacity.policy.reserves
+    if len(views) == 1:
+        found = search(views[0], request, reserves)
+        return [found] if found is not None else []
+    ranked: list[tuple[tuple[bool, Key], SearchResult]] = []
+    least: tuple[bool, Key] | None = None
+    for view in views:
+        if least and not least[0] and not could_be_better(view, least[1]):
+            continue
+        found = search(view, request, reserves)
+        if found is not None:
+            rank = found.used_reserve, found.vector
+            least = min(least or rank, rank)
+            ranked.append((rank, found))
+    ranked.sort(key=itemgetter(0))
+    equals = [found for rank, found in ranked if rank == least]
+    if len(equals) > 1 and any(each.view.slots.penalized for each in equals):
+        equals.sort(key=lambda each: _groups(capacity, each)[1].penalty)
+    return equals + [found for rank, found in ranked if rank != least]
+
+
+def _groups(capacity: Capacity, result: SearchResult) -> tuple[tuple[PlannedGroup, ...], Objective]:
+    view = result.view
+    groups = planned_groups(capacity, view, _with_least_penalty(capacity, view, result.found))
+    return groups, objective_of(capacity, view, [group.pods for group in groups])
+
+
 def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) -> Allocation:
     """The allocation, or the same in an equal tier-1 domain whose nodes have less penalty."""
     if len(found.ties) <= 1:
@@ -226,19 +168,26 @@ def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) ->
     )
 
 
-def _plan(capacity: Capacity, request: Request, gpu_type: str, answer: SearchResult) -> Plan:
-    view = answer.view
-    groups = planned_groups(capacity, view, _with_least_penalty(capacity, view, answer.found))
-    objective = objective_of(capacity, view, [group.pods for group in groups])
-    split = answer.mode is PlacementMode.PREFERRED
-    bounds, certified = bounds_of(answer.bounding, objective, answer.found.proven, split=split)
+def _plan(capacity: Capacity, request: Request, results: Sequence[SearchResult]) -> Plan:
+    """The plan of the first result; what is proven of it, the others could not better."""
+    best = results[0]
+    groups, objective = _groups(capacity, best)
+    proven, rivals = best.found.proven, []
+    for other in results[1:] if len(results) > 1 else ():
+        level = not_proven_worse(other.vector, other.found.proven, best.vector)
+        if level is not None:
+            proven = min(proven, level)
+            rivals.append(other.bounding)
+    split = best.mode is PlacementMode.PREFERRED
+    views = best.bounding, *(rivals if proven < Proven.NEWLY_BROKEN else ())
+    bounds, certified = bounds_of(views, objective, proven, split=split)
     return Plan(
         request=request,
-        mode=answer.mode,
-        gpu_type=gpu_type,
+        mode=best.mode,
+        gpu_type=best.view.slots.eligibility.gpu_type or "",
         groups=groups,
         objective=objective,
         bounds=bounds,
         certified=certified,
-        used_reserve=answer.used_reserve,
+        used_reserve=best.used_reserve,
     )

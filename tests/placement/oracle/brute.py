@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import comb
 
-from tests.placement.oracle.model import Domain, Model, Vector, vector
+from tests.placement.oracle.model import Domain, Model, spends_reserve, vector
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
 from topo.placement.job.request import PlacementMode
 
@@ -23,7 +23,7 @@ def best(model: Model) -> Solution | None:
     tier = allowed_tier(model)
     if tier is None:
         return None
-    found: tuple[Vector, Solution] | None = None
+    found: tuple[tuple[object, ...], Solution] | None = None
     for group in model.within():
         members = {
             key: hosts
@@ -37,8 +37,9 @@ def best(model: Model) -> Solution | None:
                 continue
             candidate = dealt(model, pods)
             worth = vector(model, candidate)
-            if found is None or worth.stages() < found[0].stages():
-                found = worth, candidate
+            order = worth.split > 0, spends_reserve(model, candidate), worth.stages()
+            if found is None or order < found[0]:
+                found = order, candidate
     return None if found is None else found[1]
 
 

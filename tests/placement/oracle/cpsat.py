@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from ortools.sat.python import cp_model
 
-from tests.placement.oracle.model import Domain, Model
+from tests.placement.oracle.model import Domain, Model, kept_groups
 from tests.placement.oracle.solution import Solution, allowed_tier, dealt
 from topo.placement.job.request import PlacementMode
 
@@ -24,12 +24,18 @@ class NoProofError(Exception):
 def best(model: Model, given: Sequence[int] = ()) -> Solution | None:
     """A placement that no other one beats up to the penalty; None where there is none.
 
-    `given` fixes the first stages to values instead: the best among the placements that have them.
+    It splits no group if it can, and then leaves the reserves alone if it can.
+
+    `given` fixes the first stages to values instead: the best among the placements that have them,
+    whatever becomes of reserves.
     """
     tier = allowed_tier(model)
     if tier is None or not model.hosts:
         return None
     program = _Program(model, tier)
+    for goal in program.preferences() if not given else ():
+        if not program.settle(goal, None):
+            return None
     for goal, value in zip_longest(program.stages(), given):
         if not program.settle(goal, value):
             return None
@@ -68,6 +74,24 @@ class _Program:
         for pods in self.pods.values():
             self.cp.add_hint(pods, solver.value(pods))
         return True
+
+    def preferences(self) -> Iterator[cp_model.LinearExprT]:
+        """Whether any group is split, and then whether a reserve is spent."""
+        some = self.cp.new_bool_var("")
+        self.cp.add(self.split <= len(self.of.request.group_pods) * some)
+        yield some
+        canonical, tier = self.of.canonical
+        spent = self.cp.new_bool_var("")
+        for path, wanted in self.of.policy.reserves:
+            needed = min(wanted, kept_groups(self.of, tuple(path), {}))
+            kept: list[cp_model.LinearExprT] = []
+            for keys in self.of.below(tier).values():
+                taken, most = self._sum([key for key in keys if key[: len(path)] == tuple(path)])
+                left = self.cp.new_int_var(0, most, "")
+                self.cp.add(taken == most - left)
+                kept.append(self._floor(left, most, canonical)[0])
+            self.cp.add(cp_model.LinearExpr.sum([*kept, needed * spent]) >= needed)
+        yield spent
 
     def stages(self) -> Iterator[cp_model.LinearExprT]:
         """The goals to minimise, in the order of docs/placement.md."""

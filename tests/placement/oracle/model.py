@@ -195,7 +195,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return (toleration.key, toleration.value) == (taint.key, taint.value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Vector:
     """What a placement is worth, smaller is better, stage by stage."""
 
@@ -248,11 +248,48 @@ def vector(model: Model, groups: Sequence[Pods]) -> Vector:
     )
 
 
+def joint(every: Sequence[Model], on: Model, groups: Sequence[Pods]) -> Vector:
+    """The vector of groups on the hosts of one type, counted over all types together."""
+    own = vector(on, groups)
+    others = [vector(model, ()) for model in every if model is not on]
+    return replace(
+        own,
+        groups_lost=own.groups_lost + sum(each.groups_lost for each in others),
+        top=tuple(sorted([*own.top, *(free for each in others for free in each.top)])),
+        low=tuple(sorted([*own.low, *(free for each in others for free in each.low)])),
+    )
+
+
+def kept_groups(model: Model, path: Domain, pods: Mapping[NodeName, int]) -> int:
+    """Canonical groups that stay free inside a group of the tree."""
+    canonical, tier = model.canonical
+    inside = (
+        [host for host in hosts if tuple(host.path[: len(path)]) == path]
+        for hosts in model.domains(tier).values()
+    )
+    return sum(
+        sum(model.slots[host.name] - pods.get(host.name, 0) for host in hosts) // canonical
+        for hosts in inside
+    )
+
+
+def spends_reserve(model: Model, groups: Sequence[Pods]) -> bool:
+    """Whether some reserve loses groups that it needs."""
+    pods: dict[NodeName, int] = defaultdict(int)
+    for group in groups:
+        for name, some in group:
+            pods[name] += some
+    return any(
+        kept_groups(model, tuple(path), pods) < min(wanted, kept_groups(model, tuple(path), {}))
+        for path, wanted in model.policy.reserves
+    )
+
+
 def _descending(capacities: dict[Domain, int]) -> tuple[int, ...]:
     return tuple(-free for free in sorted(capacities.values(), reverse=True))
 
 
-def _free(model: Model, tier: int, pods: dict[NodeName, int]) -> dict[Domain, int]:
+def _free(model: Model, tier: int, pods: Mapping[NodeName, int]) -> dict[Domain, int]:
     return {
         key: sum(model.slots[host.name] - pods.get(host.name, 0) for host in hosts)
         for key, hosts in model.domains(tier).items()

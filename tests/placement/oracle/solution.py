@@ -15,7 +15,7 @@ def allowed_tier(model: Model) -> int | None:
     tier = model.group_tier
     if tier is None:
         return None if model.request.mode is PlacementMode.REQUIRED else model.tiers
-    if model.request.within is not None and (model.tier_of_limit() or 0) < tier:
+    if model.request.within is not None and (model.tier_of_limit() or 0) < tier and model.whole:
         return None
     return tier
 

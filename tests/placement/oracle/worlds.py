@@ -18,11 +18,39 @@ TAINT = Taint("reserved", "x")
 TOLERATIONS = (Toleration("reserved", "Equal", "x", "NoSchedule"), Toleration(operator="Exists"))
 SMALL_DOMAINS, SMALL_PODS = 12, 8
 
-policies = st.builds(
-    Policy,
-    canonical_gpus=st.sampled_from((64, 32, 16, 8)),
-    gpu_types=st.sampled_from(((), ("B",), ("B", "A"))),
+KEPT = st.sampled_from(
+    [
+        GroupPath(tuple(map(GroupName, path)))
+        for path in (
+            ("dragonfly-1",),
+            ("switchbox-1",),
+            ("switchbox-2",),
+            ("switchbox-1", "dragonfly-1"),
+            ("pod-1",),
+            ("pod-1", "switchbox-1"),
+        )
+    ]
 )
+"""Groups that worlds may have, to keep canonical groups free in."""
+
+
+def policies_with(
+    reserves: st.SearchStrategy[tuple[tuple[GroupPath, int], ...]],
+) -> st.SearchStrategy[Policy]:
+    """What an operator may have decided."""
+    return st.builds(
+        Policy,
+        canonical_gpus=st.sampled_from((64, 32, 16, 8)),
+        gpu_types=st.sampled_from(((), ("B",), ("B", "A"))),
+        reserves=reserves,
+    )
+
+
+policies = policies_with(st.just(()))
+reserving = policies_with(
+    st.lists(st.tuples(KEPT, st.integers(1, 3)), min_size=1, max_size=2).map(tuple)
+)
+"""Policies with one or two reserves."""
 
 eligibilities = st.builds(
     Eligibility,

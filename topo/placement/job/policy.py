@@ -16,7 +16,8 @@ class Policy:
 
     Where no domain of any tier can hold so many, the largest tier-1 group's size counts instead.
     `reserves` keep groups of that size free, by path: they are used only when nothing else fits.
-    `gpu_types` come first in this order when a job names no type, the others by natural name.
+    `gpu_types` decide in this order between equal placements of a job that names no type; the
+    others follow by natural name.
     `gpu_resources` are the resources of a cluster's nodes that are whole GPUs, the first one that a
     node has counts; `pool_penalties` order nodes by the usage pool that the cluster puts them in.
     """

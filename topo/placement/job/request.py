@@ -33,7 +33,7 @@ class Toleration:
 class Eligibility:
     """Which nodes a job may use; requests that agree on it share one array of slots.
 
-    `gpu_type=None`: the types are tried one after the other, a job never mixes them.
+    `gpu_type=None`: the type with the best placement, a job never mixes them.
     """
 
     gpu_type: str | None = None

@@ -17,11 +17,12 @@ A meets all bounds and is proven. B is not: its 3 and 5 equal the bounds, but a 
 switchbox comes before it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from topo.placement.job.objective import Objective, names
 from topo.placement.quality.lower_bounds import least_domains
+from topo.placement.quality.measure import Key
 from topo.placement.search.candidate import Proven
 from topo.placement.search.free_view import FreeView
 
@@ -36,26 +37,72 @@ _PROVES = (
 """What proves spans, whole groups left, the two profiles and what is newly broken."""
 
 
+_COMPARED = {
+    Proven.NONE: 0,
+    Proven.SPANS: 2,
+    Proven.PROFILE_TOP: 4,
+    Proven.PROFILE_TIER1: 5,
+    Proven.NEWLY_BROKEN: 6,
+}
+"""How much of a vector is proven: split groups and spans, groups lost and the profile of the top
+tier, the profile of slots, what is newly broken."""
+
+
 def bounds_of(
-    view: FreeView, objective: Objective, proven: Proven, *, split: bool
+    views: Sequence[FreeView], objective: Objective, proven: Proven, *, split: bool
 ) -> tuple[Bounds, Mapping[str, bool]]:
     """Bounds by name, and the names whose values are proven the best given those before.
 
-    `split`: not all groups could be whole, so that only slots bound the number of domains.
+    The first view is the plan's, the others are of types that could have a better one. `split`: not
+    all groups could be whole, so that only slots bound the number of domains.
     """
+    known = [_known_bounds(view, objective, split=split) for view in views]
+    # Groups left are counted on the plan's type: what others lose at least is taken from those.
+    before = views[0].whole_before
+    lost = [view.whole_before - bounds[-1] for view, bounds in zip(views, known, strict=True)]
+    fewest = [min(each) for each in zip(*(bounds[:-1] for bounds in known), strict=True)]
+    bounds = (*fewest, before - min(lost), None, None, 0, 0)
+    named = dict(zip(_names(len(objective.span)), bounds, strict=True))
+    return named, certified_by(named, objective, proven)
+
+
+def _known_bounds(view: FreeView, objective: Objective, *, split: bool) -> tuple[int, ...]:
+    """Bounds on split groups, on each span, and on whole groups left."""
     tiers = len(objective.span)
-    called = _names(tiers)
     spans = [
         least_domains(view, tier, objective.span[tiers - tier], split=split)
         for tier in range(tiers, 0, -1)
     ]
     if tiers == 1:
         spans *= 2
-    least_split = _least_split(view) if split else 0
-    most_left = _most_left(view, split=split)
-    bounds = (least_split, *spans, most_left, None, None, 0, 0)
-    named = dict(zip(called, bounds, strict=True))
-    return named, certified_by(named, objective, proven)
+    return (_least_split(view) if split else 0, *spans, _most_left(view, split=split))
+
+
+def could_be_better(view: FreeView, vector: Key) -> bool:
+    """Whether bounds leave it open that these nodes have a placement of a vector as good.
+
+    A vector starts with split groups and the spans; only these are compared.
+    """
+    split, span = vector[:2]
+    least = _least_split(view) if split else 0
+    if least != split:
+        return bool(least < split)
+    for tier, used in zip(range(len(span), 0, -1), span, strict=True):
+        least = least_domains(view, tier, used + 1, split=split > 0)
+        if least != used:
+            return bool(least < used)
+    return True
+
+
+def not_proven_worse(vector: Key, proven: Proven, other: Key) -> Proven | None:
+    """How far a vector proven so far proves another one; None: all of its placements are worse.
+
+    A better vector proves nothing of the other.
+    """
+    known = _COMPARED[proven]
+    if vector[:known] > other[:known]:
+        return None
+    return proven if vector[:known] == other[:known] else Proven.NONE
 
 
 def certified_by(

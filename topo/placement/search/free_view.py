@@ -41,6 +41,10 @@ class FreeView:
         """The same job with fewer free slots to use; the objective is measured as before."""
         return FreeView(self.layout, self.shape, self.slots, free, self.group_can_fit)
 
+    def whole_in(self, tier: int) -> "FreeView":
+        """The same job, whose groups must not cross domains of another tier."""
+        return FreeView(self.layout, replace(self.shape, tier=tier), self.slots, self.free)
+
     def single_pods(self, pods: int) -> "FreeView":
         """The same slots for so many pods that may go to any tier-1 domain, each by itself."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)

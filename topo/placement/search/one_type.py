@@ -1,0 +1,177 @@
+"""The best placement of a job on the nodes of one GPU type.
+
+Result: a candidate with every group whole, or one that splits few groups; inside one group of the
+kind that the job names; with the reserves left alone where a placement is found that does.
+
+Cost: one search (`whole_groups.py`, `split_groups.py`), one more for each way to keep a reserve
+that is tried, and in preferred mode one for each group of the kind that is tried.
+
+Example: a job of 2 groups of 8 inside one switchbox, of which A has 8 and 7 free slots, B 8 and 8.
+Whole groups are looked for in the slots of both switchboxes: B holds the job. If B had 8 and 6, no
+switchbox would; then A and B are tried one by one, and A wins: it splits 1 group of 2.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from topo.placement.job.request import PlacementMode, Request
+from topo.placement.quality.measure import Key
+from topo.placement.search.candidate import Candidate, Proven, candidate_of
+from topo.placement.search.free_view import FreeView
+from topo.placement.search.reserve import Reserves, taken_from, without_reserves
+from topo.placement.search.split_groups import best_split
+from topo.placement.search.whole_groups import best_whole
+from topo.placement.search.within import inside_any, limited
+
+_SPLIT_TRIES = 24
+"""Groups of the kind asked for in which a job that must be split is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A candidate, and what it was found on.
+
+    `view` is what that search was allowed to use, `bounding` what any search might have used.
+    `split` counts the groups that are split.
+    """
+
+    found: Candidate
+    view: FreeView
+    bounding: FreeView
+    mode: PlacementMode
+    split: int = 0
+    used_reserve: bool = False
+
+    @property
+    def vector(self) -> Key:
+        """Split groups, then the objective up to the domains that are newly broken."""
+        return (self.split, *key_in(self.view, self.found)[:5])
+
+
+Search = Callable[[FreeView, Request, Reserves], SearchResult | None]
+_Search = Callable[[FreeView, Request], SearchResult | None]
+
+
+def searches(mode: PlacementMode) -> tuple[Search, ...]:
+    """What to look for: all groups whole; if the job may be split, few split groups after that."""
+    return (best_with_whole_groups, best_with_split_groups)[: 1 + (mode is PlacementMode.PREFERRED)]
+
+
+def searched(view: FreeView, request: Request, reserves: Reserves = ()) -> SearchResult | None:
+    """The best result with all groups whole; else, if the job may be split, the best split."""
+    for search in searches(request.mode):
+        answer = search(view, request, reserves)
+        if answer is not None:
+            return answer
+    return None
+
+
+def best_with_whole_groups(
+    view: FreeView, request: Request, reserves: Reserves
+) -> SearchResult | None:
+    """The best result that splits no group."""
+    return _within_reserves(reserves, view, request, _whole)
+
+
+def best_with_split_groups(
+    view: FreeView, request: Request, reserves: Reserves
+) -> SearchResult | None:
+    """The best result where not all groups can be whole."""
+    return _within_reserves(reserves, view, request, _split)
+
+
+def _within_reserves(
+    reserves: Reserves, view: FreeView, request: Request, search: _Search
+) -> SearchResult | None:
+    """The best result if it leaves the reserves alone, else one that does, else the best result.
+
+    For the second one we choose which groups of a reserve stay free. Another choice might be
+    better, so nothing is proven of it. The bounds of all placements hold for it too.
+    """
+    best = search(view, request)
+    if best is None or taken_from(view, best.found.allocation.tier1_pods, reserves) is None:
+        return best
+    free = without_reserves(view.layout, view.shape, view.slots.free, reserves)
+    other = search(view.only(free), request)
+    if other is None:
+        return replace(best, used_reserve=True)
+    return replace(other, found=replace(other.found, proven=Proven.NONE), bounding=best.bounding)
+
+
+def _whole(view: FreeView, request: Request) -> SearchResult | None:
+    """The best result that splits no group."""
+    if not view.group_can_fit:
+        return None
+    if request.within is None:
+        found = best_whole(view, None)
+        return SearchResult(found, view, view, PlacementMode.REQUIRED) if found else None
+    views = [*_inside_kind(view, request)]
+    answers = [(best_whole(part, tier), part) for tier, part in views]
+    best = min(
+        ((found, part) for found, part in answers if found),
+        key=lambda each: key_in(each[1], each[0]),
+        default=None,
+    )
+    if best is None:
+        return None
+    proven = best[0].proven if len(views) == 1 else Proven.NONE
+    bounding = _bounding(view, request)
+    return SearchResult(replace(best[0], proven=proven), best[1], bounding, PlacementMode.REQUIRED)
+
+
+def _bounding(view: FreeView, request: Request) -> FreeView:
+    """The slots that the job may use at all."""
+    if request.within is None:
+        return view
+    return view.only(inside_any(view.layout, view.free, request.within))
+
+
+def _inside_kind(view: FreeView, request: Request) -> Iterator[tuple[int, FreeView]]:
+    """For each tier that groups of the kind asked for have, the slots inside such groups."""
+    assert request.within is not None, "asked for limited jobs only"  # noqa: S101
+    for tier, free in limited(view.layout, view.free, request.within):
+        if tier >= view.shape.tier or not view.group_can_fit:
+            yield tier, view.only(free)
+        elif not view.shape.m:
+            yield tier, view.only(free).whole_in(tier)
+
+
+def key_in(view: FreeView, found: Candidate) -> Key:
+    """The key of a candidate, counted where no other one had to be compared with it."""
+    return found.key or candidate_of(view, found.allocation).key
+
+
+def _split(view: FreeView, request: Request) -> SearchResult | None:
+    """A result that splits few groups: as many whole ones as are found, then the rest."""
+    bounding = _bounding(view, request)
+    groups = view.shape.m + (view.shape.r > 0)
+    best: tuple[Key, SearchResult] | None = None
+    for part in _split_views(view, request):
+        allocation = best_split(part)
+        if allocation is not None:
+            split = groups - sum(share.groups + share.tail for share in allocation.shares)
+            found = candidate_of(part, allocation)
+            key = (split, *found.key)
+            if best is None or key < best[0]:
+                best = key, SearchResult(found, part, bounding, PlacementMode.PREFERRED, split)
+    return best[1] if best else None
+
+
+def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
+    """The view itself; or single groups of the kind asked for, the most whole groups first."""
+    if request.within is None:
+        yield view
+        return
+    for tier, part in _inside_kind(view, request):
+        free_slots = part.layout.rolled(part.free, tier)
+        able = np.flatnonzero(free_slots >= part.shape.pods)
+        whole = part.groups(tier)[able] if part.group_can_fit else able * 0
+        best = np.lexsort((able, free_slots[able], -np.minimum(whole, part.shape.m)))[:_SPLIT_TRIES]
+        firsts = part.layout.firsts[tier]
+        for domain in able[best].tolist():
+            free = part.free * 0
+            inside = slice(firsts[domain], firsts[domain + 1])
+            free[inside] = part.free[inside]
+            yield part.only(free)
