@@ -4,6 +4,7 @@ import asyncio
 import gzip
 from collections.abc import Callable
 from dataclasses import fields
+from typing import Any
 
 from aiohttp import web
 
@@ -118,7 +119,10 @@ def _renderer(service: Service, view: View, part: Part, node: str | None) -> Cal
 
 def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
     facts, seen_s = detail.facts, detail.seen_at_s
-    said = {} if facts is None else {f.name: getattr(facts, f.name) for f in fields(facts)}
+    said: dict[str, Any] = (
+        {} if facts is None else {f.name: getattr(facts, f.name) for f in fields(facts)}
+    )
+    said["links"] = detail.links
     return NodeDetailDocument.model_construct(
         **said,
         neighbours=detail.neighbours,

@@ -13,6 +13,7 @@ from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import WatchedFile
 from topo.kit.tasks import Work
 from topo.model.errors import Refusal
+from topo.model.forest import Reason
 from topo.model.observation import (
     CONFIG_FILE,
     ConfigLoaded,
@@ -20,7 +21,10 @@ from topo.model.observation import (
     Event,
     SourceFailed,
     SourceRecovered,
+    SourceWarned,
 )
+
+DOUBT = "doubtful-config"
 
 _log = structlog.get_logger(__name__)
 
@@ -37,23 +41,27 @@ class ConfigFile:
         """Runs until cancelled."""
         watched = WatchedFile(self.path, MAX_BYTES)
         good: ConfigLoaded | None = None
-        unsent: Event | None = None
+        unsent: list[Event] = []
         while True:
             content = await asyncio.to_thread(watched.poll)
             if content is not None:
                 event, warnings = await asyncio.to_thread(observed, content)
                 self._log(event, warnings)
-                unsent = SourceRecovered(CONFIG_FILE) if event == good else event
-                good = event if isinstance(event, ConfigLoaded) else good
-            if unsent is not None and self.sink.submit(unsent):
-                unsent = None  # a full queue gets it at the next look
+                unsent = [SourceRecovered(CONFIG_FILE) if event == good else event]
+                if isinstance(event, ConfigLoaded):
+                    good = event
+                    unsent.append(_doubts(warnings))
+            while unsent and self.sink.submit(unsent[0]):
+                del unsent[0]  # a full queue gets it at the next look
             await asyncio.sleep(self.poll_s)
 
     def _log(self, event: ConfigLoaded | SourceFailed, warnings: tuple[str, ...]) -> None:
         for warning in warnings:  # once per content: the same one is not looked at again
             _log.warning("config file: is this meant?", doubt=warning, file=str(self.path))
         if isinstance(event, SourceFailed):
-            _log.warning("config file not used; the last good one stays", reason=event.refusal)
+            _log.warning(
+                "config file not used; the last good one stays", reason=event.refusal, fix=event.fix
+            )
         else:
             _log.info("config file read", file=str(self.path))
 
@@ -63,9 +71,14 @@ def observed(content: bytes | Refusal) -> tuple[ConfigLoaded | SourceFailed, tup
     text = content if isinstance(content, Refusal) else decode(content)
     parsed = text if isinstance(text, Refusal) else parse(text, "nodegroup")
     if isinstance(parsed, Refusal):
-        return SourceFailed(CONFIG_FILE, str(parsed)), ()
+        return SourceFailed.of(CONFIG_FILE, parsed), ()
     declared = [fact for fact in parsed.facts if isinstance(fact, DeclaredForest)]
     return ConfigLoaded(declared[0] if declared else DeclaredForest()), parsed.warnings
+
+
+def _doubts(warnings: tuple[str, ...]) -> SourceWarned:
+    """What of the file is read but looks like a slip: it stands until the file says otherwise."""
+    return SourceWarned(CONFIG_FILE, tuple(Reason(DOUBT, text) for text in warnings))
 
 
 def _start(context: SourceContext) -> Work:

@@ -59,7 +59,7 @@ def version(snapshot: Snapshot, capacity: int) -> object:
     A hold is no change of the forest, so the generation does not count it, and a tag does.
     """
     states = tuple(
-        (s.source, s.last_good_at_s is None, s.failing_since_s is None, s.trouble)
+        (s.source, s.last_good_at_s is None, s.failing_since_s is None, s.trouble, s.warnings)
         for s in snapshot.sources
     )
     return snapshot.generation, snapshot.restored_age_s is not None, states, capacity
@@ -219,4 +219,6 @@ def _source(state: SourceState, now_s: float) -> Json:
         "age_s": None if good is None else round(now_s - good, 1),
         "failing_s": None if failing is None else round(now_s - failing, 1),
         "trouble": state.trouble,
+        "fix": state.fix,
+        "warnings": state.warnings,
     }

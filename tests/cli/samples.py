@@ -29,7 +29,7 @@ def group(name: str, kind: str, children: list[Any], *reasons: tuple[str, str]) 
         "status": "NotReady" if reasons else "Ready",
         "reasons": [{"code": code, "text": text} for code, text in reasons],
         "expected": 2,
-        "source": "workers",
+        "source": "cluster-manager" if kind == "switchbox" else "workers",
         "capacity": {key: sum(leaf[key] for leaf in leaves) for key in ("nodes", "ready", "gpus")},
         "child": children,
     }
@@ -212,6 +212,22 @@ def detail() -> Any:
             {"probe": "mx-smi", "state": "timed-out", "detail": "after 5 s"},
         ],
         "neighbours": ["node-4"],
+        "links": [
+            {
+                "slot": 1,
+                "server": "uuid-4",
+                "nodes": ["node-4"],
+                "state": "down",
+                "text": "remote 1 (server uuid-4) is named but not connected",
+            },
+            {
+                "slot": 2,
+                "server": "uuid-5",
+                "nodes": [],
+                "state": "unconfirmed",
+                "text": "no worker has reported from that server",
+            },
+        ],
         "stale": False,
         "beat_age_s": 0.7,
     }

@@ -4,13 +4,21 @@ Discovery, readiness and the start of the master ask these rows what a mode need
 decides it. A new source is one more `Source`, in one row of `master.sources.table`.
 """
 
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from topo.discovery.modes import Mode
-from topo.model.forest import SourceState
+from topo.model.forest import Reason, SourceState
 from topo.model.ids import SourceName
-from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS, SourceFailed
+from topo.model.observation import (
+    CLUSTER_MANAGER,
+    CONFIG_FILE,
+    WORKERS,
+    SourceFailed,
+    SourceWarned,
+)
 from topo.model.wire import RETRY_CEILING_S
 
 QUIET_S = 1.0
@@ -84,7 +92,9 @@ def answered(waiting: str) -> SettledRule:
         state = view.state
         if state is None or (state.last_good_at_s is None and not state.trouble):
             return waiting
-        return f"{waiting}: {state.trouble}" if state.last_good_at_s is None else ""
+        if state.last_good_at_s is not None:
+            return ""
+        return "; ".join(filter(None, (f"{waiting}: {state.trouble}", state.fix)))
 
     return unsettled
 
@@ -125,6 +135,13 @@ MANAGED = Source(
 SOURCES = (CONFIGURED, REPORTED, MANAGED)
 
 
+class _Warned(NamedTuple):
+    """What is odd about a source, and when that is over (monotonic seconds)."""
+
+    warnings: tuple[Reason, ...]
+    until_s: float
+
+
 class SourceStates:
     """The state of every source that a mode uses, in the order of the table; then of any other.
 
@@ -136,11 +153,16 @@ class SourceStates:
         self._states = {source.name: SourceState(source.name, None) for source in used}
         self._needed = [source.name for source in used if mode in source.needed_in]
         self._answered: set[SourceName] = set()
+        self._warned: dict[SourceName, _Warned] = {}
 
     @property
     def all(self) -> tuple[SourceState, ...]:
         """The states, for readers."""
-        return tuple(self._states.values())
+        return tuple(self._with_warnings(state) for state in self._states.values())
+
+    def _with_warnings(self, state: SourceState) -> SourceState:
+        warned = self._warned.get(state.source)
+        return state if warned is None else replace(state, warnings=warned.warnings)
 
     @property
     def needed_have_answered(self) -> bool:
@@ -157,11 +179,21 @@ class SourceStates:
         before = self._states.get(event.source, SourceState(event.source, None))
         since_s = now_s if before.failing_since_s is None else before.failing_since_s
         self._states[event.source] = SourceState(
-            event.source, before.last_good_at_s, since_s, event.refusal
+            event.source, before.last_good_at_s, since_s, event.refusal, event.fix
         )
 
+    def warned(self, event: SourceWarned, now_s: float) -> None:
+        """What is odd about a source now, whether or not it answers."""
+        until_s = math.inf if event.lasts_s is None else now_s + event.lasts_s
+        self._warned[event.source] = _Warned(event.warnings, until_s)
+
     def settle(self, now_s: float) -> None:
-        """Note the time of all good answers since the last call: one state for many beats."""
+        """Note the time of all good answers since the last call: one state for many beats.
+
+        Warnings whose time is over are dropped.
+        """
+        for source in [s for s, warned in self._warned.items() if warned.until_s <= now_s]:
+            del self._warned[source]
         for source in sorted(self._answered):  # those beyond the table: in one order
             self._states[source] = SourceState(source, now_s)
         self._answered.clear()

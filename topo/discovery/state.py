@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.node_links import NodeLink, node_links
 from topo.discovery.groups.tiers import Position, position
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
@@ -47,6 +48,7 @@ from topo.model.observation import (
     NodeRemoved,
     SourceFailed,
     SourceRecovered,
+    SourceWarned,
     Ticked,
     WorkerBeat,
     WorkerRefused,
@@ -63,6 +65,7 @@ class NodeDetail:
     neighbours: tuple[NodeName, ...]
     seen_at_s: float | None
     stale: bool
+    links: tuple[NodeLink, ...] = ()
 
 
 @dataclass(slots=True)
@@ -140,7 +143,8 @@ class Discovery:
         declared = self._membership.declared
         if not event.declared.roots and declared.places:
             text = "it lists nothing any more; what it listed stays until it lists something"
-            self._sources.failed(SourceFailed(CONFIG_FILE, text), now_s)
+            fix = "write the groups into it again, or restart the master without its state file"
+            self._sources.failed(SourceFailed(CONFIG_FILE, text, fix), now_s)
             return
         self._marks.moved |= declared.replace(event.declared)
         if self._settings.mode is Mode.CONFIG:
@@ -171,6 +175,9 @@ class Discovery:
     def _source_recovered(self, event: SourceRecovered, _now_s: float) -> None:
         self._sources.answered(event.source)
 
+    def _source_warned(self, event: SourceWarned, now_s: float) -> None:
+        self._sources.warned(event, now_s)
+
     def _node_removed(self, event: NodeRemoved, _now_s: float) -> None:
         self._marks.moved |= self._cluster.drop(event.node)
         self._forget(event.node)
@@ -189,6 +196,7 @@ class Discovery:
         ClusterNodeGone: _cluster_node_gone,
         SourceFailed: _source_failed,
         SourceRecovered: _source_recovered,
+        SourceWarned: _source_warned,
         NodeRemoved: _node_removed,
         Ticked: _ticked,
     }
@@ -327,8 +335,15 @@ class Discovery:
         record = self._workers.records.get(node)
         if record is None:
             return NodeDetail(node, None, (), None, stale=False) if self._is_named(node) else None
-        neighbours = self._membership.wiring.neighbours(node)
-        return NodeDetail(node, record.facts, neighbours, record.seen_at_s, record.stale)
+        wiring = self._membership.wiring
+        return NodeDetail(
+            node,
+            record.facts,
+            wiring.neighbours(node),
+            record.seen_at_s,
+            record.stale,
+            node_links(record, wiring),
+        )
 
     def facts(self, node: NodeName) -> NodeFacts | None:
         """The facts of the node's last reading, or None."""

@@ -26,6 +26,14 @@ class Reason:
     text: str
 
 
+class LinkState(StrEnum):
+    """An inter-node link: `unconfirmed` is one that only this end states, and joins nothing."""
+
+    UP = "up"
+    DOWN = "down"
+    UNCONFIRMED = "unconfirmed"
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A leaf. `reasons` is empty if and only if the status is Ready.
@@ -119,12 +127,18 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """How a source fares: when it last gave a good answer, and what is wrong since."""
+    """How a source fares: when it last gave a good answer, and what is wrong since.
+
+    `trouble` keeps it from answering, `fix` is the source's own next step. `warnings` are what is
+    odd although it may answer: what it refuses, what it reads but doubts.
+    """
 
     source: SourceName
     last_good_at_s: float | None
     failing_since_s: float | None = None
     trouble: str = ""
+    fix: str = ""
+    warnings: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from topo.model.forest import Status
+from topo.model.errors import Refusal
+from topo.model.forest import Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName
 from topo.model.machine import (
     Gpu,
@@ -137,10 +138,19 @@ class WorkerRefused:
 
 @dataclass(frozen=True, slots=True)
 class SourceFailed:
-    """Event: a source gave no usable answer; what it said before stays."""
+    """Event: a source gave no usable answer; what it said before stays.
+
+    `refusal` says what is wrong and where, `fix` the next step.
+    """
 
     source: SourceName
     refusal: str
+    fix: str = ""
+
+    @classmethod
+    def of(cls, source: SourceName, refusal: Refusal) -> "SourceFailed":
+        """The failure that a refusal describes."""
+        return cls(source, f"{refusal.what} (at {refusal.where})", refusal.fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,18 @@ class SourceRecovered:
     """Event: a source answers again with nothing new to say."""
 
     source: SourceName
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWarned:
+    """Event: what is odd about a source although it may answer, in the place of what was before.
+
+    It stands for `lasts_s` after it was said last (None: until the next such event).
+    """
+
+    source: SourceName
+    warnings: tuple[Reason, ...]
+    lasts_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +216,7 @@ Event = (
     | WorkerRefused
     | SourceFailed
     | SourceRecovered
+    | SourceWarned
     | ClusterNodesListed
     | ClusterNodeAdded
     | ClusterNodeGone

@@ -230,7 +230,7 @@ class ClusterManager:
 
     def _send_trouble(self, trouble: TroubleError) -> None:
         refusal = trouble.refusal
-        if self._sink.submit(SourceFailed(CLUSTER_MANAGER, str(refusal))):
+        if self._sink.submit(SourceFailed.of(CLUSTER_MANAGER, refusal)):
             self._sent_failing = trouble.kind
             _log.warning(
                 "cluster manager fails; what it said before stays",

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from master.role import ALONE, Role, not_leader
 from master.sources.workers.sessions import ReportRefused, Result, Sessions
+from master.sources.workers.unauthorized import UnauthorizedReports
 from master.tokens import Tokens
 from topo.kit.body import body_bytes
 from topo.kit.problem import problem, problems
-from topo.kit.tokens import Identity
+from topo.kit.tokens import Identity, bearer
 from topo.model.errors import BadInputError
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 
@@ -27,19 +28,36 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPort:
-    """What the handler needs: the tokens, the sessions, a clock, a counter, the master's role."""
+    """What the handler needs: the tokens, the sessions, a clock, a counter, the master's role.
+
+    `unauthorized` counts those whose token nobody knows; `api` is where the HTTP API is instead.
+    """
 
     tokens: Tokens
     sessions: Sessions
+    unauthorized: UnauthorizedReports
     clock: Callable[[], float]
     reports: prom.Counter
+    api: str = "the port of --server-port"
     role: Callable[[], Role] = lambda: ALONE
 
     def app(self) -> web.Application:
         """The application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
         app.router.add_post(REPORTS_PATH, self._handler())
+        app.router.add_route("*", "/{path:.*}", self._elsewhere)
         return app
+
+    async def _elsewhere(self, request: web.Request) -> web.Response:
+        """Whoever asks anything else took this for the port of the HTTP API."""
+        if request.path == REPORTS_PATH:
+            raise web.HTTPMethodNotAllowed(request.method, ["POST"])
+        return problem(
+            404,
+            f"{request.method} {request.path}: this port takes the reports of workers, "
+            "and nothing else",
+            fix=f"ask the HTTP API: {self.api}",
+        )
 
     def _handler(self) -> Callable[[web.Request], Awaitable[web.Response]]:
         taken = {kind: self.reports.labels(kind, "taken") for kind in ("full", "change", "beat")}
@@ -48,8 +66,7 @@ class WorkerPort:
         async def post_report(request: web.Request) -> web.Response:
             identity = self.tokens.identify(request)
             if identity is None:
-                self.reports.labels("unknown", "unauthorized").inc()
-                return self._unauthorized()
+                return self._unauthorized(request)
             if not self.role().acts:
                 self.reports.labels("unknown", "not-leader").inc()
                 return not_leader(self.role())
@@ -83,9 +100,18 @@ class WorkerPort:
             return self.sessions.foreign(report, holder, now_s)
         return self.sessions.receive(report, now_s)
 
-    def _unauthorized(self) -> web.Response:
+    def _unauthorized(self, request: web.Request) -> web.Response:
+        self.reports.labels("unknown", "unauthorized").inc()
+        has_file = self.tokens.tokens is not None
+        if self.role().acts:
+            self.unauthorized.add(
+                request.remote or "an unknown address",
+                self.clock(),
+                has_token=bearer(request.headers) is not None,
+                has_file=has_file,
+            )
         fix = "send the worker's token (--token-file)"
-        if self.tokens.tokens is None:
+        if not has_file:
             fix = "start the master with --worker-token-file, or for trials with "
             fix += "--allow-anonymous-workers"
         return problem(

@@ -8,7 +8,7 @@ import orjson
 from topo.cli.client.client import MasterClient
 from topo.cli.client.reading import problem_of
 from topo.cli.diagnosis import diagnosis
-from topo.cli.diagnosis.diagnosis import Finding, Severity
+from topo.cli.diagnosis.finding import Finding, Severity
 from topo.model.rest.topology import TopologyDocument
 
 
@@ -31,7 +31,8 @@ async def examine(master: MasterClient) -> Checkup:
     healthy: list[str] = []
     for path in ("/health", "/ready"):
         answer = await master.get(path)
-        findings += diagnosis.service(path, answer.status, problem_of(answer.body).detail)
+        said = problem_of(answer.body)
+        findings += diagnosis.service(path, answer.status, said.detail, said.fix)
         if answer.status == 200:
             healthy.append(f"GET {master.url.joinpath(path[1:])} answers {answer.status}")
     described = await master.get("/openapi.json")
@@ -44,6 +45,8 @@ async def examine(master: MasterClient) -> Checkup:
         healthy.append(f"version {theirs}, the same as this topo")
     document = await master.topology()
     found = diagnosis.examine(document)
+    if any(map(diagnosis.is_of_source, found)):  # who is waited for is said there, with the fix
+        findings = [finding for finding in findings if finding.code != "ready"]
     return Checkup((*findings, *found), (*healthy, *_well(document)))
 
 
@@ -58,7 +61,9 @@ def _version(body: bytes) -> str | None:
 
 def _well(document: TopologyDocument) -> list[str]:
     lines = [
-        f"source {source.source} is well" for source in document.sources if source.state == "ok"
+        f"source {source.source} is well"
+        for source in document.sources
+        if source.state == "ok" and not source.warnings
     ]
     ready = sum(group.capacity.ready for group in document.groups)
     nodes = sum(group.capacity.nodes for group in document.groups)

@@ -6,7 +6,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.diagnosis.diagnosis import Finding, Severity
+from topo.cli.diagnosis.finding import Finding, Severity
 from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs

@@ -14,6 +14,7 @@ from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import conflict
 from topo.cli.render.words import age, joined, mark, reason_lines, style
+from topo.model.forest import LinkState
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -25,9 +26,14 @@ from topo.model.machine import (
     PortState,
     ProbeHealth,
     ProbeState,
-    ServerPeers,
 )
-from topo.model.rest.topology import NodeDetailDocument, NodeDocument, TopologyDocument, walk
+from topo.model.rest.topology import (
+    NodeDetailDocument,
+    NodeDocument,
+    NodeLinkDocument,
+    TopologyDocument,
+    walk,
+)
 
 _GIB = 1 << 30
 _LINK_STYLES = {
@@ -92,8 +98,8 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "links inside the node", drawn(matrix)
     if ports := detail.ports:
         yield "link ports", _ports(ports, glyphs)
-    if peers := detail.peers:
-        yield "servers at the other end", _peers(peers, detail.neighbours, glyphs)
+    if detail.peers is not None or detail.links:
+        yield "servers at the other end", _peers(detail, glyphs)
     if fabrics := detail.fabrics:
         yield "NVLink fabric", _fabrics(fabrics, glyphs)
     if nics := detail.nics:
@@ -173,18 +179,24 @@ def _ports_of(gpu: int, ports: Sequence[LinkPort], glyphs: Glyphs) -> tuple[int 
     return gpu, count[PortState.UP], len(down), count[PortState.UNUSED], trouble
 
 
-def _peers(peers: ServerPeers, neighbours: Sequence[str], glyphs: Glyphs) -> RenderableType:
-    words = {True: "connected", False: "not connected", None: "state not said"}
-    this = (Text("this", style="dim"), Text(plain(peers.local), style="dim"), Text())
-    others = (
-        (peer.slot, peer.uuid, _verdict(peer.connected, words[peer.connected], glyphs))
-        for peer in peers.remotes
-    )
-    rows = table("slot", "server", "state", rows=(this, *others))
-    if not neighbours:
-        return Stack(rows, Text("wired to no known node", style="yellow"))
-    named = Text(", ".join(map(plain, neighbours)))
-    return Stack(rows, Hanging(Text("wired to "), named))
+def _peers(detail: NodeDetailDocument, glyphs: Glyphs) -> RenderableType:
+    """This server and those that should be at the other ends, a cut cable among them."""
+    rows: list[tuple[Text | str | int, ...]] = []
+    if detail.peers is not None:
+        here = Text(plain(detail.peers.local), style="dim")
+        rows.append((Text("this", style="dim"), Text(), Text(), here))
+    rows += [_link(link, glyphs) for link in detail.links]
+    drawn = table("slot", "node", "state", "server", rows=rows)
+    if detail.neighbours:
+        return drawn
+    return Stack(drawn, Text("wired to no known node", style="yellow"))
+
+
+def _link(link: NodeLinkDocument, glyphs: Glyphs) -> tuple[Text | str | int, ...]:
+    state = _verdict(link.state is LinkState.UP, link.state.value, glyphs)
+    if link.state is LinkState.UNCONFIRMED:
+        state = Text(f"{glyphs.attention} {link.state.value}", style="yellow")
+    return link.slot, ", ".join(link.nodes) or "not known", state, link.server
 
 
 def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Rows:

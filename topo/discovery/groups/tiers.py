@@ -19,6 +19,9 @@ from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName, SourceName
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
 
+OTHER_FABRIC = "other-fabric"
+"""A node that another mode could place: the cure is `--mode`, not a cable."""
+
 
 class Position(NamedTuple):
     """A node's place in the tree. `missing`: why it has no path, or not its innermost tier."""
@@ -64,6 +67,8 @@ def _wired(membership: Membership, node: NodeName) -> Path | Reason:
     """The dragonfly of confirmed peer links."""
     component = membership.wiring.component(node)
     if len(component) < 2:
+        if membership.nvlink.names(node) is not None:
+            return Reason(OTHER_FABRIC, "its GPUs state an NVLink domain, and it sees no server")
         return Reason("no-peer", _why_alone(membership, node))
     return membership.dragonfly(component)
 
@@ -103,6 +108,9 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
     """The NVLink cluster and the clique that the node's GPUs state."""
     names = membership.nvlink.names(node)
     if names is None:
+        if membership.wiring.has(node):
+            text = "its worker reports servers over MetaXLink, and its GPUs state no NVLink domain"
+            return Reason(OTHER_FABRIC, text)
         return Reason("no-fabric", "its GPUs belong to no multi-node NVLink domain")
     cluster, clique = names
     return (

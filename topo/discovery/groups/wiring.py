@@ -119,15 +119,20 @@ class Wiring:
         """The claims of this node that join nothing, by UUID."""
         around = self._links.get(node, _NO_LINKS)
         unconfirmed = set(self._claims.get(node, ())) - {self._local[other] for other in around}
-        return tuple((uuid, self._first_owners(uuid)) for uuid in sorted(unconfirmed))
+        return tuple((uuid, self.owners(uuid)) for uuid in sorted(unconfirmed))
 
     def shared(self) -> Iterator[tuple[ServerUuid, int, tuple[NodeName, ...]]]:
         """Every server UUID that several nodes state: how many, and the first of them."""
         self.shared_changed = False
         for uuid in sorted(self._owners.several):
-            yield uuid, len(self._owners.several[uuid]), self._first_owners(uuid)
+            yield uuid, len(self._owners.several[uuid]), self.owners(uuid)
 
-    def _first_owners(self, uuid: ServerUuid) -> tuple[NodeName, ...]:
+    def has(self, node: NodeName) -> bool:
+        """Whether a node states a server UUID at all: it has hardware for such links."""
+        return node in self._local
+
+    def owners(self, uuid: ServerUuid) -> tuple[NodeName, ...]:
+        """The nodes that state this UUID, the first of them where it is a placeholder."""
         return tuple(nsmallest(PLACEHOLDER_ABOVE, self._owners.keys_of(uuid), key=natural_key))
 
     def edges(self) -> Iterator[Edge]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from topo.model.forest import Conflict, Reason, Status
+from topo.model.forest import Conflict, LinkState, Reason, Status
 from topo.model.machine import (
     Gpu,
     GpuFabric,
@@ -108,17 +108,40 @@ class UnjoinedDocument(Document):
 
 
 class SourceDocument(Document):
-    """How a source fares: seconds since its last good answer, and for how long it has failed."""
+    """How a source fares: seconds since its last good answer, and for how long it has failed.
+
+    `trouble` is why, `fix` the source's own next step. `warnings`: what is odd although it may
+    answer, such as reports that are refused or a config file that is read but doubted.
+    """
 
     source: str
     state: Annotated[str, one_of("ok", "waiting", "failing")]
     age_s: float | None = None
     failing_s: float | None = None
     trouble: str = ""
+    fix: str = ""
+    warnings: tuple[Reason, ...] = ()
+
+
+class NodeLinkDocument(Document):
+    """One inter-node link as this node sees it: its slot, and the server that should be there.
+
+    `nodes` state that server's UUID: one as a rule, none where no worker has reported from it,
+    several where the UUID is cloned. A link whose cable is out stays, `down`; `text` says why.
+    """
+
+    slot: int
+    server: str
+    nodes: tuple[str, ...] = ()
+    state: LinkState
+    text: str = ""
 
 
 class NodeDetailDocument(Document):
-    """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke."""
+    """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
+
+    `links` are what discovery makes of the `peers` it said, now and before.
+    """
 
     identity: NodeIdentity | None = None
     gpus: tuple[Gpu, ...] = ()
@@ -129,6 +152,7 @@ class NodeDetailDocument(Document):
     nics: tuple[NetworkPort, ...] = ()
     probes: tuple[ProbeHealth, ...] = ()
     neighbours: tuple[str, ...] = ()
+    links: tuple[NodeLinkDocument, ...] = ()
     stale: bool = False
     beat_age_s: float | None = None
 

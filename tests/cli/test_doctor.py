@@ -1,0 +1,282 @@
+"""`topo doctor` beside a master on real sockets: each situation gets its cause and its next step.
+
+Every test brings about one thing that people do wrong, and wants it said once: the cause first, and
+nothing that only follows from it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from master.sources.row import SourceContext, SourceRow
+from master.sources.table import SOURCE_ROWS
+from tests import builders
+from tests.master.placing import config
+from tests.master.world import TOKEN, Master, facts, running
+from tests.support.waiting import eventually
+from topo.cli.client.client import connect, target
+from topo.cli.diagnosis import checkup
+from topo.cli.diagnosis.checkup import Checkup
+from topo.cli.diagnosis.finding import Finding
+from topo.discovery.sources import MANAGED
+from topo.kit.tasks import Work
+from topo.model.ids import ServerUuid
+from topo.model.machine import NodeFacts
+from topo.model.observation import ManagerReported
+
+pytestmark = pytest.mark.virtual_time
+
+ANYBODY = "--allow-anonymous-workers"
+MANAGER = "--cluster-manager-address=https://127.0.0.1:9"
+
+
+async def examined(master: Master) -> Checkup:
+    async with connect(target(master.url, None, None)) as client:
+        return await checkup.examine(client)
+
+
+async def sole(master: Master, code: str) -> Finding:
+    """The one finding, once that is all: whatever else is so follows from it."""
+    seen: list[Finding] = []
+
+    async def is_alone() -> bool:
+        seen[:] = (await examined(master)).findings
+        await asyncio.sleep(0.5)
+        return [finding.code for finding in seen] == [code]
+
+    with suppress(TimeoutError):
+        await eventually(is_alone)
+    assert [finding.code for finding in seen] == [code], seen
+    return seen[0]
+
+
+@pytest.fixture
+def token_flag(tmp_path: Path) -> str:
+    """The flag that lets workers with the shared token in."""
+    path = tmp_path / "worker-token"
+    path.write_text(TOKEN + "\n")
+    return f"--worker-token-file={path}"
+
+
+def inventory(switchboxes: dict[str, list[str]]) -> Iterable[SourceRow]:
+    """The sources, with a cluster manager that lists these machines."""
+
+    def start(context: SourceContext) -> Work:
+        async def work() -> None:
+            context.sink.submit(ManagerReported(builders.managed(switchboxes)))
+            await asyncio.Event().wait()
+
+        return work
+
+    return [row for row in SOURCE_ROWS if row.source is not MANAGED] + [SourceRow(MANAGED, start)]
+
+
+@asynccontextmanager
+async def managed(switchboxes: dict[str, list[str]]) -> AsyncIterator[Master]:
+    rows = tuple(inventory(switchboxes))
+    async with running("--mode=switchbox", MANAGER, ANYBODY, source_rows=rows) as master:
+        yield master
+
+
+async def report(master: Master, *said: NodeFacts) -> None:
+    """These nodes' workers speak, in order."""
+    for each in said:
+        assert (await master.worker(each.identity.name).full(each)).status == 200
+
+
+# -- workers that are not there yet ----------------------------------------------------------
+
+
+async def test_machines_without_any_worker_are_one_finding_that_names_them() -> None:
+    async with managed({"s1": ["n1", "n2"], "s2": ["n3", "n4"]}) as master:
+        finding = await sole(master, "source-waiting")
+        assert finding.subject == "workers"
+        assert "4 machines should have one: n1, n2, n3, n4" in finding.what
+        assert "start topo-worker on every node" in finding.next_step
+
+
+async def test_half_a_rollout_is_one_finding_that_names_the_other_half() -> None:
+    """The ends that report see servers of nobody, lack a peer, and leave their groups short."""
+    async with managed({"s1": ["n1", "n2"], "s2": ["n3", "n4"]}) as master:
+        await report(master, facts("n1", "n2"), facts("n3", "n4"))
+        finding = await sole(master, "unjoined")
+        assert finding.subject == "n2, n4"
+        assert "no worker has reported from 2 machines" in finding.what
+        assert finding.next_step.startswith("start topo-worker there")
+
+
+async def test_servers_that_others_see_and_nobody_reports_are_one_finding() -> None:
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        await report(master, facts("n1", "n2"), facts("n3", "n4"))
+        finding = await sole(master, "unknown-peer")
+        assert finding.subject == "n1, n3"
+        assert "start topo-worker on the servers at the other ends" in finding.next_step
+
+
+async def test_names_that_differ_are_told_from_workers_that_are_missing() -> None:
+    """All workers report, under names that the cluster manager does not know."""
+    async with managed({"s1": ["rack1-u1", "rack1-u2"]}) as master:
+        await report(master, facts("n1", "n2"), facts("n2", "n1"))
+        finding = await sole(master, "unjoined")
+        assert "2 nodes that report (n1, n2) have no name in common" in finding.what
+        assert "--join-keys" in finding.next_step
+
+
+async def test_nodes_in_no_group_of_a_manager_are_not_well() -> None:
+    """Their wiring makes them a dragonfly that is Ready, and stands beside all switchboxes."""
+    async with managed({"s1": ["n1", "n2"]}) as master:
+        await report(master, *(facts(*pair) for pair in (("n1", "n2"), ("n2", "n1"))))
+        await report(master, *(facts(*pair) for pair in (("n3", "n4"), ("n4", "n3"))))
+        finding = await sole(master, "not-managed")
+        assert finding.subject == "n3, n4"
+
+
+# -- tokens ----------------------------------------------------------------------------------
+
+
+async def test_a_wrong_worker_token_is_named_while_reports_are_refused(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        for _ in range(3):
+            refused = await master.worker("n1", token="another").full(facts("n1"))
+            assert refused.status == 401
+        finding = await sole(master, "unknown-worker-token")
+        assert "refused for the token" in finding.what
+        assert "127.0.0.1, which carried a token that this master does not know" in finding.what
+        assert "--worker-token-file" in finding.next_step
+
+
+async def test_a_token_that_is_missing_is_told_from_a_wrong_one(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        assert (await master.worker("n1", token=None).full(facts("n1"))).status == 401
+        assert "which carried none" in (await sole(master, "unknown-worker-token")).what
+
+
+async def test_a_master_that_lets_nobody_in_says_so() -> None:
+    async with running("--mode=dragonfly") as master:
+        assert (await master.worker("n1").full(facts("n1"))).status == 401
+        finding = await sole(master, "no-worker-tokens")
+        assert finding.next_step.startswith("start the master with --worker-token-file")
+
+
+async def test_workers_whose_token_was_taken_back_are_silent_for_that_reason(
+    tmp_path: Path,
+) -> None:
+    """`is topo-worker running?` would send the operator to the wrong place."""
+    path = tmp_path / "tokens"
+    path.write_text("first\n")
+    flags = (f"--worker-token-file={path}", "--config-poll-interval=50ms", "--beat-interval=1")
+    async with running("--mode=dragonfly", *flags) as master:
+        first, second = master.worker("n1", "first"), master.worker("n2", "first")
+        assert (await first.full(facts("n1", "n2"))).status == 200
+        assert (await second.full(facts("n2", "n1"))).status == 200
+        path.write_text("second\n")
+
+        async def is_refused() -> bool:
+            await asyncio.sleep(1)
+            return (await first.beat()).status == (await second.beat()).status == 401
+
+        await eventually(is_refused)
+
+        finding = await sole(master, "unknown-worker-token")
+        while "2 nodes silent since: n1, n2" not in finding.what:
+            finding = await sole(master, "unknown-worker-token")
+
+
+async def test_refused_tokens_are_forgotten_a_minute_after_the_last(token_flag: str) -> None:
+    """A worker that is refused tries again within seconds; a minute of quiet is the end of it."""
+    async with running("--mode=auto", token_flag) as master:
+        await master.pair("n1", "n2")
+        assert (await master.worker("n3", token="another").full(facts("n3"))).status == 401
+        await sole(master, "unknown-worker-token")
+        for quiet_s, is_listed in ((50, True), (15, False)):
+            await asyncio.sleep(quiet_s)
+            codes = {finding.code for finding in (await examined(master)).findings}
+            assert ("unknown-worker-token" in codes) is is_listed
+
+
+# -- sources ---------------------------------------------------------------------------------
+
+
+async def test_a_failing_manager_is_said_once_with_its_own_fix(tmp_path: Path) -> None:
+    """Not by the readiness again, and not by every node that it has never placed."""
+    credentials = f"--credentials-dir={tmp_path}"
+    async with running("--mode=switchbox", MANAGER, ANYBODY, credentials) as master:
+        await report(master, facts("n1", "n2"), facts("n2", "n1"))
+        finding = await sole(master, "source-failing")
+        assert finding.subject == "cluster-manager"
+        assert str(tmp_path) in finding.what
+        source = next(
+            each
+            for each in (await master.get("/v1/topology")).json["sources"]
+            if each["source"] == "cluster-manager"
+        )
+        assert source["fix"] == finding.next_step != ""
+        assert source["fix"] not in source["trouble"]
+
+
+async def test_a_kind_that_looks_like_a_slip_is_said_where_people_look(tmp_path: Path) -> None:
+    path = tmp_path / "nodegroup.yaml"
+    path.write_text(config().replace("kind: dragonfly", "kind: dragonfy", 1))
+    flags = (f"--config-file={path}", "--config-poll-interval=50ms", "--gpus-per-node=8")
+    async with running(*flags) as master:
+        finding = await sole(master, "doubtful-config")
+        assert "dragonfy is taken as a kind of your own; did you mean dragonfly?" in finding.what
+        path.write_text(config())
+
+        async def is_well() -> bool:
+            return not (await examined(master)).is_wrong
+
+        await eventually(is_well)
+
+
+async def test_a_configured_tree_that_nobody_counts_gpus_of_is_not_well(tmp_path: Path) -> None:
+    """All nodes are Ready and no job can be placed."""
+    path = tmp_path / "nodegroup.yaml"
+    path.write_text(config(1, 1, 2))
+    async with running(f"--config-file={path}") as master:
+        finding = await sole(master, "no-gpus")
+        assert "2 Ready nodes of 2" in finding.what
+        assert "--gpus-per-node" in finding.next_step
+    async with running(f"--config-file={path}", "--gpus-per-node=8") as master:
+        await master.ready()
+        assert not (await examined(master)).is_wrong
+
+
+async def test_a_mode_for_other_machines_is_named_as_the_mode() -> None:
+    """Both ways round: MetaX machines have no NVLink domain, NVIDIA's see no server."""
+    async with running("--mode=nvlink", ANYBODY) as master:
+        await report(master, facts("n1", "n2"), facts("n2", "n1"))
+        finding = await sole(master, "other-fabric")
+        assert "the wrong mode (nvlink) for 2 nodes" in finding.what
+        assert "--mode=dragonfly" in finding.next_step
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        await report(master, *(builders.fabric_facts(name, "c1") for name in ("n1", "n2")))
+        finding = await sole(master, "other-fabric")
+        assert "--mode=nvlink" in finding.next_step
+
+
+async def test_a_cloned_uuid_comes_first_and_alone() -> None:
+    """The links of both boards join nobody: three nodes without a peer, and one cause."""
+    twin = facts("n3", "n2")
+    assert twin.peers is not None
+    twin = replace(twin, peers=replace(twin.peers, local=ServerUuid("uuid-n1")))
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        await report(master, facts("n1", "n2"), twin, facts("n2", "n1"))
+        finding = await sole(master, "cloned-server-uuid")
+        assert finding.subject == "n1, n3"
+        assert "because of it n1, n2, n3 joined nobody" in finding.what
+        assert "own server UUID" in finding.next_step
+
+
+async def test_the_workers_port_says_that_it_is_not_the_api() -> None:
+    async with running("--mode=dragonfly", "--server-port=9123", ANYBODY) as master:
+        for path in ("/v1/topology", "/node_group", "/health"):
+            async with master.session.get(master.reports_url + path) as answer:
+                assert answer.status == 404
+                said = await answer.json(content_type="application/problem+json")
+            assert "this port takes the reports of workers" in said["detail"]
+            assert "port 9123" in said["fix"]

@@ -1,0 +1,174 @@
+"""What lies behind many cases at once: each cause is said once, and what follows from it is not.
+
+A cause takes its cases out of those that are left, so that the next cause, and in the end the list
+of single findings, sees only what is not explained yet. Causes that explain most come first.
+
+Example: four machines of a cluster manager whose workers were not started are 4 machines that join
+no node, 4 nodes of the other ends without a peer, 4 servers that nobody reported and 2 switchboxes
+that are short of nodes. It is one finding: no worker has reported from these four machines.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from topo.cli.diagnosis.finding import Case, Finding, Severity, listed, number
+from topo.cli.diagnosis.steps import STEPS, WAITING, step
+from topo.model.forest import Reason
+from topo.model.rest.topology import NodeDocument, SourceDocument, TopologyDocument, walk
+
+WORKERS, CLUSTER_MANAGER = "workers", "cluster-manager"
+REFUSED_TOKENS = ("unknown-worker-token", "no-worker-tokens")
+"""Warnings about the workers: they run, and are not let in."""
+
+
+class Cases:
+    """The cases that no cause explains yet. Mutable; made for one examination."""
+
+    def __init__(self, cases: Iterable[Case]) -> None:
+        self.left = list(cases)
+
+    def take(self, explained: Callable[[Case], bool]) -> list[Case]:
+        """Take out the cases that a cause explains."""
+        taken = [case for case in self.left if explained(case)]
+        self.left = [case for case in self.left if not explained(case)]
+        return taken
+
+    def of(self, *codes: str) -> list[Case]:
+        """Take out the cases of these codes."""
+        return self.take(lambda case: case.code in codes)
+
+
+def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+    """The findings that explain several cases, in the order in which to look at them."""
+    sources = {source.source: source for source in document.sources}
+    workers = sources.get(WORKERS)
+    refused = (
+        [w for w in workers.warnings if w.code in REFUSED_TOKENS] if workers is not None else []
+    )
+    if refused:
+        yield _refused_tokens(document, cases, refused[0])
+    elif workers is not None and workers.state == "waiting" and document.mode != "config":
+        yield _no_worker_at_all(document, cases)
+    yield from _other_mode(document, cases)
+    _forgive_without_inventory(sources.get(CLUSTER_MANAGER), cases)
+    yield from _clones(cases)
+    yield from _machines_without_workers(document, cases)
+    yield from _servers_without_workers(document, cases)
+    yield from _no_gpus(document)
+
+
+def subjects(cases: Iterable[Case]) -> list[str]:
+    """All that the cases name, each once, in the order of the cases."""
+    return list(dict.fromkeys(name for case in cases for name in case.subjects))
+
+
+def _wrong(code: str, names: Sequence[str], what: str, next_step: str) -> Finding:
+    return Finding(Severity.WRONG, code, listed(names), what, next_step)
+
+
+def _refused_tokens(document: TopologyDocument, cases: Cases, refused: Reason) -> Finding:
+    """Workers run and are not let in; those that were let in before have gone silent."""
+    _unreported(document, cases)
+    silent = subjects(cases.of("worker-stale"))
+    more = f"; {number(silent, 'node')} silent since: {listed(silent)}" if silent else ""
+    return _wrong(refused.code, [WORKERS], refused.text + more, STEPS[refused.code])
+
+
+def _no_worker_at_all(document: TopologyDocument, cases: Cases) -> Finding:
+    waiting = subjects(_unreported(document, cases))
+    what = "no worker has reported yet"
+    if waiting:
+        what += f", {number(waiting, 'machine')} should have one: {listed(waiting)}"
+    return _wrong("source-waiting", [WORKERS], what, WAITING[WORKERS])
+
+
+def _unreported(document: TopologyDocument, cases: Cases) -> list[Case]:
+    """Take out what follows where workers have not reported; the nodes and machines without one.
+
+    That is: servers that others see, these others without a peer, and the groups short of them.
+    """
+    waiting, unknown = cases.of("no-worker", "unjoined"), cases.of("unknown-peer")
+    nodes = set(subjects(unknown))
+    short = {"/".join(m.group[:depth]) for m in document.unjoined for depth in range(1, 9)}
+    for path, vertex in walk(document.groups):
+        if vertex.name in nodes and isinstance(vertex, NodeDocument):
+            short.update("/".join(path[:depth]) for depth in range(1, len(path)))
+    cases.take(lambda case: case.code == "no-peer" and nodes.issuperset(case.subjects))
+    cases.take(lambda case: case.code in {"empty", "incomplete"} and case.subjects[0] in short)
+    return waiting
+
+
+def _other_mode(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+    nodes = subjects(found := cases.of("other-fabric"))
+    if nodes:
+        what = f"the wrong mode ({document.mode}) for {number(nodes, 'node')}: {found[0].text}"
+        yield _wrong("other-fabric", nodes, what, step("other-fabric", nodes[0], document.mode))
+
+
+def _forgive_without_inventory(manager: SourceDocument | None, cases: Cases) -> None:
+    """A manager that never answered has listed no machine: that is no fault of the nodes."""
+    if manager is not None and manager.age_s is None and manager.state != "ok":
+        cases.of("not-managed")
+
+
+def _clones(cases: Cases) -> Iterator[Finding]:
+    """Links of nodes that share a server UUID can mean either of them, and so join nobody."""
+    for clone in cases.of("cloned-server-uuid"):
+        touched = set(clone.subjects)
+        follows = cases.take(
+            lambda case, twins=frozenset(touched): (  # type: ignore[misc]
+                case.code == "one-sided-link" and not twins.isdisjoint(case.subjects)
+            )
+        )
+        touched.update(subjects(follows))
+        alone = cases.take(
+            lambda case, touched=touched: (  # type: ignore[misc]
+                case.code in {"no-peer", "unknown-peer"} and touched.issuperset(case.subjects)
+            )
+        )
+        named = subjects(alone)
+        more = f"; because of it {listed(named)} joined nobody" if named else ""
+        yield _wrong(clone.code, clone.subjects, clone.text + more, clone.fix)
+
+
+def _machines_without_workers(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+    """Machines that no node answers to: their workers are missing, or their names differ."""
+    unjoined = [case for case in cases.left if case.code == "unjoined"]
+    if not unjoined:
+        return
+    names, strangers = subjects(unjoined), subjects(cases.of("not-managed"))
+    if strangers:
+        cases.of("unjoined")
+        what = f"{number(names, 'machine')} of the cluster manager and {number(strangers, 'node')} "
+        what += f"that report ({listed(strangers)}) have no name in common: {unjoined[0].text}"
+        next_step = f"compare with `topo node {strangers[0]}`; --join-keys says which names count"
+    else:
+        _unreported(document, cases)
+        what = f"no worker has reported from {number(names, 'machine')} of the cluster manager: "
+        what += unjoined[0].text
+        next_step = "start topo-worker there; where it runs, its log says why it is not heard"
+    yield _wrong("unjoined", names, what, next_step)
+
+
+def _servers_without_workers(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+    unknown = [case for case in cases.left if case.code == "unknown-peer"]
+    if not unknown:
+        return
+    _unreported(document, cases)
+    nodes, what = subjects(unknown), unknown[0].text
+    if len(nodes) > 1:
+        what = f"{number(nodes, 'node')} see servers from which no worker has reported"
+    yield _wrong("unknown-peer", nodes, what, step("unknown-peer", nodes[0], ""))
+
+
+def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
+    """Ready nodes of which nobody says how many GPUs they have: no job can be placed there."""
+    leaves = [vertex for _, vertex in walk(document.groups) if isinstance(vertex, NodeDocument)]
+    bare = [node.name for node in leaves if node.status == "Ready" and not node.gpus]
+    if not bare:
+        return
+    what = f"nobody says how many GPUs {number(bare, 'Ready node')} of {len(leaves)} have, "
+    what += "so no job can be placed there"
+    next_step = (
+        "start topo-worker there, or the master with --gpus-per-node=8 (as many as they have)"
+    )
+    yield _wrong("no-gpus", bare, what, next_step)

@@ -1,0 +1,49 @@
+"""What the doctor says: one thing that is wrong, where, and the next step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+_NAMED = 8
+
+
+class Severity(StrEnum):
+    """`wrong` makes the doctor's exit code 1, `note` does not."""
+
+    WRONG = "wrong"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be: where, what, and the next step."""
+
+    severity: Severity
+    code: str
+    subject: str
+    what: str
+    next_step: str
+
+
+class Case(NamedTuple):
+    """One entry of the master's document that is not well, before it is judged.
+
+    `subjects` name nodes, machines, or one group by its path; `fix` is the master's own next step.
+    """
+
+    code: str
+    subjects: tuple[str, ...]
+    text: str
+    fix: str = ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first of the names, and how many more there are."""
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def number(things: Sequence[object], noun: str) -> str:
+    """How many there are: `1 node`, `3 nodes`."""
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"

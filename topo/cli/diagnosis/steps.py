@@ -1,0 +1,63 @@
+"""The next step for every code that a master gives.
+
+Codes are those of `topo.discovery` and of the sources; one that is not here is shown with the
+general step, so a newer master loses nothing but advice. NODE stands for the first node concerned.
+"""
+
+from collections.abc import Mapping
+
+STEPS: Mapping[str, str] = {
+    "worker-stale": "is topo-worker running on NODE? its log says why it cannot report",
+    "manager": "ask the cluster manager what is wrong with the machine",
+    "gpus-missing": "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
+    "gpu-unhealthy": "`topo node NODE` shows the GPU; look at the driver's log (dmesg) there",
+    "port-down": "`topo node NODE` lists the port; check its cable and its transceiver",
+    "link-down": "check that cable at both ends; `topo node NODE` names the slot and the other end",
+    "fabric-unhealthy": "`topo node NODE` shows the fabric; look at the Fabric Manager's log",
+    "domain-lost": "`topo node NODE` shows the fabric; look at the Fabric Manager's log",
+    "incomplete": "a member is missing or not wired: `topo node` of the members shows their peers",
+    "empty": "start topo-worker on its nodes, or take it out of the inventory",
+    "oversize": "more nodes are wired together than --node-number says: fix the cables or it",
+    "config": "the config file says so: edit nodegroup.yaml",
+    "no-peer": "`topo node NODE` shows whom it sees; check its cables to its neighbours",
+    "not-managed": "add the machine to the cluster manager, or give it a name that joins",
+    "no-fabric": "`topo node NODE` shows state and status; look at the Fabric Manager's log",
+    "not-in-config": "add the node to nodegroup.yaml",
+    "no-group-in-config": "put the node into a group of nodegroup.yaml",
+    "no-worker": "start topo-worker on NODE, or see why its pod does not run there",
+    "unknown": "start topo-worker on this node, or check --mode",
+    "unknown-peer": "start topo-worker on the servers at the other ends; "
+    "`topo node NODE` has their UUIDs",
+    "unknown-worker-token": "give each worker, in its --token-file, a token of the master's "
+    "--worker-token-file; both files are read again when they change",
+    "no-worker-tokens": "start the master with --worker-token-file: a line per node, its name "
+    "and its token",
+    "doubtful-config": "correct nodegroup.yaml; it is read again at once",
+}
+GENERAL_STEP = "`topo node NODE` shows what is known"
+CONFLICT_STEP = "decide which of the two holds, and mend the other"
+
+_OTHER_MODE = "start the master with --mode=nvlink; `auto` follows what each node has"
+OTHER_MODE: Mapping[str, str] = {
+    "nvlink": "start the master with --mode=dragonfly (switchbox beside a cluster manager); "
+    "`auto` follows what each node has",
+}
+"""By the mode that the master runs in now; the others wait for MetaXLink."""
+
+WAITING: Mapping[str, str] = {
+    "cluster-manager": "it is being asked: its answer, or what is wrong with it, comes in seconds",
+    "config-file": "it is being read: ask again in a moment",
+    "workers": "start topo-worker on every node; its --server-address is this master's port 10001",
+}
+FAILING: Mapping[str, str] = {
+    "cluster-manager": "check --cluster-manager-address, its CA file and /secret; see its log",
+    "config-file": "mend the file: the trouble above names the place",
+}
+GENERAL_SOURCE_STEP = "look at the master's log"
+
+
+def step(code: str, node: str, mode: str) -> str:
+    """The next step for a code in a mode; `node` is the first that it concerns."""
+    if code == "other-fabric":
+        return OTHER_MODE.get(mode, _OTHER_MODE)
+    return STEPS.get(code, GENERAL_STEP).replace("NODE", node)

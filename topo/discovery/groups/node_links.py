@@ -1,0 +1,55 @@
+"""The inter-node links of one node, dead ones too: whom each should lead to, and how it fares.
+
+A link whose cable is out is no longer in what the worker says, but the claim of it is kept, and
+with it the server at the other end. So what is looked for is known: this slot, that node.
+"""
+
+from dataclasses import dataclass
+
+from topo.discovery.groups.wiring import Wiring
+from topo.discovery.node.peer_claims import Claim, link_subject
+from topo.discovery.node.record import NodeRecord
+from topo.model.forest import LinkState
+from topo.model.ids import NodeName, ServerUuid
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLink:
+    """One link as one end sees it. `nodes`: who states the server UUID at the other end.
+
+    More than one of them is a cloned UUID; none is a server without a worker.
+    """
+
+    slot: int
+    server: ServerUuid
+    nodes: tuple[NodeName, ...]
+    state: LinkState
+    text: str
+
+
+def node_links(record: NodeRecord, wiring: Wiring) -> tuple[NodeLink, ...]:
+    """The links of a node by slot. O(its claims)."""
+    claims = sorted(record.claims.values(), key=lambda claim: (claim.slot, claim.uuid))
+    return tuple(_link(record, wiring, claim) for claim in claims)
+
+
+def _link(record: NodeRecord, wiring: Wiring, claim: Claim) -> NodeLink:
+    other = wiring.neighbour_behind(record.name, claim.uuid)
+    nodes = wiring.owners(claim.uuid) if other is None else (other,)
+    state, text = _state(record, claim, nodes, is_confirmed=other is not None)
+    return NodeLink(claim.slot, claim.uuid, nodes, state, text)
+
+
+def _state(
+    record: NodeRecord, claim: Claim, nodes: tuple[NodeName, ...], *, is_confirmed: bool
+) -> tuple[LinkState, str]:
+    dead = record.troubles.get(link_subject(claim.uuid))
+    if dead is not None:
+        return LinkState.DOWN, dead.text
+    if is_confirmed:
+        return LinkState.UP, ""
+    if not nodes:
+        return LinkState.UNCONFIRMED, "no worker has reported from that server"
+    if len(nodes) > 1:
+        return LinkState.UNCONFIRMED, "several nodes state that server UUID"
+    return LinkState.UNCONFIRMED, "the other end does not state this link"
