@@ -1,10 +1,13 @@
-"""From the bytes of a probe output to what the parsers make of them, as one plain document."""
+"""From the bytes of a probe output to what the parsers make of them, as plain documents."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from topo.facts import decode, parse
+from topo.facts.outputs import Output, outputs
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric, LinkMatrix, LinkPort, NetworkPort, ServerPeers
 from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact
@@ -19,23 +22,73 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (NetworkPort, "nics"),
 )
 """The names that `/v1/topology?node=` uses for the same facts; lists go by their elements."""
+_MOST_NAMED = 6
 
 
-def probe_document(content: bytes, format_name: str | None) -> dict[str, Any] | Refusal:
-    """The format's name, the facts by section, and the warnings; or why it is not understood.
+def found_in(content: bytes, format_name: str | None) -> tuple[Output, ...] | Refusal:
+    """Every output in the bytes, those of one format where it is named; at least one.
 
-    `format_name=None` lets the text say what it is.
+    `format_name=None` lets the text say what it is. A text without any output of the named format
+    is one output: the answer of that format's reader to all of it.
     """
     text = decode(content)
-    parsed = text if isinstance(text, Refusal) else parse(text, format_name)
-    return parsed if isinstance(parsed, Refusal) else _document(parsed)
+    found = text if isinstance(text, Refusal) else outputs(text)
+    if isinstance(text, Refusal) or isinstance(found, Refusal) or format_name is None:
+        return found
+    named = tuple(output for output in found if output.format == format_name)
+    if len(found) > 1 and named:
+        return named
+    whole = found[-1].last_line
+    return (Output(1, whole, format_name, parse(text, format_name)),)
 
 
-def _document(parsed: ParsedProbe) -> dict[str, Any]:
+def chosen(found: Sequence[Output]) -> Output:
+    """The output that is shown alone: the first that is read, else the first.
+
+    Where there are several, a warning, or the fix of the refusal, names them and `--all`.
+    """
+    one = next((o for o in found if isinstance(o.answer, ParsedProbe)), found[0])
+    if len(found) == 1:
+        return one
+    if isinstance(one.answer, ParsedProbe):
+        warning = (
+            f"{_several(found)}: lines {one.first_line}-{one.last_line} are shown, --all shows all"
+        )
+        return replace(one, answer=replace(one.answer, warnings=(warning, *one.answer.warnings)))
+    fix = f"{one.answer.fix}; {_several(found)}, none of which is read: --all has each"
+    return replace(one, answer=Refusal(one.answer.what, one.answer.where, fix))
+
+
+def _several(found: Sequence[Output]) -> str:
+    named = [
+        f"{output.format or 'unknown'} at lines {output.first_line}-{output.last_line}"
+        for output in found[:_MOST_NAMED]
+    ]
+    more = [f"{len(found) - _MOST_NAMED} more"] if len(found) > _MOST_NAMED else []
+    return f"{len(found)} outputs are in this text ({', '.join([*named, *more])})"
+
+
+def document(parsed: ParsedProbe) -> dict[str, Any]:
+    """The format's name, the facts by section, and the warnings."""
     facts = {_section(fact): fact for fact in parsed.facts}
-    document = {"format": parsed.format, **facts, "warnings": parsed.warnings}
-    plain: dict[str, Any] = orjson.loads(orjson.dumps(document))
+    plain: dict[str, Any] = orjson.loads(
+        orjson.dumps({"format": parsed.format, **facts, "warnings": parsed.warnings})
+    )
     return plain
+
+
+def documents(found: Sequence[Output]) -> dict[str, Any]:
+    """All outputs with their lines; one that is not read has `refused` in place of facts."""
+    return {"outputs": [_placed(output) for output in found]}
+
+
+def _placed(output: Output) -> dict[str, Any]:
+    lines = {"lines": [output.first_line, output.last_line]}
+    answer = output.answer
+    if isinstance(answer, ParsedProbe):
+        return lines | document(answer)
+    refused = {"what": answer.what, "where": answer.where, "fix": answer.fix}
+    return lines | {"format": output.format, "refused": refused}
 
 
 def _section(fact: ProbeFact) -> str:

@@ -1,14 +1,14 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""`topo parse`: what the parsers make of one probe output."""
+"""`topo parse`: what the parsers make of a probe output, or of every one in a log."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from topo.cli.exits import CliError, Exit, usage
-from topo.cli.options import Output
+from topo.cli.options import Output, OutputFormat
 
 MAX_INPUT_BYTES = 64 << 20
 """Parsers have limits of their own; this one keeps a device file from filling the memory."""
@@ -21,23 +21,46 @@ def parse(
         str | None,
         typer.Option("--format", metavar="NAME", help="Read it as this format, do not guess."),
     ] = None,
-    output: Annotated[
-        Output, typer.Option("--output", "-o", help="table is the same as json here.")
-    ] = Output.JSON,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every output of a log, each with its lines.")
+    ] = False,
+    output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Say which format a probe output has, and print what is understood of it."""
+    """Say which format a probe output has, and show what is understood of it."""
     from topo.cli.client.connection import dumped
-    from topo.cli.probe_document import probe_document
-    from topo.cli.render.safe import plain
+    from topo.cli.probe_document import chosen, document, documents, found_in
+    from topo.cli.render import probe, terminal
     from topo.model.errors import Refusal
 
-    parsed = probe_document(_content(file), format_name)
-    if isinstance(parsed, Refusal):
-        raise CliError(Exit.USAGE, parsed)
-    typer.echo(f"format: {parsed['format']}", err=True)
-    for warning in parsed["warnings"]:
+    found = found_in(_content(file), format_name)
+    if isinstance(found, Refusal):
+        raise CliError(Exit.USAGE, found)
+    one = chosen(found)
+    if isinstance(one.answer, Refusal) and not every:
+        raise CliError(Exit.USAGE, one.answer)
+    if output is Output.TABLE:
+        console = terminal.out()
+        picture = probe.page(
+            found if every else (one,), terminal.glyphs(console), lines=len(found) > 1
+        )
+        console.print(picture, width=min(console.width, probe.COLUMNS))
+    elif every or isinstance(one.answer, Refusal):
+        print(dumped(documents(found), output), end="")
+    else:
+        told = document(one.answer)
+        _tell(told)
+        print(dumped(told, output), end="")
+    if isinstance(one.answer, Refusal):
+        raise typer.Exit(Exit.USAGE)
+
+
+def _tell(document: dict[str, Any]) -> None:
+    """Format and warnings on standard error, for who redirects the document."""
+    from topo.cli.render.safe import plain
+
+    typer.echo(f"format: {document['format']}", err=True)
+    for warning in document["warnings"]:
         typer.echo(f"warning: {plain(warning)}", err=True)
-    print(dumped(parsed, Output.YAML if output is Output.YAML else Output.JSON), end="")
 
 
 def _content(file: Path) -> bytes:

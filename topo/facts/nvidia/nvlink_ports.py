@@ -74,4 +74,4 @@ def _ports(links: SeenLinks, wired: set[int], fastest: float) -> Iterable[LinkPo
 def _slowness(speed: float | None, fastest: float) -> str:
     if speed is None or speed >= fastest * _FAR_SLOWER:
         return ""
-    return f"degraded: {speed:g} GB/s, while others of this host have {fastest:g} GB/s"
+    return f"degraded: {speed:g} GB/s, its siblings {fastest:g} GB/s"
