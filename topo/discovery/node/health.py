@@ -24,7 +24,7 @@ from topo.model.forest import Reason
 from topo.model.machine import NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
-"""(`gpu` | `gpus` | `port` | `fabric` | `link`, which one)."""
+"""(`gpu` | `gpus` | `port` | `fabric` | `member` | `domain` | `link`, which one)."""
 Reading = Mapping[Subject, Reason]
 
 

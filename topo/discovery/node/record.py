@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
 from topo.discovery.node.health import Subject, Verdict, judge
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.forest import Reason
@@ -54,7 +55,7 @@ class NodeRecord:
         """
         if facts.identity.boot_id != self.identity.boot_id and facts.gpus:
             self.most_gpus = 0
-        self.identity, self.facts = facts.identity, facts
+        self.identity, self.facts = facts.identity, with_lost_fabrics(facts)
         self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
         self.most_gpus = max(self.most_gpus, self.gpus)
         if facts.peers is not None:
@@ -63,6 +64,7 @@ class NodeRecord:
         self.stated = _domains(facts)
         self._see_wiring()
         self._reading = judge(facts, expected_gpus or self.most_gpus)
+        self._reading |= judge_fabric(facts)
         self._reading |= judge_links(self.claims)
         self._reading |= self._judge_domain()
         return self.read_again()
