@@ -14,7 +14,6 @@ STEPS: Mapping[str, str] = {
     "port-down": "`topo node NODE` lists the port; check its cable and its transceiver",
     "link-down": "check that cable at both ends; `topo node NODE` names the slot and the other end",
     "fabric-lost": "`nvidia-smi -q` on NODE shows Fabric; reset that GPU, then reboot NODE",
-    "domain-lost": "is the Fabric Manager or an NVLink switch restarting? `nvidia-smi -q` on NODE",
     "fabric-unhealthy": "`topo node NODE` shows the fabric; look at the Fabric Manager's log",
     "domain-lost": "`topo node NODE` shows the fabric; look at the Fabric Manager's log",
     "incomplete": "a member is missing or not wired: `topo node` of the members shows their peers",
