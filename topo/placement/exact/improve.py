@@ -75,8 +75,11 @@ def improved_in_several(view: FreeView, tier: int, best: Candidate) -> Candidate
     able = np.flatnonzero((groups >= least) & ((groups > 0) | (holds >= 0)))
     steps = int((np.minimum(groups[able], shape.m) - least + 1).sum()) * (shape.m + 1)
     steps *= 4 if shape.r else 1
-    if steps <= MOST_STEPS and tier > 1:
-        steps += sum(_steps(view, tier, domain) for domain in able.tolist())
+    steps += DOMAIN_STEPS * len(able) if tier > 1 else 0
+    for domain in able.tolist() if tier > 1 else ():
+        if steps > MOST_STEPS:
+            return best
+        steps += _steps(view, tier, domain) - DOMAIN_STEPS
     if steps > MOST_STEPS:
         return best
     search = exact_search(view)

@@ -23,9 +23,9 @@ bound. The bound of A is larger, so A is not looked into, though it holds the jo
 """
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import repeat
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -81,32 +81,71 @@ class DomainBound(NamedTuple):
         return bool(self.spans_reached(key) and as_good)
 
 
-def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> list[DomainBound]:
+class DomainBounds(Sequence[DomainBound]):
+    """The bounds of some domains, the least first; each is put together when somebody looks."""
+
+    def __init__(
+        self,
+        columns: tuple[Counts, Counts, Counts, DomainIndices],
+        slots: Callable[[int], Key],
+        depth: int,
+    ) -> None:
+        self._columns, self._slots, self._depth = columns, slots, depth
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, at: int) -> DomainBound: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[DomainBound]: ...
+    def __getitem__(self, at: int | slice) -> DomainBound | list[DomainBound]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        children, lost, top, domain = (column.item(at) for column in self._columns)
+        return DomainBound(children, lost, top, self._slots(at), domain, self._depth)
+
+
+def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBounds:
     """The bounds of the domains that are able to hold the whole job, the least first."""
     shape, layout = view.shape, view.layout
-    starts = layout.inner_starts(tier, tier - 1)
-    if tier == shape.tier:
-        need = np.full(len(able), shape.pods)
-        children = least_inside(layout.rolled(view.free, tier - 1), starts, able, need)
-    elif not shape.r:
-        need = np.full(len(able), shape.m)
-        children = least_inside(view.groups(tier - 1), starts, able, need)
-    else:
-        # The host of the tail holds at most so many groups beside it, others the rest.
-        held = np.maximum.reduceat(view.holds(tier - 1), starts)[able]
-        children = 1 + least_inside(view.groups(tier - 1), starts, able, shape.m - held)
+    children = _children(view, tier, able)
     lost = _lost(view, tier, able)
     top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
     tops = np.where(lost > 0, view.tops_before[top_of], 0)
+    depth = layout.tiers - tier + 1
+    if shape.canonical_tier >= tier:
+        # One domain gives all the slots: the smaller it is, the better the profile.
+        outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
+        used = view.free_canonical[outer]
+        order = np.lexsort((able, used, tops, lost, children))
+        used = used[order]
+        columns = children[order], lost[order], tops[order], able[order]
+        return DomainBounds(columns, lambda i: _least_key(((used.item(i), 1),), shape.pods), depth)
     order = np.lexsort((able, tops, lost, children))
     children, lost, tops, able = (each[order] for each in (children, lost, tops, able))
     # Slots decide only between domains that are equal so far: those of the best are enough.
     tied = int(((children == children[0]) & (lost == lost[0]) & (tops == tops[0])).sum())
     slots = _slots(view, tier, able[:tied], (int(children[0]), int(lost[0])))
-    domains = [*slots, *able[tied:].tolist()]
-    keys = [*slots.values(), *[()] * (len(able) - tied)]
-    numbers = [each.tolist() for each in (children, lost, tops)]
-    return [*map(DomainBound, *numbers, keys, domains, repeat(layout.tiers - tier + 1))]
+    keys = [*slots.values()]
+    able = np.concatenate((np.fromiter(slots, np.intp, tied), able[tied:]))
+    columns = children, lost, tops, able
+    return DomainBounds(columns, lambda i: keys[i] if i < tied else (), depth)
+
+
+def _children(view: FreeView, tier: int, able: DomainIndices) -> Counts:
+    """The fewest children of each domain that hold the job."""
+    shape, layout = view.shape, view.layout
+    starts = layout.inner_starts(tier, tier - 1)
+    if tier == shape.tier:
+        need = np.full(len(able), shape.pods)
+        return least_inside(layout.rolled(view.free, tier - 1), starts, able, need)
+    if not shape.r:
+        need = np.full(len(able), shape.m)
+        return least_inside(view.groups(tier - 1), starts, able, need)
+    # The host of the tail holds at most so many groups beside it, others the rest.
+    held = np.maximum.reduceat(view.holds(tier - 1), starts)[able]
+    return 1 + least_inside(view.groups(tier - 1), starts, able, shape.m - held)
 
 
 def _slots(
@@ -119,10 +158,6 @@ def _slots(
     shape, layout = view.shape, view.layout
     count, lost = least
     domains = able.tolist()
-    if shape.canonical_tier >= tier:
-        outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
-        used = view.free_canonical[outer].tolist()
-        return _least_first(domains, [_least_key(((free, 1),), shape.pods) for free in used])
     if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
         return dict.fromkeys(domains, ())
     free_slots = layout.rolled(view.free, tier - 1)

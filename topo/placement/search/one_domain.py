@@ -23,28 +23,39 @@ from topo.placement.search.free_view import FreeView
 
 def best_tier1_domains(view: FreeView, able: DomainIndices) -> list[int]:
     """Those of the domains that are able to hold the job whose use is best, but for penalties."""
-    shape, free = view.shape, view.slots.free
-    pods, canonical = shape.pods, shape.canonical
+    shape, slots, layout = view.shape, view.slots, view.layout
     tier = shape.canonical_tier
     if tier == 1:
-        before = free[able]
+        domains = _least_missed(view, able)
     else:
-        outer = view.layout.domain_of(tier)[able]
-        before = view.layout.rolled(free, tier)[outer]
+        outer = layout.domain_of(tier)[able]
+        holding = np.zeros(len(view.free_canonical), np.bool_)
+        holding[outer] = True
+        best = np.zeros_like(holding)
+        best[_least_missed(view, holding.nonzero()[0])] = True
+        domains = able[best[outer]]
+    # An exact fit breaks nothing, wherever it is.
+    broken = (slots.busy[domains] == 0) & (slots.free[domains] > shape.pods)
+    found: list[int] = domains[broken == broken[broken.argmin()]].tolist()
+    return found
+
+
+def _least_missed(view: FreeView, domains: DomainIndices) -> DomainIndices:
+    """Those of some canonical domains that are missed least if the job takes its slots there."""
+    shape, layout = view.shape, view.layout
+    pods, canonical = shape.pods, shape.canonical
+    before = view.free_canonical[domains]
     # Of whole canonical groups all domains lose equally many.
-    domains, least = able, pods // canonical
+    least = pods // canonical
     if pods % canonical:
         lost = before // canonical - (before - pods) // canonical
         least = lost[lost.argmin()]
         domains, before = _where(lost == least, domains, before)
-    if least and view.layout.tiers > 1:
-        tops = view.tops_before[view.layout.domain_of(view.layout.tiers)[domains]]
+    if least and layout.tiers > 1:
+        firsts = layout.starts[shape.canonical_tier][domains]
+        tops = view.tops_before[layout.domain_of(layout.tiers)[firsts]]
         domains, before = _where(tops == tops[tops.argmin()], domains, before)
-    domains, before = _where(before == before[before.argmin()], domains, before)
-    # An exact fit breaks nothing, wherever it is.
-    broken = (view.slots.busy[domains] == 0) & (free[domains] > pods)
-    best: list[int] = domains[broken == broken[broken.argmin()]].tolist()
-    return best
+    return _where(before == before[before.argmin()], domains, before)[0]
 
 
 def _where(
@@ -57,4 +68,5 @@ def _where(
 def in_tier1_domain(view: FreeView, at: int) -> Allocation:
     """The whole job in one tier-1 domain."""
     shape = view.shape
-    return Allocation((Share(at, shape.m, shape.r > 0),), {at: shape.pods})
+    domain = view.layout.of[shape.tier][at]
+    return Allocation((Share(domain, shape.m, shape.r > 0),), {at: shape.pods})

@@ -27,6 +27,8 @@ switchbox is looked into first: it gives 8, 8, 4, as good as its bound. The thir
 better, and nobody looks into it.
 """
 
+from itertools import islice
+
 from topo.placement.capacity.layout import DomainIndices
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.improve import improved_in_one, improved_in_several
@@ -49,8 +51,8 @@ def best_whole(view: FreeView, limit: int | None) -> Candidate | None:
     shape = view.shape
     if not view.free.size:
         return None
-    if shape.tier == 1 and shape.m + (shape.r > 0) == 1:
-        # A single group: slots alone tell whether a tier-1 domain holds it.
+    if shape.m + (shape.r > 0) == 1 and (shape.tier == 1 or not shape.m):
+        # A single group that is not too large: slots alone tell whether a tier-1 domain holds it.
         able = (view.free >= shape.pods).nonzero()[0]
         if able.size:
             return _in_tier1_domain(view, able)
@@ -76,7 +78,7 @@ def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate 
     bounds = domain_bounds(view, tier, able)
     best: Candidate | None = None
     complete = len(bounds) <= LOOKED_INTO
-    for bound in bounds[:LOOKED_INTO]:
+    for bound in islice(bounds, LOOKED_INTO):
         if best and bound.cannot_improve(best.key):
             complete = True
             break
