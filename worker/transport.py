@@ -9,10 +9,11 @@ from typing import Self
 import aiohttp
 import orjson
 from pydantic import ValidationError
+from yarl import URL
 
 from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.secrets import read_token
-from topo.kit.tls import client_context
+from topo.kit.tls import client_context, speaks_tls
 from topo.model.errors import BadInputError
 from topo.model.wire import REPORTS_PATH, TRY_LIMIT_S, Report, ReportAnswer
 
@@ -47,13 +48,14 @@ class Trouble(StrEnum):
     BUSY = "busy", "nothing to do: the master asks for patience"
     REFUSED = "refused", "are master and worker of neighbouring versions?"
     SERVER = "server", "see the master's log"
-    ANSWER = "answer", "is --server-address the master's report port?"
+    ANSWER = "answer", "is --server-address the master's report port (10001), not its API (9001)?"
 
 
 _BY_STATUS = MappingProxyType(
     {
         401: Trouble.UNAUTHORIZED,
         403: Trouble.FORBIDDEN,
+        404: Trouble.ANSWER,
         409: Trouble.CONFLICT,
         429: Trouble.BUSY,
         503: Trouble.BUSY,
@@ -102,7 +104,16 @@ class MasterConnection:
             await self._disconnect()
             raise ReportLostError(Trouble.TLS, _words(error)) from None
         except aiohttp.ClientError as error:
-            raise ReportLostError(Trouble.NETWORK, _words(error)) from None
+            raise await self._broken(error) from None
+
+    async def _broken(self, error: aiohttp.ClientError) -> ReportLostError:
+        """The network's failure, or the plain http that a TLS port does not answer."""
+        never_stood = isinstance(error, aiohttp.ClientConnectorError)
+        url = URL(self._url)
+        is_plain = url.scheme == "http" and not never_stood
+        if is_plain and url.host and url.port and await speaks_tls(url.host, url.port):
+            return ReportLostError(Trouble.TLS, "the master speaks TLS, this worker plain http")
+        return ReportLostError(Trouble.NETWORK, _words(error))
 
     async def _answer(self, response: aiohttp.ClientResponse) -> ReportAnswer:
         content = await _bounded(response)

@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
+from master.app import build_app
 from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS
 from tests import builders
@@ -22,11 +24,14 @@ from topo.cli.client.client import connect, target
 from topo.cli.diagnosis import checkup
 from topo.cli.diagnosis.checkup import Checkup
 from topo.cli.diagnosis.finding import Finding
+from topo.cli.exits import CliError
 from topo.discovery.sources import MANAGED
 from topo.kit.tasks import Work
+from topo.kit.tls import server_context
 from topo.model.ids import ServerUuid
 from topo.model.machine import NodeFacts
 from topo.model.observation import ManagerReported
+from topo.sim.clustermanager.certificates import Authority
 
 pytestmark = pytest.mark.virtual_time
 
@@ -280,3 +285,35 @@ async def test_the_workers_port_says_that_it_is_not_the_api() -> None:
                 said = await answer.json(content_type="application/problem+json")
             assert "this port takes the reports of workers" in said["detail"]
             assert "port 9123" in said["fix"]
+
+
+# -- the address -----------------------------------------------------------------------------
+
+
+async def test_http_to_a_port_with_tls_and_https_to_one_without_are_named(tmp_path: Path) -> None:
+    """Both break the connection, and neither is mended by trying again."""
+    authority = Authority.at(tmp_path)
+    context = server_context(*authority.leaf("m", "127.0.0.1"))
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        runner = web.AppRunner(build_app(master.service))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        address = f"127.0.0.1:{runner.addresses[0][1]}"
+        assert await refused(f"http://{address}") == (
+            "that port speaks TLS, and was asked over plain http",
+            f"write https://{address}; --ca-file names who vouches for it",
+        )
+        await runner.cleanup()
+        plain = master.url.removeprefix("http://")
+        assert await refused(f"https://{plain}") == (
+            "that port does not speak TLS",
+            f"write http://{plain}",
+        )
+
+
+async def refused(url: str) -> tuple[str, str]:
+    """What the command line says of an address, and its next step."""
+    with pytest.raises(CliError) as caught:
+        async with connect(target(url, None, None)) as client:
+            await checkup.examine(client)
+    return caught.value.refusal.what, caught.value.refusal.fix

@@ -228,6 +228,16 @@ async def test_tls_with_a_wrong_authority_sends_nothing_until_it_is_mended(
         await side.send(REPORT)
 
 
+async def test_plain_http_to_a_port_with_tls_is_told_as_that(certify: Certify) -> None:
+    """The connection breaks in the same way as where a master dies; the fix is another one."""
+    context, _ = certify("master")
+    async with listening(TestMaster(), context) as master, client(master) as side:
+        error = await lost(side)
+        assert error.trouble is Trouble.TLS
+        assert "the master speaks TLS" in error.detail
+        assert "--server-tls" in str(error)
+
+
 async def test_an_unusable_authority_file_is_told(tmp_path: Path) -> None:
     """The file's name is in the message."""
     side = MasterConnection("https://127.0.0.1:1", token_file=None, tls_ca=tmp_path / "none.pem")

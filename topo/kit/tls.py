@@ -1,10 +1,14 @@
 """TLS contexts with the defaults of the standard library, and which way needs none."""
 
+import asyncio
 import ssl
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
+
+_PROBE_S = 2.0
 
 
 def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLContext:
@@ -48,6 +52,20 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
         what = f"the certificate and key cannot be used: {error}"
         fix = "give a PEM certificate chain and its unencrypted private key"
         raise BadInputError(Refusal(what, f"{cert}, {key}", fix)) from error
+
+
+async def speaks_tls(host: str, port: int) -> bool:
+    """Whether a TLS handshake succeeds there: what tells a plain request from a server that died.
+
+    Nothing is verified, and nothing is sent after it. Takes at most `_PROBE_S`.
+    """
+    anybody = client_context(None, verify=False)
+    with suppress(OSError):  # a refused connection, a failed handshake, a time that is over
+        async with asyncio.timeout(_PROBE_S):
+            _, writer = await asyncio.open_connection(host, port, ssl=anybody)
+            writer.transport.abort()
+        return True
+    return False
 
 
 def is_loopback(host: str) -> bool:

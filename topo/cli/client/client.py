@@ -1,7 +1,5 @@
 """The HTTP client of the master: documents in, expected failures out as `CliError`."""
 
-import os
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,8 +10,8 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from topo.cli.client.option_names import in_options
-from topo.cli.client.reading import from_json, problem_of, read
+from topo.cli.client.failures import failure, refused
+from topo.cli.client.reading import from_json, read
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.secrets import read_token
@@ -120,7 +118,7 @@ class MasterClient:
 
     def _document(self, answer: Response, call: str, malformed: Exit) -> Any:
         if answer.status >= 300:
-            raise _refused(answer, call, malformed)
+            raise refused(answer.status, answer.body, (call, malformed))
         try:
             return from_json(answer.body)
         except orjson.JSONDecodeError:
@@ -140,7 +138,7 @@ class MasterClient:
             ) as response:
                 content = await _body(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._unreachable(error) from error
+            raise await failure(error, self.url) from error
         if content is None:
             raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return Response(response.status, content)
@@ -159,11 +157,11 @@ class MasterClient:
             ) as response:
                 if response.status != 200:
                     body = await _body(response) or b""
-                    raise _refused(Response(response.status, body), "GET events", Exit.REFUSED)
+                    raise refused(response.status, body, ("GET events", Exit.REFUSED))
                 async for event in events(response.content.iter_any()):
                     yield None if event.event == "reset" else self._change(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise self._unreachable(error) from error
+            raise await failure(error, self.url) from error
 
     def _change(self, event: ServerEvent) -> ChangeEvent:
         try:
@@ -174,10 +172,6 @@ class MasterClient:
         if generation is None:
             raise self._not_a_master("an event has no id to resume after")
         return ChangeEvent(generation, step)
-
-    def _unreachable(self, error: Exception) -> CliError:
-        reason, fix = _reason(error)
-        return CliError(Exit.UNREACHABLE, Refusal(reason, str(self.url), fix))
 
     def _not_a_master(self, what: str) -> CliError:
         fix = "is this the address of a topo-master? give it with --master or TOPO_MASTER"
@@ -192,47 +186,3 @@ async def _body(response: aiohttp.ClientResponse) -> bytes | None:
         if len(body) > MAX_ANSWER_BYTES:
             return None
     return bytes(body)
-
-
-def _reason(error: Exception) -> tuple[str, str]:
-    """What happened and the next step, by kind of failure."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        reason = f"the certificate is not trusted: {error.certificate_error}"
-        return reason, "give the authority's certificate with --ca-file"
-    if isinstance(error, ssl.SSLError | aiohttp.ClientSSLError):
-        return f"TLS failed: {error}", "is the port served with TLS? compare http:// and https://"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "the host name does not resolve", "correct --master or TOPO_MASTER"
-    if isinstance(error, TimeoutError):
-        return "the master did not answer in time", "look at its log and at GET /health"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        fix = "start one with `topo demo`, or name yours with --master or TOPO_MASTER"
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        return f"no master answers: {reason}", fix
-    if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
-        broke = "before the answer was whole"  # the library's words speak of a status 400
-    else:
-        broke = f"({str(error) or type(error).__name__})"
-    return f"the connection broke {broke}", "try again"
-
-
-def _refused(answer: Response, call: str, malformed: Exit) -> CliError:
-    """The master's own problem document as an error, or the bare status; 400 is `malformed`."""
-    problem = problem_of(answer.body)
-    what = problem.detail or problem.title or f"HTTP status {answer.status}"
-    said = "" if answer.status in _FIX_IS_OURS else problem.fix
-    fix = said or _FIXES.get(answer.status, "look at the master's log")
-    code = Exit.UNREACHABLE if answer.status >= 500 or answer.status < 400 else Exit.REFUSED
-    code = malformed if answer.status == 400 else code
-    return CliError(code, in_options(Refusal(what, problem.field, fix), call))
-
-
-_FIX_IS_OURS = (401, 403)
-"""The fix of the master speaks of a header, its caller gave a file."""
-_FIXES = {
-    401: "give a valid token with --token-file",
-    403: "this token may not do that; use another one with --token-file",
-    404: "`topo tree` lists the names there are; is this a topo-master?",
-    409: "ask again: something else came first",
-    410: "the master keeps a limited history; `topo tree` shows what is now",
-}
