@@ -106,6 +106,7 @@ def build_app(agent: Agent) -> web.Application:
 
     app = web.Application()
     app.router.add_get("/metrics", get_metrics)
-    app.router.add_get("/health", get_health)
+    for path in ("/health", "/healthz", "/livez"):
+        app.router.add_get(path, get_health)
     app.cleanup_ctx.extend((connections, background(works)))
     return app

@@ -56,7 +56,11 @@ def describe(routes: tuple[Route, ...]) -> dict[str, Any]:
     schemas, shared = TypeAdapter.json_schemas(inputs, ref_template="#/components/schemas/{model}")
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+        operation = _operation(route, schemas)
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+        for path in route.also:  # the same under a name of its own, as ids have to be
+            name = operation["operationId"] + path.replace("/", "_")
+            paths.setdefault(path, {})[route.method.lower()] = {**operation, "operationId": name}
     return {
         "openapi": "3.1.0",
         "info": {

@@ -20,6 +20,8 @@ When = Literal["never", "sometimes", "always"]
 class Route:
     """One call. `document` is the type of the good answer, `problems` say when there is another.
 
+    `also` are further paths of the same call.
+
     `media` is the content type of the good answer, `body` the type of what is sent. Where
     it always `writes`, the handler is reached neither without a token that may write nor on a
     follower. Sometimes: the handler decides.
@@ -37,6 +39,12 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
     conditional: bool = False
+    also: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path of the call, its own first."""
+        return (self.path, *self.also)
 
 
 def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
@@ -45,12 +53,12 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
     HEAD comes with every GET that ends.
     """
     build_validators()
-    for route in routes:
+    for route, path in ((route, path) for route in routes for path in route.paths):
         if route.method == "GET":
             ends = route.media != "text/event-stream"
-            app.router.add_get(route.path, _endpoint(route), allow_head=ends)
+            app.router.add_get(path, _endpoint(route), allow_head=ends)
         else:
-            app.router.add_route(route.method, route.path, _endpoint(route))
+            app.router.add_route(route.method, path, _endpoint(route))
 
 
 def _endpoint(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -146,6 +146,7 @@ ROUTES = (
     ),
     _service(
         path="/health",
+        also=("/healthz", "/livez"),
         handler=health.get_health,
         summary="Liveness: the engine loop advances",
         document=HealthDocument,
@@ -153,6 +154,7 @@ ROUTES = (
     ),
     _service(
         path="/ready",
+        also=("/readyz",),
         handler=health.get_ready,
         summary="Readiness: every source that the mode needs has spoken",
         document=ReadyDocument,

@@ -176,7 +176,7 @@ async def test_the_tag_changes_with_the_content_and_only_then(token_flag: str) -
 
 async def test_before_it_is_ready_the_tree_is_not_shown(tmp_path: Path) -> None:
     async with running(f"--config-file={tmp_path / 'absent.yaml'}") as master:
-        for path in ("/node_group", "/ready"):
+        for path in ("/node_group", "/ready", "/readyz"):
             answer = await master.get(path)
             body = _problem(answer, 503)
             assert answer.headers["Retry-After"] == "1"
@@ -363,17 +363,18 @@ async def test_health_says_when_the_engine_stands_still(
     config_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(config_flag) as master:
-        assert (await master.get("/health")).json == {"status": "ok"}
+        for path in ("/health", "/healthz", "/livez"):
+            assert (await master.get(path)).json == {"status": "ok"}
         monkeypatch.setattr("master.tree.engine.STUCK_S", 0.0)
-        body = _problem(await master.get("/health"), 503)
-        assert "has not advanced" in body["detail"]
+        for path in ("/health", "/healthz", "/livez"):
+            assert "has not advanced" in _problem(await master.get(path), 503)["detail"]
 
 
 async def test_the_index_leads_to_every_call(config_flag: str) -> None:
     async with running(config_flag) as master:
         index = (await master.get("/")).json
         assert index["service"] == "topo-master"
-        assert {route.path for route in ROUTES} <= set(index["calls"])
+        assert {path for route in ROUTES for path in route.paths} <= set(index["calls"])
 
 
 async def test_metrics_have_help_bounded_labels_and_no_names(token_flag: str) -> None:

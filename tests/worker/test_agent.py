@@ -157,8 +157,9 @@ async def test_metrics_and_health_are_served(recording: Path) -> None:
     """For Prometheus and for the kubelet."""
     async with listening(TestMaster()) as master, agent(master, recording) as client:
         await master.hear(1)
-        async with client.get("/health") as response:
-            assert response.status == 200
+        for path in ("/health", "/healthz", "/livez"):
+            async with client.get(path) as response:
+                assert response.status == 200
         async with client.get("/metrics") as response:
             page = await response.text()
     for sample in (
