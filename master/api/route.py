@@ -53,7 +53,7 @@ def add_routes(app: web.Application, routes: tuple[Route, ...]) -> None:
     HEAD comes with every GET that ends.
     """
     build_validators()
-    for route, path in ((route, path) for route in routes for path in route.paths):
+    for route, path in [(each, path) for each in routes for path in each.paths]:
         if route.method == "GET":
             ends = route.media != "text/event-stream"
             app.router.add_get(path, _endpoint(route), allow_head=ends)

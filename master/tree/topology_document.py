@@ -13,9 +13,10 @@ from typing import Any
 import orjson
 
 from master.tree.selection import Selected, Vertex
-from topo.model.forest import ROOT, Group, Node, Snapshot, SourceState, Status
+from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState, Status
 from topo.model.ids import NODE, GroupPath
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage
+from topo.publish.wires import nodes_of, wires_of
 
 Json = dict[str, Any]
 FRESH_S = 1.0
@@ -42,7 +43,7 @@ class Part:
     """What of the tree is shown: `groups` instead of all roots, cut below `depth` levels.
 
     With a `path`, of a root down to a node, nothing beside it. What is shown of a group counts all
-    of it.
+    of it; wires are those of the nodes shown.
     """
 
     groups: tuple[Selected, ...] | None = None
@@ -89,14 +90,16 @@ def document(view: View, mode: str, now_s: float, part: Part = ALL) -> Json:
     """
     snapshot, forest = view.snapshot, view.snapshot.forest
     writer = _Writer(view.usage, part.path)
+    groups = [writer.group(group, above, part.depth) for above, group in _shown(view, part)]
+    unplaced = [{**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced]
     return {
         "generation": snapshot.generation,
+        "capacity_version": view.usage.version,
         "mode": mode,
         "restored_age_s": snapshot.restored_age_s,
-        "groups": [writer.group(group, above, part.depth) for above, group in _shown(view, part)],
-        "unplaced": [
-            {**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced
-        ],
+        "groups": groups,
+        "unplaced": unplaced,
+        "wires": _wires(forest, writer.shown, part),
         "conflicts": forest.conflicts,
         "unjoined": [
             {
@@ -133,6 +136,7 @@ class _Writer:
         self._counts = usage.counts()
         self._only = None if path is None else frozenset(map(id, path))
         self._counted: dict[int, _Row] = {}
+        self.shown: list[Node] = []
 
     def group(self, group: Group, above: GroupPath, depth: int | None) -> Json:
         """A group with its children down to `depth` levels (None: all); it counts all."""
@@ -170,6 +174,7 @@ class _Writer:
 
     def node(self, node: Node) -> Json:
         """A leaf."""
+        self.shown.append(node)
         free, used, held, _, is_cordoned = self._counts.get(node.name, NO_COUNTS)
         return {
             "name": node.name,
@@ -207,6 +212,12 @@ class _Writer:
         if node.status is Status.READY:
             return 1, 1, node.gpus, node.gpus, free, used, held, cordoned
         return 1, 0, node.gpus, 0, free, used, held, cordoned
+
+
+def _wires(forest: Forest, shown: list[Node], part: Part) -> list[Json]:
+    """The wires of the nodes shown; of a part, those at the other ends may not be among them."""
+    known = {node.name: node for node in (shown if part is ALL else nodes_of(forest))}
+    return [wire._asdict() for wire in wires_of(shown, known)]
 
 
 def _source(state: SourceState, now_s: float) -> Json:

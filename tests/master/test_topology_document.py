@@ -1,5 +1,6 @@
 """The document of `GET /v1/topology`, and the part of it that a request names."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -7,11 +8,13 @@ import orjson
 from master.api.changes import change_document
 from master.tree.selection import find_groups, path_to
 from master.tree.topology_document import Part, View, document
-from tests.builders import codes, declared, discovery, managed, report, ring
+from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from topo.discovery.modes import Mode
+from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
-from topo.model.observation import ConfigLoaded, ManagerReported, WorkerRefused
+from topo.model.machine import Peer, ServerPeers
+from topo.model.observation import ConfigLoaded, ManagerReported, WorkerRefused, WorkerReported
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
 
@@ -109,3 +112,38 @@ def test_a_change_is_told_with_all_its_fields():
         "why": "",
         "status": "Ready",
     }
+
+
+def _wires(state: Discovery, **part: Any) -> list[Any]:
+    told = written(state.snapshot, "dragonfly", 0.0, **part)["wires"]
+    return [(w["node"], w["slot"], w["peer"], w["peer_slot"], w["state"]) for w in told]
+
+
+def test_a_wire_is_told_once_with_both_its_slots_and_its_state():
+    """Two nodes see each other; a third sees a server that nobody states."""
+    state = discovery(Mode.DRAGONFLY)
+    state.advance(0.0, *ring(["a", "b"]), report("c", ["ghost"]))
+    assert _wires(state) == [("a", 1, "b", 1, "up"), ("c", 1, None, None, "unconfirmed")]
+    state.advance(1.0, report("b", []), report("b", []))
+    assert _wires(state)[0] == ("a", 1, "b", 1, "down"), "one end is enough, the peer is kept"
+    state.advance(2.0, *[report("b", ["a"])] * 3)
+    assert _wires(state)[0] == ("a", 1, "b", 1, "up")
+
+
+def test_a_wire_that_moves_to_another_slot_is_a_change_of_the_tree():
+    state = discovery(Mode.DRAGONFLY)
+    state.advance(0.0, *ring(["a", "b"]))
+    before = state.snapshot.generation
+    moved = replace(facts("b"), peers=ServerPeers(server("b"), (Peer(2, server("a")),)))
+    state.advance(1.0, WorkerReported(moved))
+    assert state.snapshot.generation == before + 1
+    assert _wires(state) == [("a", 1, "b", 2, "up")]
+
+
+def test_of_one_node_its_own_wires_are_told_with_the_other_ends():
+    state = discovery(Mode.DRAGONFLY, node_number=4)
+    state.advance(0.0, *ring(["a", "b", "c", "d"]))
+    assert len(_wires(state)) == 4
+    path = path_to(state.snapshot.forest, NodeName("c"))
+    assert _wires(state, path=path) == [("c", 1, "b", 2, "up"), ("c", 2, "d", 1, "up")]
+    assert _wires(state, depth=0) == []

@@ -212,8 +212,7 @@ class Discovery:
         self._marks.moved |= self._membership.update(record)
         if len(record.stated) > 1 or self._conflicts.has(node):
             self._marks.moved.add(node)
-        shown = self._placed.nodes.get(node)
-        if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
+        if not _is_shown(record, self._placed.nodes.get(node)):
             self._marks.judged.add(node)
         self._workers.watch_wiring(record, now_s)
 
@@ -420,3 +419,13 @@ class Discovery:
         listed = self._conflicts.listed(self._membership.wiring)
         require(forest.conflicts == listed, "the conflicts shown are not those listed")
         require(forest.unjoined == conflicts.unjoined(self._membership), "unjoined is out of date")
+
+
+def _is_shown(record: NodeRecord, shown: Node | None) -> bool:
+    """Whether a node is shown with the GPUs and in the slots that it states now."""
+    if shown is None or (shown.gpus, shown.gpu_type) != (record.gpus, record.gpu_type):
+        return False
+    claims = record.claims
+    return len(shown.wires) == len(claims) and all(
+        wire.server in claims and claims[wire.server].slot == wire.slot for wire in shown.wires
+    )

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from topo.model.ids import Generation, GroupName, GroupPath, Kind, NodeName, SourceName
+from topo.model.ids import (
+    Generation,
+    GroupName,
+    GroupPath,
+    Kind,
+    NodeName,
+    ServerUuid,
+    SourceName,
+)
 
 ROOT = GroupPath(())
 """The path above every root."""
@@ -34,11 +42,23 @@ class LinkState(StrEnum):
     UNCONFIRMED = "unconfirmed"
 
 
+class Wire(NamedTuple):
+    """An inter-node link as the node at this end sees it: its slot, the server behind it.
+
+    `peer` is that server's node, None while no link is confirmed.
+    """
+
+    slot: int
+    server: ServerUuid
+    peer: NodeName | None
+    state: LinkState
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A leaf. `reasons` is empty if and only if the status is Ready.
 
-    `gpus`: GPUs reported; `gpu_type` their model, "" where nobody says.
+    `gpus`: GPUs reported; `gpu_type` their model, "" where nobody says. `wires` by slot.
     """
 
     name: NodeName
@@ -46,6 +66,7 @@ class Node:
     reasons: tuple[Reason, ...] = ()
     gpus: int = 0
     gpu_type: str = ""
+    wires: tuple[Wire, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ with it the server at the other end. So what is looked for is known: this slot, 
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.node.peer_claims import Claim, link_subject
 from topo.discovery.node.record import NodeRecord
-from topo.model.forest import LinkState
+from topo.model.forest import LinkState, Wire
 from topo.model.ids import NodeName, ServerUuid
+
+_SLOT = attrgetter("slot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,19 @@ def node_links(record: NodeRecord, wiring: Wiring) -> tuple[NodeLink, ...]:
     """The links of a node by slot. O(its claims)."""
     claims = sorted(record.claims.values(), key=lambda claim: (claim.slot, claim.uuid))
     return tuple(_link(record, wiring, claim) for claim in claims)
+
+
+def wires(record: NodeRecord, wiring: Wiring) -> tuple[Wire, ...]:
+    """The links of a node by slot, without the words: what every node shows. O(its claims)."""
+    peers, dead = wiring.peers(record.name), record.dead_claims()
+    found = []
+    for uuid, claim in record.claims.items():
+        peer = peers.get(uuid)
+        state = LinkState.UNCONFIRMED if peer is None else LinkState.UP
+        found.append(Wire(claim.slot, uuid, peer, LinkState.DOWN if uuid in dead else state))
+    if len(found) > 1:
+        found.sort(key=_SLOT)
+    return tuple(found)
 
 
 def _link(record: NodeRecord, wiring: Wiring, claim: Claim) -> NodeLink:

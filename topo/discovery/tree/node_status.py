@@ -1,6 +1,7 @@
 """Whether a node is Ready, and every reason why it is not."""
 
 from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.node_links import wires
 from topo.discovery.groups.tiers import innermost_kind
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.health import Subject
@@ -26,7 +27,8 @@ def reported(
     """A node that a worker reports. `missing_tier`: why it is in no innermost group."""
     reasons = _reasons(membership, settings, record, missing_tier)
     status = Status.NOT_READY if reasons else Status.READY
-    return Node(record.name, status, reasons, record.gpus, record.gpu_type)
+    ends = wires(record, membership.wiring) if record.claims else ()
+    return Node(record.name, status, reasons, record.gpus, record.gpu_type, ends)
 
 
 def silent(membership: Membership, settings: DiscoverySettings, node: NodeName) -> Node:

@@ -107,6 +107,22 @@ class UnjoinedDocument(Document):
     text: str = ""
 
 
+class WireDocument(Document):
+    """A wire between the slots of two nodes, told once.
+
+    `server` is the UUID that `node` sees at the other end. `peer` is null, and the wire
+    `unconfirmed`, while no node states that UUID and claims this one back. `down`: an end judges it
+    dead.
+    """
+
+    node: str
+    slot: int
+    peer: str | None = None
+    peer_slot: int | None = None
+    server: str = ""
+    state: Annotated[str, one_of("up", "down", "unconfirmed")]
+
+
 class SourceDocument(Document):
     """How a source fares: seconds since its last good answer, and for how long it has failed.
 
@@ -160,15 +176,19 @@ class NodeDetailDocument(Document):
 class TopologyDocument(Document):
     """The tree. `run` names the process that counts `generation`; `node` only where asked for.
 
+    `capacity_version` grows whenever what is free, used, held or cordoned may differ. `wires` are
+    those of the nodes shown.
     `restored_age_s`: the tree is that of the state file, so old, and no source has spoken yet.
     """
 
     generation: int
     run: str = ""
+    capacity_version: int = 0
     mode: TreeMode = ""
     restored_age_s: float | None = None
     groups: tuple[GroupDocument, ...]
     unplaced: tuple[UnplacedDocument, ...] = ()
+    wires: tuple[WireDocument, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     unjoined: tuple[UnjoinedDocument, ...] = ()
     sources: tuple[SourceDocument, ...] = ()

@@ -1,0 +1,62 @@
+"""The wires between nodes, each told once, from what the nodes at their ends see.
+
+Found: one wire for both ends that name each other, one for an end whose claim nobody returns.
+A wire is down when either end judges it dead: one end may see light that does not arrive.
+O(nodes and wires).
+
+Example: a sees server B in slot 1, b sees server A in slot 2 and X in slot 1; nobody states X. The
+wires are a 1 - b 2, up, and b 1 - nobody, unconfirmed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from topo.model.forest import Forest, Group, LinkState, Node, Wire
+from topo.model.ids import NodeName, ServerUuid
+
+
+class NodeWire(NamedTuple):
+    """A wire between the slots of two nodes; without a peer only one end states it.
+
+    `server` is the UUID that `node` sees at the other end.
+    """
+
+    node: NodeName
+    slot: int
+    peer: NodeName | None
+    peer_slot: int | None
+    server: ServerUuid
+    state: LinkState
+
+
+def nodes_of(forest: Forest) -> Iterator[Node]:
+    """Every known node, those in groups first."""
+    for _, vertex in forest.walk():
+        if not isinstance(vertex, Group):
+            yield vertex
+    for entry in forest.unplaced:
+        yield entry.node
+
+
+def wires_of(shown: Iterable[Node], known: Mapping[NodeName, Node]) -> Iterator[NodeWire]:
+    """The wires of the nodes shown, in their order; `known` has those at the other ends, too."""
+    told: set[NodeName] = set()
+    for node in shown:
+        name = node.name
+        told.add(name)
+        for slot, server, peer, state in node.wires:
+            if peer is None:
+                yield NodeWire(name, slot, None, None, server, state)
+            elif peer not in told:
+                back = _end_at(known.get(peer), name)
+                is_down = back is not None and back.state is LinkState.DOWN
+                peer_slot = None if back is None else back.slot
+                ends = name, slot, peer, peer_slot
+                yield NodeWire(*ends, server, LinkState.DOWN if is_down else state)
+
+
+def _end_at(node: Node | None, peer: NodeName) -> Wire | None:
+    for wire in node.wires if node is not None else ():
+        if wire.peer == peer:
+            return wire
+    return None
