@@ -172,6 +172,7 @@ def detail() -> Any:
         "ports": [
             {"gpu": 0, "port": 0, "state": "up"},
             {"gpu": 0, "port": 1, "state": "unused"},
+            {"gpu": 0, "port": 2, "state": "up", "trouble": "degraded: 1 GB/s, its siblings 26"},
             {"gpu": 1, "port": 0, "state": "down", "trouble": "no signal"},
         ],
         "peers": {

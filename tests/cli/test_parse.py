@@ -40,8 +40,10 @@ LOG = f"{SLOW}\n{MATRIX}\n{P2P}"
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a table, without the blanks that fill its columns."""
-    return [line.rstrip() for line in text.splitlines()]
+    """The lines of a table; none ends with a blank."""
+    lines = text.splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+    return lines
 
 
 def test_a_matrix_is_a_short_table(topo: Topo) -> None:

@@ -218,6 +218,26 @@ def test_ports_are_filled_and_their_state_is_not_overridden():
     )
 
 
+def test_a_degraded_port_is_told_by_whoever_sees_it():
+    """The library calls it up, and the command that names its speed adds the trouble."""
+    found = facts(
+        ("nvml", [(LinkPort(0, 1, PortState.UP, remote="r"), LinkPort(0, 2, PortState.UP))]),
+        (
+            "nvlink-status",
+            [
+                (
+                    LinkPort(0, 1, PortState.UP, trouble="degraded: 1 GB/s"),
+                    LinkPort(0, 2, PortState.DOWN, trouble="inactive"),
+                )
+            ],
+        ),
+    )
+    assert found.ports == (
+        LinkPort(0, 1, PortState.UP, remote="r", trouble="degraded: 1 GB/s"),
+        LinkPort(0, 2, PortState.UP),
+    )
+
+
 STATUS = """
 GPU 0: NVIDIA H100 PCIe (UUID: GPU-00000000)
  Link 0: 26.562 GB/s

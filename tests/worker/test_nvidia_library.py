@@ -7,7 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from topo.model.machine import ProbeState
+from tests.parse.answers import items
+from topo.facts import parse
+from topo.model.machine import LinkPort, PortState, ProbeState
+from topo.model.observation import ParsedProbe
 from worker.probes.helper_process import HelperProcess
 from worker.probes.probe import Reading
 
@@ -113,9 +116,28 @@ async def test_links_are_asked_one_by_one(nvml: Path) -> None:
         "state": 1,
         "remote_bdf": "00000000:C3:00.0",
         "remote_type": 2,
+        "speed_mbps": 53125,
     }
-    assert links[5] == {"link": 5, "state": 0, "remote_bdf": None, "remote_type": None}
+    assert links[5] == {
+        "link": 5,
+        "state": 0,
+        "remote_bdf": None,
+        "remote_type": None,
+        "speed_mbps": None,
+    }
     assert (links[6]["state"], links[6]["remote_bdf"]) == (1, None)
+    assert links[7]["speed_mbps"] is None
+
+
+async def test_a_slow_link_is_reported_degraded(nvml: Path) -> None:
+    """From the library to the facts: it is up, and its speed is its trouble."""
+    reading = await ask(nvml, "slow")
+    parsed = parse(reading.text, "nvml")
+    assert isinstance(parsed, ParsedProbe)
+    ports = items(parsed, LinkPort)
+    degraded = [(port.gpu, port.port) for port in ports if port.trouble.startswith("degraded: ")]
+    assert degraded == [(gpu, 3) for gpu in range(4)]
+    assert {port.state for port in ports if port.trouble} == {PortState.UP}
 
 
 async def test_a_lost_gpu_does_not_hide_the_others(nvml: Path) -> None:
@@ -128,9 +150,11 @@ async def test_a_lost_gpu_does_not_hide_the_others(nvml: Path) -> None:
 
 async def test_an_old_driver_lacks_calls_and_is_read_all_the_same(old_nvml: Path) -> None:
     """No fabric, no platform, no error about either."""
-    device = (await read(old_nvml))["devices"][0]
+    text = await read(old_nvml)
+    device = text["devices"][0]
     assert (device["fabric"], device["platform"]) == (None, None)
-    assert len(device["links"]) == 18
+    assert [link["speed_mbps"] for link in device["links"]] == [None] * 18
+    assert {error["call"] for error in text["errors"]} == {"nvmlDeviceGetNvLinkRemotePciInfo"}
 
 
 async def test_an_unloaded_driver_is_a_failure(nvml: Path) -> None:

@@ -147,11 +147,14 @@ class _Reader:
         }
 
     def _links(self, index: int, handle: Any) -> list[dict[str, object]]:
+        asked = (
+            (link, self._try(index, pynvml.nvmlDeviceGetNvLinkState, handle, link))
+            for link in range(pynvml.NVML_NVLINK_MAX_LINKS)
+        )
+        states = {link: state for link, state in asked if state is not None}
+        speeds = self._speeds(index, handle, [link for link, state in states.items() if state])
         links: list[dict[str, object]] = []
-        for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-            state = self._try(index, pynvml.nvmlDeviceGetNvLinkState, handle, link)
-            if state is None:
-                continue
+        for link, state in states.items():
             pci = self._try(index, pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
             links.append(
                 {
@@ -161,9 +164,19 @@ class _Reader:
                     "remote_type": self._try(
                         index, pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link
                     ),
+                    "speed_mbps": speeds.get(link),
                 }
             )
         return links
+
+    def _speeds(self, index: int, handle: Any, links: list[int]) -> dict[int, int]:
+        """The links' speeds in MB/s, as `nvidia-smi nvlink -s` has them; older drivers lack it."""
+        wanted = [(pynvml.NVML_FI_DEV_NVLINK_GET_SPEED, link) for link in links]
+        if not wanted:
+            return {}
+        values = self._try(index, pynvml.nvmlDeviceGetFieldValues, handle, wanted) or ()
+        answered = (value for value in values if value.nvmlReturn == pynvml.NVML_SUCCESS)
+        return {value.scopeId: value.value.uiVal for value in answered}
 
     def _ancestor(self, index: int, a: Any, b: Any) -> int:
         if a is b:

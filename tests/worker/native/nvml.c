@@ -1,6 +1,7 @@
 /* A small libnvidia-ml for tests: the symbols that nvidia-ml-py asks for, over a GB200 tray.
  *
- * FAKE_NVML is a list of words: unloaded, gone, lost, nofabric, insufficient, v2, v1, strangefabric.
+ * FAKE_NVML is a list of words: unloaded, gone, lost, nofabric, insufficient, v2, v1, strangefabric,
+ * slow.
  * -DOLD leaves out fabric and platform calls, as drivers before 525 do.
  */
 #include <stdio.h>
@@ -105,6 +106,23 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, int *type) 
 }
 
 #ifndef OLD
+typedef struct {
+    unsigned fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    int valueType, nvmlReturn;
+    union { double dVal; unsigned uiVal; unsigned long long ullVal; } value;
+} field_t;
+enum { NVLINK_GET_SPEED = 164 };
+
+int nvmlDeviceGetFieldValues(void *device, int count, field_t *fields) {
+    (void)device;
+    for (int i = 0; i < count; i++) {
+        int known = fields[i].fieldId == NVLINK_GET_SPEED && fields[i].scopeId != 7;
+        fields[i].nvmlReturn = known ? SUCCESS : NOT_SUPPORTED;
+        fields[i].value.uiVal = is("slow") && fields[i].scopeId == 3 ? 1562 : 53125;
+    }
+    return SUCCESS;
+}
 static void cluster(unsigned char *uuid) {
     for (int i = 0; i < 16; i++) uuid[i] = (unsigned char)(is("insufficient") ? 0 : i + 1);
 }

@@ -33,7 +33,10 @@ class Hanging:
         if self.mark.cell_len + self.text.cell_len <= width and "\n" not in self.text.plain:
             yield _joined(self.mark, self.text)
             return
-        first, *others = self.text.wrap(console, max(1, width - indent)) or [Text()]
+        wrapped = self.text.wrap(console, max(1, width - indent)) or [Text()]
+        for line in wrapped:
+            line.rstrip()
+        first, *others = wrapped
         yield _joined(self.mark, first)
         for line in others:
             yield _joined(Text(" " * indent), line)

@@ -163,7 +163,7 @@ def drawn(matrix: LinkMatrix) -> Matrix:
 
 
 def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Rows:
-    """One row per GPU: ports by state, and every port that is down with its trouble."""
+    """One row per GPU: ports by state, and every one that is down or has a trouble (degraded)."""
     by_gpu: dict[int, list[LinkPort]] = defaultdict(list)
     for port in ports:
         by_gpu[port.gpu].append(port)
@@ -173,10 +173,13 @@ def _ports(ports: Sequence[LinkPort], glyphs: Glyphs) -> Rows:
 
 def _ports_of(gpu: int, ports: Sequence[LinkPort], glyphs: Glyphs) -> tuple[int | Text, ...]:
     count = Counter(port.state for port in ports)
-    down = [port for port in ports if port.state is PortState.DOWN]
-    words = ", ".join(f"port {port.port} {plain(port.trouble)}".strip() for port in down)
-    trouble = _verdict(good=False, words=words, glyphs=glyphs) if down else Text()
-    return gpu, count[PortState.UP], len(down), count[PortState.UNUSED], trouble
+    down = count[PortState.DOWN]
+    bad = [port for port in ports if port.state is PortState.DOWN or port.trouble]
+    words = ", ".join(f"port {port.port} {plain(port.trouble)}".strip() for port in bad)
+    trouble = _verdict(good=False, words=words, glyphs=glyphs) if bad else Text()
+    if bad and not down:
+        trouble = Text(f"{glyphs.attention} {words}", style="yellow")
+    return gpu, count[PortState.UP], down, count[PortState.UNUSED], trouble
 
 
 def _peers(detail: NodeDetailDocument, glyphs: Glyphs) -> RenderableType:

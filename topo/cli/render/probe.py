@@ -11,10 +11,9 @@ from typing import TypeVar
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from topo.cli.render.layout import GAP, Hanging, Indented
 from topo.cli.render.safe import plain
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
@@ -81,7 +80,7 @@ def _blocks(found: Iterable[Output], glyphs: Glyphs, *, lines: bool) -> Iterator
         yield head
         answer = output.answer
         rows = _refused(answer) if isinstance(answer, Refusal) else _rows(answer, glyphs)
-        yield Padding(_drawn(rows, glyphs), (0, 0, 0, 2), expand=False)
+        yield from _drawn(tuple(rows), glyphs)
 
 
 def _refused(refusal: Refusal) -> Iterator[_Row]:
@@ -91,16 +90,15 @@ def _refused(refusal: Refusal) -> Iterator[_Row]:
     yield _Row("next", (refusal.fix,))
 
 
-def _drawn(rows: Iterable[_Row], glyphs: Glyphs) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+def _drawn(rows: Sequence[_Row], glyphs: Glyphs) -> Iterator[RenderableType]:
+    width = max(len(row.label) for row in rows) + GAP
     for row in rows:
-        shown = [plain(line) for line in row.lines[:_MOST_LINES]]
+        shown = list(row.lines[:_MOST_LINES])
         if len(row.lines) > _MOST_LINES:
             shown.append(f"{glyphs.ellipsis} {len(row.lines) - _MOST_LINES} more: -o json has all")
-        table.add_row(row.label, Text("\n".join(shown), style="yellow" if row.bad else ""))
-    return table
+        for number, line in enumerate(shown):
+            label = Text((row.label if number == 0 else "").ljust(width), style="dim")
+            yield Indented(Hanging(label, Text(plain(line), style="yellow" if row.bad else "")))
 
 
 def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:

@@ -51,6 +51,7 @@ class _PortText(LibraryText):
     state: int | None = None
     remote_bdf: str | None = None
     remote_type: int | None = None
+    speed_mbps: int | None = None
 
 
 class _FabricText(LibraryText):
@@ -129,7 +130,8 @@ def _seen(device: _DeviceText) -> SeenLinks:
         if (remote := normal_bdf(port.remote_bdf or "")) is not None
     }
     active = {port.link: port.state in _LINK_STATES_ALIVE for port in device.links}
-    return SeenLinks(device.index, device.name or "", active, remotes=remotes)
+    speeds = {p.link: p.speed_mbps / 1000 for p in device.links if p.speed_mbps is not None}
+    return SeenLinks(device.index, device.name or "", active, remotes=remotes, speeds=speeds)
 
 
 def _fabric(device: _DeviceText) -> GpuFabric | None:
