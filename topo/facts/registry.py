@@ -2,7 +2,7 @@
 
 from topo.facts import declared
 from topo.facts.reader import Mark, Reader, Trust
-from topo.facts.reading import log_marks, tool_errors, unsupported
+from topo.facts.reading import folding, log_marks, tool_errors, unsupported
 from topo.facts.reading.text import cleaned, shorten
 from topo.facts.sysfs import infiniband, pci
 from topo.facts.vendors import VENDORS
@@ -36,6 +36,10 @@ _READERS = sorted(
 READERS = {reader.name: reader for reader in _READERS}
 if len(READERS) < len(_READERS):
     raise AssertionError("two formats have one name")
+_PROVE_THEMSELVES = frozenset(
+    {Mark.FORMAT_NAME, Mark.TITLED_MATRIX, Mark.NAMED_MATRIX, Mark.PLAIN_MATRIX}
+)
+"""Well-formed documents and square matrices, which a text that was joined wrongly is not."""
 UNSUPPORTED = {known.name: known for known in unsupported.UNSUPPORTED}
 """The formats that are recognised and not read, by name."""
 
@@ -73,9 +77,17 @@ def parse(text: str, format: str | None = None) -> ParsedProbe | Refusal:  # noq
 
 
 def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
-    """The reader's answer. Where it refuses a tool's error message, the message explains more."""
+    """The reader's answer, of the text with its folded lines joined where that gives more.
+
+    Where it refuses a tool's error message, the message explains more.
+    """
+    if reader.mark is Mark.DOCUMENT:
+        return reader.read(text)
     understood = reader.read(text)
-    if isinstance(understood, Refusal) and reader.mark is not Mark.DOCUMENT:
+    troubled = isinstance(understood, Refusal) or understood.warnings
+    if folding.is_told(understood) or (troubled and reader.mark in _PROVE_THEMSELVES):
+        understood = folding.read_joined(reader.read, text, understood)
+    if isinstance(understood, Refusal):
         return tool_errors.find(text) or understood
     return understood
 

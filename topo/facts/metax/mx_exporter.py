@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from topo.facts.metax.ports import link_port
+from topo.facts.reading import folding
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf, server_uuid
 from topo.facts.reading.text import numbered_lines, shorten, stated, whole
 from topo.model.errors import Refusal
@@ -83,16 +84,16 @@ def read(text: str) -> ParsedProbe | Refusal:
         index = sample.whole("deviceId")
         if index is not None and index < MAX_GPUS:
             _note(devices.setdefault(index, _Device()), sample)
-    warnings: list[str] = []
+    warnings = _open_lines(text)
     facts = (
         tuple(_gpu(index, device) for index, device in sorted(devices.items())),
         tuple(_ports(devices, warnings)),
         _peers(servers, warnings),
     )
     if not any(facts):
-        return Refusal(
+        return folding.nothing(
             "no device and no server among the metrics",
-            "the whole text",
+            warnings,
             "enable mx_device_type, mx_mxlk_speed, mx_mxlk_width and mx_server_info in the "
             "exporter's counters file, or let the worker use libmxsml",
         )
@@ -109,6 +110,19 @@ def _samples(text: str) -> Iterator[_Sample]:
         if number is not None:
             labels = {key: _plain(word) for key, word in _LABEL.findall(match.group(2) or "")}
             yield _Sample(match.group(1), labels, number)
+
+
+def _open_lines(text: str) -> list[str]:
+    """Warnings about samples that are cut, and about numbers that stand alone below one."""
+    found: list[str] = []
+    above = False
+    for number, line in numbered_lines(text):
+        sample = line.startswith("mx_") and line.partition("{")[0].split(" ")[0] in _FAMILIES
+        alone = above and not sample and _number(line) is not None
+        if alone or (sample and _SAMPLE.fullmatch(line) is None):
+            found.append(folding.rest(number))
+        above = sample
+    return found
 
 
 def _number(text: str) -> float | None:

@@ -6,7 +6,7 @@ UUID) from the same tool's test data.
 
 import re
 
-from topo.facts.reading import gpu_list
+from topo.facts.reading import folding, gpu_list
 from topo.facts.reading.identity import gpu_uuid, normal_bdf
 from topo.facts.reading.text import numbered_lines, shorten
 from topo.model.errors import Refusal
@@ -20,6 +20,8 @@ _CARD = re.compile(
     r"GPU#([0-9]{1,4}) (?:(.{1,200}?) )??((?:Not ?|Un)?Available) ?(?:\((.{0,300})\)?)?",
     re.IGNORECASE | re.ASCII,
 )
+_REST = re.compile(r"(?!GPU#)(?:\(.{0,300}|[^(]{1,300}\))|GPU#[0-9]{1,4}\b.{0,60}", re.ASCII)
+"""What is left of a card's line that was folded: its remark, or its beginning alone."""
 _UUID = re.compile(r"UUID:\s*([^\s)]+)", re.IGNORECASE)
 _RECOGNISED = re.compile(
     r"^[ \t]*GPU#[0-9]{1,4}[ \t].{0,200}(?:\b|Not|Un)Available\b", re.MULTILINE | re.IGNORECASE
@@ -34,11 +36,18 @@ def recognises(text: str) -> bool:
 def read(text: str) -> ParsedProbe | Refusal:
     """The cards as GPUs, healthy where Available. Refused: no card, or one index twice."""
     found: list[tuple[int, Gpu]] = []
+    warnings: list[str] = []
     for number, line in numbered_lines(text):
-        match = _CARD.fullmatch(" ".join(line.split())) if "GPU#" in line else None
+        flat = " ".join(line.split())
+        match = _CARD.fullmatch(flat) if "GPU#" in flat else None
         if match is not None:
             found.append((number, _gpu(match)))
-    return gpu_list.listed(FORMAT, found, declared=gpu_list.attached(text), fix=_FIX)
+        elif _REST.fullmatch(flat):
+            warnings.append(folding.rest(number))
+        if match is not None and flat.count("(") > flat.count(")"):
+            warnings.append(folding.rest(number))
+    declared = gpu_list.attached(text)
+    return gpu_list.listed(FORMAT, found, warnings=warnings, declared=declared, fix=_FIX)
 
 
 def _gpu(match: re.Match[str]) -> Gpu:

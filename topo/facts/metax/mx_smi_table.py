@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from topo.facts.reading import gpu_list
+from topo.facts.reading import folding, gpu_list
 from topo.facts.reading.identity import known, normal_bdf
 from topo.facts.reading.text import numbered_lines, shorten
 from topo.model.errors import Refusal
@@ -57,7 +57,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     layout: _Layout | None = None
     header: list[list[str]] = []
     found: list[tuple[int, Gpu]] = []
-    warnings: list[str] = []
+    warnings = _open_line(text)
     for number, box in _boxes(text):
         if layout is None:
             header = [*header, *box] if header or _has_bus(box) else []
@@ -72,6 +72,19 @@ def read(text: str) -> ParsedProbe | Refusal:
         return _no_header(header)
     attached = gpu_list.attached(text)
     return gpu_list.listed(FORMAT, found, warnings=warnings, declared=attached, fix=_FIX)
+
+
+def _open_line(text: str) -> list[str]:
+    """A warning about the first line of the boxes that does not close, where there is one."""
+    inside = False
+    for number, line in numbered_lines(text):
+        bare = line.strip()
+        if bare.startswith("| Process"):
+            break
+        inside = inside or _TITLE.match(bare) is not None
+        if inside and bare and not (bare[0] in "|+" and bare[-1] in "|+"):
+            return [folding.rest(number)]
+    return []
 
 
 def _boxes(text: str) -> Iterator[tuple[int, list[list[str]]]]:

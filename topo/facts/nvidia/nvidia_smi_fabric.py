@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from topo.facts.nvidia import words
 from topo.facts.nvidia.words import GpuWords
-from topo.facts.reading import gpu_list
+from topo.facts.reading import folding, gpu_list
 from topo.facts.reading.text import numbered_lines, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
@@ -40,6 +40,10 @@ class _Walk:
 
     sections: list[GpuWords] = field(default_factory=list)
     titles: list[tuple[int, str]] = field(default_factory=list)
+    indent: int = 0
+    """That of the line above, where it is a pair, or ends before its word."""
+    rests: list[str] = field(default_factory=list)
+    """Warnings about lines that go on with the pair above."""
 
     def close_to(self, indent: int) -> None:
         while self.titles and self.titles[-1][0] >= indent:
@@ -77,7 +81,10 @@ def read(text: str) -> ParsedProbe | Refusal:
     if not found and not fabrics:
         where = f"line {sections[0].line}" if sections else "the whole text"
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
-    warnings = gpu_list.missing(found, gpu_list.attached(text)) if found else []
+    warnings = [
+        *walk.rests,
+        *(gpu_list.missing(found, gpu_list.attached(text)) if found else ()),
+    ]
     if len(found) < len(sections):
         warnings.append("fabric sections without a GPU line are numbered in the order printed")
     return stated(FORMAT, (gpu_list.ordered(found), fabrics), warnings)
@@ -91,6 +98,10 @@ def _note_line(walk: _Walk, number: int, line: str) -> None:
             walk.sections.append(GpuWords(number, gpu.group(1)))
         return
     pair = _PAIR.fullmatch(line)
+    if walk.indent and pair is None and not line[:1].isspace() and line.strip("= "):
+        walk.rests.append(folding.rest(number))
+    open_ended = pair is not None or line.rstrip().endswith(":")
+    walk.indent = len(line) - len(line.lstrip()) if open_ended else 0
     if pair is not None:
         indent, key, word = len(pair.group(1).expandtabs()), pair.group(2), pair.group(3).strip()
         walk.close_to(indent)

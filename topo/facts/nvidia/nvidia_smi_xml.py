@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 from topo.facts.nvidia import words
 from topo.facts.nvidia.words import GpuWords
-from topo.facts.reading import gpu_list
+from topo.facts.reading import folding, gpu_list
 from topo.facts.reading.text import shorten
 from topo.model.errors import BadInputError, Refusal
 from topo.model.observation import ParsedProbe
@@ -65,7 +65,14 @@ def read(text: str) -> ParsedProbe | Refusal:
         what = f"the XML is cut or broken{inside}: {expat.ErrorString(error.code)}"
         return Refusal(what, f"line {line + error.lineno}", _FIX)
     found, fabrics = words.understood(scanner.gpus)
-    return gpu_list.listed(FORMAT, found, (fabrics,), declared=scanner.attached, fix=_FIX)
+    return gpu_list.listed(
+        FORMAT,
+        found,
+        (fabrics,),
+        warnings=scanner.rests,
+        declared=scanner.attached,
+        fix=_FIX,
+    )
 
 
 class _Scanner:
@@ -74,6 +81,8 @@ class _Scanner:
     def __init__(self, lines_before: int) -> None:
         self.gpus: list[GpuWords] = []
         self.attached: int | None = None
+        self.rests: list[str] = []
+        """Warnings about words of which a line break made two."""
         self._path: list[str] = []
         self._text = ""
         self._before = lines_before
@@ -114,6 +123,8 @@ class _Scanner:
         path, word = tuple(self._path), self._text[:_MAX_WORD].strip()
         self._path.pop()
         self._text = ""
+        if "\n" in word and len(path) > 1:
+            self.rests.append(folding.rest(self.line))
         if path == (_ROOT, "attached_gpus") and word.isascii() and word.isdigit():
             self.attached = int(word[:4])
         if path[:2] != (_ROOT, "gpu") or not self.gpus:

@@ -7,6 +7,7 @@ warning that names what is missing; only a list that contradicts itself is refus
 import re
 from collections.abc import Iterable
 
+from topo.facts.reading import folding
 from topo.facts.reading.text import stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu
@@ -34,10 +35,10 @@ def listed(
 
     Refused where the list contradicts itself; a warning where it lacks GPUs, see `missing`.
     """
-    refusal = contradiction(found, fix)
-    return refusal or stated(
-        name, (ordered(found), *others), [*warnings, *missing(found, declared)]
-    )
+    told = [*warnings, *missing(found, declared)]
+    if not found:
+        return folding.nothing("no GPU is listed", told, fix)
+    return contradiction(found, fix) or stated(name, (ordered(found), *others), told)
 
 
 def contradiction(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:

@@ -8,6 +8,7 @@ from them). Source: kernel documentation ABI/stable/sysfs-class-infiniband and a
 import re
 from dataclasses import dataclass, field
 
+from topo.facts.reading import folding
 from topo.facts.reading.identity import known, last_bdf
 from topo.facts.reading.text import bounded, numbered_lines, shorten, whole
 from topo.model.errors import Refusal
@@ -51,7 +52,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         name, _, key = path.partition("/")
         if _TREE in line and colon and _NAME.fullmatch(name):
             _note(hcas.setdefault(name, _Hca()), key, word.strip())
-    warnings: list[str] = []
+    warnings = folding.open_paths(text, _TREE)
     ports: list[NetworkPort] = []
     for name, hca in hcas.items():
         for number, words in sorted(hca.ports.items()):

@@ -8,8 +8,9 @@ Source: kernel documentation ABI/testing/sysfs-bus-pci; nvml.h for the levels.
 import re
 from dataclasses import dataclass, field
 
+from topo.facts.reading import folding
 from topo.facts.reading.identity import normal_bdf
-from topo.facts.reading.text import numbered_lines, whole
+from topo.facts.reading.text import numbered_lines, stated, whole
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
@@ -82,10 +83,12 @@ def read(text: str) -> ParsedProbe | Refusal:
     if not gpus or len(gpus) > MAX_GPUS:
         what = f"{len(gpus)} GPUs are more than {MAX_GPUS}" if gpus else "no GPU on the PCI bus"
         return Refusal(what, "the whole text", "check `lspci -d 9999:` and `lspci -d 10de:`")
+    warnings = folding.open_paths(text, "/bus/pci/devices/")
     listed = tuple(Gpu(index, bdf=d.bdf, numa=d.numa) for index, d in enumerate(gpus))
     if not all(device.chain for device in gpus):
-        return ParsedProbe(FORMAT, (listed,), ("no real paths: PCI distances are left out",))
-    return ParsedProbe(FORMAT, (listed, _matrix(gpus)))
+        warnings.append("no real paths: PCI distances are left out")
+        return stated(FORMAT, (listed,), warnings)
+    return stated(FORMAT, (listed, _matrix(gpus)), warnings)
 
 
 def _order(bdf: Bdf) -> tuple[int, str]:
