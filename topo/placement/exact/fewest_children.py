@@ -130,9 +130,10 @@ def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
 def _reached(held: Counts, needs: Counts) -> Costs:
     """How many children of each row are needed for each need."""
     width = held.shape[1]
+    across = np.ascontiguousarray(held.T)  # sums along the outer axis are several times as fast
     found = np.empty((len(held), len(needs)), np.int16)
     for at, need in enumerate(needs.tolist()):
-        found[:, at] = (held < need).sum(axis=1) + 1
+        found[:, at] = (across < need).sum(axis=0, dtype=np.int16) + 1
     found[found > width] = _IMPOSSIBLE
     return found
 

@@ -60,7 +60,8 @@ def least_inside(caps: Counts, starts: DomainIndices, able: DomainIndices, need:
     if rows is None:
         found: Counts = -(-need // np.maximum(most, 1))
         return found
-    counts: Counts = (rows.cumsum(axis=1) < need[:, None]).sum(axis=1) + 1
+    sums = np.ascontiguousarray(rows.T).cumsum(axis=0)
+    counts: Counts = (sums < need).sum(axis=0) + 1
     return np.where(need > 0, counts, 0)
 
 

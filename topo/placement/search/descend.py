@@ -20,6 +20,8 @@ for 1 group and the tail, A for 1 group.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from topo.placement.job.allocation import Allocation, Share, joined
 from topo.placement.quality.measure import Key, effect_of, key_of
 from topo.placement.search.fewest_domains import fewest_domains
@@ -79,21 +81,24 @@ def ways_over(view: FreeView, tier: int, domains: range, need: Demand) -> Iterat
 def _demands(view: FreeView, tier: int, domains: range, need: Demand) -> Iterator[Demands]:
     """What to ask of the fewest domains of a tier above the groups, a list for each host."""
     groups, tail = need
-    caps = view.groups(tier)[domains.start : domains.stop].tolist()
-    pool = sorted(((cap, -d) for cap, d in zip(caps, domains, strict=True) if cap), reverse=True)
-    sizes = [cap for cap, _ in pool]
+    caps = view.groups(tier)[domains.start : domains.stop]
+    order = np.argsort(-caps, kind="stable")
+    ranked = caps[order]
+    able = int(np.count_nonzero(caps))
+    sizes = ranked[:able].tolist()
+    pool = list(zip(sizes, (domains.start + order[:able]).tolist(), strict=True))
     if not tail:
         count = fewest(sizes, groups)
         if count is not None:
             chosen = [pool[i] for i in window(sizes, sizes, count, groups)]
-            yield _amounts(view, tier, [(-d, cap, False) for cap, d in chosen], groups)
+            yield _amounts(view, tier, [(d, cap, False) for cap, d in chosen], groups)
         return
     for host, beside in _hosts(view, tier, domains, (sizes, groups)):
-        rest = [each for each in pool if -each[1] != host]
+        rest = [each for each in pool if each[1] != host]
         left = [cap for cap, _ in rest]
         count = fewest(left, groups - beside) or 0
         chosen = [rest[i] for i in window(left, left, count, groups - beside)]
-        full = [(-d, cap, False) for cap, d in chosen]
+        full = [(d, cap, False) for cap, d in chosen]
         yield _amounts(view, tier, [*full, (host, beside, True)], groups)
 
 
@@ -108,8 +113,9 @@ def _hosts(
     sizes, groups = need
     found: list[tuple[int, int, int, int]] = []
     seen: set[tuple[int, int]] = set()
-    for domain in domains:
-        cap, loss = int(view.groups(tier)[domain]), int(view.losses(tier)[domain])
+    here = slice(domains.start, domains.stop)
+    caps, losses = view.groups(tier)[here].tolist(), view.losses(tier)[here].tolist()
+    for domain, cap, loss in zip(domains, caps, losses, strict=True):
         if cap < loss or (cap, loss) in seen:
             continue
         seen.add((cap, loss))
