@@ -1,6 +1,6 @@
 """What can be measured from outside, by Prometheus conventions; docs/metrics.md is the same list.
 
-Labels are bounded: no node, no group name, no path as it was asked.
+Labels are bounded: no node, no path as it was asked, no group unless --group-metrics asks for them.
 """
 
 from collections import Counter as Tally
@@ -14,12 +14,15 @@ import prometheus_client as prom
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from topo.model.forest import Group, Snapshot
+from topo.model.forest import Group, Snapshot, Status
 from topo.model.observation import Event
 
 PREFIX = "topo_master_"
 MAX_KINDS = 16
 """Kinds come from files of people; what is beyond this many is counted as `other`."""
+MAX_SEEN = 64
+"""Series of one metric that are kept at zero: more than there are kinds and statuses at once."""
+_STATUSES = tuple(status.value for status in Status)
 _FAST_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -65,6 +68,8 @@ class ServiceMetrics:
         )
         self.event_streams = gauge(PREFIX + "event_streams", "Event streams open now")
         self.saves = counter(PREFIX + "state_saves", "Writes of the state file", ["result"])
+        for result in ("ok", "failed"):
+            self.saves.labels(result)
         self.save_seconds = gauge(
             PREFIX + "state_save_duration_seconds", "Time the last write of the state file took"
         )
@@ -74,13 +79,33 @@ class ServiceMetrics:
         )
 
 
+class Seen:
+    """Labels that a series had once: they stay, at zero.
+
+    A series that vanishes looks like one that was never there, and an alert on it has no end. What
+    is zero for longest goes where people invent ever new labels.
+    """
+
+    def __init__(self, *labels: Any) -> None:
+        self._labels = dict.fromkeys(labels)
+
+    def filled(self, values: Mapping[Any, float]) -> Mapping[Any, float]:
+        """The values, and zero for what had one before."""
+        self._labels |= dict.fromkeys(values)
+        spare = len(self._labels) - MAX_SEEN
+        for label in [each for each in self._labels if each not in values][: max(0, spare)]:
+            del self._labels[label]
+        return {label: values.get(label, 0) for label in self._labels}
+
+
 @dataclass(slots=True)
 class _Counts:
-    """What one walk over a forest counts."""
+    """What one walk over a forest counts; `ready` is 1 or 0 of each group by (path, kind)."""
 
     nodes: Tally[str] = field(default_factory=Tally)
     groups: Tally[tuple[str, str]] = field(default_factory=Tally)
     conflicts: Tally[str] = field(default_factory=Tally)
+    ready: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -93,7 +118,12 @@ class TreeCollector(Collector):
     workers: Callable[[], int]
     ready: Callable[[], bool]
     document_sizes: Callable[[], tuple[int, int]]
+    by_group: bool = False
+    """Whether there is a series for each group: asked for by --group-metrics."""
     _counted: tuple[int, _Counts] | None = None
+    _statuses: Seen = field(default_factory=lambda: Seen(*_STATUSES))
+    _kinds: Seen = field(default_factory=Seen)
+    _codes: Seen = field(default_factory=Seen)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families, at scrape time."""
@@ -103,9 +133,14 @@ class TreeCollector(Collector):
         yield _gauge("ready", "Whether the tree is shown", float(self.ready()))
         yield _gauge("queue_events", "Events waiting for the engine", self.waiting())
         yield _gauge("workers", "Workers that reported since the start", self.workers())
-        yield _labelled("nodes", "Nodes in groups and outside", ("status",), counts.nodes)
-        yield _labelled("groups", "Groups", ("kind", "status"), counts.groups)
-        yield _labelled("conflicts", "Conflicts listed now", ("code",), counts.conflicts)
+        nodes = self._statuses.filled(counts.nodes)
+        yield _labelled("nodes", "Nodes in groups and outside", ("status",), nodes)
+        yield _labelled("groups", "Groups", ("kind", "status"), self._kinds.filled(counts.groups))
+        codes = self._codes.filled(counts.conflicts)
+        yield _labelled("conflicts", "Conflicts listed now", ("code",), codes)
+        if self.by_group:
+            text = "1 while the group is Ready, 0 while it is not"
+            yield _labelled("group_ready", text, ("group", "kind"), counts.ready)
         forest = snapshot.forest
         yield _gauge("unplaced_nodes", "Known nodes in no group", len(forest.unplaced))
         yield _gauge("unjoined_machines", "Machines that match no node", len(forest.unjoined))
@@ -139,12 +174,15 @@ class TreeCollector(Collector):
 def _count(snapshot: Snapshot) -> _Counts:
     counts = _Counts()
     kinds: set[str] = set()
-    for _, vertex in snapshot.forest.walk():
+    for above, vertex in snapshot.forest.walk():
         if isinstance(vertex, Group):
             if len(kinds) < MAX_KINDS:
                 kinds.add(vertex.kind)
             kind = vertex.kind if vertex.kind in kinds else "other"
-            counts.groups[kind, vertex.status.value] += 1
+            for status in _STATUSES:
+                counts.groups[kind, status] += vertex.status == status
+            is_ready = vertex.status is Status.READY
+            counts.ready["/".join((*above, vertex.name)), kind] = int(is_ready)
         else:
             counts.nodes[vertex.status.value] += 1
     for unplaced in snapshot.forest.unplaced:

@@ -8,7 +8,8 @@ import prometheus_client as prom
 from aiohttp import web
 
 from master.booking.booking_log import BookingLog
-from master.booking.metrics import CapacityCollector, PlacementMetrics
+from master.booking.capacity_metrics import CapacityCollector
+from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.metrics import EngineMetrics, ServiceMetrics, TreeCollector, new_registry
 from master.role import ALONE, Replica, Role
@@ -156,7 +157,7 @@ def build_service(
         booking_log=booking_log,
         replica=replica,
     )
-    registry.register(CapacityCollector(measured, placements.holds.booked))
+    registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))
     return service
 
@@ -233,4 +234,5 @@ def _tree_collector(service: Service) -> TreeCollector:
         workers=lambda: len(service.worker_port.sessions),
         ready=lambda: not service.missing(),
         document_sizes=lambda: service.node_group_document.sizes,
+        by_group=service.settings.group_metrics,
     )

@@ -118,6 +118,8 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Changes that are remembered for diffs and resumed event streams."""
     event_stream_limit: Count = 256
     """Event streams that may be open at once."""
+    group_metrics: bool = False
+    """Whether /metrics has a series for each group; there may be thousands."""
 
     pod_name: Annotated[str, Env("POD_NAME")] = ""
     """This pod's name."""

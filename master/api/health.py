@@ -43,7 +43,9 @@ async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
 
 async def get_metrics(request: web.Request, _query: Query) -> web.StreamResponse:
     """The Prometheus text format."""
-    text = prom.generate_latest(request.app[SERVICE].registry)
+    service = request.app[SERVICE]
+    await service.placements.totals.renew()
+    text = prom.generate_latest(service.registry)
     return web.Response(body=text, headers={"Content-Type": prom.CONTENT_TYPE_PLAIN_0_0_4})
 
 

@@ -3,19 +3,25 @@
 import re
 from pathlib import Path
 
+from prometheus_client.registry import Collector
+
 from master.app import build_app
-from master.metrics import MAX_KINDS, TreeCollector
+from master.metrics import MAX_KINDS, MAX_SEEN, Seen, TreeCollector
 from master.service import build_service
 from tests.master.world import settings
-from topo.model.forest import Forest, Group, Node, Reason, Snapshot, Status, Unplaced
+from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, Status, Unplaced
 from topo.model.ids import Generation, GroupName, Kind, NodeName
+from topo.placement.booking.events import What
+from topo.placement.booking.holds import Obstacle
+from topo.placement.job.plan import FitTest
 
+_WORDS = ("Ready", "NotReady")
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def test_the_documented_metrics_are_those_that_exist() -> None:
     address = "--cluster-manager-address=https://127.0.0.1"
-    service = build_service(settings("--mode=switchbox", address))
+    service = build_service(settings("--mode=switchbox", "--group-metrics", address))
     build_app(service)
     existing = {
         (family.name + "_total" * (family.type == "counter"), family.type)
@@ -27,16 +33,33 @@ def test_the_documented_metrics_are_those_that_exist() -> None:
     assert documented == existing
 
 
-def _collected(forest: Forest) -> dict[str, dict[tuple[str, ...], float]]:
-    snapshot = Snapshot(Generation(3), forest)
-    collector = TreeCollector(
-        snapshot=lambda: snapshot,
+Series = dict[str, dict[tuple[str, ...], float]]
+
+
+def _collected(*forests: Forest, by_group: bool = False) -> Series:
+    """What is told of the last forest by a collector that has told of those before."""
+    found: Series = {}
+    shown: list[Snapshot] = []
+    collector = _collector(shown, by_group=by_group)
+    for number, forest in enumerate(forests):
+        shown[:] = [Snapshot(Generation(number), forest)]
+        found = _series(collector)
+    return found
+
+
+def _collector(shown: list[Snapshot], *, by_group: bool) -> TreeCollector:
+    return TreeCollector(
+        snapshot=lambda: shown[0],
         clock=lambda: 0.0,
         waiting=lambda: 0,
         workers=lambda: 0,
         ready=lambda: True,
         document_sizes=lambda: (0, 0),
+        by_group=by_group,
     )
+
+
+def _series(collector: Collector) -> Series:
     return {
         family.name: {tuple(s.labels.values()): s.value for s in family.samples}
         for family in collector.collect()
@@ -50,7 +73,7 @@ def _node(name: str) -> Node:
 def test_nodes_outside_of_groups_are_counted_too() -> None:
     forest = Forest(unplaced=(Unplaced(_node("n1"), Reason("c", "t")),))
     found = _collected(forest)
-    assert found["topo_master_nodes"] == {("NotReady",): 1}
+    assert found["topo_master_nodes"] == {("Ready",): 0, ("NotReady",): 1}
     assert found["topo_master_unplaced_nodes"] == {(): 1}
 
 
@@ -59,5 +82,53 @@ def test_kinds_of_people_do_not_make_labels_without_end() -> None:
         Group(GroupName(f"g{i}"), Kind(f"kind-{i}"), 1, Status.READY, ()) for i in range(100)
     )
     groups = _collected(Forest(roots))["topo_master_groups"]
-    assert len(groups) == MAX_KINDS + 1
+    assert len(groups) == 2 * (MAX_KINDS + 1)
     assert groups["other", "Ready"] == 100 - MAX_KINDS
+
+
+def _pair(status: Status) -> Forest:
+    """A switchbox with a dragonfly of two nodes."""
+    nodes = tuple(Node(NodeName(f"n{i}"), Status.READY) for i in (1, 2))
+    fly = Group(GroupName("d"), Kind("dragonfly"), 1, status, nodes)
+    return Forest((Group(GroupName("s"), Kind("switchbox"), 2, status, (fly,)),))
+
+
+def test_what_there_was_once_stays_at_zero() -> None:
+    """A series that vanishes keeps the alert of its last value."""
+    listed = Forest(conflicts=(Conflict("oversize-group", ("d",), "too large"),))
+    found = _collected(_pair(Status.READY), listed, Forest())
+    assert found["topo_master_nodes"] == {("Ready",): 0, ("NotReady",): 0}
+    assert found["topo_master_groups"] == {
+        (kind, status): 0 for kind in ("switchbox", "dragonfly") for status in _WORDS
+    }
+    assert found["topo_master_conflicts"] == {("oversize-group",): 0}
+
+
+def test_labels_that_people_invent_for_ever_do_not_pile_up() -> None:
+    seen = Seen()
+    for number in range(10 * MAX_SEEN):
+        told = seen.filled({number: 1.0})
+        assert told[number] == 1.0
+        assert len(told) <= MAX_SEEN
+
+
+def test_each_group_has_a_series_where_that_is_asked_for() -> None:
+    asked = _collected(_pair(Status.NOT_READY), by_group=True)
+    assert asked["topo_master_group_ready"] == {("s", "switchbox"): 0, ("s/d", "dragonfly"): 0}
+    assert "topo_master_group_ready" not in _collected(_pair(Status.READY))
+
+
+def test_what_can_happen_is_counted_from_zero() -> None:
+    """A rate needs the zero before the first: holds, obstacles, tests that fail, the state file."""
+    service = build_service(settings("--mode=dragonfly", "--allow-anonymous-workers"))
+    value = service.registry.get_sample_value
+    for name, label, words in (
+        ("hold_events", "event", [*What, "restored"]),
+        ("holds_declined", "obstacle", Obstacle),
+        ("state_saves", "result", ("ok", "failed")),
+    ):
+        for word in words:
+            assert value(f"topo_master_{name}_total", {label: word}) == 0.0, word
+    for failed in FitTest:
+        labels = {"result": "infeasible", "failed": failed}
+        assert value("topo_master_placements_total", labels) == 0.0

@@ -101,3 +101,27 @@ async def test_the_tag_tells_of_holds_that_the_generation_does_not_count(tmp_pat
             vendors = (await master.get("/node_group")).headers["ETag"]
             await caller.delete(f"/v1/holds/{hold}")
             assert (await master.get("/node_group")).headers["ETag"] == vendors
+
+
+async def test_the_metrics_count_the_same_gpus_by_type(tmp_path: Path) -> None:
+    """At once, without waiting for a report; what is whole of them is that of the last report."""
+    async with placing(tmp_path, "--canonical-group-size=16", text=PAIRS) as caller:
+        hold = (await caller.held(2))["hold"]["id"]
+        state = caller.master.service.placements.state
+        state.advance(_pod("n0-0-0", 8, hold), _pod("n0-1-0", 2))
+        state.follow_cluster([ClusterNode(name=NodeName("n0-1-0"), unschedulable=True)])
+        await caller.master.get("/v1/fragmentation")
+        text = (await caller.master.get("/metrics")).body.decode()
+        kind = 'gpu_type="unknown"'
+        for line in (
+            f"topo_master_gpus{{{kind}}} 96.0",
+            f"topo_master_ready_gpus{{{kind}}} 96.0",
+            f"topo_master_free_gpus{{{kind}}} 72.0",
+            f"topo_master_used_gpus{{{kind}}} 10.0",
+            f"topo_master_held_gpus{{{kind}}} 8.0",
+            f"topo_master_cordoned_gpus{{{kind}}} 6.0",
+            f'topo_master_largest_job_gpus{{{kind},group_size="16"}} 72.0',
+            f"topo_master_group_integrity_ratio{{{kind}}} 0.8",
+            f"topo_master_unusable_gpus{{{kind}}}",
+        ):
+            assert line in text, line

@@ -27,6 +27,17 @@ class NodeCounts(NamedTuple):
     is_cordoned: bool = False
 
 
+class TypeCounts(NamedTuple):
+    """GPUs of all nodes of one type: all that pods may ask for, those of ready nodes, and so on."""
+
+    gpus: int = 0
+    ready: int = 0
+    free: int = 0
+    used: int = 0
+    held: int = 0
+    cordoned: int = 0
+
+
 NO_COUNTS = NodeCounts()
 """Those of a node that is not known."""
 
@@ -58,6 +69,18 @@ class NodeUsage:
             if host.ready and not host.cordoned and name not in booked
             else _counts(host, booked.get(name, 0), held[name])
             for name, host in self.hosts.items()
+        }
+
+    def by_type(self) -> Mapping[str, TypeCounts]:
+        """The counts of each GPU type of nodes with GPUs, "" where nobody names it; O(nodes)."""
+        rows: dict[str, list[TypeCounts]] = {}
+        for name, counts in self.counts().items():
+            host = self.hosts[name]
+            if host.gpus:
+                ready = host.gpus if host.ready else 0
+                rows.setdefault(host.gpu_type, []).append(TypeCounts(host.gpus, ready, *counts[:4]))
+        return {
+            each: TypeCounts(*map(sum, zip(*found, strict=True))) for each, found in rows.items()
         }
 
 
