@@ -16,7 +16,7 @@ from topo.sim.probe_outputs.metax import smi_topo
 from topo.sim.worlds.presets import PRESET_NAMES, demo_world
 
 SCREEN = 24
-HEAD = "GPU {0}: NVIDIA H200 (UUID: GPU-6968dfc2-d444-d92c-c36b-00000000000{0})"
+HEAD = "GPU {0}: NVIDIA R900 (UUID: GPU-6968dfc2-d444-d92c-c36b-00000000000{0})"
 SLOW = "\n".join(
     [
         HEAD.format(0),
@@ -66,7 +66,7 @@ def test_degraded_links_are_counted_and_named(topo: Topo) -> None:
     shown = topo("parse", "-", input=SLOW)
     assert lines_of(shown.stdout) == [
         "nvlink-status  nvidia-smi nvlink -s",
-        "  GPUs        2  NVIDIA H200",
+        "  GPUs        2  NVIDIA R900",
         "  links       6 up, 2 degraded",
         "              GPU 0 links 2-3: degraded: 1.562 GB/s, its siblings 26.562 GB/s",
         "  not stated  islands, NICs, NUMA",
@@ -88,7 +88,7 @@ def test_every_probe_of_every_world_fits_a_screen(topo: Topo, preset: str) -> No
 def test_long_names_and_many_warnings_fold_and_are_counted(topo: Topo) -> None:
     """What does not fit is said to be in the JSON."""
     heads = "".join(f"{HEAD.format(i)}\n\t Link 0: {'x' * 90}\n" for i in range(9))
-    text = heads.replace("H200", "H200 " + "with a very long name " * 6)
+    text = heads.replace("R900", "R900 " + "with a very long name " * 6)
     shown = topo("parse", "-", "--format", "nvlink-status", input=text)
     lines = lines_of(shown.stdout)
     assert max(map(len, lines)) <= COLUMNS

@@ -3,12 +3,15 @@
 import pytest
 
 from tests.parse.answers import items, refused, understood
-from topo.facts import recognise
+from topo.facts import parse, recognise
 from topo.facts.nvidia.nvlink import far_link
 from topo.model.ids import GpuUuid
 from topo.model.machine import Gpu, LinkPort, PortState
+from topo.model.observation import ParsedProbe
 
 SXM, PCIE = "NVIDIA B200", "NVIDIA H100 PCIe"
+NEW = "NVIDIA R900"
+"""A chip of which nobody told us how many links it has."""
 DEAD = "NVML: Unable to retrieve NVLink information as all links are inActive"
 
 
@@ -113,7 +116,7 @@ def test_links_of_another_vendor_are_not_nvlinks():
 
 def test_a_gpu_whose_links_were_cut_off_is_told():
     """The header of the last GPU is there, its links are not: no GPU without links in silence."""
-    whole = status((SXM, "++++"), (SXM, "++++"))
+    whole = status((NEW, "++++"), (NEW, "++++"))
     cut = "\n".join(whole.splitlines()[:6]) + "\n"
     assert understood(whole).warnings == ()
     assert understood(cut).warnings == ("GPU 1 (line 6) has no link below it: the text is cut",)
@@ -121,10 +124,10 @@ def test_a_gpu_whose_links_were_cut_off_is_told():
 
 def test_a_list_shorter_than_that_of_an_equal_gpu_is_told():
     """Every GPU of a model has as many links; an inactive one is listed, too."""
-    cut = status((SXM, "++++"), (SXM, "++"))
+    cut = status((NEW, "++++"), (NEW, "++"))
     (warning,) = understood(cut).warnings
     assert warning == "GPU 1 (line 6) has 2 of 4 links: the text is cut or shortened at link 2, 3"
-    assert understood(status((SXM, "+++-"), ("NVIDIA T400", "++"))).warnings == ()
+    assert understood(status((NEW, "+++-"), ("NVIDIA T400", "++"))).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def test_a_list_shorter_than_that_of_an_equal_gpu_is_told():
 )
 def test_an_elided_list_is_told_with_its_line(mark):
     """As people shorten what they post; the numbers that are gone are named."""
-    lines = status((SXM, "++++++")).splitlines()
+    lines = status((NEW, "++++++")).splitlines()
     text = "\n".join([*lines[:2], f"\t {mark}", *lines[6:]]) + "\n"
     assert understood(text).warnings == (
         f"line 3: the text is shortened here ({mark})",
@@ -142,16 +145,34 @@ def test_an_elided_list_is_told_with_its_line(mark):
 
 def test_a_gpu_number_that_is_left_out_is_told():
     """nvidia-smi numbers GPUs without gaps."""
-    lines = status((SXM, "++"), (SXM, "++"), (SXM, "++")).splitlines()
+    lines = status((NEW, "++"), (NEW, "++"), (NEW, "++")).splitlines()
     text = "\n".join([*lines[:3], *lines[6:]]) + "\n"
     assert understood(text).warnings == (
         "2 of 3 GPUs are listed: the text is cut before or at GPU 1",
     )
 
 
+@pytest.mark.parametrize("fragment", ["GPU 1", "G", "\t Lin", "\t Link 4", "\t Link 4:"])
+def test_a_text_that_ends_within_a_line_is_told(fragment):
+    """The next GPU or the next link was about to come: with nothing beside it to compare with."""
+    (warning,) = understood(status((NEW, "++++")) + "\n" + fragment).warnings
+    assert warning == f"line 6: {fragment.strip()!r} is no whole line"
+
+
+def test_every_cut_of_a_list_is_told():
+    """At any character but a line's end between two GPUs, where nothing shows that more came."""
+    volta = "Tesla V100-SXM2-32GB"
+    whole = status((volta, "++++++"), (volta, "+-++++")) + "\n"
+    between = whole.index("GPU 1")
+    for end in range(len(whole) - 1):
+        found = parse(whole[:end])
+        silent = isinstance(found, ParsedProbe) and not found.warnings
+        assert not silent or end in (between - 1, between), whole[:end]
+
+
 def test_a_speed_that_is_cut_is_no_inactive_link():
     """`26.5` was going to be a speed: the link is left out with a warning, not called down."""
-    text = status((SXM, "++"), (SXM, "++")).rstrip("\n")[: -len("62 GB/s")]
+    text = status((NEW, "++"), (NEW, "++")).rstrip("\n")[: -len("62 GB/s")]
     found = understood(text)
     assert [(p.gpu, p.port) for p in items(found, LinkPort)] == [(0, 0), (0, 1), (1, 0)]
     assert {p.state for p in items(found, LinkPort)} == {PortState.UP}
@@ -172,7 +193,7 @@ def test_a_narrow_console_changes_nothing(width):
 
 def test_a_link_far_slower_than_its_siblings_is_up_and_degraded():
     """It carries data, so it is up; at a sixteenth of the speed, so it has a trouble."""
-    lines = status((SXM, "++++"), (SXM, "++++")).splitlines()
+    lines = status((NEW, "++++"), (NEW, "++++")).splitlines()
     lines[2] = "\t Link 1: 1.562 GB/s"
     found = understood("\n".join(lines) + "\n")
     assert {port.state for port in items(found, LinkPort)} == {PortState.UP}
@@ -182,16 +203,16 @@ def test_a_link_far_slower_than_its_siblings_is_up_and_degraded():
 
 def test_links_of_two_models_are_no_siblings():
     """25.781 beside 53.125 GB/s are two generations on one host, not a broken link."""
-    text = status((SXM, "++"), ("Tesla V100-SXM2-32GB", "++"))
+    text = status((NEW, "++"), ("Tesla V100-NEW2-32GB", "++"))
     older = text.replace("26.562", "53.125", 2).replace("26.562", "25.781")
     assert not [p for p in items(understood(older), LinkPort) if p.trouble]
 
 
 def test_a_gpu_that_does_not_support_nvlink_has_no_ports():
     """A virtual machine: its GPUs are listed and nothing is wrong."""
-    head = status(("NVIDIA A100-SXM4-80GB", "")).rstrip("\n")
+    head = status(("NVIDIA A100-NEW4-80GB", "")).rstrip("\n")
     text = f"{head}\nDevice does not have or support Nvlink\n"
     assert recognise(text) == "nvlink-status"
     found = understood(text)
-    assert [gpu.model for gpu in items(found, Gpu)] == ["NVIDIA A100-SXM4-80GB"]
+    assert [gpu.model for gpu in items(found, Gpu)] == ["NVIDIA A100-NEW4-80GB"]
     assert (items(found, LinkPort), found.warnings) == ([], ())

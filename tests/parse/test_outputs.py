@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.parse import texts
 from tests.parse.answers import matrix_of
+from tests.parse.test_any_text import SCRAPS
 from tests.parse.texts import Tray
 from topo.facts import parse
 from topo.facts.outputs import MAX_OUTPUTS, Output, outputs
@@ -120,6 +121,19 @@ def test_the_lines_in_refusals_and_warnings_are_those_of_the_file():
 def test_a_text_of_no_output_is_refused_as_ever():
     (only,) = found("Dear Sir or Madam,\n")
     assert only.answer == parse("Dear Sir or Madam,\n")
+
+
+@given(st.lists(st.sampled_from(SCRAPS), max_size=40).map("".join))
+def test_any_scraps_are_answered(text):
+    """With places inside the text, in order, none over another."""
+    told = outputs(text)
+    if isinstance(told, Refusal):
+        return
+    lines = text.replace("\r", "\n").count("\n") + 1
+    edges = [edge for output in told for edge in (output.first_line, output.last_line)]
+    assert edges == sorted(edges)
+    assert edges[0] >= 1
+    assert edges[-1] <= lines
 
 
 def test_more_outputs_than_are_read_are_told():

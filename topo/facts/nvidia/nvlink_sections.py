@@ -21,6 +21,11 @@ _GPU = re.compile(r"GPU ([0-9]{1,4}): ?(.{0,200}?) ?(?:\(UUID: ?(?:([^) ]{1,80})
 _LINK = re.compile(r"Link ([0-9]{1,4}) ?: ?(.{1,120})")
 _STARTS = re.compile(r"[ \t]*(?:GPU |C2C |Links? |NVML|Device |$)")
 """Lines that a folded one cannot go on with."""
+_LINKS = {"P100": 4, "V100": 6, "A100": 12, "H100": 18, "H200": 18, "B200": 18, "B300": 18}
+"""Links of a chip, by NVIDIA's architecture white papers of Pascal to Blackwell. A GB200 has the
+B200's, a GH200 the H100's."""
+_CHIP = re.compile(rf"(?<![A-Z0-9])G?({'|'.join(_LINKS)})(?![0-9])")
+_FRAGMENT = re.compile(r"(?:GPU|Link)(?: [0-9]{1,4})?(?::|$)|(?:G|GP|L|Li|Lin)$")
 _MOST_FOLDS = 4
 _ALL_INACTIVE = re.compile(r"all links are inactive", re.IGNORECASE)
 _UNSUPPORTED = re.compile(r"does not have or support nvlink", re.IGNORECASE)
@@ -33,13 +38,17 @@ _ELISION = re.compile(
 
 @dataclass(slots=True)
 class Section:
-    """The lines under one `GPU n:` line; `links` maps a link's number to its words."""
+    """The lines under one `GPU n:` line; `links` maps a link's number to its words.
+
+    `fragments` are lines that begin as the tool's own and are not whole.
+    """
 
     line: int
     gpu: Gpu
     links: dict[int, str] = field(default_factory=dict)
     all_inactive: bool = False
     unsupported: bool = False
+    fragments: list[tuple[int, str]] = field(default_factory=list)
 
     @property
     def no_list(self) -> bool:
@@ -67,23 +76,28 @@ def gpus(found: Iterable[Section]) -> tuple[Gpu, ...]:
 def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str]:
     """Warnings about what the text lacks: GPUs, all links of a GPU, some of its links.
 
-    `all_links`: the option lists every link that the GPU has, so GPUs of one model have lists of
-    one length. O(len(text)).
+    `all_links`: the option lists every link that the GPU has, active or not, so GPUs of one model
+    have lists of one length, and that of a chip we know. O(len(text)).
     """
     elided = (
         f"line {number}: the text is shortened here ({shorten(line, 40)})"
         for number, line in numbered_lines(text)
         if _ELISION.fullmatch(line.strip()[:100])
     )
-    last: dict[str | None, int] = {}
+    last: dict[str, int] = {}
     for section in found:
-        last[section.gpu.model] = max(last.get(section.gpu.model, -1), *section.links, -1)
+        model = section.gpu.model or ""
+        known = _CHIP.search(model)
+        least = _LINKS[known.group(1)] - 1 if known else -1
+        last[model] = max(last.get(model, -1), least, *section.links, -1)
     lacking = (
-        _lacking(section, last[section.gpu.model] if all_links else max(section.links, default=-1))
-        for section in found
+        _lacking(s, last[s.gpu.model or ""] if all_links else max(s.links, default=-1))
+        for s in found
     )
+    broken = [each for section in found for each in section.fragments]
+    cut = (f"line {number}: {shorten(line, 40)!r} is no whole line" for number, line in broken)
     gaps = gpu_list.missing([(section.line, section.gpu) for section in found], None)
-    return [*elided, *gaps, *filter(None, lacking)]
+    return [*elided, *cut, *gaps, *filter(None, lacking)]
 
 
 def _lacking(section: Section, last: int) -> str:
@@ -109,12 +123,12 @@ def _cut(text: str) -> Iterator[Section]:
             index, name, uuid = gpu.groups(default="")
             section = Section(number, Gpu(int(index), gpu_uuid(uuid), model=shorten(name) or None))
         elif section is not None:
-            _note(section, bare)
+            _note(section, number, bare)
     if section is not None:
         yield section
 
 
-def _note(section: Section, bare: str) -> None:
+def _note(section: Section, number: int, bare: str) -> None:
     link = _LINK.fullmatch(bare)
     if link is not None and int(link.group(1)) <= MAX_LINKS:
         section.links.setdefault(int(link.group(1)), link.group(2))
@@ -122,6 +136,8 @@ def _note(section: Section, bare: str) -> None:
         section.all_inactive = True
     elif _UNSUPPORTED.search(bare):
         section.unsupported = True
+    elif _FRAGMENT.match(bare):
+        section.fragments.append((number, bare))
 
 
 def _unfolded(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
