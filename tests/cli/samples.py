@@ -43,6 +43,8 @@ def source(name: str, state: str = "ok", age_s: float | None = 1.2, **more: Any)
         "age_s": age_s,
         "failing_s": None,
         "trouble": "",
+        "fix": "",
+        "warnings": [],
         **more,
     }
 

@@ -261,7 +261,7 @@ async def test_an_untrusted_authority_is_refused_before_anything_is_sent(
         running = bench.start(manager, address=impostor.url)
         failed = await running.ear.hear(SourceFailed)
     assert "not trusted" in failed.refusal
-    assert "--cluster-manager-ca-file" in failed.refusal
+    assert "--cluster-manager-ca-file" in failed.fix
     assert running.count("logins_total", result="tls") >= 1
 
 
