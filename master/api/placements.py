@@ -68,7 +68,7 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
     hold_request_of(request, body, job)
     await check_nodes(job, service.placements)
     question, planner = Question(job, body.explain), service.placements.planner
-    if assumptions is not None or job.pods > LARGE_PODS:
+    if assumptions is not None or planner.takes_long(job):
         render = partial(_rendered, service)
         with refusing_when_full():
             return json_body(await planner.what_if(question, assumptions or Assumptions(), render))
@@ -86,12 +86,17 @@ async def hold(
     holds, planner, seen = service.placements.holds, service.placements.planner, None
     wish = hold_request_of(request, body, request_of(body))
     assert isinstance(wish, HoldRequest), "there is a hold_s"  # noqa: S101 - for the type checker
-    known = holds.known(wish)
-    answer: Outcome | Hold | HoldRefused | None = known
-    if answer is None:  # who asks again gets the hold, though a node that it excludes went since
+    known, aside = holds.known(wish), None
+    if known is None:  # who asks again gets the hold, though a node that it excludes went since
         await check_nodes(wish.request, service.placements)
+        if planner.takes_long(wish.request):
+            with refusing_when_full():
+                aside = await planner.planned_aside(wish.request)
+            known = holds.known(wish)  # meanwhile somebody may have asked with the same key
+    answer: Outcome | Hold | HoldRefused | None = known
+    if answer is None:
         seen = planner.seen_by(Question(wish.request, body.explain))
-        answer = holds.hold(wish, given)
+        answer = holds.hold(wish, given, aside)
     if isinstance(answer, HoldRefused):
         return declined(answer)
     booked = answer if isinstance(answer, Hold) else answer.hold

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from master.booking.planner import Outcome, Planner
+from master.booking.planner import Outcome, PlannedAside, Planner
 from master.booking.state import BookingState
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
@@ -48,14 +48,20 @@ class HoldService:
             metrics.count(What.REPEATED)
         return found
 
-    def hold(self, wish: HoldRequest, given: Sequence[Pods] | None = None) -> Outcome | HoldRefused:
+    def hold(
+        self,
+        wish: HoldRequest,
+        given: Sequence[Pods] | None = None,
+        aside: PlannedAside | None = None,
+    ) -> Outcome | HoldRefused:
         """The best placement now, booked; or the groups `given`, where they still fit.
 
-        Ask `known` before.
+        Ask `known` before. `aside` is what was planned for the wish just before, if anything.
         """
-        outcome = self._planner.plan(wish.request)
+        planner, request = self._planner, wish.request
+        outcome = planner.still(request, aside) if aside else planner.plan(request)
         if given is not None:
-            outcome = self._planner.with_groups(wish.request, outcome, given)
+            outcome = planner.with_groups(request, outcome, given)
         if isinstance(outcome.result, NoFit):
             return outcome
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
@@ -64,7 +70,7 @@ class HoldService:
         if isinstance(change, HoldRefused):
             return change
         assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
-        self._reserved(wish.request)
+        self._reserved(request)
         return replace(outcome, hold=change.hold)
 
     async def wait_until_saved(self, hold: Hold, *, new: bool) -> HoldRefused | None:

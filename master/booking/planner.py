@@ -23,6 +23,8 @@ from topo.placement.report.usage import GroupUsage, group_usage
 
 LARGE_PODS = 1000
 """Placing more, with the words about it, takes the loop for longer than a few milliseconds."""
+MANY_TYPES = 16
+"""A job that names no type is placed on each: on so many at once that takes as long."""
 
 R = TypeVar("R")
 
@@ -52,6 +54,14 @@ class Outcome:
     replanned: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedAside:
+    """What was found on a copy of the capacity, and the version that the copy had."""
+
+    outcome: Outcome
+    version: int
+
+
 class Planner:
     """Places jobs and books nothing.
 
@@ -67,6 +77,39 @@ class Planner:
         """The best placement now, without words about it: see `in_words`."""
         self._state.advance()
         return self._on(self._state.capacity, request)
+
+    def takes_long(self, request: Request) -> bool:
+        """Whether placing a job would keep the loop from others: to be done aside."""
+        if request.pods > LARGE_PODS:
+            return True
+        return request.eligible.gpu_type is None and (
+            len(self._state.capacity.gpu_types()) > MANY_TYPES
+        )
+
+    async def planned_aside(self, request: Request) -> PlannedAside:
+        """The best placement on a copy, found in a thread; raises `QueueFullError`."""
+
+        def prepare() -> Callable[[], PlannedAside]:
+            self._state.advance()
+            copy, generation = self._state.capacity.copy(), self._state.generation
+            return lambda: PlannedAside(
+                replace(self._on(copy, request), generation=generation), copy.version
+            )
+
+        return await self.executor.run(prepare)
+
+    def still(self, request: Request, found: PlannedAside) -> Outcome:
+        """What was planned aside, where it can still be had; else the best placement now."""
+        self._state.advance()
+        capacity, best = self._state.capacity, found.outcome.result
+        if capacity.version == found.version or isinstance(best, NoFit):
+            return found.outcome
+        given = [group.pods for group in best.groups]
+        # Without its groups the plan is not taken for what would be planned now.
+        plan = confirmed(capacity, request, given, replace(best, groups=()))
+        if isinstance(plan, str):
+            return self.plan(request)
+        return _planned(capacity, plan, self._state.generation)
 
     def seen_by(self, question: Question) -> Capacity | None:
         """A copy of the capacity before a plan is booked, if the reasons for one are wanted."""

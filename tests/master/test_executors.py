@@ -97,9 +97,30 @@ async def test_a_large_job_is_answered_executor_with_the_same_words(
         near = await caller.post("/v1/placements", job)
         refused = await caller.post("/v1/placements", {**job, "pods": 99})
         monkeypatch.setattr("master.api.placements.LARGE_PODS", 1)
+        monkeypatch.setattr("master.booking.planner.LARGE_PODS", 1)
         assert (await caller.post("/v1/placements", job)).body == near.body
         assert (await caller.post("/v1/placements", {**job, "pods": 99})).body == refused.body
         monkeypatch.setattr("master.api.holds.LARGE_PODS", 1)
         given = await caller.held(**job)
         shown = await caller.master.get(f"/v1/holds/{given['hold']['id']}")
         assert shown.json["groups"] == given["groups"]
+
+
+async def test_a_hold_that_takes_long_to_plan_is_planned_aside_and_given_on_what_is_free_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = {"pods": 2, "gpus_per_pod": 8, "group_size": 16}
+    async with placing(tmp_path) as caller:
+        near = (await caller.post("/v1/placements", job)).json
+        monkeypatch.setattr("master.booking.planner.MANY_TYPES", 0)
+        asked = [caller.held(**job) for _ in range(3)]
+        first, *others = await asyncio.gather(*asked)
+        for part in ("groups", "objective", "bounds", "certified"):
+            assert first[part] == near[part], "nothing happened meanwhile: the plan is that of now"
+        names = [
+            {n["name"] for g in held["groups"] for n in g["nodes"]} for held in (first, *others)
+        ]
+        assert len(set.union(*names)) == 6, "each got nodes of its own"
+        same = [caller.held(**job, key="again") for _ in range(3)]
+        ids = {held["hold"]["id"] for held in await asyncio.gather(*same)}
+        assert len(ids) == 1, "one key, one hold, though all were planned at once"
