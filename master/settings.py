@@ -110,7 +110,8 @@ class MasterSettings(ServiceSettings, LogSettings):
     tls_key: Path | None = None
     """PEM private key of this server."""
     tls_scope: Literal["all", "reports"] = "all"
-    """Which ports speak TLS when a certificate is given: both, or only the workers' one."""
+    """Which ports speak TLS when a certificate is given: all of them, or reports: the workers'
+    one."""
 
     queue_limit: Count = 50_000
     """Events that may wait for the engine; beyond it workers are told to come back."""

@@ -58,10 +58,10 @@ class LogSettings(BaseModel):
 
     log_file: Path | None = Field(None, description="File to log to; stdout without one.")
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_level)] = (
-        Field("info", description="The lowest level that is logged.")
+        Field("info", description="The lowest level that is logged: debug, info, warning or error.")
     )
     log_format: Literal["json", "console"] = Field(
-        "json", description="One JSON object per line, or text for people."
+        "json", description="json: one object per line; console: text for people."
     )
     log_rotation_time: Seconds = Field(
         _WEEK_S, description="The log file is renamed at multiples of this span (1h, 1d, 1w)."
