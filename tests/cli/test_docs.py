@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from topo.cli import sim_files
 from topo.cli.exits import Exit
 from topo.cli.main import app
 
@@ -50,6 +51,26 @@ def test_the_table_of_connection_options_is_what_every_asking_command_has() -> N
     for name, command in commands(typer.main.get_command(app), "topo"):
         options = {p.opts[0]: p.envvar for p in command.params if p.opts[0] in told}
         assert options in ({}, told), name
+
+
+def test_the_figures_of_a_stream_are_documented_as_the_csv_names_them() -> None:
+    """All of them, in its order, and which way is good as the picture says it."""
+    names: list[str] = []
+    good: dict[str, str] = {}
+    for cells in table("| column | in the CSV |"):
+        told = [name.strip(" `") for name in cells[1].split(",")]
+        names += told
+        good |= dict.fromkeys(told, cells[2])
+    assert names == sim_files.as_csv({}).strip().split(",")
+    assert {name for name in names if good[name] == "high"} == sim_files.HIGH_IS_GOOD
+    assert all(good[name] for name in sim_files.COLUMNS)
+
+
+def table(head: str) -> list[list[str]]:
+    """The rows of the table that begins so."""
+    body = DOCS.read_text(encoding="utf-8").split(head, 1)[1].split("\n\n", 1)[0]
+    lines = body.splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def test_every_option_and_argument_has_a_help_text() -> None:

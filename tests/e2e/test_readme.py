@@ -13,6 +13,7 @@ from master.settings import MasterSettings
 from tests.e2e.conftest import RunningDemo, environment
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
+from topo.cli.worlds import chosen
 from topo.kit.settings import ServiceSettings, read
 from worker.settings import WorkerSettings
 
@@ -36,6 +37,13 @@ def commands(number: int) -> Iterator[str]:
 def test_the_first_block_is_two_commands():
     """One runs it, one tests it."""
     assert list(commands(0)) == ["make run", "make test"]
+
+
+def test_every_world_that_it_names_is_one_of_the_demo():
+    """A reader types it as it stands."""
+    named = re.findall(r"topo demo --world ([\w.-]+)", README.read_text())
+    assert "nvl72-18x4" in named
+    assert all(chosen(name).nodes for name in named)
 
 
 @pytest.mark.slow

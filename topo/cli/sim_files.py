@@ -22,10 +22,12 @@ COLUMNS: Mapping[str, str] = {
     "p99_us": "p99 µs",
 }
 """The figures that people see, and what they are called."""
+HIGH_IS_GOOD = frozenset({"gir_pct", "gar_pct"})
+"""Of the other figures the lower one is the better."""
 PANELS = ("over_span_pct", "split_groups_pct", "gir_pct", "gar_pct", "big_wait_min")
 """Those that the picture shows, from left to right."""
 
-_LABELS, _PANEL, _BAR, _GAP, _ROW, _TOP = 130, 170, 100, 8, 22, 62
+_LABELS, _PANEL, _BAR, _GAP, _ROW, _TOP = 130, 170, 100, 8, 22, 76
 _OURS, _THEIRS = "#1971c2", "#adb5bd"
 
 _SVG = (
@@ -49,7 +51,10 @@ def as_csv(found: Found) -> str:
 
 
 def as_svg(found: Found, title: str) -> str:
-    """Bars of the means: a row for every policy, a panel for every figure of `PANELS`."""
+    """Bars of the means: a row for every policy, a panel for every figure of `PANELS`.
+
+    Each panel says which way is good.
+    """
     means = [average(figures) for figures in found.values()]
     width, height = _LABELS + len(PANELS) * _PANEL, _TOP + len(means) * _ROW + _GAP
     parts = [
@@ -76,7 +81,11 @@ def write(path: Path, text: str) -> None:
 def _panel(left: int, name: str, means: Sequence[Figures]) -> list[str]:
     values = [float(getattr(mean, name)) for mean in means]
     most = max(100.0 if name.endswith("_pct") else 0.0, *values) or 1.0
-    parts = [_text((left, _TOP - 14), COLUMNS[name], "fill='#495057'")]
+    good = "higher is better" if name in HIGH_IS_GOOD else "lower is better"
+    parts = [
+        _text((left, _TOP - 28), COLUMNS[name], "fill='#495057'"),
+        _text((left, _TOP - 12), good, "fill='#868e96' font-size='10'"),
+    ]
     for row, (mean, value) in enumerate(zip(means, values, strict=True)):
         length = _BAR * value / most
         colour = _OURS if mean.policy.startswith("topo") else _THEIRS
