@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.parse import variants
 from tests.parse.answers import matrix_of, understood
 from topo.model.observation import ParsedProbe
 
@@ -79,12 +80,12 @@ def test_tabs_that_a_page_multiplied_move_no_cell(tabs):
     assert places(understood(text)) == [("0-23,48-71", 0), ("24-47,72-95", 1)]
 
 
-def test_an_empty_cell_between_doubled_tabs_stays_empty():
-    """GB200 in a cgroup prints no CPUs."""
+def test_an_empty_cell_stays_empty_whatever_the_white_space():
+    """GB200 in a cgroup prints no CPUs, and N/A where a node is unknown."""
     line = "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n"
     text = f"{line}GPU0\t X \tNV1\t\t0\t\tN/A\nGPU1\tNV1\t X \t0-35\t1\t\tN/A\n"
-    for variant in (text, text.replace("\t", "\t\t")):
-        assert places(understood(variant)) == [("", 0), ("0-35", 1)]
+    for change in (str, variants.tabs_doubled, *variants.SQUEEZES):
+        assert places(understood(change(text))) == [("", 0), ("0-35", 1)]
 
 
 def test_a_cpu_list_is_not_taken_for_the_node_beside_an_empty_cell():

@@ -122,7 +122,7 @@ def test_a_recorded_output_in_other_white_space_says_the_same(path):
     """Tabs expanded and doubled, blanks behind lines, colours, CRLF; or a warning, or a refusal."""
     text = decode(path.read_bytes())
     assert isinstance(text, str)
-    for change in variants.WHITE_SPACE:
+    for change in (*variants.WHITE_SPACE, *variants.SQUEEZES):
         check_told(text, change(text))
 
 

@@ -1,9 +1,11 @@
 """What terminals, mails and web pages do to an output: folded lines, other white space, colours."""
 
+import re
 from collections.abc import Callable, Iterator
 
 WIDTHS = (60, 72, 80, 100, 120, 132, 160)
 """Columns of serial consoles, mails and terminals."""
+_TABS = re.compile(r"\t+")
 
 
 def folded(text: str, width: int) -> str:
@@ -53,6 +55,16 @@ def tabs_doubled(text: str) -> str:
     return text.replace("\t", "\t\t")
 
 
+def squeezed(text: str) -> str:
+    """As a web page shows it: one blank for all white space."""
+    return "\n".join(" ".join(line.split()) for line in text.split("\n"))
+
+
+def tabs_squeezed(text: str) -> str:
+    """As a table that is pasted from a page: one tab for several."""
+    return _TABS.sub("\t", text)
+
+
 def coloured(text: str) -> str:
     """Every line in an ANSI colour."""
     return "\n".join(f"\x1b[32m{line}\x1b[0m" for line in text.split("\n"))
@@ -64,4 +76,6 @@ def from_windows(text: str) -> str:
 
 
 FOLDS = (folded, folded_at_blanks, wrapped)
+SQUEEZES = (squeezed, tabs_squeezed)
+"""What may lose an empty cell."""
 WHITE_SPACE = (str.expandtabs, trimmed, padded, tabs_doubled, coloured, from_windows)

@@ -3,9 +3,10 @@
 Result: per GPU the NUMA node and the CPU list, or nothing where the text does not tell them apart.
 Cells belong to headings, and any cell may be empty. A row with as many cells as there are headings
 needs no guess, whatever the white space between them. With fewer, tabs are counted; else a cell
-under its heading is taken as such; else a gap of two tab stops is an empty first cell. What comes
-out must be plausible: a NUMA node is below 1024 (Linux: CONFIG_NODES_SHIFT is at most 10), a CPU
-list ascends, and a CPU list is no NUMA node.
+under its heading is taken as such; else a gap of two tab stops is an empty first cell; else their
+order places them, for the tools print nothing only where there are no CPUs. What comes out must be
+plausible: a NUMA node is below 1024 (Linux: CONFIG_NODES_SHIFT is at most 10), a CPU list ascends,
+and a CPU list is no NUMA node.
 
 A list that swallowed the NUMA node behind it (`0-31,64-95` and `0` printed as `0-31,64-950`) is cut
 where only one way fits: lists of different GPUs are equal or have no CPU in common, and the ranges
@@ -32,6 +33,7 @@ _WORD = re.compile(r"\S+")
 _TAB_STOP = 8
 _TABS = re.compile(r"\t+")
 _RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?){0,127}", re.ASCII)
+_BEGINS_WITH_RANGE = re.compile(r"[0-9]{1,5}-", re.ASCII)
 _MAX_CHARS = 512
 """The bound of `LinkMatrix.cpus`."""
 _MOST_NODES = 1024
@@ -98,6 +100,8 @@ def _by_tabs(meanings: Sequence[str], line: str, at: int) -> dict[str, str]:
     """Cells counted by tabs; a page that doubled every tab of the line is read as if it had not."""
     doubled = all(len(run) % 2 == 0 for run in _TABS.findall(line[:at].rstrip()) or ["\t"])
     tail = _TABS.sub(lambda run: run.group()[::2], line[at:]) if doubled else line[at:]
+    if "\t\t" not in tail:
+        return _by_order(meanings, [cell.strip() for cell in tail.split("\t") if cell.strip()])
     found = [cell.strip() for cell in tail.split("\t")]
     return dict(zip(meanings, found if found[0] else found[1:], strict=False))
 
@@ -108,8 +112,20 @@ def _by_offset(headings: Headings, line: str, last_cell: int, at: int) -> dict[s
     if all(offset in under for _, offset in words):
         return {under[offset]: word for word, offset in words}
     gap = words[0][1] // _TAB_STOP - last_cell // _TAB_STOP >= 2
-    meanings = [meaning for meaning, _ in headings][1 if gap else 0 :]
-    return dict(zip(meanings, (word for word, _ in words), strict=False))
+    meanings = [meaning for meaning, _ in headings]
+    filled = [word for word, _ in words]
+    return dict(zip(meanings[1:], filled, strict=False)) if gap else _by_order(meanings, filled)
+
+
+def _by_order(meanings: Sequence[str], filled: Sequence[str]) -> dict[str, str]:
+    """Cells that nothing but their order places.
+
+    The tools print N/A for an unknown node, and nothing for no CPUs. So where one cell is missing,
+    it is that of the CPUs, unless the first is a list of CPUs, which begins with a range.
+    """
+    lost = meanings[0] == "cpus" and len(filled) == len(meanings) - 1
+    first = 1 if lost and not _BEGINS_WITH_RANGE.match(filled[0]) else 0
+    return dict(zip(meanings[first:], filled, strict=False))
 
 
 def is_cpu_list(cell: str) -> bool:
@@ -135,7 +151,7 @@ def _place(row: Cells, certain: set[Ranges]) -> Place:
     if row.numa in _NOTHING:
         return Place(cpus)
     node = _node(row.numa)
-    if row.short and not listed and re.match("[0-9]+-", row.numa):
+    if row.short and not listed and _BEGINS_WITH_RANGE.match(row.numa):
         node = None  # without the other cell nobody can say that these are no CPUs
     if node is None:
         return Place(cpus, doubt=f"{row.numa[:40]} is no NUMA node")

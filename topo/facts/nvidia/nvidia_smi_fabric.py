@@ -98,7 +98,8 @@ def _note_line(walk: _Walk, number: int, line: str) -> None:
             walk.sections.append(GpuWords(number, gpu.group(1)))
         return
     pair = _PAIR.fullmatch(line)
-    if walk.indent and pair is None and not line[:1].isspace() and line.strip("= "):
+    below = walk.indent and pair is None and not line[:1].isspace() and line.strip("= ")
+    if below or line.lstrip().startswith(":"):
         walk.rests.append(folding.rest(number))
     open_ended = pair is not None or line.rstrip().endswith(":")
     walk.indent = len(line) - len(line.lstrip()) if open_ended else 0
