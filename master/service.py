@@ -83,8 +83,8 @@ class Service:
         return self.replica.role
 
     def view(self) -> View:
-        """The forest now, and what is booked on its nodes."""
-        return View(self.engine.snapshot, self.placements.state.usage())
+        """The forest now, what is booked on its nodes, and since when they are as they are."""
+        return _view(self.engine, self.placements)
 
     def version(self) -> object:
         """What tells the documents of `view` from others; O(1)."""
@@ -170,6 +170,10 @@ def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog
     return log
 
 
+def _view(engine: Engine, placements: Placements) -> View:
+    return View(engine.snapshot, placements.state.usage(), engine.status_times.copy())
+
+
 def _topology_document(
     settings: MasterSettings, engine: Engine, placements: Placements
 ) -> DocumentCache[View]:
@@ -180,7 +184,7 @@ def _topology_document(
 
     capacity = placements.state.capacity
     return DocumentCache(
-        lambda: View(engine.snapshot, placements.state.usage()),
+        lambda: _view(engine, placements),
         whole,
         lambda: topology_document.version(engine.snapshot, capacity.version),
         fresh_s=topology_document.FRESH_S,

@@ -11,6 +11,7 @@ import structlog
 
 from master.metrics import EngineMetrics
 from master.tree.history import History, Step
+from master.tree.status_times import StatusTimes
 from topo.discovery.memory import Memory
 from topo.discovery.state import Discovery, NodeDetail
 from topo.model.forest import Change, Snapshot
@@ -68,6 +69,7 @@ class Engine:
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
         self.advanced_at_s = clock()
         self.history = History(history_limit, discovery.snapshot.generation)
+        self.status_times = StatusTimes()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -105,6 +107,7 @@ class Engine:
         self.history.close()
         self._discovery.restore(memory, age_s, self.clock())
         self.history = History(self._history_limit, self.snapshot.generation)
+        self.status_times = StatusTimes()
         self._call_back()
 
     def _call_back(self) -> None:
@@ -144,6 +147,7 @@ class Engine:
         if generation != before:
             self._call_back()
             self.history.add(Step(generation, changes))
+            self.status_times.note(changes, began_s)
             _log_changes(generation, changes)
 
 

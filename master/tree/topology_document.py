@@ -7,6 +7,7 @@ tests hold every answer against the models.
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ import orjson
 
 from master.tree.selection import Selected, Vertex
 from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState, Status
-from topo.model.ids import NODE, GroupPath
+from topo.model.ids import NODE, GroupPath, NodeName
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage
 from topo.publish.wires import nodes_of, wires_of
 
@@ -27,10 +28,14 @@ _PROCESS = secrets.token_hex(4)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a document tells of: the forest, and what is booked on its nodes."""
+    """What a document tells of: the forest, what is booked on its nodes, since when they are so.
+
+    `changed_at_s`: when a node's status changed last, on the clock of the snapshot's sources.
+    """
 
     snapshot: Snapshot
     usage: NodeUsage = field(default_factory=NodeUsage)
+    changed_at_s: Mapping[NodeName, float] = field(default_factory=dict)
 
     @property
     def version(self) -> object:
@@ -89,7 +94,7 @@ def document(view: View, mode: str, now_s: float, part: Part = ALL) -> Json:
     `now_s` is on the clock of the snapshot's sources (monotonic seconds); ages are in seconds.
     """
     snapshot, forest = view.snapshot, view.snapshot.forest
-    writer = _Writer(view.usage, part.path)
+    writer = _Writer(view, part.path, now_s)
     groups = [writer.group(group, above, part.depth) for above, group in _shown(view, part)]
     unplaced = [{**writer.node(entry.node), "reason": entry.reason} for entry in forest.unplaced]
     return {
@@ -132,8 +137,9 @@ class _Writer:
     `path`: the only vertices to show.
     """
 
-    def __init__(self, usage: NodeUsage, path: tuple[Vertex, ...] | None) -> None:
-        self._counts = usage.counts()
+    def __init__(self, view: View, path: tuple[Vertex, ...] | None, now_s: float) -> None:
+        self._counts = view.usage.counts()
+        self._changed_at_s, self._now_s = view.changed_at_s, now_s
         self._only = None if path is None else frozenset(map(id, path))
         self._counted: dict[int, _Row] = {}
         self.shown: list[Node] = []
@@ -176,6 +182,7 @@ class _Writer:
         """A leaf."""
         self.shown.append(node)
         free, used, held, _, is_cordoned = self._counts.get(node.name, NO_COUNTS)
+        changed_at_s = self._changed_at_s.get(node.name)
         return {
             "name": node.name,
             "kind": NODE,
@@ -187,6 +194,7 @@ class _Writer:
             "used_gpus": used,
             "held_gpus": held,
             "cordoned": is_cordoned,
+            "since_s": None if changed_at_s is None else round(self._now_s - changed_at_s, 1),
         }
 
     def _count(self, group: Group) -> _Row:

@@ -31,6 +31,31 @@ def test_tree_as_json_is_the_masters_document_untouched(
     assert yaml.safe_load(topo("tree", "--output", "yaml").stdout) == fake_master.document
 
 
+def test_problems_are_all_that_is_not_ready_and_every_list_beside_the_tree(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.document = samples.troubled()
+    shown = topo("tree", "--problems").stdout
+    for words in ("✗ node-3  NotReady", "the link to node-4", "✗ node-9", "cloned-server", "1/2"):
+        assert words in shown, words
+    assert "● node-" not in shown
+    assert "dragonfly-0a1b2c3d" not in shown
+    told = json.loads(topo("tree", "--problems", "-o", "json").stdout)
+    (box,) = told.pop("groups")
+    whole = samples.troubled()
+    assert [child["name"] for child in box["child"]] == ["dragonfly-4e5f6a7b"]
+    assert box["capacity"] == whole["groups"][0]["capacity"], "a group counts all of it"
+    assert told == {key: value for key, value in whole.items() if key != "groups"}
+
+
+def test_without_problems_that_is_said_and_an_empty_tree_is_one(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    assert "every group and node is Ready" in topo("tree", "--problems").stdout
+    fake_master.document = {"generation": 0, "groups": []}
+    assert "no nodes yet" in topo("tree", "--problems").stdout
+
+
 def test_group_and_depth_travel_as_the_query(topo: Topo, fake_master: FakeMaster) -> None:
     topo("tree", "--group", "switchbox-1/dragonfly-2", "--depth", "1")
     assert dict(fake_master.asked[-1].query) == {"group": "switchbox-1/dragonfly-2", "depth": "1"}

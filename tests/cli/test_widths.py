@@ -69,6 +69,7 @@ def wide_matrix() -> Any:
 JOB = ("place", "--pods", "4", "--gpus", "4", "--group-size", "12", "--explain")
 CASES: dict[str, tuple[str, ...]] = {
     "topo tree": ("tree",),
+    "topo nodes": ("nodes",),
     "topo node": ("node", name(NODE)),
     "topo gpus": ("gpus", name(NODE), "-n", "2"),
     "topo diff": ("diff",),
@@ -149,7 +150,9 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
 
 
 @pytest.mark.usefixtures("demo")
-@pytest.mark.parametrize("command", ["topo tree", "topo node", "topo doctor", "topo place"])
+@pytest.mark.parametrize(
+    "command", ["topo tree", "topo nodes", "topo node", "topo doctor", "topo place"]
+)
 def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(
     topo: Topo, long_master: FakeMaster, command: str
 ) -> None:

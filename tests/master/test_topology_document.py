@@ -7,6 +7,7 @@ import orjson
 
 from master.api.changes import change_document
 from master.tree.selection import find_groups, path_to
+from master.tree.status_times import StatusTimes
 from master.tree.topology_document import Part, View, document
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from topo.discovery.modes import Mode
@@ -64,6 +65,25 @@ def test_the_topology_document_tells_reasons_capacity_and_sources():
         "workers": ("ok", 2.5),
         "cluster-manager": ("ok", 2.5),
     }
+
+
+def test_a_node_tells_since_when_it_has_its_status():
+    """What an earlier process saw is not known: null, and not since this one started."""
+    state, times = discovery(Mode.DRAGONFLY), StatusTimes()
+    times.note(state.advance(10.0, *ring(["a", "b"])), 10.0)
+
+    def since(now_s: float) -> Any:
+        view = View(state.snapshot, changed_at_s=times.copy())
+        (fly,) = document(view, "dragonfly", now_s)["groups"]
+        return {node["name"]: node["since_s"] for node in fly["child"]}
+
+    assert since(12.5) == {"a": 2.5, "b": 2.5}
+    times.note(state.advance(500.0, *ring(["a", "b"])[:1]), 500.0)
+    assert since(503.0) == {"a": 493.0, "b": 3.0}, "b is silent since then, a has been Ready"
+    assert [row["since_s"] for row in written(state.snapshot, "x", 0.0)["groups"][0]["child"]] == [
+        None,
+        None,
+    ]
 
 
 def test_depth_cuts_below_that_many_levels():

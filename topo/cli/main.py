@@ -14,7 +14,7 @@ with needs("cli"):
     import typer
     from typer.core import TyperGroup
 
-    from topo.cli.commands import holds, parse, place, sim, views
+    from topo.cli.commands import holds, nodes, parse, place, sim, views
     from topo.cli.demo import commands as demo
     from topo.cli.exits import CliError, Exit
     from topo.cli.render.safe import plain
@@ -78,7 +78,15 @@ def topo(
     """Which GPU nodes are wired together: the tree, its nodes, its changes, its troubles."""
 
 
-for command in (views.tree, views.node, views.gpus, views.diff, views.doctor, place.place):
+for command in (
+    views.tree,
+    nodes.nodes,
+    views.node,
+    views.gpus,
+    views.diff,
+    views.doctor,
+    place.place,
+):
     app.command()(command)
 app.command()(views.fragmentation)
 app.add_typer(holds.app, name="holds")

@@ -14,9 +14,11 @@ from topo.model.rest.generation_id import GenerationId
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.text import Text
 
     from topo.cli.client.client import MasterClient
     from topo.cli.render.terminal import Glyphs
+    from topo.cli.render.watch_display import View
 
 NodeName = Annotated[
     str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names)
@@ -40,30 +42,49 @@ def tree(
     depth: Annotated[
         int | None, typer.Option(min=0, help="Levels of children to show; 0 shows roots only.")
     ] = None,
+    problems: Annotated[
+        bool, typer.Option("--problems", help="Only what is not as it should be.")
+    ] = False,
     output: OutputFormat = Output.TABLE,
     options: MasterOptions,
 ) -> None:
     """Show the tree of groups and nodes, its status and the why."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
+    from topo.cli.client.problems import only_problems
     from topo.cli.client.reading import read
     from topo.cli.render import tree as picture
     from topo.model.rest.topology import TopologyDocument
 
+    def view(raw: Any) -> tuple[Any, "Text"]:
+        known = read(TopologyDocument, raw)
+        if problems and (known.groups or known.unplaced):
+            return only_problems(raw), picture.ALL_READY
+        return raw, picture.NO_NODES
+
     query: dict[str, str | int | None] = {"group": group, "depth": depth}
     if watch:
-        from topo.cli.client import following
-        from topo.cli.render import watch_display
-
-        to = connection.chosen(options)
-        # Ctrl-C is how a watch ends, so it is no failure.
-        with suppress(KeyboardInterrupt), watch_display.display(output) as display:
-            connection.ask(to, lambda client: following.watch(client, query, display))
+        _watch(options, query, output, view)
         return
-    raw = connection.document(options, TOPOLOGY_PATH, **query)
+    raw, empty = view(connection.document(options, TOPOLOGY_PATH, **query))
     connection.show(
-        raw, output, lambda glyphs: picture.topology(read(TopologyDocument, raw), glyphs)
+        raw, output, lambda glyphs: picture.topology(read(TopologyDocument, raw), glyphs, empty)
     )
+
+
+def _watch(
+    options: MasterOptions, query: dict[str, str | int | None], output: Output, view: "View"
+) -> None:
+    """Follows the master until Ctrl-C, which is how a watch ends and no failure."""
+    from topo.cli.client import connection, following
+    from topo.cli.render import watch_display
+
+    async def conversation(client: "MasterClient") -> None:
+        with watch_display.display(output, view) as display:
+            await following.watch(client, query, display)
+
+    with suppress(KeyboardInterrupt):
+        connection.ask(connection.chosen(options), conversation)
 
 
 @asks_master

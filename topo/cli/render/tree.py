@@ -20,40 +20,60 @@ from topo.model.rest.topology import (
     UnplacedDocument,
 )
 
+NO_NODES = Text("no nodes yet; `topo doctor` names what is missing", style="yellow")
+ALL_READY = Text("every group and node is Ready", style="green")
+"""What stands where no group and no node is shown."""
 
-def topology(document: TopologyDocument, glyphs: Glyphs) -> RenderableType:
+
+def topology(document: TopologyDocument, glyphs: Glyphs, empty: Text = NO_NODES) -> RenderableType:
     """The whole answer of `/v1/topology` for people. O(vertices)."""
-    return Stack(*_blocks(document, glyphs))
+    lines = [head(document, glyphs), *_outlines(document, glyphs, empty)]
+    lines += [part for section in _sections(document, glyphs) for part in (Text(), *section)]
+    return Stack(*lines, Text(), sources(document.sources, glyphs))
 
 
-def _blocks(document: TopologyDocument, glyphs: Glyphs) -> Iterator[RenderableType]:
-    yield _head(document, glyphs)
+def body(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> RenderableType:
+    """What stands below the head on a screen that may show only its beginning: first what is wrong.
+
+    So what has no place, conflicts and machines without a node come before the tree.
+    """
+    lines: list[RenderableType] = []
+    for section in _sections(document, glyphs):
+        lines += [*section, Text()]
+    return Stack(*lines, *_outlines(document, glyphs, empty))
+
+
+def _outlines(document: TopologyDocument, glyphs: Glyphs, empty: Text) -> Iterator[RenderableType]:
     yield from (_outline(group, glyphs) for group in document.groups)
-    if unplaced := document.unplaced:
-        yield Text("\nin no group", style="bold")
-        yield from (_unplaced(entry, glyphs) for entry in unplaced)
-    if not document.groups and not unplaced:
-        yield Text("no nodes yet; `topo doctor` names what is missing", style="yellow")
-    if conflicts := document.conflicts:
-        yield Text("\nconflicts", style="bold")
-        yield from (conflict(entry, glyphs) for entry in conflicts)
-    if machines := document.unjoined:
-        yield Text("\nmachines of the cluster manager that match no node", style="bold")
-        yield from (_unjoined(entry, glyphs) for entry in machines)
-    yield Text()
-    yield sources(document.sources, glyphs)
+    if not document.groups and not document.unplaced:
+        yield empty
 
 
-def _head(document: TopologyDocument, glyphs: Glyphs) -> Text:
-    head = Text(f"generation {document.generation}", style="bold")
+def _sections(document: TopologyDocument, glyphs: Glyphs) -> Iterator[list[RenderableType]]:
+    """What is not in the tree, each part under its title; parts that are empty are left out."""
+    for title, entries in (
+        ("in no group", [_unplaced(entry, glyphs) for entry in document.unplaced]),
+        ("conflicts", [conflict(entry, glyphs) for entry in document.conflicts]),
+        (
+            "machines of the cluster manager that match no node",
+            [_unjoined(entry, glyphs) for entry in document.unjoined],
+        ),
+    ):
+        if entries:
+            yield [Text(title, style="bold"), *entries]
+
+
+def head(document: TopologyDocument, glyphs: Glyphs) -> Hanging:
+    """One line: which generation, how groups are found, and that it is old where it is."""
+    line = Text().append(f"generation {document.generation}", style="bold")
     if mode := document.mode:
-        head.append(f" {glyphs.dot} mode {plain(mode)}", style="not bold dim")
+        line.append(f" {glyphs.dot} mode {plain(mode)}", style="dim")
     if (restored := document.restored_age_s) is not None:
-        head.append(
+        line.append(
             f" {glyphs.dot} from the state file, {age(restored)} old: no source has spoken yet",
-            style="not bold yellow",
+            style="yellow",
         )
-    return head
+    return Hanging(Text(), line)
 
 
 def _outline(group: GroupDocument, glyphs: Glyphs) -> Outline:

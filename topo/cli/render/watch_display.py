@@ -1,37 +1,45 @@
-"""How a watched tree is shown: a terminal that is redrawn, or one document after the other."""
+"""How a watched tree is shown: on a screen of its own, or one document after the other."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Console, Group
 from rich.text import Text
 
 from topo.cli.client.connection import dumped
 from topo.cli.client.following import Display
+from topo.cli.client.problems import worst_first
 from topo.cli.client.reading import read
 from topo.cli.options import Output
 from topo.cli.render import terminal, tree
+from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
+from topo.cli.render.watch_screen import Picture, WatchScreen
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 
+View = Callable[[Any], tuple[Mapping[str, Any], Text]]
+"""The part of a document that is wanted, and what is said where its tree is empty.
+
+Raises `CliError` where the document is none.
+"""
+
 
 @contextmanager
-def display(output: Output) -> Iterator[Display]:
-    """The display for an output format; a terminal is left with the last tree on it."""
+def display(output: Output, view: View) -> Iterator[Display]:
+    """The display for an output format, of a part of each document. Entered on a running loop."""
     console = terminal.out()
     if output is not Output.TABLE:
-        yield _when_changed(_generation, lambda document, _: _write(document, output))
+        yield _when_changed(_generation, lambda document, _: _write(view(document)[0], output))
     elif console.is_terminal:
-        with Live(console=console, auto_refresh=False, vertical_overflow="ellipsis") as live:
-            yield lambda document, trouble: live.update(
-                _picture(document, trouble, console), refresh=True
-            )
+        with WatchScreen(console) as screen:
+            yield lambda document, trouble: screen.show(_picture(view(document), trouble, console))
     else:
-        yield _when_changed(_generation_and_trouble, partial(_print, console))
+        yield _when_changed(
+            _generation_and_trouble,
+            lambda document, trouble: _print(_picture(view(document), trouble, console), console),
+        )
 
 
 def _when_changed(version: Callable[[Any, Refusal | None], object], write: Display) -> Display:
@@ -55,16 +63,24 @@ def _generation_and_trouble(document: Any, trouble: Refusal | None) -> object:
     return _generation(document, trouble), trouble
 
 
-def _picture(document: Any, trouble: Refusal | None, console: Console) -> RenderableType:
-    picture = tree.topology(read(TopologyDocument, document), terminal.glyphs(console))
-    if trouble is None:
-        return picture
-    return Group(picture, Text(f"not current: {plain(str(trouble))}", style="bold red"))
+def _picture(
+    part: tuple[Mapping[str, Any], Text], trouble: Refusal | None, console: Console
+) -> Picture:
+    """What is wrong comes first: the beginning is what every screen shows."""
+    raw, empty = part
+    marks = terminal.glyphs(console)
+    document = read(TopologyDocument, worst_first(raw))
+    head = [tree.head(document, marks)]
+    if trouble is not None:
+        words = Text(plain(f"{trouble.what} (at {trouble.where})"), style="bold red")
+        head.append(Hanging(Text("not current: ", style="bold red"), words))
+    foot = tree.sources(document.sources, marks)
+    return Picture(Group(*head), tree.body(document, marks, empty), foot)
 
 
-def _print(console: Console, document: Any, trouble: Refusal | None) -> None:
+def _print(picture: Picture, console: Console) -> None:
     """One tree after the other, for a pipe that a person reads."""
-    console.print(_picture(document, trouble, console), end="\n\n")
+    console.print(Group(picture.head, picture.body, Text(), picture.foot), end="\n\n")
     console.file.flush()
 
 

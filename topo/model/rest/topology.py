@@ -26,7 +26,8 @@ class NodeDocument(Document):
     """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says.
 
     `used_gpus` are those of pods, `held_gpus` those that holds keep for pods to come, `free_gpus`
-    what a pod could get now: none of a node that is not ready or `cordoned`.
+    what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
+    since its status changed or it came, null where that was before the master started.
     """
 
     name: str
@@ -39,6 +40,7 @@ class NodeDocument(Document):
     used_gpus: int = 0
     held_gpus: int = 0
     cordoned: bool = False
+    since_s: float | None = None
 
 
 class Capacity(Document):

@@ -1,0 +1,109 @@
+"""`topo nodes`: every node on a row, those that one asks for, and the forms for programs."""
+
+import csv
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.exits import Exit
+
+
+def cluster() -> Any:
+    """Two dragonflies of two nodes: one idle, one held, one cordoned, one cut; and a lone one."""
+    document = samples.troubled()
+    box = document["groups"][0]
+    for number, fly in enumerate(box["child"]):
+        fly["path"] = [box["name"], fly["name"]]
+        for node in fly["child"]:
+            gpu_type = "MXC550" if number else "MXC500"
+            node.update({"gpu_type": gpu_type, "free_gpus": 8, "since_s": 7200.0})
+    (_, held), (cut, cordoned) = (fly["child"] for fly in box["child"])
+    held |= {"free_gpus": 2, "held_gpus": 6}
+    cut |= {"free_gpus": 0, "since_s": 9.4}
+    cordoned |= {"free_gpus": 0, "cordoned": True, "since_s": None}
+    return document
+
+
+@pytest.fixture(autouse=True)
+def _cluster(fake_master: FakeMaster) -> None:
+    fake_master.document = cluster()
+
+
+def names(topo: Topo, *more: str) -> list[str]:
+    shown = topo("nodes", "-o", "name", *more)
+    assert shown.exit_code == Exit.OK
+    return [str(line) for line in shown.stdout.splitlines()]
+
+
+def test_a_row_has_group_status_gpus_since_when_and_why(topo: Topo) -> None:
+    lines = [" ".join(line.split()) for line in topo("nodes").stdout.splitlines()]
+    assert lines == [
+        "node group status GPUs free held since why",
+        "node-1 dragonfly-0a1b2c3d ● Ready 8 8 2 h",
+        "node-2 dragonfly-0a1b2c3d ● Ready 8 2 6 2 h",
+        "node-3 dragonfly-4e5f6a7b ✗ NotReady 8 0 9.4 s the link to node-4 is down on this side",
+        "node-4 dragonfly-4e5f6a7b ● Ready, cordoned 8 0",
+        "node-9 ✗ NotReady 0 0 no word from its worker for 3 beats (30 s); it sees no peer",
+        "",
+        "5 nodes, 3 Ready · 32 GPUs, 10 free · 6 held",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ((), ["node-1", "node-2", "node-3", "node-4", "node-9"]),
+        (("--status", "notready"), ["node-3", "node-9"]),
+        (("--status", "Ready"), ["node-1", "node-2", "node-4"]),
+        (("--gpu-type", "MXC550"), ["node-3", "node-4"]),
+        (("--free", "2"), ["node-1", "node-2"]),
+        (("--free", "3"), ["node-1"]),
+        (("--held",), ["node-2"]),
+        (("--not-held", "--status", "ready"), ["node-1", "node-4"]),
+        (("--cordoned",), ["node-4"]),
+        (("--not-cordoned", "--free", "1"), ["node-1", "node-2"]),
+        (("--free", "9"), []),
+    ],
+)
+def test_only_the_nodes_that_fit_every_filter_are_listed(
+    topo: Topo, more: tuple[str, ...], found: list[str]
+) -> None:
+    assert names(topo, *more) == found
+
+
+def test_a_group_is_asked_of_the_master_and_has_no_node_without_a_place(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    assert names(topo, "--group", "box/fly") == ["node-1", "node-2", "node-3", "node-4"]
+    assert dict(fake_master.asked[-1].query) == {"group": "box/fly"}
+
+
+def test_programs_get_every_field(topo: Topo) -> None:
+    told = json.loads(topo("nodes", "--held", "-o", "json").stdout)
+    assert told == yaml.safe_load(topo("nodes", "--held", "-o", "yaml").stdout)
+    node = {
+        "name": "node-2",
+        "group": ["switchbox-sample1", "dragonfly-0a1b2c3d"],
+        "status": "Ready",
+        "gpu_type": "MXC500",
+        "gpus": 8,
+        "free": 2,
+        "used": 0,
+        "held": 6,
+        "cordoned": False,
+        "since_s": 7200.0,
+        "why": "",
+    }
+    assert told == {"generation": 13, "nodes": [node]}
+    (row,) = csv.DictReader(topo("nodes", "--held", "-o", "csv").stdout.splitlines())
+    path = "switchbox-sample1/dragonfly-0a1b2c3d"
+    assert row == {key: str(value) for key, value in node.items()} | {"group": path}
+
+
+def test_no_node_is_said_to_be_none(topo: Topo) -> None:
+    assert topo("nodes", "--free", "9").stdout == "no node is like that\n"
+    assert topo("nodes", "--status", "bad").exit_code == Exit.USAGE

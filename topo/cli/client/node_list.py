@@ -1,0 +1,100 @@
+"""The nodes of a topology as a flat list, and which of them somebody asks for."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from topo.model.rest.topology import NodeDocument, TopologyDocument, UnplacedDocument, walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedNode:
+    """A node with what one asks of many: its place, its status, its GPUs, and why it is not Ready.
+
+    `group` is the path of the innermost group, empty in none. `free`, `used`, `held` and `cordoned`
+    count GPUs; `since_s` is for how long it has had its status, None where nobody knows.
+    """
+
+    name: str
+    group: tuple[str, ...]
+    status: str
+    gpu_type: str
+    gpus: int
+    free: int
+    used: int
+    held: int
+    cordoned: bool
+    since_s: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which nodes are listed: those that fit all that is not None; `free` is the least number."""
+
+    status: str | None = None
+    gpu_type: str | None = None
+    free: int | None = None
+    held: bool | None = None
+    cordoned: bool | None = None
+
+    def has(self, node: ListedNode) -> bool:
+        """Whether the node is one of them."""
+        return (
+            (self.status is None or node.status == self.status)
+            and (self.gpu_type is None or node.gpu_type == self.gpu_type)
+            and (self.free is None or node.free >= self.free)
+            and (self.held is None or (node.held > 0) == self.held)
+            and (self.cordoned is None or node.cordoned == self.cordoned)
+        )
+
+
+def listed(document: TopologyDocument, *, unplaced: bool) -> list[ListedNode]:
+    """The nodes in the order of the tree, then those in no group if they are wanted. O(nodes)."""
+    placed = [
+        _listed(vertex, path[:-1], [reason.text or reason.code for reason in vertex.reasons])
+        for group in document.groups
+        for path, vertex in walk(group.child, group.path)
+        if isinstance(vertex, NodeDocument)
+    ]
+    return placed + [_unplaced(node) for node in document.unplaced if unplaced]
+
+
+def _unplaced(node: UnplacedDocument) -> ListedNode:
+    own = [reason.text or reason.code for reason in node.reasons]
+    why = node.reason.text or node.reason.code
+    return _listed(node, (), [*own, *([] if any(why in text for text in own) else [why])])
+
+
+def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> ListedNode:
+    return ListedNode(
+        name=node.name,
+        group=group,
+        status=str(node.status),
+        gpu_type=node.gpu_type,
+        gpus=node.gpus,
+        free=node.free_gpus,
+        used=node.used_gpus,
+        held=node.held_gpus,
+        cordoned=node.cordoned,
+        since_s=node.since_s,
+        why="; ".join(why),
+    )
+
+
+def as_document(generation: int, nodes: Sequence[ListedNode]) -> dict[str, Any]:
+    """The list for programs: the generation that it is of, and an object per node."""
+    rows = [{**asdict(node), "group": list(node.group)} for node in nodes]
+    return {"generation": generation, "nodes": rows}
+
+
+def as_csv(nodes: Sequence[ListedNode]) -> str:
+    """The list as CSV with a header (RFC 4180); a path's names are joined with `/`."""
+    text = io.StringIO()
+    names = [each.name for each in fields(ListedNode)]
+    rows = csv.DictWriter(text, names, lineterminator="\n")
+    rows.writeheader()
+    rows.writerows({**asdict(node), "group": "/".join(node.group)} for node in nodes)
+    return text.getvalue()

@@ -1,0 +1,38 @@
+"""What of a topology is not as it should be, and the order that shows it first.
+
+Both are of the raw document, so that a picture and `-o json` show the same. It must be one that
+reads as a `TopologyDocument`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_READY = "Ready"
+
+
+def only_problems(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without Ready groups and nodes; a group counts what it counted. O(vertices)."""
+    return {**document, "groups": _ill(document.get("groups", ()))}
+
+
+def worst_first(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with what is not Ready before its Ready siblings, else in order. O(vertices)."""
+    return {**document, "groups": _arranged(document.get("groups", ()))}
+
+
+def _ill(children: Any) -> list[Any]:
+    """The children that are not Ready or hold one that is not."""
+    kept = []
+    for child in children:
+        below = _ill(child.get("child", ()))
+        if below or child.get("status") != _READY or child.get("reasons"):
+            kept.append({**child, "child": below} if "child" in child else child)
+    return kept
+
+
+def _arranged(children: Any) -> list[Any]:
+    shown = [
+        {**child, "child": _arranged(child["child"])} if "child" in child else child
+        for child in children
+    ]
+    return sorted(shown, key=lambda child: child.get("status") == _READY)

@@ -1,0 +1,89 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo nodes`: all nodes as a flat list, or those that one asks for."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from topo.cli.completing import group_names
+from topo.cli.options import MasterOptions, Output, asks_master
+
+
+class NodesOutput(StrEnum):
+    """How the list is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    NAME = "name"
+
+
+class NodeStatus(StrEnum):
+    """The two words of the tree."""
+
+    READY = "Ready"
+    NOT_READY = "NotReady"
+
+
+@asks_master
+def nodes(  # noqa: PLR0913 - a parameter per option
+    *,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only those in this group: its name, or its path with `/`.",
+            autocompletion=group_names,
+        ),
+    ] = None,
+    status: Annotated[
+        NodeStatus | None, typer.Option(case_sensitive=False, help="Only those that are so.")
+    ] = None,
+    gpu_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Only those with GPUs of this type.")
+    ] = None,
+    free: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only those with so many free GPUs or more."),
+    ] = None,
+    held: Annotated[
+        bool | None, typer.Option("--held/--not-held", help="Only those that holds keep, or not.")
+    ] = None,
+    cordoned: Annotated[
+        bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those that are so.")
+    ] = None,
+    output: Annotated[
+        NodesOutput,
+        typer.Option(
+            "--output", "-o", help="table for people; json, yaml, csv or name for programs."
+        ),
+    ] = NodesOutput.TABLE,
+    options: MasterOptions,
+) -> None:
+    """List the nodes: group, status, GPUs, since when, and why."""
+    from topo.cli.client import connection, node_list
+    from topo.cli.client.client import TOPOLOGY_PATH
+    from topo.cli.client.reading import read
+    from topo.cli.render import nodes as picture
+    from topo.cli.render.safe import escaped, plain
+    from topo.model.rest.topology import TopologyDocument
+
+    document = read(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
+    wanted = node_list.Wanted(
+        status=None if status is None else str(status),
+        gpu_type=gpu_type,
+        free=free,
+        held=held,
+        cordoned=cordoned,
+    )
+    found = [n for n in node_list.listed(document, unplaced=group is None) if wanted.has(n)]
+    if output is NodesOutput.CSV:
+        print(escaped(node_list.as_csv(found)), end="")
+    elif output is NodesOutput.NAME:
+        for node in found:
+            print(plain(node.name))
+    else:
+        raw = node_list.as_document(document.generation, found)
+        connection.show(raw, Output(output), lambda glyphs: picture.page(found, glyphs))

@@ -1,0 +1,53 @@
+"""The list of nodes for people: a row for each, and what they are together."""
+
+from collections.abc import Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from topo.cli.client.node_list import ListedNode
+from topo.cli.render.layout import Hanging
+from topo.cli.render.rows import Cell, Column, table
+from topo.cli.render.safe import plain
+from topo.cli.render.terminal import Glyphs
+from topo.cli.render.words import READY, age, mark, plural, style
+
+
+def page(nodes: Sequence[ListedNode], glyphs: Glyphs) -> RenderableType:
+    """A row per node in the order given; their sums."""
+    if not nodes:
+        return Text("no node is like that", style="yellow")
+    numbers = [Column(title, right=True) for title in ("GPUs", "free", "held")]
+    why = Column("why", prose=True)
+    rows = (_row(node, glyphs) for node in nodes)
+    drawn = table("node", "group", "status", *numbers, "since", why, rows=rows)
+    return Stack(drawn, Text(), _sums(nodes, glyphs))
+
+
+def _row(node: ListedNode, glyphs: Glyphs) -> tuple[Cell, ...]:
+    """The innermost group only: its path is in `-o json`."""
+    state = mark(node.status, glyphs).append(f" {plain(node.status)}")
+    if node.cordoned:
+        state = state.append(", cordoned", style="yellow")
+    return (
+        Text(plain(node.name), style=f"bold {style(node.status)}"),
+        node.group[-1] if node.group else None,
+        state,
+        node.gpus,
+        node.free,
+        node.held or None,
+        None if node.since_s is None else age(node.since_s),
+        Text(plain(node.why), style="dim"),
+    )
+
+
+def _sums(nodes: Sequence[ListedNode], glyphs: Glyphs) -> Hanging:
+    count, ready = len(nodes), sum(node.status == READY for node in nodes)
+    gpus, free, held = (sum(getattr(node, of) for node in nodes) for of in ("gpus", "free", "held"))
+    facts = [
+        f"{count} node{plural(count)}, {ready} Ready",
+        f"{gpus} GPU{plural(gpus)}, {free} free",
+    ]
+    facts += [f"{held} held"] if held else []
+    return Hanging(Text(), Text(f" {glyphs.dot} ".join(facts), style="dim"))

@@ -1,0 +1,138 @@
+"""A watched tree on a terminal: head and troubles stay, the rest scrolls, the keys are ours."""
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+from rich.segment import Segment
+from rich.text import Text
+
+from topo.cli.render import terminal, viewport
+from topo.cli.render.viewport import Viewport
+
+Lines = Sequence[Sequence[Segment]]
+_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What is to be seen: `head` and `foot` always, of the body as much as fits between them."""
+
+    head: RenderableType
+    body: RenderableType
+    foot: RenderableType
+
+
+class WatchScreen:
+    """Draws the newest picture on the terminal's other screen until it is closed.
+
+    The last frame then stays on the screen that was there before. Lines are made once for each
+    picture and width, so scrolling costs what is seen and not what there is.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, screen=True)
+        self._open = ExitStack()
+        self._picture: Picture | None = None
+        self._parts: list[Lines] = []
+        self._made_for = 0
+        self._viewport = Viewport()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leaves the terminal as it was, with the last frame on it."""
+        self._open.close()
+        if self._picture is not None:
+            self._console.print(_Drawn(self._frame()[:-1]))
+
+    def show(self, picture: Picture) -> None:
+        """Draws a picture, at the place that was scrolled to; called on the loop."""
+        if self._picture is None:
+            self._start()
+        self._picture, self._made_for = picture, 0
+        self.draw()
+
+    def draw(self) -> None:
+        """Draws what is there, at the size that the terminal has now."""
+        self._live.update(_Drawn(self._frame()), refresh=True)
+
+    def press(self, text: str) -> None:
+        """Moves as the keys say; `q` ends the watch as Ctrl-C does."""
+        for key in viewport.keys(text):
+            if key == viewport.QUIT:
+                signal.raise_signal(signal.SIGINT)
+            self._viewport = self._viewport.moved(key)
+        self.draw()
+
+    def _start(self) -> None:
+        loop = asyncio.get_running_loop()
+        if sys.stdin.isatty():
+            keyboard = sys.stdin.fileno()
+            self._open.enter_context(_unbuffered(keyboard))
+            loop.add_reader(
+                keyboard, lambda: self.press(os.read(keyboard, _KEY_BYTES).decode(errors="ignore"))
+            )
+            self._open.callback(loop.remove_reader, keyboard)
+        loop.add_signal_handler(signal.SIGWINCH, self.draw)
+        self._open.callback(loop.remove_signal_handler, signal.SIGWINCH)
+        self._open.enter_context(self._live)
+
+    def _frame(self) -> Lines:
+        width, height = self._console.size
+        if self._made_for != width:
+            self._made_for, self._parts = width, [*self._lines(width)]
+        head, body, foot = self._parts
+        room = height - len(head) - len(foot) - 1
+        if room < 1:  # a terminal of a few lines: what matters most, from the top
+            return [*head, *body, *foot, []][:height]
+        self._viewport = self._viewport.of(len(body), room)
+        return [*head, *body[self._viewport.seen], *foot, *self._position()]
+
+    def _lines(self, width: int) -> Iterator[Lines]:
+        picture = self._picture
+        options = self._console.options.update(width=width, height=None)
+        for part in (picture.head, picture.body, picture.foot) if picture else ():
+            yield self._console.render_lines(part, options, pad=False)
+
+    def _position(self) -> Lines:
+        """Which lines are seen, and the keys, on one line."""
+        marks, seen = terminal.glyphs(self._console), self._viewport
+        first, last = seen.top + 1, seen.seen.stop
+        where = f"lines {first} to {last} of {seen.total} {marks.dot} "
+        words = ("" if seen.is_all else f"{where}arrows, PgUp, PgDn, Home, End {marks.dot} ") + "q"
+        return self._console.render_lines(Text(f"{words} ends", style="dim"), pad=False)[:1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Lines that are made already."""
+
+    lines: Lines
+
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> RenderResult:
+        for line in self.lines:
+            yield from line
+            yield Segment.line()
+
+
+@contextmanager
+def _unbuffered(keyboard: int) -> Iterator[None]:
+    """Every key at once and without an echo; Ctrl-C stays a signal."""
+    before = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
