@@ -1,12 +1,13 @@
 """A log with several outputs: each is found, read, and has its lines."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parse import texts
+from tests.parse import texts, variants
 from tests.parse.answers import matrix_of
 from tests.parse.test_any_text import SCRAPS
 from tests.parse.texts import Tray
@@ -121,6 +122,21 @@ def test_the_lines_in_refusals_and_warnings_are_those_of_the_file():
 def test_a_text_of_no_output_is_refused_as_ever():
     (only,) = found("Dear Sir or Madam,\n")
     assert only.answer == parse("Dear Sir or Madam,\n")
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100])
+@pytest.mark.parametrize("fold", variants.FOLDS)
+def test_a_folded_log_loses_no_output(fold, width):
+    """Two hosts, links and peers through a narrow console: each is the same, warned of, refused."""
+    places = (("0-47,96-143", "0"),) * 4 + (("48-95,144-191", "1"),) * 4
+    host = texts.tabbed(replace(texts.islands(8, 8, inside="NV18"), places=places))
+    long = LINKS.replace("H100 80GB HBM3", "RTX PRO 6000 Blackwell Server Edition")
+    whole = found(f"{host}\n{long}\n{P2P}\n{host}")
+    told = found(fold(f"{host}\n{long}\n{P2P}\n{host}", width))
+    assert [output.format for output in told] == [output.format for output in whole]
+    for output, plain in zip(told, whole, strict=True):
+        if isinstance(output.answer, ParsedProbe) and not output.answer.warnings:
+            assert output.answer == plain.answer
 
 
 @given(st.lists(st.sampled_from(SCRAPS), max_size=40).map("".join))

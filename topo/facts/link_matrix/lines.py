@@ -103,6 +103,12 @@ class Grammar:
         nics = tuple(name for name in columns if not self._gpu.fullmatch(name))
         return MatrixHeader(number, gpus, nics, columns, headings, twice) if gpus else None
 
+    def begins_header(self, line: str) -> bool:
+        """Whether a header is on this line, or begins here and is folded: two names lead it."""
+        words = line.split(maxsplit=2)[:2]
+        led = len(words) == 2 and self._gpu.match(words[0]) and all(map(self._names, words))
+        return bool(led) or self.header(0, line) is not None
+
     def row(self, head: MatrixHeader, number: int, line: str) -> tuple[str, MatrixRow] | None:
         """The row on this line with its name, or None for prose: one cell must be a known code."""
         start = _WORD.search(line)

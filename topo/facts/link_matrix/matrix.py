@@ -105,7 +105,7 @@ def reader(
     def begins(text: str) -> Iterator[int]:
         at = 0
         for line in text.split("\n"):
-            if len(line) <= MAX_LINE and grammar.header(0, _PARED_ESCAPE.sub("", line)) is not None:
+            if len(line) <= MAX_LINE and grammar.begins_header(_PARED_ESCAPE.sub("", line)):
                 yield at
             at += len(line) + 1
 
