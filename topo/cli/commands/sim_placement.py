@@ -11,7 +11,7 @@ from topo.cli.commands.place import PlaceMode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from topo.cli.render.rows import Rows
+    from topo.cli.render.shapes.rows import Rows
     from topo.sim.streams.comparison import StreamOutcome
 
 
@@ -76,7 +76,7 @@ def _counted(number: int, noun: str) -> str:
 def _table(found: "Sequence[StreamOutcome]") -> "Rows":
     from rich.text import Text
 
-    from topo.cli.render.rows import Column, table
+    from topo.cli.render.shapes.rows import Column, table
 
     rows = []
     for row, each in enumerate(found):

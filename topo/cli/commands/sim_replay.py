@@ -11,7 +11,7 @@ from topo.cli.exits import CliError, Exit, usage
 from topo.model.errors import Refusal
 
 if TYPE_CHECKING:
-    from topo.cli.render.rows import Rows
+    from topo.cli.render.shapes.rows import Rows
     from topo.placement.booking.replay import Replay
 
 _SHOWN = 10
@@ -66,7 +66,7 @@ def _summary(found: "Replay") -> str:
 
 def _table(found: "Replay") -> "Rows":
     """A row for each hold and each pod: what it takes and where."""
-    from topo.cli.render.rows import Column, table
+    from topo.cli.render.shapes.rows import Column, table
 
     state, bookings = found.bookings.state(), found.bookings
     rows: list[tuple[str | int | None, ...]] = []

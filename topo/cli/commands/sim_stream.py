@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from topo.cli.render.rows import Rows
+    from topo.cli.render.shapes.rows import Rows
     from topo.placement.capacity.capacity import Capacity
     from topo.sim.streams.figures import Figures
     from topo.sim.streams.jobs import Flow, StreamJob
@@ -145,7 +145,7 @@ def _run(
 def _table(found: "Mapping[str, Sequence[Figures]]") -> "Rows":
     from rich.text import Text
 
-    from topo.cli.render.rows import Column, table
+    from topo.cli.render.shapes.rows import Column, table
     from topo.cli.sim_files import COLUMNS
     from topo.sim.streams.figures import average
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from topo.cli.client.client import MasterClient
     from topo.cli.render.terminal import Glyphs
-    from topo.cli.render.watch_display import View
+    from topo.cli.watching.display import View
 
 NodeName = Annotated[
     str, typer.Argument(metavar="NODE", help="The node's name.", autocompletion=node_names)
@@ -51,9 +51,9 @@ def tree(
     """Show the tree of groups and nodes, its status and the why."""
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
-    from topo.cli.client.problems import only_problems
     from topo.cli.client.reading import read
     from topo.cli.render import tree as picture
+    from topo.cli.watching.problems import only_problems
     from topo.model.rest.topology import TopologyDocument
 
     def view(raw: Any) -> tuple[Any, "Text"]:
@@ -77,10 +77,10 @@ def _watch(
 ) -> None:
     """Follows the master until Ctrl-C, which is how a watch ends and no failure."""
     from topo.cli.client import connection, following
-    from topo.cli.render import watch_display
+    from topo.cli.watching import display as displays
 
     async def conversation(client: "MasterClient") -> None:
-        with watch_display.display(output, view) as display:
+        with displays.display(output, view) as display:
             await following.watch(client, query, display)
 
     with suppress(KeyboardInterrupt):

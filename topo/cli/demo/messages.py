@@ -15,8 +15,8 @@ from topo.cli.demo.plan import Ports
 from topo.cli.demo.processes import Died
 from topo.cli.demo.runtime import Demo
 from topo.cli.render import changes, terminal
-from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.tree import topology
 from topo.model.errors import Refusal
 from topo.model.rest.changes import ChangeDocument

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from rich.console import Group as Stack
 from rich.text import Text
 
-from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, style
 from topo.model.rest.changes import ChangeDocument

@@ -6,9 +6,9 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.render.layout import Hanging, Indented
-from topo.cli.render.rows import Column, Rows, table
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging, Indented
+from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural, share_bar
 from topo.model.rest.fragmentation import (

@@ -7,10 +7,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
-from topo.cli.render.layout import Hanging
 from topo.cli.render.placement import job
-from topo.cli.render.rows import table
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.rows import table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import left
 from topo.model.rest.placements import HoldDocument, HoldSummary, LostDocument

@@ -7,10 +7,10 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.render.layout import Hanging, Indented
-from topo.cli.render.matrix import Matrix
-from topo.cli.render.rows import Column, Rows, table
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging, Indented
+from topo.cli.render.shapes.matrix import Matrix
+from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.tree import conflict
 from topo.cli.render.words import age, joined, mark, reason_lines, style

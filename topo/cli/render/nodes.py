@@ -7,9 +7,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.client.node_list import ListedNode
-from topo.cli.render.layout import Hanging
-from topo.cli.render.rows import Cell, Column, table
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.rows import Cell, Column, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, age, mark, plural, style
 

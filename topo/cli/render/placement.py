@@ -11,9 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render import placement_tree
-from topo.cli.render.layout import Hanging
-from topo.cli.render.rows import Column, Rows, table
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.rows import Column, Rows, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import bar_legend, left, plural
 from topo.model.rest.placements import FitsDocument, HoldSummary, NoFitDocument

@@ -8,8 +8,8 @@ from typing import TypeVar
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.render.layout import Hanging, Outline
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging, Outline
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural, room_bar
 from topo.model.rest.placements import PodGroupDocument, RoomDocument

@@ -13,8 +13,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.render.layout import GAP, Hanging, Indented
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import GAP, Hanging, Indented
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
 from topo.facts.outputs import Output

@@ -6,8 +6,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.render.layout import Hanging, Outline
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging, Outline
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import age, joined, leaf, mark, plural, reason_lines, style
 from topo.model.forest import Conflict

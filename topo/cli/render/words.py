@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.terminal import Glyphs
 from topo.model.forest import Reason
 from topo.model.rest.topology import NodeDocument

@@ -16,8 +16,9 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from topo.cli.render import terminal, viewport
-from topo.cli.render.viewport import Viewport
+from topo.cli.render import terminal
+from topo.cli.watching import viewport
+from topo.cli.watching.viewport import Viewport
 
 Lines = Sequence[Sequence[Segment]]
 _KEY_BYTES = 1024

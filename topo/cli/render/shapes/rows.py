@@ -7,8 +7,8 @@ from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.text import Text
 
-from topo.cli.render.layout import GAP, Hanging
 from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import GAP, Hanging
 
 Cell = Text | str | int | None
 _LEAST_PROSE = 24

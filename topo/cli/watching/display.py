@@ -9,13 +9,13 @@ from rich.text import Text
 
 from topo.cli.client.connection import dumped
 from topo.cli.client.following import Display
-from topo.cli.client.problems import worst_first
 from topo.cli.client.reading import read
 from topo.cli.options import Output
 from topo.cli.render import terminal, tree
-from topo.cli.render.layout import Hanging
 from topo.cli.render.safe import plain
-from topo.cli.render.watch_screen import Picture, WatchScreen
+from topo.cli.render.shapes.layout import Hanging
+from topo.cli.watching.problems import worst_first
+from topo.cli.watching.screen import Picture, WatchScreen
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument
 

@@ -1,0 +1,1 @@
+"""How pictures take up a width: hanging texts, trees, tables, matrices; nothing is cut."""
