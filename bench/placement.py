@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median, p99
 from bench.placement_plans import LARGE_SHAPES, solved
 from bench.placement_quality import KINDS, RIVALS, quality
+from bench.placement_shapes import ASIDE, shapes
 from bench.placement_times import (
     LOAD,
     Latency,
@@ -28,6 +29,8 @@ _CHURN_LIMITS_MS: Mapping[int, tuple[float | None, float]] = {
     10_000: (0.1, 1.0),
     100_000: (None, 10.0),
 }
+_LOOP_LIMITS_MS: Mapping[int, float] = {10_000: 50.0, 100_000: 100.0}
+"""By nodes: the most that anything a request can ask for may take of the loop."""
 _RATIOS: Mapping[str, Mapping[int, float]] = {
     "naive recount": {8: 20, 64: 5, 512: 1.5},
     "Volcano's rule": {64: 15},
@@ -41,6 +44,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield from _latencies(scale, progress)
     yield from _churns(scale, progress)
     yield from _upkeep(scale, progress)
+    yield from _shapes(scale, progress)
     yield from _ratios(scale, progress)
     yield from _plans(scale, progress)
     yield from _quality(scale, progress)
@@ -104,6 +108,15 @@ def _upkeep(scale: Scale, progress: Progress) -> Iterator[Figure]:
     name = f"capacity built, {nodes:,} nodes"
     seconds = median(in_child(cold_builds, nodes, runs))
     yield Figure(name, seconds, "s", at_most(0.5), note)
+
+
+def _shapes(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    for nodes in scale.placements[1:]:
+        progress(f"shapes: {nodes:,} nodes")
+        for name, ms in in_child(shapes, nodes, scale.placement_calls // 2).items():
+            budget = None if name in ASIDE else at_most(_LOOP_LIMITS_MS.get(nodes, 50.0))
+            note = "in a thread, on a copy" if name in ASIDE else "of the loop"
+            yield Figure(f"{nodes:,} nodes: {name}", median(ms), "ms", budget, note)
 
 
 def _ratios(scale: Scale, progress: Progress) -> Iterator[Figure]:

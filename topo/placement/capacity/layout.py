@@ -288,12 +288,14 @@ class HostIndex:
 
     def settle(self) -> list[int]:
         """Put the domains in natural order, empty ones gone; the places that they had before."""
+        for domain in self.order:
+            if not domain.members:
+                del self._domains[domain.key]
         self.order = [domain for domain in self.order if domain.members]
         self.order.sort(key=attrgetter("order"))
         before = [domain.at for domain in self.order]
         for at, domain in enumerate(self.order):
             domain.at = at
-        self._domains = {domain.key: domain for domain in self.order}
         self._sorted = True
         self._layout = self._places = None
         return before
@@ -332,8 +334,11 @@ def _layout(domains: list[Tier1Domain], tiers: int) -> Layout:
 def _firsts(domains: list[Tier1Domain], tier: int) -> list[int]:
     firsts: list[int] = []
     before: Any = None
+    depths: dict[tuple[int, ...], int] = {}
     for at, domain in enumerate(domains):
-        depth = domain.depth(tier)
+        depth = depths.get(domain.tiers)
+        if depth is None:
+            depth = depths[domain.tiers] = domain.depth(tier)
         path = domain.key[0][:depth] if depth else None
         if path is None or path != before:
             firsts.append(at)
