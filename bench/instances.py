@@ -5,9 +5,10 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import count
 
-from topo.model.ids import GroupPath
+from topo.model.ids import SWITCHBOX, GroupName, GroupPath
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.job.request import Request
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import PlacementMode, Request
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS, node
 
 
@@ -36,6 +37,73 @@ def mixed(seed: int) -> Instance:
     room = sum(free // size for free in _free_nodes(capacity).values()) * size
     pods = choice.randint(1, max(1, min(room, 96)))
     return Instance(capacity, Request(pods=pods, gpus_per_pod=8, group_size=size * NODE_GPUS))
+
+
+def nested(seed: int) -> Instance:
+    """12 to 48 nodes in dragonflies of mostly two; a job of groups that only a switchbox holds."""
+    choice = random.Random(f"nested {seed}")
+    capacity = _vendor_cluster(choice, choice.choice((32, 64)))
+    size = choice.choice((3, 4, 6, 8))
+    free = sum(_free_nodes(capacity).values())
+    pods = choice.randint(1, max(1, min(free * 2 // 3, 24)))
+    return Instance(capacity, Request(pods=pods, gpus_per_pod=8, group_size=size * NODE_GPUS))
+
+
+def torn(seed: int) -> Instance:
+    """As `nested`, for a job so large that in most cases groups of it have to be split."""
+    choice = random.Random(f"torn {seed}")
+    capacity = _vendor_cluster(choice, choice.choice((16, 32, 64)))
+    size = choice.choice((2, 2, 3, 4, 6))
+    free = sum(_free_nodes(capacity).values())
+    pods = choice.randint(max(1, min(free * 2 // 3, 40)), max(1, min(free, 40)))
+    within = SWITCHBOX if choice.random() < 0.15 else None
+    return Instance(
+        capacity,
+        Request(
+            pods=pods,
+            gpus_per_pod=8,
+            group_size=size * NODE_GPUS,
+            mode=PlacementMode.PREFERRED,
+            within=within,
+        ),
+    )
+
+
+def kept(seed: int) -> Instance:
+    """12 to 48 nodes in dragonflies of mostly two, some groups of them reserved."""
+    choice = random.Random(f"kept {seed}")
+    reserves = tuple(
+        (GroupPath((GroupName(f"sbox-{top}"),)), choice.randint(1, 2))
+        for top in sorted(choice.sample(range(1, 4), choice.randint(1, 2)))
+    )
+    capacity = _vendor_cluster(choice, choice.choice((16, 32)), reserves)
+    size = choice.choice((1, 2, 2, 3, 4))
+    free = sum(_free_nodes(capacity).values())
+    pods = choice.randint(1, max(1, min(free, 16)))
+    mode = choice.choice(tuple(PlacementMode))
+    return Instance(
+        capacity, Request(pods=pods, gpus_per_pod=8, group_size=size * NODE_GPUS, mode=mode)
+    )
+
+
+def _vendor_cluster(
+    choice: random.Random, canonical: int, reserves: tuple[tuple[GroupPath, int], ...] = ()
+) -> Capacity:
+    """Switchboxes of dragonflies of one to four nodes, two most often; each node may be booked."""
+    capacity = Capacity(Policy(canonical_gpus=canonical, reserves=reserves))
+    load, made, number = choice.uniform(0.2, 0.7), 0, 0
+    sizes = choice.choice(((2,), (2,), (1, 2, 3), (2, 4), (3, 4)))
+    nodes = choice.randint(12, 48)
+    in_top = choice.randint(2, 6)
+    while made < nodes:
+        number += 1
+        for _ in range(choice.choice(sizes)):
+            made += 1
+            host = node((number // in_top + 1, number), made)
+            capacity.upsert(host)
+            if choice.random() < load:
+                capacity.book(f"job-{made}", {host.name: NODE_GPUS})
+    return capacity
 
 
 def _free_nodes(capacity: Capacity) -> Counter[GroupPath]:

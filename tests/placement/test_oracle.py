@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bench.instances import Instance, aligned, mixed
+from bench.instances import Instance, aligned, mixed, nested, torn
 from tests.placement.oracle import brute, cpsat
 from tests.placement.oracle.judge import Tally, judged
 from tests.placement.oracle.model import Model, models, spends_reserve, vector
@@ -35,6 +35,13 @@ LATE = ("", "penalty")
 """Where a plan in a small world may be worse without a proof: equals but for their penalty."""
 LATER = ("", "free_profile_tier1", "newly_broken", "penalty")
 """The same in larger worlds, where exact search has a budget."""
+
+VENDOR = 20
+"""Instances in dragonflies of two nodes that are judged at every run."""
+OPTIMAL = 0.95
+"""The share of plans in dragonflies of two nodes that are the best in every number but penalty."""
+
+vendor = pytest.mark.parametrize("instance", [nested, torn], ids=["nested", "torn"])
 
 several = pytest.mark.parametrize(
     ("instance", "shares", "certified"),
@@ -71,6 +78,24 @@ def test_plans_are_as_good_as_the_best_and_no_certificate_is_wrong(instance, sha
 @several
 def test_plans_keep_the_accepted_shares_over_many_instances(instance, shares, certified):
     holds(tallied(instance, FULL), shares, certified)
+
+
+def nearly_all_are_the_best(tally: Tally, *, over: int = 0) -> None:
+    assert tally.plans - tally.worse_at[""] <= tally.allowed(OPTIMAL) + over, tally
+    assert not tally.worse(("mode", "split_groups", "top_groups")), tally
+
+
+@vendor
+def test_plans_on_dragonflies_of_two_split_or_not_are_the_best_in_every_number(instance):
+    tally = tallied(instance, VENDOR)
+    assert tally.plans > VENDOR // 2
+    nearly_all_are_the_best(tally)
+
+
+@pytest.mark.oracle
+@vendor
+def test_plans_on_dragonflies_of_two_keep_their_share_over_many_instances(instance):
+    nearly_all_are_the_best(tallied(instance, FULL))
 
 
 def as_good_as_the_best(

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from topo.placement.exact.tree_dp import ExactSearch, exact_search
+from topo.placement.exact.tree_dp import MOST_TABLE_STEPS, ExactSearch, exact_search
 from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.candidate import Candidate, Proven, better_of
 from topo.placement.search.domain_bounds import DomainBound
@@ -52,10 +52,10 @@ def improved_in_one(
     for bound in bounds:
         if best and bound.cannot_improve(best.key):
             break
-        steps += _steps(inner, tier, bound.domain)
+        search = search or exact_search(inner)
+        steps += _steps(search, tier, bound.domain)
         if steps > MOST_STEPS:
             return best.with_proof(Proven.SPANS) if best and _spans_proven(bounds, best) else best
-        search = search or exact_search(inner)
         found = _best_inside(search, tier, bound.domain)
         if found and inner is not view:
             found = Allocation((Share(bound.domain, shape.m, shape.r > 0),), found.tier1_pods)
@@ -76,23 +76,23 @@ def improved_in_several(view: FreeView, tier: int, best: Candidate) -> Candidate
     steps = int((np.minimum(groups[able], shape.m) - least + 1).sum()) * (shape.m + 1)
     steps *= 4 if shape.r else 1
     steps += DOMAIN_STEPS * len(able) if tier > 1 else 0
-    for domain in able.tolist() if tier > 1 else ():
-        if steps > MOST_STEPS:
-            return best
-        steps += _steps(view, tier, domain) - DOMAIN_STEPS
     if steps > MOST_STEPS:
         return best
     search = exact_search(view)
+    for domain in able.tolist() if tier > 1 else ():
+        steps += _steps(search, tier, domain) - DOMAIN_STEPS
+        if steps > MOST_STEPS:
+            return best
     found = search.over(tier, able.tolist(), (shape.m, shape.r > 0), least)
     return (better_of(view, best, found) or best).with_proof(_proven_by(search))
 
 
 def _proven_by(search: ExactSearch) -> Proven:
     """What a search proves that left out nothing."""
-    if search.view.shape.tier > 1:
-        # Inside a domain of the group tier the window rule chose the tier-1 domains.
-        return Proven.NONE
-    return Proven.NEWLY_BROKEN if search.packing.exact else Proven.PROFILE_TOP
+    if search.by_window:
+        # The window rule is exact in the number of tier-1 domains of a tier-2 domain.
+        return Proven.SPANS if search.view.shape.tier == 2 else Proven.NONE
+    return Proven.NEWLY_BROKEN if search.tables.packing.exact else Proven.PROFILE_TOP
 
 
 def _spans_proven(bounds: Sequence[DomainBound], best: Candidate) -> bool:
@@ -122,12 +122,17 @@ def _least_each(descending: list[int], need: int) -> int:
     return max(0, need - sum(descending[: count - 1])) if count else 0
 
 
-def _steps(view: FreeView, tier: int, domain: int) -> int:
+def _steps(search: ExactSearch, tier: int, domain: int) -> int:
     """About what an exact search inside a domain costs: uses of its children times table states."""
-    shape = view.shape
+    view, shape = search.view, search.view.shape
     bounds = view.layout.below(tier, shape.tier)
     groups = view.groups(shape.tier)[bounds[domain] : bounds[domain + 1]]
     tails = 4 if shape.r else 1
     most = min(shape.m, int(view.groups(tier)[domain])) + 1
     uses = int(np.minimum(groups, shape.m).sum()) + len(groups)
-    return DOMAIN_STEPS + uses * (tails * most + (0 if shape.tier == 1 else SPREAD_STEPS))
+    steps = DOMAIN_STEPS + uses * tails * most
+    if shape.tier == 1:
+        return steps
+    tables = search.table_steps[bounds[domain] : bounds[domain + 1]]
+    spreads = SPREAD_STEPS * (np.minimum(groups, shape.m) + 1)
+    return steps + int(np.where(tables > MOST_TABLE_STEPS, spreads, tables).sum())

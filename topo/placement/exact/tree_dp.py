@@ -5,9 +5,9 @@ The cost is the whole objective as one number (`packed_cost.py`).
 
 Why it is right: the costs of different domains add up, and a domain is used best by itself
 whatever the others do. So the best way to take x groups from a domain follows from the best ways
-to take fewer from its children: a knapsack over the children (`knapsack.py`). Where groups live
-above tier 1, their tier-1 domains are chosen by the window rule, and the result is only as good
-as that.
+to take fewer from its children: a knapsack over the children (`knapsack.py`). Inside a domain of
+the groups' own tier only pods count (`pod_tables.py`); where that would cost too much its tier-1
+domains are chosen by the window rule, which is the best in their number alone.
 
 Cost: for a domain, groups that its children can give x states of its table. `improve.py` counts
 this before it asks.
@@ -22,25 +22,39 @@ lost". That is less, so 8 and 6 are used up and 9 stays whole.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from functools import cached_property
 
+from topo.placement.capacity.layout import Counts
 from topo.placement.exact.knapsack import Knapsack, Option
-from topo.placement.exact.packed_cost import Packing, packing_of
+from topo.placement.exact.pod_tables import PodTables, pod_tables
 from topo.placement.job.allocation import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
 from topo.placement.search.descend import Demand, spread
 from topo.placement.search.free_view import FreeView
 
+MOST_TABLE_STEPS = 400
+"""Steps that the table of one domain of the groups may take; else the window rule has to do."""
 
-@dataclass(slots=True)
+
+@dataclass
 class ExactSearch:
-    """A search on one view. What it finds for a domain is kept for the next question."""
+    """A search on one view. What it finds for a domain is kept for the next question.
+
+    `by_window` are the domains of the groups inside of which the window rule chose.
+    """
 
     view: FreeView
-    packing: Packing
+    tables: PodTables
+    by_window: set[int] = dataclass_field(default_factory=set)
     _known: dict[tuple[int, int], tuple[list[Option], Knapsack | None]] = dataclass_field(
         default_factory=dict
     )
-    _leaves: dict[tuple[int, int, bool], list[Option]] = dataclass_field(default_factory=dict)
+    _leaves: dict[tuple[int, ...], list[Option]] = dataclass_field(default_factory=dict)
+
+    @cached_property
+    def table_steps(self) -> Counts:
+        """About what the table of pods of each domain of the groups costs."""
+        return self.tables.steps_each(self.view.shape.tier)
 
     def over(
         self, tier: int, domains: Sequence[int], need: Demand, least: int
@@ -52,15 +66,22 @@ class ExactSearch:
     def inside(self, tier: int, domain: int, need: Demand) -> Allocation | None:
         """The best way to meet the need from one domain of a tier."""
         if tier == self.view.shape.tier:
-            return spread(self.view, Share(domain, *need))
+            return self._at_groups(domain, need)
         self.options(tier, domain, 0)
         knapsack = self._known[tier, domain][1]
         assert knapsack is not None, "made with the options"  # noqa: S101
-        children = self._children(tier, domain)
+        children = self.tables.children(tier, domain)
         parts = [
             self.inside(tier - 1, children[i], (x, bool(t))) for i, x, t in knapsack.picks(*need)
         ]
         return joined(part for part in parts if part is not None)
+
+    def _at_groups(self, domain: int, need: Demand) -> Allocation:
+        shape, share = self.view.shape, Share(domain, *need)
+        if domain in self.by_window:
+            return spread(self.view, share)
+        pods = share.groups * shape.k + share.tail * shape.r
+        return Allocation((share,), self.tables.taken(shape.tier, domain, pods))
 
     def options(self, tier: int, domain: int, least: int) -> list[Option]:
         """All that a domain can give, and what each costs."""
@@ -97,7 +118,7 @@ class ExactSearch:
         shape = self.view.shape
         most = min(shape.m, int(self.view.groups(tier)[domain]))
         knapsack = Knapsack(most, 1 if shape.r else 0)
-        for child in self._children(tier, domain):
+        for child in self.tables.children(tier, domain):
             knapsack.add(self.options(tier - 1, child, 0))
         found = []
         for state, cost in enumerate(knapsack.table):
@@ -107,33 +128,48 @@ class ExactSearch:
                     (
                         x,
                         t,
-                        cost + self._domain_cost(tier, domain, (x * shape.k + t * shape.r, cost)),
+                        cost
+                        + self.tables.domain_cost(tier, domain, (x * shape.k + t * shape.r, cost)),
                     )
                 )
         return found, knapsack
 
     def _leaf(self, domain: int) -> list[Option]:
-        shape, kept = self.view.shape, self.view.slots
-        slots = int(self.view.free_slots[domain])
+        shape, tables = self.view.shape, self.tables
+        if shape.tier > 1:
+            return self._wide_leaf(domain)
         # Of domains of the lowest tier nothing else counts: equal ones share their options.
-        alike = (slots, kept.free_list[domain], kept.busy[domain] > 0)
-        found = self._leaves.get(alike) if shape.tier == 1 < shape.tiers else None
+        alike = tables.alike(domain)
+        found = self._leaves.get(alike)
         if found is None:
-            found = self._leaves[alike] = [
-                (x, t, self._cost(domain, x, t))
-                for t in range(2 if 0 < shape.r <= slots else 1)
-                for x in range(min(shape.m, (slots - t * shape.r) // shape.k) + 1)
-                if x or t
-            ]
+            uses = self._uses(domain)
+            found = [(x, t, tables.tier1_cost(domain, pods)) for x, t, pods in uses]
+            self._leaves[alike] = found
         return found
 
+    def _wide_leaf(self, domain: int) -> list[Option]:
+        """What a domain above tier 1 can give."""
+        tier, uses = self.view.shape.tier, self._uses(domain)
+        if self.table_steps[domain] <= MOST_TABLE_STEPS:
+            costs = self.tables.costs(tier, domain)
+            return [(x, t, costs[pods]) for x, t, pods in uses]
+        self.by_window.add(domain)
+        return [(x, t, self._cost(domain, x, t)) for x, t, _ in uses]
+
+    def _uses(self, domain: int) -> list[tuple[int, int, int]]:
+        """Groups, tails, and the pods of both, that a domain of the groups can hold."""
+        shape, slots = self.view.shape, int(self.view.free_slots[domain])
+        return [
+            (x, t, x * shape.k + t * shape.r)
+            for t in range(2 if 0 < shape.r <= slots else 1)
+            for x in range(min(shape.m, (slots - t * shape.r) // shape.k) + 1)
+            if x or t
+        ]
+
     def _cost(self, domain: int, x: int, t: int) -> int:
-        """The cost of x groups and t tails in a domain of the group tier."""
-        shape, packing = self.view.shape, self.packing
+        """The cost of x groups and t tails in a domain of the group tier by the window rule."""
+        shape, packing = self.view.shape, self.tables.packing
         taken = x * shape.k + t * shape.r
-        if shape.tier == 1:
-            cost = self._broken(domain, taken)
-            return cost + self._domain_cost(1, domain, (taken, cost))
         allocation = spread(self.view, Share(domain, x, bool(t)))
         inner = effect_of(self.view, allocation.tier1_pods)
         cost = inner.broken
@@ -141,11 +177,11 @@ class ExactSearch:
             cost += inner.span[-tier] * packing.used(tier)
         if shape.canonical_tier < shape.tier:
             cost += self._cost_below(inner)
-        return cost + self._domain_cost(shape.tier, domain, (taken, cost))
+        return cost + self.tables.domain_cost(shape.tier, domain, (taken, cost))
 
     def _cost_below(self, inner: Effect) -> int:
         """The cost in canonical domains that lie below the domain of the groups."""
-        packing = self.packing
+        packing = self.tables.packing
         low = (
             sum(-change << packing.base * free for free, change in inner.low)
             if packing.exact
@@ -153,38 +189,7 @@ class ExactSearch:
         )
         return (inner.lost << packing.lost) + (low << packing.low)
 
-    def _domain_cost(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
-        """What it costs to take slots from a domain, beside what it costs its children."""
-        slots, below = taken
-        shape, packing = self.view.shape, self.packing
-        cost = packing.used(tier)
-        if tier == shape.canonical_tier:
-            before = self._before(tier, domain)
-            lost = before // shape.canonical - (before - slots) // shape.canonical
-            cost += (lost << packing.lost) + packing.low_taken(before, slots)
-        if tier == shape.tiers:
-            lost = packing.lost_of(cost + below)
-            if lost:
-                cost += packing.top_taken(int(self.view.tops_before[domain]), lost)
-        return cost
-
-    def _before(self, tier: int, domain: int) -> int:
-        if tier == 1:
-            return int(self.view.slots.free[domain])
-        firsts = self.view.layout.firsts[tier]
-        return int(self.view.slots.free[firsts[domain] : firsts[domain + 1]].sum())
-
-    def _broken(self, domain: int, taken: int) -> int:
-        slots = self.view.slots
-        return int(not slots.busy[domain] and taken < slots.free[domain])
-
-    def _children(self, tier: int, domain: int) -> range:
-        bounds = self.view.layout.below(tier, tier - 1)
-        return range(bounds[domain], bounds[domain + 1])
-
 
 def exact_search(view: FreeView) -> ExactSearch:
     """A new search on a view."""
-    shape, layout = view.shape, view.layout
-    slots = layout.rolled(view.slots.free, shape.canonical_tier)
-    return ExactSearch(view, packing_of(shape, int(slots.max()), int(view.tops_before.max())))
+    return ExactSearch(view, pod_tables(view))

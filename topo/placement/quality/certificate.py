@@ -143,8 +143,13 @@ def _changed(objective: Objective) -> bool:
 
 def _least_split(view: FreeView) -> int:
     """Groups that cannot be whole; at least 1, or nothing would be split."""
-    whole = int(view.groups(view.shape.tier).sum()) if view.group_can_fit else 0
-    return max(1, view.shape.m - whole)
+    shape = view.shape
+    if not view.group_can_fit:
+        return shape.m + (shape.r > 0)
+    missing = shape.m - int(view.groups(shape.tier).sum())
+    # Without room beside the whole groups the tail is split, or takes the place of one.
+    beside = not shape.r or not int(view.losses(shape.tier).min())
+    return max(1, missing + (not beside))
 
 
 def _most_left(view: FreeView, *, split: bool) -> int:

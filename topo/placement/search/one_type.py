@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from topo.placement.exact.improve import MOST_STEPS
+from topo.placement.exact.split_dp import improved_split
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.measure import Key
 from topo.placement.search.candidate import Candidate, Proven, candidate_of
@@ -27,6 +29,8 @@ from topo.placement.search.within import inside_any, limited
 
 _SPLIT_TRIES = 24
 """Groups of the kind asked for in which a job that must be split is tried."""
+_LEAST_STEPS = 500
+"""Steps of exact search in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +111,13 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
     if request.within is None:
         found = best_whole(view, None)
         return SearchResult(found, view, view, PlacementMode.REQUIRED) if found else None
-    views = [*_inside_kind(view, request)]
-    answers = [(best_whole(part, tier), part) for tier, part in views]
-    best = min(
-        ((found, part) for found, part in answers if found),
-        key=lambda each: key_in(each[1], each[0]),
-        default=None,
-    )
-    if best is None:
+    answers = [(best_whole(part, tier), part) for tier, part in _inside_kind(view, request)]
+    placed = [(found, part) for found, part in answers if found is not None]
+    if not placed:
         return None
-    proven = best[0].proven if len(views) == 1 else Proven.NONE
-    bounding = _bounding(view, request)
-    return SearchResult(replace(best[0], proven=proven), best[1], bounding, PlacementMode.REQUIRED)
+    best, part = min(placed, key=lambda each: key_in(each[1], each[0]))
+    found = replace(best, proven=min(found.proven for found, _ in placed))
+    return SearchResult(found, part, _bounding(view, request), PlacementMode.REQUIRED)
 
 
 def _bounding(view: FreeView, request: Request) -> FreeView:
@@ -144,19 +143,31 @@ def key_in(view: FreeView, found: Candidate) -> Key:
 
 
 def _split(view: FreeView, request: Request) -> SearchResult | None:
-    """A result that splits few groups: as many whole ones as are found, then the rest."""
-    bounding = _bounding(view, request)
+    """A result that splits as few groups as can be: as many whole ones as are found, then the rest.
+
+    Of several groups of the kind that the job may stand in those count that split the fewest.
+    """
+    parts = [*_split_views(view, request)]
     groups = view.shape.m + (view.shape.r > 0)
-    best: tuple[Key, SearchResult] | None = None
-    for part in _split_views(view, request):
-        allocation = best_split(part)
-        if allocation is not None:
-            split = groups - sum(share.groups + share.tail for share in allocation.shares)
-            found = candidate_of(part, allocation)
-            key = (split, *found.key)
-            if best is None or key < best[0]:
-                best = key, SearchResult(found, part, bounding, PlacementMode.PREFERRED, split)
-    return best[1] if best else None
+    placed = [(best_split(part), part) for part in parts]
+    counted = [
+        (groups - sum(share.groups + share.tail for share in found.shares), found, part)
+        for found, part in placed
+        if found is not None
+    ]
+    least = min((split for split, _, _ in counted), default=0)
+    equal = [(found, part) for split, found, part in counted if split == least]
+    if not equal:
+        return None
+    steps = max(MOST_STEPS // len(equal), _LEAST_STEPS)
+    improved = [
+        (improved_split(part, candidate_of(part, found), steps), part) for found, part in equal
+    ]
+    best, part = min(improved, key=lambda each: each[0].key)
+    all_tried = len(parts) < _SPLIT_TRIES
+    proven = min(found.proven for found, _ in improved) if all_tried else Proven.NONE
+    found = replace(best, proven=proven)
+    return SearchResult(found, part, _bounding(view, request), PlacementMode.PREFERRED, least)
 
 
 def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:

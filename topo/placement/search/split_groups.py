@@ -1,7 +1,7 @@
 """Where a job goes if some of its groups have to be split.
 
-Result: an allocation with few split groups. It is a heuristic: nothing is proven but what meets a
-bound (`quality/certificate.py`).
+Result: an allocation with the fewest split groups. Where their pods go is a heuristic, the start
+for `exact/split_dp.py`: nothing is proven but what meets a bound (`quality/certificate.py`).
 
 How: first as many whole groups as there are, in the top domains that hold most of them. Then the
 tail, in one domain if one holds it. Then the pods of the split groups, called loose: in domains

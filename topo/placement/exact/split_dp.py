@@ -1,0 +1,284 @@
+"""Where the pods of split groups go, by dynamic programming over the tree.
+
+Result: the best placement of a job of which some groups must be split, by the whole objective, and
+what is proven of it; nothing where that would take more than a budget of steps.
+
+Why it is right: as many groups are whole as can be, and these take all there is. Let W groups fit
+in the domains of their tier. The job has at least W of them, or none would be split; so each domain
+gives all the groups that it holds. If a domain has room for the tail beside them, the tail is whole
+too; if none has, either the tail is split or a whole group is, in the domain that takes the tail
+instead. What is left to decide is where the other pods go, the loose ones. They are alike, so it is
+a knapsack over what the domains have left: what x loose pods cost a domain, its whole groups paid,
+follows from the same of its children. Top domains that hold no whole group are left out where the
+fewest others that suffice would then hold too few.
+
+Cost: loose pods of each domain times those of the domain above it. `_steps` counts them before.
+
+Example: free slots 5, 3 in switchbox A and 4, 1 in B; a job of 3 groups of 4. One whole group goes
+to the 5, one to the 4, and 4 pods are loose. 1 more fits in the 5 and costs no domain. The other
+three fit in the 3, the fourth dragonfly of none: 3 dragonflies. The 1 in B would be one more.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from topo.placement.capacity.layout import Counts
+from topo.placement.exact.knapsack import Knapsack, Option
+from topo.placement.exact.pod_tables import PodTables, pod_tables
+from topo.placement.job.allocation import Allocation, Share
+from topo.placement.search.candidate import Candidate, Proven, better_of
+from topo.placement.search.free_view import TAIL_CANNOT_FIT, FreeView
+from topo.placement.search.window import fewest
+
+DOMAIN_STEPS = 20
+"""Steps that a domain costs, however few pods are loose."""
+
+
+class Loose(NamedTuple):
+    """Pods of split groups, and whether the tail is whole.
+
+    `less`: groups that the host of the tail gives up.
+    """
+
+    pods: int
+    tail: bool
+    less: int
+
+
+class _Branch(NamedTuple):
+    """A domain: slots and cost of its whole groups, what loose pods and the tail add, and how."""
+
+    slots: int
+    cost: int
+    options: list[Option]
+    knapsack: Knapsack | None
+
+
+def improved_split(view: FreeView, found: Candidate, most_steps: int) -> Candidate:
+    """The best of a candidate and of an exact search, with what that proves."""
+    best = found
+    ways = [*loose_ways(view)]
+    complete, exact = bool(ways), True
+    for loose in ways:
+        search = SplitSearch(view, pod_tables(view), loose)
+        for domains in search.tops():
+            if search.steps(domains) > most_steps:
+                complete = False
+                break
+            other = search.over(domains)
+            best = better_of(view, best, other) or best
+            if other is not None and search.fewest_tops(other):
+                break
+        exact = exact and search.tables.packing.exact
+    if not complete:
+        return best
+    return best.with_proof(Proven.NEWLY_BROKEN if exact else Proven.PROFILE_TOP)
+
+
+def loose_ways(view: FreeView) -> Iterator[Loose]:
+    """The ways to split as few groups as can be; none if no group has to be split."""
+    shape = view.shape
+    if not view.group_can_fit:
+        yield Loose(shape.pods, tail=False, less=0)
+        return
+    missing = shape.m - int(view.groups(shape.tier).sum())
+    if missing < 0:
+        return
+    less = int(view.losses(shape.tier).min()) if shape.r else TAIL_CANNOT_FIT
+    if less:
+        yield Loose(missing * shape.k + shape.r, tail=False, less=0)
+    if less <= 1:
+        yield Loose((missing + less) * shape.k, tail=True, less=less)
+
+
+@dataclass(slots=True)
+class SplitSearch:
+    """A search for one way to split."""
+
+    view: FreeView
+    tables: PodTables
+    loose: Loose
+    _known: dict[tuple[int, int], _Branch] = field(default_factory=dict)
+    _leaves: dict[tuple[int, ...], _Branch] = field(default_factory=dict)
+
+    def tops(self) -> Iterator[list[int]]:
+        """Top domains among which the best is looked for: those that could be enough, then all."""
+        whole, rest = self._tops()
+        near = whole > 0
+        ranked = np.sort(rest[~near])[::-1].tolist()
+        short = self._slots_needed() - int(rest[near].sum())
+        more = fewest(ranked, short)
+        if more is None:
+            return
+        least = max(1, short - sum(ranked[: more - 1])) if more else 1 << 40
+        able = near | (rest >= least)
+        yield np.flatnonzero(able).tolist()
+        if not (able | (rest == 0)).all():
+            yield np.flatnonzero(near | (rest > 0)).tolist()
+
+    def fewest_tops(self, found: Allocation) -> bool:
+        """Whether an allocation uses as few top domains as their slots allow."""
+        whole, rest = self._tops()
+        near = whole > 0
+        short = self._slots_needed() - int(rest[near].sum())
+        more = fewest(np.sort(rest[~near])[::-1].tolist(), short) or 0
+        of = self.view.layout.of[self.view.shape.tiers]
+        return len({of[at] for at in found.tier1_pods}) <= int(near.sum()) + more
+
+    def steps(self, tops: Sequence[int]) -> int:
+        """About what a search over some top domains costs."""
+        layout, shape = self.view.layout, self.view.shape
+        chosen = np.zeros(len(layout.firsts[shape.tiers]) - 1, np.bool_)
+        chosen[list(tops)] = True
+        most = self.loose.pods
+        steps = 0
+        rest = self._rest()
+        for tier in range(shape.tier, shape.tiers + 1):
+            here = rest if tier == shape.tier else np.add.reduceat(rest, self._inner(tier))
+            inside = chosen[self._above(tier, shape.tiers)]
+            above = most if tier == shape.tiers else self._rolled_above(rest, tier)
+            uses = (np.minimum(here, most) + 1) * (np.minimum(above, most) + 1) + DOMAIN_STEPS
+            steps += int(uses[inside].sum())
+        if shape.tier > 1:
+            inside = chosen[self._above(shape.tier, shape.tiers)]
+            steps += int(self.tables.steps_each(shape.tier)[inside].sum())
+        return steps * (4 if self.loose.tail else 1)
+
+    def over(self, tops: Sequence[int]) -> Allocation | None:
+        """The best placement over some top domains; None where they are too few."""
+        tier = self.view.shape.tiers
+        branches = [self._branch(tier, domain) for domain in tops]
+        knapsack = Knapsack(self.loose.pods, int(self.loose.tail))
+        most = [max((x for x, _, _ in each.options), default=0) for each in branches]
+        rest = sum(most)
+        for branch, here in zip(branches, most, strict=True):
+            rest -= here
+            knapsack.add(branch.options, rest)
+        if knapsack.table[-1] is None:
+            return None
+        picked = {item: (x, t) for item, x, t in knapsack.picks(self.loose.pods, self.loose.tail)}
+        shares: list[Share] = []
+        for item, domain in enumerate(tops):
+            shares += self._shares(tier, domain, picked.get(item, (0, 0)))
+        return self._allocation(shares)
+
+    def _allocation(self, shares: Sequence[Share]) -> Allocation:
+        shape = self.view.shape
+        tier1_pods: dict[int, int] = {}
+        for share in shares:
+            pods = share.groups * shape.k + share.tail * shape.r + share.loose
+            tier1_pods |= self.tables.taken(shape.tier, share.domain, pods)
+        return Allocation(tuple(shares), tier1_pods)
+
+    def _shares(self, tier: int, domain: int, given: tuple[int, int]) -> Iterator[Share]:
+        """What the domains of the groups inside a domain give: loose pods, and the tail or not."""
+        branch = self._branch(tier, domain)
+        if tier == self.view.shape.tier:
+            loose, tail = given
+            groups = self._whole(domain) - tail * self.loose.less
+            if groups or loose or tail:
+                yield Share(domain, groups, bool(tail), loose)
+            return
+        assert branch.knapsack is not None, "made with the options"  # noqa: S101
+        picked = {item: (x, t) for item, x, t in branch.knapsack.picks(*given)}
+        for item, child in enumerate(self.tables.children(tier, domain)):
+            yield from self._shares(tier - 1, child, picked.get(item, (0, 0)))
+
+    def _branch(self, tier: int, domain: int) -> _Branch:
+        found = self._known.get((tier, domain))
+        if found is None:
+            at_groups = tier == self.view.shape.tier
+            found = self._leaf(domain) if at_groups else self._joined(tier, domain)
+            self._known[tier, domain] = found
+        return found
+
+    def _joined(self, tier: int, domain: int) -> _Branch:
+        children = [self._branch(tier - 1, child) for child in self.tables.children(tier, domain)]
+        slots, below = sum(each.slots for each in children), sum(each.cost for each in children)
+        rest = sum(max((x for x, _, _ in each.options), default=0) for each in children)
+        most = min(self.loose.pods, rest)
+        knapsack = Knapsack(most, int(self.loose.tail))
+        for each in children:
+            knapsack.add(each.options)
+        cost = self._cost(tier, domain, (slots, below)) if slots else 0
+        tail_slots = self._tail_slots()
+        options = []
+        for state, added in enumerate(knapsack.table):
+            if added is not None and state:
+                t, x = divmod(state, most + 1)
+                taken = slots + x + t * tail_slots, below + added
+                options.append((x, t, self._cost(tier, domain, taken) - cost))
+        return _Branch(slots, cost, options, knapsack)
+
+    def _cost(self, tier: int, domain: int, taken: tuple[int, int]) -> int:
+        return taken[1] + self.tables.domain_cost(tier, domain, taken)
+
+    def _leaf(self, domain: int) -> _Branch:
+        tables, tier = self.tables, self.view.shape.tier
+        if tier > 1:
+            return self._leaf_of(domain, tables.costs(tier, domain))
+        alike = tables.alike(domain)
+        found = self._leaves.get(alike)
+        if found is None:
+            found = self._leaves[alike] = self._leaf_of(domain, tables.costs(1, domain))
+        return found
+
+    def _leaf_of(self, domain: int, costs: Sequence[int]) -> _Branch:
+        shape, loose = self.view.shape, self.loose
+        slots, most = self._whole(domain) * shape.k, len(costs) - 1
+        cost = costs[slots]
+        options = [
+            (x, 0, costs[slots + x] - cost) for x in range(1, min(loose.pods, most - slots) + 1)
+        ]
+        hosted = slots + self._tail_slots()
+        if loose.tail and self.view.losses(shape.tier)[domain] == loose.less:
+            options += [
+                (x, 1, costs[hosted + x] - cost) for x in range(min(loose.pods, most - hosted) + 1)
+            ]
+        return _Branch(slots, cost, options, None)
+
+    def _tail_slots(self) -> int:
+        """Slots that a domain gives more if it takes the tail."""
+        shape = self.view.shape
+        return shape.r - self.loose.less * shape.k
+
+    def _slots_needed(self) -> int:
+        """Slots that are taken beside those of all whole groups that fit."""
+        return self.loose.pods + (self._tail_slots() if self.loose.tail else 0)
+
+    def _whole(self, domain: int) -> int:
+        """Whole groups that a domain of their tier holds."""
+        view = self.view
+        return int(view.groups(view.shape.tier)[domain]) if view.group_can_fit else 0
+
+    def _rest(self) -> Counts:
+        """Slots of each domain of the groups' tier that whole groups leave."""
+        view = self.view
+        if not view.group_can_fit:
+            return view.free_slots
+        return view.free_slots - view.groups(view.shape.tier) * view.shape.k
+
+    def _tops(self) -> tuple[Counts, Counts]:
+        """By top domain: slots of whole groups, and the slots that they leave."""
+        view, tier = self.view, self.view.shape.tiers
+        free, rest = view.free_slots_of(tier), self._rest()
+        if view.shape.tier < tier:
+            rest = np.add.reduceat(rest, self._inner(tier))
+        return free - rest, rest
+
+    def _inner(self, tier: int) -> Counts:
+        return self.view.layout.inner_starts(tier, self.view.shape.tier)
+
+    def _above(self, tier: int, upper: int) -> Counts:
+        """The domain of an upper tier that each domain of a tier is in."""
+        layout = self.view.layout
+        of: Counts = layout.domain_of(upper)[layout.starts[tier]]
+        return of
+
+    def _rolled_above(self, rest: Counts, tier: int) -> Counts:
+        """What the domain around each domain of a tier has left beside whole groups."""
+        found: Counts = np.add.reduceat(rest, self._inner(tier + 1))[self._above(tier, tier + 1)]
+        return found
