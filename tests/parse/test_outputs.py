@@ -11,7 +11,7 @@ from tests.parse import texts, variants
 from tests.parse.answers import matrix_of
 from tests.parse.test_any_text import SCRAPS
 from tests.parse.texts import Tray
-from topo.facts import parse
+from topo.facts import FORMATS, parse
 from topo.facts.outputs import MAX_OUTPUTS, Output, outputs
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
@@ -75,6 +75,31 @@ def test_two_hosts_in_one_file_are_two_outputs():
     read = [output.answer for output in told if isinstance(output.answer, ParsedProbe)]
     assert [len(matrix_of(one).gpus) for one in read] == [2, 4]
     assert [one.warnings for one in read] == [(), ()]
+
+
+@pytest.mark.parametrize("name", [name for name in PIECES if name in FORMATS])
+def test_the_same_output_of_two_hosts_is_two(name):
+    told = found(f"{PIECES[name]}\n\n{PIECES[name]}")
+    assert [output.format for output in told] == [name, name]
+
+
+def test_the_heads_of_a_tool_stay_with_its_outputs():
+    """mx-smi prints its version and a banner above everything, also above what is cut out."""
+    head = f"mx-smi  version: 2.2.9\n\n{texts.BANNER}\n\nAttached GPUs   : 2\n"
+    bare = MX_MATRIX.removeprefix(f"{texts.BANNER}\n")
+    told = found(f"{head}{TABLE}\n{MATRIX}\n{bare}\nEnd of Log\n{head}{TABLE}")
+    formats = ["mx-smi-table", "nvidia-smi-topo", "mx-smi-topo", "mx-smi-table"]
+    assert [output.format for output in told] == formats
+    assert all(isinstance(o.answer, ParsedProbe) and not o.answer.warnings for o in told)
+
+
+def test_sections_that_were_cut_out_of_a_log_are_found():
+    """`nvidia-smi -q | grep -A9 Fabric` has no title."""
+    sections = "    Fabric\n        State : Completed\n--\n    Fabric\n        State : N/A\n"
+    told = found(f"{MATRIX}\n{sections}\n{LINKS}")
+    formats = ["nvidia-smi-topo", "nvidia-smi-fabric", "nvlink-status"]
+    assert [output.format for output in told] == formats
+    assert told[1].answer == parse("\n" * (told[1].first_line - 1) + sections)
 
 
 def test_another_option_of_the_same_tool_is_another_output():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.parse.answers import items, refused, understood
-from topo.facts import decode, recognise
+from topo.facts import decode, parse, recognise
 from topo.facts.outputs import outputs
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, LinkMatrix, LinkPort, PortState
@@ -73,6 +73,24 @@ def test_what_is_not_read_is_refused_by_its_command(name, format_name, command, 
     refusal = refused(text)
     assert command in refusal.what
     assert instead in refusal.fix
+
+
+@pytest.mark.parametrize("step", [1, 7, 23])
+def test_every_recorded_output_is_found_in_a_log_of_all(step):
+    """Whatever stands before and behind it: each says what it says alone."""
+    texts = [decode(path.read_bytes()) for path in sorted(FOLDER.parent.rglob("*.txt"))]
+    alone: dict[str, ParsedProbe] = {}
+    for text in texts:
+        found = outputs(text) if isinstance(text, str) else text
+        if isinstance(text, str) and isinstance(found, tuple) and len(found) == 1:
+            answer = parse(text)
+            alone |= {text: answer} if isinstance(answer, ParsedProbe) else {}
+    read = list(alone)
+    mixed = [read[place * step % len(read)] for place in range(len(read))]
+    told = outputs("\n".join(text.rstrip("\n") + "\n" for text in mixed))
+    assert isinstance(told, tuple)
+    facts = [output.answer.facts for output in told if isinstance(output.answer, ParsedProbe)]
+    assert facts == [alone[text].facts for text in mixed]
 
 
 def test_a_rig_report_gives_its_links_and_its_matrix():

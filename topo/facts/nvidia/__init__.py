@@ -45,7 +45,7 @@ VENDOR = Vendor(
             nvidia_smi_fabric.recognises,
             nvidia_smi_fabric.read,
             command="nvidia-smi -q",
-            begins=log_marks.titles(nvidia_smi_fabric.HEAD),
+            begins=log_marks.titles(nvidia_smi_fabric.BEGINS),
         ),
     ),
     pci_id="0x10de",

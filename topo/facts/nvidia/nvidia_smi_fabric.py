@@ -21,7 +21,9 @@ _FIX = "run `nvidia-smi -q` again and give its whole output, or `nvidia-smi -q -
 _GPU = re.compile(r"\s*GPU\s+([0-9A-F]{4,8}:[0-9A-F]{2}:[0-9A-F]{2}\.[0-7])\s*", re.IGNORECASE)
 _PAIR = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*:[ \t](.{0,400})")
 _TITLE = re.compile(r"([ \t]*)([A-Za-z][\w ./()-]{0,60}?)[ \t]*")
-HEAD = re.compile(r"^=+[ \t]*NVSMI LOG[ \t]*=+", re.MULTILINE)
+_HEAD = re.compile(r"^=+[ \t]*NVSMI LOG[ \t]*=+", re.MULTILINE)
+BEGINS = re.compile(rf"{_HEAD.pattern}|(?:(?<=\n\n)|\A)[ \t]*Fabric[ \t]*$", re.MULTILINE)
+"""The first line of a log, or of sections that were cut out of one."""
 _FABRIC = re.compile(r"^[ \t]*Fabric[ \t]*$", re.MULTILINE)
 _CLIQUE = re.compile(r"^[ \t]*(?:CliqueId|ClusterUUID)[ \t]*:", re.MULTILINE)
 _WANTED = {
@@ -57,7 +59,7 @@ class _Walk:
 
 def recognises(text: str) -> bool:
     """Whether `text` is a query's log, or holds Fabric sections of one. O(len(text))."""
-    if "NVSMI LOG" in text and HEAD.search(text):
+    if "NVSMI LOG" in text and _HEAD.search(text):
         return True
     if "Fabric" in text and "State" in text and _FABRIC.search(text):
         return True
