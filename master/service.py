@@ -17,8 +17,8 @@ from master.settings import MasterSettings
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import WorkerPort
+from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
-from master.sources.workers.unauthorized import UnauthorizedReports
 from master.state.saving import StateSaver
 from master.state.state_file import StateFile
 from master.tokens import Tokens, read_tokens
@@ -145,7 +145,7 @@ def build_service(
         worker_port=WorkerPort(
             tokens=tokens,
             sessions=_sessions(settings, engine, startup),
-            unauthorized=UnauthorizedReports(engine.submit),
+            refused=RefusedReports(engine.submit),
             clock=engine.clock,
             reports=metrics.reports,
             api=f"port {settings.server_port or 'that the log names'} of this master",

@@ -149,15 +149,15 @@ async def test_a_wrong_worker_token_is_named_while_reports_are_refused(token_fla
             refused = await master.worker("n1", token="another").full(facts("n1"))
             assert refused.status == 401
         finding = await sole(master, "unknown-worker-token")
-        assert "refused for the token" in finding.what
-        assert "127.0.0.1, which carried a token that this master does not know" in finding.what
+        assert "refused" in finding.what
+        assert "the last from 127.0.0.1: it carried a token" in finding.what
         assert "--worker-token-file" in finding.next_step
 
 
 async def test_a_token_that_is_missing_is_told_from_a_wrong_one(token_flag: str) -> None:
     async with running("--mode=dragonfly", token_flag) as master:
         assert (await master.worker("n1", token=None).full(facts("n1"))).status == 401
-        assert "which carried none" in (await sole(master, "unknown-worker-token")).what
+        assert "it carried no token" in (await sole(master, "unknown-worker-token")).what
 
 
 async def test_a_master_that_lets_nobody_in_says_so() -> None:
@@ -201,6 +201,32 @@ async def test_refused_tokens_are_forgotten_a_minute_after_the_last(token_flag: 
             await asyncio.sleep(quiet_s)
             codes = {finding.code for finding in (await examined(master)).findings}
             assert ("unknown-worker-token" in codes) is is_listed
+
+
+async def test_reports_that_are_not_understood_are_no_missing_workers(token_flag: str) -> None:
+    """Workers of another release, or a node too many: they run, and the master says what ails."""
+    async with running("--mode=dragonfly", "--max-nodes=1", token_flag) as master:
+        worker = master.worker("n1")
+        assert (await worker.post(b'{"v": 99}')).status == 400
+        finding = await sole(master, "malformed-report")
+        assert "run workers of the master's release" in finding.next_step
+        assert (await worker.full(facts("n1"))).status == 200
+        assert (await master.worker("n2").full(facts("n2"))).status == 503
+
+        async def is_said() -> bool:
+            found = {finding.code: finding for finding in (await examined(master)).findings}
+            return "the last from n2" in getattr(found.get("too-many-nodes"), "what", "")
+
+        await eventually(is_said)
+
+
+async def test_a_name_that_is_taken_is_listed_with_the_refusal_s_own_fix(token_flag: str) -> None:
+    async with running("--mode=dragonfly", token_flag) as master:
+        await master.pair("n1", "n2")
+        other = await master.worker("n1").full(facts("n1", system="another-machine"))
+        assert other.status == 409
+        finding = await sole(master, "duplicate-worker")
+        assert finding.next_step == other.json["fix"]
 
 
 # -- sources ---------------------------------------------------------------------------------

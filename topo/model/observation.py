@@ -129,11 +129,12 @@ class WorkerBeat:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRefused:
-    """Event: a report was not accepted; `code` is that of a conflict, `text` is for people."""
+    """Event: a report was not accepted; `code` is that of a conflict, the rest is for people."""
 
     node: NodeName
     code: str
     text: str
+    fix: str = "see the log of the refused worker"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,29 +13,33 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from master.role import ALONE, Role, not_leader
-from master.sources.workers.sessions import ReportRefused, Result, Sessions
-from master.sources.workers.unauthorized import UnauthorizedReports
+from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN, RefusedReports
+from master.sources.workers.sessions import TOO_MANY_NODES, ReportRefused, Result, Sessions
 from master.tokens import Tokens
 from topo.kit.body import body_bytes
-from topo.kit.problem import problem, problems
+from topo.kit.problem import problem, problems, refusal
 from topo.kit.tokens import Identity, bearer
-from topo.model.errors import BadInputError
+from topo.model.errors import BadInputError, Refusal
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 """Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
+
+_BAD_NAME = "bad-node-name"
+_NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
+"""Refusals that are in no list of conflicts, and that no worker can end by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPort:
     """What the handler needs: the tokens, the sessions, a clock, a counter, the master's role.
 
-    `unauthorized` counts those whose token nobody knows; `api` is where the HTTP API is instead.
+    `refused` counts what is not taken; `api` is where the HTTP API is instead.
     """
 
     tokens: Tokens
     sessions: Sessions
-    unauthorized: UnauthorizedReports
+    refused: RefusedReports
     clock: Callable[[], float]
     reports: prom.Counter
     api: str = "the port of --server-port"
@@ -72,15 +76,15 @@ class WorkerPort:
                 return not_leader(self.role())
             try:
                 report = Report.model_validate_json(await body_bytes(request))
-            except BadInputError:
-                self.reports.labels("unknown", "malformed").inc()
-                raise
+            except BadInputError as error:
+                return self._malformed(request, error.refusal)
             except ValidationError as error:
-                self.reports.labels("unknown", "malformed").inc()
-                return _malformed(error)
+                return self._malformed(request, _not_understood(error))
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
                 self.reports.labels(report.kind, answer.code).inc()
+                if answer.code in _NEEDS_A_PERSON:
+                    self.refused.add(answer.code, report.node, answer.text, self.clock())
                 return _declined(answer)
             taken[report.kind].inc()
             text = f'{{"seq":{report.seq},"want":"{answer.want}","beat_s":{beat_s}}}'
@@ -92,24 +96,31 @@ class WorkerPort:
         now_s = self.clock()
         if _NODE_NAME.fullmatch(report.node) is None:
             text = "a node name has letters, digits, dots, dashes, and begins and ends with no sign"
-            return ReportRefused(
-                400, "bad-node-name", text, "use the node's Kubernetes or host name"
-            )
+            return ReportRefused(400, _BAD_NAME, text, "use the node's Kubernetes or host name")
         holder = identity.node
         if holder is not None and not identity.may_report(report.node):
             return self.sessions.foreign(report, holder, now_s)
         return self.sessions.receive(report, now_s)
 
+    def _note(self, request: web.Request, code: str, why: str) -> None:
+        """Count a refusal; a follower refuses everything, and has nothing to tell of it."""
+        if self.role().acts:
+            self.refused.add(code, request.remote or "an unknown address", why, self.clock())
+
+    def _malformed(self, request: web.Request, refused: Refusal) -> web.Response:
+        self.reports.labels("unknown", "malformed").inc()
+        self._note(request, MALFORMED, f"{refused.what} (at {refused.where})")
+        return refusal(400, refused)
+
     def _unauthorized(self, request: web.Request) -> web.Response:
         self.reports.labels("unknown", "unauthorized").inc()
         has_file = self.tokens.tokens is not None
-        if self.role().acts:
-            self.unauthorized.add(
-                request.remote or "an unknown address",
-                self.clock(),
-                has_token=bearer(request.headers) is not None,
-                has_file=has_file,
-            )
+        if not has_file:
+            self._note(request, NO_TOKENS, "this master has no token file, and lets nobody in")
+        elif bearer(request.headers) is None:
+            self._note(request, UNKNOWN_TOKEN, "it carried no token")
+        else:
+            self._note(request, UNKNOWN_TOKEN, "it carried a token that this master does not know")
         fix = "send the worker's token (--token-file)"
         if not has_file:
             fix = "start the master with --worker-token-file, or for trials with "
@@ -123,11 +134,11 @@ class WorkerPort:
         )
 
 
-def _malformed(error: ValidationError) -> web.Response:
+def _not_understood(error: ValidationError) -> Refusal:
     finding = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part) for part in finding["loc"]) or "body"
     fix = "see docs/api.md for the worker's messages; are worker and master of one version?"
-    return problem(400, finding["msg"], field=where, fix=fix)
+    return Refusal(finding["msg"], where, fix)
 
 
 def _declined(declined: ReportRefused) -> web.Response:

@@ -19,6 +19,7 @@ INTERNED_SECTIONS = 1024
 """More makes and states of hosts than a cluster has at a time; each is a few kB."""
 DUPLICATE_WORKER = "duplicate-worker"
 FOREIGN_REPORT = "foreign-report"
+TOO_MANY_NODES = "too-many-nodes"
 SUPERSEDED_KEPT = 8
 """Instances of one node that are remembered as replaced, to tell a return from a restart."""
 REFUSAL_EVERY_S = 15.0
@@ -183,8 +184,8 @@ class Sessions:
         if report.node not in sent.names:
             sent.names = (*sent.names, report.node)[-NAMES_SHOWN:]
         text = f"the worker of {holder} sent reports for {', '.join(sorted(sent.names))}"
-        self._report_refusal(WorkerRefused(holder, FOREIGN_REPORT, text), now_s)
         fix = f"set the worker's node name to {holder}, or give it the token of {report.node}"
+        self._report_refusal(WorkerRefused(holder, FOREIGN_REPORT, text, fix), now_s)
         return ReportRefused(403, FOREIGN_REPORT, f"the token belongs to {holder}", fix)
 
     def _accept(self, session: _Session, seq: int, facts: NodeFacts) -> Result:
@@ -208,7 +209,7 @@ class Sessions:
             return self._duplicate(report, now_s)
         if known is None and not self._has_room(now_s):
             text = f"{self.max_nodes} nodes report already"
-            return ReportRefused(503, "too-many-nodes", text, "raise --max-nodes", self.beat_s)
+            return ReportRefused(503, TOO_MANY_NODES, text, "raise --max-nodes", self.beat_s)
         if not self.submit(WorkerReported(facts)):
             return _BUSY
         if known is None:
@@ -230,8 +231,8 @@ class Sessions:
 
     def _duplicate(self, report: Report, now_s: float) -> ReportRefused:
         text = f"two workers report as {report.node}; the one that was there first is believed"
-        self._report_refusal(WorkerRefused(report.node, DUPLICATE_WORKER, text), now_s)
         fix = "give each worker the name of its own node (NODE_NAME or --node-name)"
+        self._report_refusal(WorkerRefused(report.node, DUPLICATE_WORKER, text, fix), now_s)
         return ReportRefused(409, DUPLICATE_WORKER, text, fix, self.beat_s)
 
     def _report_refusal(self, refused: WorkerRefused, now_s: float) -> None:

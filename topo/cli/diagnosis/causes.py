@@ -11,13 +11,10 @@ that are short of nodes. It is one finding: no worker has reported from these fo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from topo.cli.diagnosis.finding import Case, Finding, Severity, listed, number
-from topo.cli.diagnosis.steps import STEPS, WAITING, step
-from topo.model.forest import Reason
+from topo.cli.diagnosis.steps import WAITING, step
 from topo.model.rest.topology import NodeDocument, SourceDocument, TopologyDocument, walk
 
 WORKERS, CLUSTER_MANAGER = "workers", "cluster-manager"
-REFUSED_TOKENS = ("unknown-worker-token", "no-worker-tokens")
-"""Warnings about the workers: they run, and are not let in."""
 
 
 class Cases:
@@ -41,11 +38,9 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     """The findings that explain several cases, in the order in which to look at them."""
     sources = {source.source: source for source in document.sources}
     workers = sources.get(WORKERS)
-    refused = (
-        [w for w in workers.warnings if w.code in REFUSED_TOKENS] if workers is not None else []
-    )
+    refused = cases.of(*(w.code for w in workers.warnings)) if workers is not None else []
     if refused:
-        yield _refused_tokens(document, cases, refused[0])
+        yield from _refused_reports(document, cases, refused)
     elif workers is not None and workers.state == "waiting" and document.mode != "config":
         yield _no_worker_at_all(document, cases)
     yield from _other_mode(document, cases)
@@ -65,12 +60,15 @@ def _wrong(code: str, names: Sequence[str], what: str, next_step: str) -> Findin
     return Finding(Severity.WRONG, code, listed(names), what, next_step)
 
 
-def _refused_tokens(document: TopologyDocument, cases: Cases, refused: Reason) -> Finding:
+def _refused_reports(
+    document: TopologyDocument, cases: Cases, refused: Sequence[Case]
+) -> Iterator[Finding]:
     """Workers run and are not let in; those that were let in before have gone silent."""
     _unreported(document, cases)
     silent = subjects(cases.of("worker-stale"))
     more = f"; {number(silent, 'node')} silent since: {listed(silent)}" if silent else ""
-    return _wrong(refused.code, [WORKERS], refused.text + more, STEPS[refused.code])
+    for case in refused:
+        yield _wrong(case.code, case.subjects, case.text + more, case.fix)
 
 
 def _no_worker_at_all(document: TopologyDocument, cases: Cases) -> Finding:

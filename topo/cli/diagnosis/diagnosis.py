@@ -7,7 +7,7 @@ code as one finding.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from topo.cli.diagnosis.causes import REFUSED_TOKENS, WORKERS, Cases, causes, subjects
+from topo.cli.diagnosis.causes import WORKERS, Cases, causes, subjects
 from topo.cli.diagnosis.finding import Case, Finding, Severity, listed
 from topo.cli.diagnosis.steps import (
     CONFLICT_STEP,
@@ -51,7 +51,8 @@ def service(path: str, status: int, detail: str, fix: str) -> Iterator[Finding]:
 
 def is_of_source(finding: Finding) -> bool:
     """Whether it tells of a source that does not answer: then a tree that is not shown follows."""
-    return finding.code in {"source-waiting", "source-failing", *REFUSED_TOKENS}
+    is_waited_for = finding.code in {"source-waiting", "source-failing"}
+    return is_waited_for or finding.subject == WORKERS
 
 
 def _restored(document: TopologyDocument) -> Iterator[Finding]:
@@ -91,11 +92,9 @@ def _is_old(source: SourceDocument) -> bool:
 def _cases(document: TopologyDocument) -> Iterator[Case]:
     """Everything that the document says is not well, but for the state of the sources."""
     for source in document.sources:
-        if source.source != WORKERS:
-            for warning in source.warnings:
-                yield Case(
-                    warning.code, (source.source,), warning.text, STEPS.get(warning.code, "")
-                )
+        for warning in source.warnings:
+            fix = STEPS.get(warning.code, GENERAL_SOURCE_STEP)
+            yield Case(warning.code, (source.source,), warning.text, fix)
     for conflict in document.conflicts:
         fix = conflict.fix or CONFLICT_STEP
         yield Case(conflict.code, conflict.subjects, conflict.text, fix)

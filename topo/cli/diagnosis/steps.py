@@ -33,6 +33,9 @@ STEPS: Mapping[str, str] = {
     "--worker-token-file; both files are read again when they change",
     "no-worker-tokens": "start the master with --worker-token-file: a line per node, its name "
     "and its token",
+    "malformed-report": "run workers of the master's release",
+    "too-many-nodes": "raise --max-nodes of the master",
+    "bad-node-name": "give the worker a --node-name of letters, digits, dots and dashes",
     "doubtful-config": "correct nodegroup.yaml; it is read again at once",
 }
 GENERAL_STEP = "`topo node NODE` shows what is known"

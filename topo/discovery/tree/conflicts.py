@@ -214,8 +214,7 @@ class ConflictList:
 
     def refuse(self, event: WorkerRefused, now_s: float) -> None:
         """List a report that was not accepted, until `expire` finds it too old."""
-        fix = "see the log of the refused worker"
-        conflict = Conflict(event.code, (event.node,), event.text, fix)
+        conflict = Conflict(event.code, (event.node,), event.text, event.fix)
         known = self._refused.get((event.node, event.code))
         self._changed |= known is None or known[1] != conflict
         self._refused[event.node, event.code] = (now_s, conflict)

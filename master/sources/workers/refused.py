@@ -1,0 +1,69 @@
+"""Reports that were refused, counted by the reason, and told as warnings about the workers.
+
+Who sends them is not sure, so they are no conflict of a node, and however many there are they never
+move the generation. Without this a master whose workers all have a wrong token would look like one
+whose workers do not run.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from topo.model.forest import Reason
+from topo.model.observation import WORKERS, Event, SourceWarned
+
+UNKNOWN_TOKEN = "unknown-worker-token"  # noqa: S105 - a code, no secret
+NO_TOKENS = "no-worker-tokens"
+MALFORMED = "malformed-report"
+SAID_EVERY_S = 5.0
+"""However many there are, discovery is told this often."""
+LISTED_S = 60.0
+"""Longer than the longest pause between two tries of a worker (8 s): one that is refused stays
+listed until it is let in or ended."""
+SENDERS_SHOWN = 3
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """Those for one reason since the last pause of `LISTED_S`; `senders` as they tried."""
+
+    since_s: float
+    last_s: float
+    number: int = 0
+    senders: dict[str, None] = field(default_factory=dict)
+    why: str = ""
+
+    def reason(self, code: str) -> Reason:
+        span_s = self.last_s - self.since_s
+        within = f" in {span_s:.0f} s" if span_s >= 1 else ""
+        number = "1 report was" if self.number == 1 else f"{self.number} reports were"
+        last = ", ".join(reversed(self.senders))
+        return Reason(code, f"{number} refused{within}, the last from {last}: {self.why}")
+
+
+@dataclass(slots=True)
+class RefusedReports:
+    """All reasons for which reports were refused lately. Times in monotonic seconds."""
+
+    submit: Callable[[Event], bool]
+    _refusals: dict[str, _Refusals] = field(default_factory=dict)
+    _said_s: float = -math.inf
+
+    def add(self, code: str, sender: str, why: str, now_s: float) -> None:
+        """One more of the reason `code`; `why` says in words what is wrong with the last."""
+        self._forget(now_s)
+        is_new = code not in self._refusals
+        found = self._refusals.setdefault(code, _Refusals(now_s, now_s))
+        found.number, found.last_s, found.why = found.number + 1, now_s, why
+        found.senders.pop(sender, None)
+        found.senders[sender] = None
+        while len(found.senders) > SENDERS_SHOWN:
+            del found.senders[next(iter(found.senders))]
+        if is_new or now_s - self._said_s >= SAID_EVERY_S:
+            warnings = tuple(each.reason(of) for of, each in self._refusals.items())
+            if self.submit(SourceWarned(WORKERS, warnings, LISTED_S)):
+                self._said_s = now_s
+
+    def _forget(self, now_s: float) -> None:
+        for code in [c for c, each in self._refusals.items() if now_s - each.last_s >= LISTED_S]:
+            del self._refusals[code]
