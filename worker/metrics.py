@@ -52,6 +52,10 @@ class Metrics:
         self._ports = gauge(
             "topo_worker_link_ports", "Interconnect ports of GPUs, by state.", ["state"]
         )
+        self._degraded = gauge(
+            "topo_worker_link_ports_degraded",
+            "Interconnect ports that are up and far slower than their siblings.",
+        )
         self._peers = gauge("topo_worker_peers", "Remote servers seen over MetaXLink.")
         build = gauge("topo_worker_build_info", "1; the version.", ["version"])
         build.labels(version("supernode-topology")).set(1)
@@ -85,4 +89,6 @@ class Metrics:
         ports = Tally(port.state for port in facts.ports)
         for state in PortState:
             self._ports.labels(state.value).set(ports[state])
+        degraded = (port for port in facts.ports if port.state is PortState.UP and port.trouble)
+        self._degraded.set(sum(1 for _ in degraded))
         self._peers.set(len(facts.peers.remotes) if facts.peers is not None else 0)

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -10,7 +11,7 @@ from master.app import build_app
 from master.service import build_service
 from tests.builders import facts
 from tests.master.world import settings
-from topo.model.machine import ProbeHealth, ProbeState
+from topo.model.machine import LinkPort, PortState, ProbeHealth, ProbeState
 from worker.metrics import Metrics
 
 PROMTOOL = shutil.which("promtool")
@@ -30,6 +31,20 @@ def worker_registry() -> CollectorRegistry:
     metrics.read(ProbeHealth("mxsml", ProbeState.OK), 0.01)
     metrics.reported("full", facts("a", ["b"]))
     return metrics.registry
+
+
+def test_degraded_ports_are_counted_beside_those_that_are_up():
+    """A link that is up and has a trouble; one that is down is not degraded, but down."""
+    metrics = Metrics()
+    ports = (
+        LinkPort(0, 0, PortState.UP),
+        LinkPort(0, 1, PortState.UP, trouble="degraded: 1 GB/s, its siblings 26 GB/s"),
+        LinkPort(0, 2, PortState.DOWN, trouble="inactive"),
+    )
+    metrics.reported("full", replace(facts("a", ["b"]), ports=ports))
+    page = generate_latest(metrics.registry).decode()
+    assert "topo_worker_link_ports_degraded 1.0" in page
+    assert 'topo_worker_link_ports{state="up"} 2.0' in page
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian's prometheus) is not installed")

@@ -167,6 +167,7 @@ async def test_metrics_and_health_are_served(recording: Path) -> None:
         'topo_worker_reports_total{kind="full"} 1.0',
         'topo_worker_gpus{health="healthy"} 8.0',
         'topo_worker_link_ports{state="up"} 40.0',
+        "topo_worker_link_ports_degraded 0.0",
         'topo_worker_report_failures_total{reason="network"} 0.0',
         "topo_worker_peers 1.0",
     ):
