@@ -9,6 +9,7 @@ from aiohttp import web
 
 from master.booking.booking_log import BookingLog
 from master.booking.capacity_metrics import CapacityCollector
+from master.booking.executors import SingleThreadExecutor
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.metrics import EngineMetrics, ServiceMetrics, TreeCollector, new_registry
@@ -31,6 +32,9 @@ from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
 from topo.model.forest import Forest
 from topo.publish.nodegroup import render
+
+GRAPHS = 8
+"""Callers that may wait for a graph of the fabric; one takes about a second at 10,000 nodes."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class Service:
     writers: Tokens
     worker_port: WorkerPort
     streams: Streams
+    graphs: SingleThreadExecutor
     saver: StateSaver | None
     placements: Placements
     booking_log: BookingLog | None
@@ -152,6 +157,7 @@ def build_service(
             role=lambda: replica.role,
         ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
+        graphs=SingleThreadExecutor(GRAPHS),
         saver=_saver(settings, engine, readiness, (metrics, placements)),
         placements=placements,
         booking_log=booking_log,

@@ -87,7 +87,10 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
     answers: dict[str, Any] = {
         "200": {
             "description": route.summary,
-            "content": {route.media: {"schema": schema}},
+            "content": {
+                route.media: {"schema": schema},
+                **{media: {"schema": {"type": "string"}} for media in route.other_media},
+            },
         }
     }
     if route.conditional:

@@ -20,7 +20,8 @@ When = Literal["never", "sometimes", "always"]
 class Route:
     """One call. `document` is the type of the good answer, `problems` say when there is another.
 
-    `also` are further paths of the same call.
+    `also` are further paths of the same call, `other_media` further types of the good answer, which
+    are no JSON.
 
     `media` is the content type of the good answer, `body` the type of what is sent. Where
     it always `writes`, the handler is reached neither without a token that may write nor on a
@@ -40,6 +41,7 @@ class Route:
     problems: Mapping[int, str] = field(default_factory=dict)
     conditional: bool = False
     also: tuple[str, ...] = ()
+    other_media: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -2,12 +2,13 @@
 
 from functools import partial
 
-from master.api import changes, gpus, health, holds, placements, topology
+from master.api import changes, gpus, graph, health, holds, placements, topology
 from master.api.requests import jobs
 from master.api.route import Route
 from topo.model.rest.changes import DiffDocument, StepDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gpus import GpusDocument
+from topo.model.rest.graph import GRAPH_MEDIA, NodeLinkDocument
 from topo.model.rest.jobs import HoldBody, PlacementBody
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
@@ -67,6 +68,15 @@ ROUTES = (
         media="text/event-stream",
         parameters=changes.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},
+    ),
+    _topology(
+        path="/v1/topology/graph",
+        handler=graph.get_graph,
+        summary="Groups, nodes, devices and wires as a graph that other tools open",
+        document=NodeLinkDocument,
+        other_media=tuple(GRAPH_MEDIA.values())[1:],
+        parameters=graph.PARAMETERS,
+        problems={404: "no such group", 503: "too many wait for a graph"},
     ),
     _placements(
         path="/v1/nodes/{name}/gpus",

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from topo.discovery.memory import Memory
 from topo.discovery.state import Discovery, NodeDetail
 from topo.model.forest import Change, Snapshot
 from topo.model.ids import Generation, NodeName
+from topo.model.machine import NodeFacts
 from topo.model.observation import Event, Ticked
 
 GATHER_S = 0.02
@@ -89,6 +90,10 @@ class Engine:
     def detail(self, node: NodeName) -> NodeDetail | None:
         """What is known of one node beside its place."""
         return self._discovery.detail(node)
+
+    def facts(self) -> Mapping[NodeName, NodeFacts]:
+        """What the workers said of their nodes, as it is now; O(nodes)."""
+        return self._discovery.all_facts()
 
     def knows(self, node: NodeName) -> bool:
         """Whether a worker's facts of this node are applied and not forgotten. O(1)."""

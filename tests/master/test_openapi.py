@@ -234,8 +234,8 @@ async def test_every_answer_of_the_running_master_is_the_published_schema(tmp_pa
                 called = path.replace("{id}", name).replace("{name}", "n0-0-0") + query
                 answer = await caller.master.get(called)
                 described = item["get"]["responses"][str(answer.status)]["content"]
-                ((media, content),) = described.items()
-                assert answer.headers["Content-Type"].split(";")[0] == media
+                media = answer.headers["Content-Type"].split(";")[0]
+                content = described[media]
                 if media != "text/plain":
                     shared = served["components"]["schemas"]
                     assert faults(answer.json, content["schema"], shared) == [], called

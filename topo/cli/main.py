@@ -14,7 +14,7 @@ with needs("cli"):
     import typer
     from typer.core import TyperGroup
 
-    from topo.cli.commands import holds, nodes, parse, place, sim, views
+    from topo.cli.commands import export, holds, nodes, parse, place, sim, views
     from topo.cli.demo import commands as demo
     from topo.cli.exits import CliError, Exit
     from topo.cli.render.safe import plain
@@ -89,6 +89,7 @@ for command in (
 ):
     app.command()(command)
 app.command()(views.fragmentation)
+app.command()(export.export)
 app.add_typer(holds.app, name="holds")
 app.command()(parse.parse)
 app.add_typer(demo.app, name="demo")

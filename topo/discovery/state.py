@@ -349,6 +349,11 @@ class Discovery:
         record = self._workers.records.get(node)
         return record.facts if record is not None else None
 
+    def all_facts(self) -> dict[NodeName, NodeFacts]:
+        """The facts of every node that has spoken since the start; O(nodes)."""
+        records = self._workers.records.values()
+        return {record.name: record.facts for record in records if record.facts is not None}
+
     def memory(self) -> Memory:
         """What a state file keeps; O(nodes)."""
         membership = self._membership

@@ -106,6 +106,13 @@ class MasterClient:
         answer = await self.get(path, **query)
         return self._document(answer, f"GET {path}", Exit.REFUSED)
 
+    async def content(self, path: str, **query: str | int | None) -> bytes:
+        """What is at a path, whatever its format."""
+        answer = await self.get(path, **query)
+        if answer.status >= 300:
+            raise refused(answer.status, answer.body, (f"GET {path}", Exit.REFUSED))
+        return answer.body
+
     async def send(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON document that a `POST` or `DELETE` answers, None where it answers nothing.
 

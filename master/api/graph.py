@@ -1,0 +1,87 @@
+"""`GET /v1/topology/graph`: the fabric as a graph, in formats that other tools open."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from aiohttp import web
+
+from master.api.answers.refusals import refusing_when_full, unknown_group
+from master.api.requests.query import Parameter, Query
+from master.service import SERVICE, Service
+from master.tree.selection import Selected, find_groups
+from master.tree.topology_document import View
+from topo.kit.problem import problem
+from topo.model.forest import Group
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
+from topo.model.nearest import did_you_mean
+from topo.model.rest.graph import GRAPH_MEDIA
+
+MAX_DEVICE_NODES = 1000
+"""Nodes whose GPUs and NICs may be vertices: each makes a dozen of them, and up to 66 links."""
+_DEVICES = ("attributes", "vertices")
+PARAMETERS = (
+    Parameter(
+        "format", "string", "how it is written; node-link if left out", words=tuple(GRAPH_MEDIA)
+    ),
+    Parameter("group", "string", "a group's name, or its path joined with /"),
+    Parameter(
+        "devices", "string", "what GPUs and NICs are; attributes if left out", words=_DEVICES
+    ),
+)
+
+
+async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
+    """Built for this request in a thread, one at a time."""
+    service = request.app[SERVICE]
+    chosen = {"format": "node-link", "devices": "attributes", **query}
+    for parameter in (each for each in PARAMETERS if each.words):
+        given = chosen[parameter.name]
+        if given not in parameter.words:
+            fix = did_you_mean(given, parameter.words, f"give {' or '.join(parameter.words)}")
+            return problem(400, f"there is no {given!r}", field=parameter.name, fix=fix)
+    with refusing_when_full():
+        body = await service.graphs.run(partial(_prepared, service, chosen))
+    if isinstance(body, web.Response):
+        return body
+    return web.Response(body=body, content_type=GRAPH_MEDIA[chosen["format"]])
+
+
+def _prepared(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
+    """What makes the answer in any thread; what it reads is frozen now, on the loop."""
+    run = service.engine.history.run_id
+    return partial(_made, service.view(), service.engine.facts(), run, query)
+
+
+def _made(
+    view: View, facts: Mapping[NodeName, NodeFacts], run: str, query: Query
+) -> bytes | web.Response:
+    # networkx takes 0.1 s and 15 MB that a master without this call does not need.
+    from topo.publish.graph import fabric_graph  # noqa: PLC0415
+    from topo.publish.graph_formats import FORMATS  # noqa: PLC0415
+
+    forest, name, devices = view.snapshot.forest, query.get("group"), query["devices"]
+    parts = None if name is None else find_groups(forest, name)
+    if name is not None and not parts:
+        return unknown_group(name, forest)
+    if devices == "vertices" and (nodes := _nodes(view, parts)) > MAX_DEVICE_NODES:
+        what = f"GPUs and NICs of {nodes} nodes are too many for vertices"
+        fix = f"name a group of at most {MAX_DEVICE_NODES} nodes with group="
+        return problem(400, what, field="devices", fix=fix)
+    graph = fabric_graph(
+        forest,
+        parts=parts,
+        facts=facts,
+        counts=view.usage.counts(),
+        devices=devices == "vertices",
+    )
+    graph.graph.update(generation=view.snapshot.generation, run=run)
+    return FORMATS[query["format"]](graph)
+
+
+def _nodes(view: View, parts: tuple[Selected, ...] | None) -> int:
+    forest = view.snapshot.forest
+    if parts is None:
+        placed = sum(not isinstance(vertex, Group) for _, vertex in forest.walk())
+        return placed + len(forest.unplaced)
+    return sum(not isinstance(v, Group) for above, group in parts for _, v in group.walk(above))

@@ -1,0 +1,27 @@
+"""`topo export`: the graph as the master writes it, and refusals in its words."""
+
+from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.commands.export import GraphFormat
+from topo.cli.exits import Exit
+from topo.model.rest.graph import GRAPH_MEDIA
+
+
+def test_the_formats_are_those_of_the_master() -> None:
+    assert [each.value for each in GraphFormat] == list(GRAPH_MEDIA)
+
+
+def test_what_is_written_is_what_the_master_answers(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.broken["/v1/topology/graph"] = (200, "graph fabric {\n}\n", {})
+    shown = topo("export", "-f", "dot", "--group", "s0", "--devices")
+    assert (shown.exit_code, shown.stdout) == (Exit.OK, "graph fabric {\n}\n")
+    asked = fake_master.asked[-1].query
+    assert dict(asked) == {"format": "dot", "group": "s0", "devices": "vertices"}
+
+
+def test_a_refusal_is_told_with_its_field_and_fix(topo: Topo, fake_master: FakeMaster) -> None:
+    body = '{"detail": "there is no group \'s9\'", "field": "group", "fix": "did you mean s0?"}'
+    fake_master.broken["/v1/topology/graph"] = (404, body, {})
+    shown = topo("export", "--group", "s9")
+    assert shown.exit_code == Exit.REFUSED
+    assert shown.stdout == ""
+    assert "did you mean s0?" in shown.stderr

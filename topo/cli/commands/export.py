@@ -1,0 +1,62 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo export`: the fabric as a graph, in a format that other tools open."""
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from topo.cli.completing import group_names
+from topo.cli.options import MasterOptions, asks_master
+
+GRAPH_PATH = "/v1/topology/graph"
+
+
+class GraphFormat(StrEnum):
+    """How a graph is written."""
+
+    NODE_LINK = "node-link"
+    GRAPHML = "graphml"
+    DOT = "dot"
+
+
+@asks_master
+def export(
+    *,
+    graph_format: Annotated[
+        GraphFormat,
+        typer.Option(
+            "--format",
+            "-f",
+            help="node-link for networkx and d3, graphml for Gephi and yEd, dot for Graphviz.",
+        ),
+    ] = GraphFormat.NODE_LINK,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this group: its name, or its path with `/`.",
+            autocompletion=group_names,
+        ),
+    ] = None,
+    devices: Annotated[
+        bool, typer.Option("--devices", help="GPUs and NICs as vertices, with their links.")
+    ] = False,
+    options: MasterOptions,
+) -> None:
+    """Write the fabric as a graph: groups, nodes, GPUs, NICs, and the wires between nodes."""
+    from topo.cli.client import connection
+    from topo.cli.render.safe import plain
+
+    query = {
+        "format": graph_format.value,
+        "group": group,
+        "devices": "vertices" if devices else None,
+    }
+    to = connection.chosen(options)
+    body = connection.ask(to, lambda master: master.content(GRAPH_PATH, **query))
+    if sys.stdout.isatty():
+        print("\n".join(map(plain, body.decode().splitlines())))
+    else:
+        sys.stdout.buffer.write(body)

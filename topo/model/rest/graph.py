@@ -1,0 +1,44 @@
+"""`GET /v1/topology/graph?format=node-link`: the fabric as `networkx.node_link_graph` reads it."""
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict
+
+from topo.model.rest.document import Document, one_of
+
+GRAPH_MEDIA = {
+    "node-link": "application/json",
+    "graphml": "application/graphml+xml",
+    "dot": "text/vnd.graphviz",
+}
+"""The formats of the graph by name, with their media types."""
+
+
+class VertexDocument(Document):
+    """A group, node, GPU, NIC, or a server that no node states; its facts are further keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    type: Annotated[str, one_of("group", "node", "gpu", "nic", "server")]
+    name: str
+
+
+class EdgeDocument(Document):
+    """What two vertices have to do with each other; of wires and links with further keys."""
+
+    model_config = ConfigDict(extra="allow")
+
+    source: str
+    target: str
+    type: Annotated[str, one_of("contains", "wire", "link")]
+
+
+class NodeLinkDocument(Document):
+    """The graph, undirected; `graph` says of which generation of which run it is."""
+
+    directed: bool
+    multigraph: bool
+    graph: dict[str, Any]
+    nodes: tuple[VertexDocument, ...]
+    edges: tuple[EdgeDocument, ...]
