@@ -73,7 +73,7 @@ def test_what_no_host_has_is_refused_with_its_place(sections: dict[str, Any], wh
 
 def test_the_most_that_a_host_may_have_is_taken_and_can_be_told() -> None:
     sections = {
-        **gpu(memory_bytes=1 << 60, numa=99_999, uuid="u" * 128),
+        **gpu(memory_bytes=1 << 60, numa=1023, uuid="u" * 128),
         **port(width=1024, speed_gts=1e6),
         **matrix(links=[[CELL] * 384] * 384, numa=[None] * 128, cpus=["0" * 512] * 128),
         **fabric(clique=(1 << 32) - 1),

@@ -175,3 +175,11 @@ def test_a_node_of_minus_one_is_unknown():
 def test_buses_without_usable_gpus_are_refused(text, what):
     """None, or more than a host has."""
     assert what in refused(text).what
+
+
+def test_a_device_without_its_vendor_is_told():
+    """A line is lost; the card would be lost with it."""
+    whole = device("0000:01:00.0") + "\n" + device("0000:02:00.0")
+    found = understood(whole.replace("/sys/bus/pci/devices/0000:02:00.0/vendor: 0x10de\n", ""))
+    assert len(items(found, Gpu)) == 1
+    assert found.warnings[0] == "0000:02:00.0 has no vendor or no class: it may be a GPU"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.parse import texts, variants
-from tests.parse.answers import items, matrix_of, refused, understood
+from tests.parse.answers import codes_of, items, matrix_of, refused, understood
 from tests.parse.texts import Host, Tray
 from topo.facts import decode, parse
 from topo.model.errors import Refusal
@@ -152,6 +152,29 @@ def test_white_space_changes_nothing(name, change):
     """Not a device, not a place, no new warning."""
     whole, found = understood(OWN[name]), understood(change(OWN[name]))
     assert (found.facts, found.warnings) == (whole.facts, whole.warnings)
+
+
+@pytest.mark.parametrize("name", ["matrix with spaces", "matrix with tabs", "matrix of npu-smi"])
+def test_a_matrix_whose_lines_end_at_the_edge_of_a_screen_loses_no_device_in_silence(name):
+    """There are rows without a column; affinities that are cut with their headings are unknown."""
+    whole = matrix_of(understood(OWN[name]))
+    for width in range(41, 170, 3):
+        found = parse(variants.cut_off(OWN[name], width))
+        if isinstance(found, ParsedProbe) and not found.warnings:
+            assert codes_of(matrix_of(found)) == codes_of(whole)
+
+
+def test_a_nic_without_its_name_is_told():
+    """The legend is cut."""
+    found = understood(texts.spaced(big_host()).replace("  NIC4: mlx5_4\n", ""))
+    assert found.warnings == ("the NIC legend lacks 1 of 10 NICs (NIC4 is the first)",)
+
+
+def test_half_a_uuid_is_told():
+    """At the edge of the screen."""
+    whole = texts.tray_text(Tray())
+    found = understood(variants.cut_off(whole, 76))
+    assert len(found.warnings) == 8, "four GPUs and four domains"
 
 
 def test_two_headers_without_rows_between_are_refused():

@@ -40,6 +40,11 @@ def _pieces(line: str, width: int, cut: Callable[[str], int]) -> Iterator[str]:
     yield line
 
 
+def cut_off(text: str, width: int) -> str:
+    """As a pager or `cut -c` shows a wide output: every line ends at the edge."""
+    return "\n".join(line[:width] for line in text.expandtabs().split("\n"))
+
+
 def trimmed(text: str) -> str:
     """Without blanks at the ends of lines."""
     return "\n".join(line.rstrip() for line in text.split("\n"))

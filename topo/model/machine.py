@@ -21,8 +21,8 @@ MAX_PORTS = 2048
 MAX_NICS = 256
 MAX_DEVICES = MAX_GPUS + MAX_NICS
 """Rows and columns of a link matrix."""
-MAX_NUMA = 99_999
-"""Five digits; Linux can be built for 1024 nodes (CONFIG_NODES_SHIFT is at most 10)."""
+MAX_NUMA = 1023
+"""Linux can be built for 1024 nodes (CONFIG_NODES_SHIFT is at most 10)."""
 MAX_MEMORY_BYTES = 1 << 60
 """An EiB; what fits here fits into the 64 bits of whoever reads our JSON."""
 MAX_SPEED = 1e6

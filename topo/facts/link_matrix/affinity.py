@@ -29,6 +29,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from topo.model.machine import MAX_NUMA
+
 _WORD = re.compile(r"\S+")
 _TAB_STOP = 8
 _TABS = re.compile(r"\t+")
@@ -36,7 +38,6 @@ _RANGES = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)
 _BEGINS_WITH_RANGE = re.compile(r"[0-9]{1,5}-", re.ASCII)
 _MAX_CHARS = 512
 """The bound of `LinkMatrix.cpus`."""
-_MOST_NODES = 1024
 _MOST_CPUS = 8192
 """Linux' largest NR_CPUS (MAXSMP of x86)."""
 _WIDEST_NODES = 8
@@ -209,6 +210,6 @@ def _ranges(cell: str) -> Ranges | None:
 def _node(cell: str) -> int | None:
     """The first id of a list such as `0,3-9,11-17`: the CPU node, before the nodes of HBM."""
     ranges = _ranges(cell)
-    if not ranges or ranges[-1][1] >= _MOST_NODES or ranges[0][1] - ranges[0][0] >= _WIDEST_NODES:
+    if not ranges or ranges[-1][1] > MAX_NUMA or ranges[0][1] - ranges[0][0] >= _WIDEST_NODES:
         return None
     return ranges[0][0]

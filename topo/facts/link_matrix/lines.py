@@ -149,9 +149,9 @@ class Grammar:
     def stranger(self, head: MatrixHeader, line: str) -> str:
         """The device of a row that has no column, or nothing."""
         row = self._row_start.match(line)
-        if row is None or row.group(1) in head.columns or not codes.is_code(row.group(2)[:512]):
-            return ""
-        return row.group(1)
+        name, code = row.groups() if row else [*line.split(maxsplit=2), "", ""][:2]
+        named = row is not None or self._names(name) == [name]
+        return name if named and name not in head.columns and codes.is_code(code[:512]) else ""
 
     def _names(self, word: str) -> list[str]:
         """The devices that a word of the header names, several where the tool glued them."""

@@ -320,6 +320,10 @@ def _matrix(head: MatrixHeader, reading: _Reading) -> LinkMatrix:
             f"rows of {len(cut)} of {len(head.nics)} NICs are missing or cut ({cut[0]} is the "
             "first): NIC rows are left out"
         )
+    unnamed = [nic for nic in head.nics if reading.nic_names and nic not in reading.nic_names]
+    if unnamed:
+        many = f"{len(unnamed)} of {len(head.nics)} NICs"
+        reading.warnings.append(f"the NIC legend lacks {many} ({unnamed[0]} is the first)")
     order = [head.columns[name] for name in head.gpus + head.nics]
     shown = head.gpus + (() if cut else head.nics)
     links = tuple(tuple(codes.link(reading.rows[n].codes[i]) for i in order) for n in shown)

@@ -82,7 +82,7 @@ def _open_line(text: str) -> list[str]:
         if bare.startswith("| Process"):
             break
         inside = inside or _TITLE.match(bare) is not None
-        if inside and bare and not (bare[0] in "|+" and bare[-1] in "|+"):
+        if inside and bare and not (len(bare) > 1 and bare[0] in "|+" and bare[-1] in "|+"):
             return [folding.rest(number)]
     return []
 

@@ -32,6 +32,8 @@ _WANTED = {
     ("gpurecoveryaction",): "recovery",
     ("FB Memory Usage", "total"): "memory",
 }
+_UUIDS = frozenset({"gpuuuid", "clusteruuid"})
+_UUID = re.compile(r"(?:[A-Z]{2,8}-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MARGIN = "--"
 """What grep prints between two matches."""
 
@@ -129,6 +131,8 @@ def _open_fabric(walk: _Walk, number: int) -> None:
 def _note(walk: _Walk, number: int, key: str, word: str) -> None:
     titles = [name for _, name in walk.titles]
     plain = key.replace(" ", "").replace("_", "").lower()
+    if plain in _UUIDS and "-" in word and _UUID.fullmatch(word) is None:
+        walk.rests.append(folding.rest(number))
     if "Fabric" in titles:
         walk.here(number).fabric.setdefault(plain, word)
     elif "Platform Info" in titles:

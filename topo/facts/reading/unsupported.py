@@ -177,7 +177,7 @@ UNSUPPORTED = (
         _printed(
             "mx-smi-log",
             "a log of mx-smi other than its table and matrix",
-            r"MetaX System Management Interface Log|^(?:mx|ht)-smi[ \t]+version:"
+            r"(?:MetaX|Mars) System Management Interface Log|^(?:mx|ht)-smi[ \t]+version:"
             r"|^(?:Attached GPUs[^\n]*\n{1,2})?Device link type matrix",
             _METAX,
         ),

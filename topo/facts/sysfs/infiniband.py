@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from topo.facts.reading import folding
 from topo.facts.reading.identity import known, last_bdf
-from topo.facts.reading.text import bounded, numbered_lines, shorten, whole
+from topo.facts.reading.text import bounded, in_range, numbered_lines, shorten, whole
 from topo.model.errors import Refusal
-from topo.model.machine import MAX_NICS, NetworkPort
+from topo.model.machine import MAX_NICS, MAX_NUMA, NetworkPort
 from topo.model.observation import ParsedProbe
 
 FORMAT = "sysfs-infiniband"
@@ -91,7 +91,7 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
         link_layer=shorten(words.get("link_layer", "")),
         node_guid=guid.lower() if guid else None,
         bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
-        numa=whole(hca.words.get("device/numa_node", ""), 5),
+        numa=in_range(whole(hca.words.get("device/numa_node", ""), 5), MAX_NUMA),
     )
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from topo.facts.reading import folding
 from topo.facts.reading.identity import normal_bdf
-from topo.facts.reading.text import numbered_lines, stated, whole
+from topo.facts.reading.text import in_range, numbered_lines, stated, whole
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
-from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
+from topo.model.machine import MAX_GPUS, MAX_NUMA, Gpu, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
 
 FORMAT = "sysfs-pci"
@@ -43,7 +43,7 @@ class _Device:
     @property
     def numa(self) -> int | None:
         """None for -1, which the kernel writes where the firmware names no node."""
-        return whole(self.words.get("numa_node", ""), 5)
+        return in_range(whole(self.words.get("numa_node", ""), 5), MAX_NUMA)
 
     @property
     def chain(self) -> tuple[str, ...]:
@@ -84,6 +84,11 @@ def read(text: str) -> ParsedProbe | Refusal:
         what = f"{len(gpus)} GPUs are more than {MAX_GPUS}" if gpus else "no GPU on the PCI bus"
         return Refusal(what, "the whole text", "check `lspci -d 9999:` and `lspci -d 10de:`")
     warnings = folding.open_paths(text, "/bus/pci/devices/")
+    warnings += [
+        f"{device.bdf} has no vendor or no class: it may be a GPU"
+        for device in devices.values()
+        if not {"vendor", "class"} <= device.words.keys()
+    ]
     listed = tuple(Gpu(index, bdf=d.bdf, numa=d.numa) for index, d in enumerate(gpus))
     if not all(device.chain for device in gpus):
         warnings.append("no real paths: PCI distances are left out")
