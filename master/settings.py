@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from master.sources.cluster_manager.settings import address_refusal
-from topo.discovery.modes import JOIN_KEYS, DiscoverySettings, Mode
+from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
@@ -77,6 +77,8 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Readings in a row after which a GPU or link counts as bad."""
     good_readings: Count = 3
     """Readings in a row after which it counts as good again."""
+    missed_hardware: CommaList = MISSED
+    """Hardware that makes its node NotReady when it vanishes: gpus, ports (link ports), nics."""
     max_nodes: Count = 20_000
     """Nodes that may report; one more is refused."""
 
@@ -135,6 +137,7 @@ class MasterSettings(ServiceSettings, LogSettings):
         """What is wrong between fields, or with files that must be there from the start."""
         return (
             *self._join_key_refusals(),
+            *self._missed_refusals(),
             *self._manager_refusals(),
             *self._tls_refusals(),
             *self._reserve_refusals(),
@@ -149,6 +152,12 @@ class MasterSettings(ServiceSettings, LogSettings):
             fix = "name each key once, at least one"
             return (Refusal("the join keys are empty or repeat", "--join-keys", fix),)
         return ()
+
+    def _missed_refusals(self) -> tuple[Refusal, ...]:
+        wrong = [kind for kind in self.missed_hardware if kind not in MISSED]
+        fix = did_you_mean(wrong[0] if wrong else "", MISSED, f"choose among {', '.join(MISSED)}")
+        what = "is no hardware that can be missed"
+        return tuple(Refusal(f"{kind!r} {what}", "--missed-hardware", fix) for kind in wrong[:1])
 
     def _manager_refusals(self) -> tuple[Refusal, ...]:
         if not MANAGED.is_used_in(self.mode):
@@ -202,6 +211,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             stale_beats=self.stale_beats,
             bad_readings=self.bad_readings,
             good_readings=self.good_readings,
+            missed=self.missed_hardware,
             join_keys=self.join_keys,
         )
 

@@ -1,5 +1,7 @@
 """What an operator meets: one story a test."""
 
+from dataclasses import replace
+
 import pytest
 
 from master.tree.topology_document import View, document
@@ -237,19 +239,10 @@ def test_sick_hardware_makes_its_node_not_ready(sick, text):
     for _ in range(2):
         state.advance(1.0, WorkerReported(sick))
     assert text in why(state, "a")
+    repaired = replace(facts("a"), ports=(LinkPort(2, 4, PortState.UP),))
     for _ in range(3):
-        state.advance(2.0, report("a"))
+        state.advance(2.0, WorkerReported(repaired))
     assert not_ready(state) == set()
-
-
-def test_another_boot_may_have_fewer_gpus():
-    """What counts as all GPUs is counted anew."""
-    state = discovery()
-    state.advance(0.0, report("a"))
-    for _ in range(3):
-        state.advance(1.0, report("a", gpus=4, boot="boot-2"))
-    assert not_ready(state) == set()
-    assert nodes(state)["a"].gpus == 4
 
 
 def test_gpus_per_node_is_expected_from_the_first_reading():

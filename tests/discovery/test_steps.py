@@ -35,7 +35,7 @@ def record(node: str, *peers: str) -> NodeRecord:
     """A node whose worker has spoken once, at second 0."""
     stated = facts(node, peers)
     made = NodeRecord.first(stated, SETTINGS, 0.0)
-    made.take(stated, 0)
+    made.take(stated, SETTINGS)
     return made
 
 
@@ -115,18 +115,23 @@ def test_a_judged_node_lists_silence_the_manager_the_tier_and_its_hardware_in_th
     """Each reason once."""
     membership = wired(record("a", "b"), record("b", "a"))
     node = record("a", "b")
-    assert reported(membership, SETTINGS, node, None).status is Status.READY
+    assert (
+        reported(membership, SETTINGS, node, missing_tier=None, equals_have=0).status
+        is Status.READY
+    )
     node.stale = True
     for _ in range(2):
-        node.take(facts("a", sick=[3]), 0)
-    found = reported(membership, SETTINGS, node, Reason("no-peer", "alone")).reasons
+        node.take(facts("a", sick=[3]), SETTINGS)
+    alone = Reason("no-peer", "alone")
+    found = reported(membership, SETTINGS, node, missing_tier=alone, equals_have=9).reasons
     assert [reason.code for reason in found] == [
         "worker-stale",
         "no-peer",
         "gpu-unhealthy",
         "link-down",
+        "gpus-fewer",
     ]
-    assert "the link to b is down" in found[-1].text
+    assert "the link to b is down" in found[-2].text
 
 
 def test_conflicts_are_put_in_order_once_per_change():

@@ -5,15 +5,34 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.builders import discovery, fabric_facts, nodes, not_ready, shape
+from tests.builders import (
+    declared,
+    discovery,
+    fabric_facts,
+    nodes,
+    not_ready,
+    shape,
+)
+from tests.builders import facts as metax_facts
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.facts import parse
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.machine import GpuFabric, NodeFacts
-from topo.model.observation import WorkerReported
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkPort,
+    NetworkPort,
+    NodeFacts,
+    PortState,
+    ProbeHealth,
+    ProbeState,
+)
+from topo.model.observation import ConfigLoaded, Ticked, WorkerBeat, WorkerReported
 from topo.recording.timeline import Fault, FaultKind, apply
 from topo.sim.worlds.presets import preset
 
@@ -141,3 +160,279 @@ def test_the_real_output_of_a_bad_gb200_is_a_lost_domain():
     tray = with_fabrics(fabric_facts("node-1", "c1"), [replace(real, gpu=2)])
     state = told(discovery(Mode.NVLINK), 0.0, tray, fabric_facts("node-2", "c1"))
     assert why(state, "node-1") == "GPU 2 is in no NVLink domain: Insufficient Resources"
+
+
+PAIR = ("a", "b")
+"""The vendor's dragonfly: two nodes, wired to each other."""
+DAY_S = 86_400.0
+
+
+def host(node: str, **more: object) -> NodeFacts:
+    """A node of the pair with 8 GPUs of 7 wired ports each (one more unused) and 4 NICs."""
+    peer = PAIR[1 - PAIR.index(node)]
+    seen = metax_facts(node, [peer], **more)  # type: ignore[arg-type]
+    ports = tuple(
+        LinkPort(gpu.index, port, PortState.UP if port < 7 else PortState.UNUSED)
+        for gpu in seen.gpus
+        for port in range(8)
+    )
+    nics = tuple(NetworkPort(f"mlx5_{n}", 1, up=True) for n in range(4))
+    gpus = tuple(replace(gpu, model="MXC550") for gpu in seen.gpus)
+    return replace(seen, gpus=gpus, ports=ports, nics=nics)
+
+
+def pair(**settings: object) -> Discovery:
+    """A dragonfly of two such nodes, heard once."""
+    return told(discovery(**settings), 0.0, *map(host, PAIR))  # type: ignore[arg-type]
+
+
+def restarted(state: Discovery, at_s: float, **settings: object) -> Discovery:
+    """Another process of the master with the same memory."""
+    again = discovery(**settings)  # type: ignore[arg-type]
+    again.restore(state.memory(), 1.0, at_s)
+    again.validate()
+    return again
+
+
+def unplugged(facts: NodeFacts, gpu: int, left: int, how: PortState | None) -> NodeFacts:
+    """Of the ports of a GPU only the first ones are up; the rest are in a state, or not listed."""
+    ports = (
+        port if port.gpu != gpu or port.port < left else how and replace(port, state=how)
+        for port in facts.ports
+    )
+    return replace(facts, ports=tuple(port for port in ports if port))
+
+
+GONE = {
+    "a GPU": (host("a", gpus=7), "gpus-missing", "7 of 8 GPUs reported"),
+    "no GPU is listed": (replace(host("a"), gpus=()), "gpus-missing", "0 of 8 GPUs reported"),
+    "ports are not listed": (
+        unplugged(host("a"), 2, 5, None),
+        "ports-missing",
+        "GPU 2: 5 of 7 link ports reported",
+    ),
+    "ports turn unused": (
+        unplugged(host("a"), 2, 0, PortState.UNUSED),
+        "ports-missing",
+        "GPU 2: 0 of 7 link ports reported",
+    ),
+    "all ports, and why": (
+        replace(
+            host("a"), ports=(), probes=(ProbeHealth("mxsml", ProbeState.FAILED, "no driver"),)
+        ),
+        "ports-missing",
+        "GPU 7: 0 of 7 link ports reported (probe mxsml: no driver)",
+    ),
+    "a NIC": (
+        replace(host("a"), nics=host("a").nics[:3]),
+        "nics-missing",
+        "3 of 4 network ports reported",
+    ),
+}
+
+
+@pytest.mark.parametrize(("gone", "code", "text"), GONE.values(), ids=GONE)
+def test_what_vanishes_makes_its_node_not_ready_until_it_is_back(gone, code, text):
+    """After two readings; over a restart of the master; and three good readings heal it."""
+    state = told(pair(), 1.0, gone)
+    assert not_ready(state) == set(), "one bad reading is none"
+    state = told(state, 2.0, gone)
+    assert not_ready(state) == {"a"}
+    assert codes(state, "a") == {code}
+    assert text in why(state, "a")
+    state = told(restarted(state, 3.0), 4.0, *map(host, PAIR), gone, times=4)
+    assert codes(state, "a") == {code}, "what was there is known to the next master"
+    told(state, 5.0, host("a"), times=3)
+    assert not_ready(state) == set()
+    state.validate()
+
+
+@pytest.mark.parametrize(("gone", "code", "_text"), GONE.values(), ids=GONE)
+def test_a_reboot_brings_nothing_back_by_itself(gone, code, _text):
+    """A GPU that fell off the bus is still gone after it; the new boot is not a smaller machine."""
+    again = replace(gone, identity=host("a", boot="boot-2").identity)
+    state = told(pair(), 1.0, again, times=4)
+    assert codes(state, "a") == {code}
+    told(state, 2.0, host("a", boot="boot-2"), times=3)
+    assert not_ready(state) == set()
+
+
+def test_a_reboot_with_other_gpus_is_another_machine():
+    """Its hardware was changed: nothing of the old one is missed."""
+    other = metax_facts("a", ["b"], gpus=4, boot="boot-2")
+    other = replace(other, gpus=tuple(replace(gpu, model="MXC600") for gpu in other.gpus))
+    state = told(pair(), 1.0, other, times=4)
+    assert not_ready(state) == set()
+    assert nodes(state)["a"].gpus == 4
+    state.validate()
+
+
+@pytest.mark.parametrize("what", ["ports are not listed", "a NIC"])
+def test_what_is_gone_for_a_day_was_taken_out(what):
+    """Then what is there is all there is; for GPUs the equals of the group still speak."""
+    gone, _, _ = GONE[what]
+    state = told(pair(), 1.0, gone, times=2)
+    for at_s in range(10, int(DAY_S) + 60, 25):
+        state.advance(float(at_s), *(WorkerBeat(NodeName(node)) for node in PAIR))
+        if at_s < DAY_S:
+            assert "a" in not_ready(state)
+    assert not_ready(state) == set()
+    state.validate()
+
+
+def test_a_gpu_that_is_gone_for_a_day_is_still_one_fewer_than_its_equals():
+    """It is no longer missing of its own, and its group has more."""
+    state = told(pair(forget_s=100.0), 1.0, host("a", gpus=7), times=2)
+    for at_s in range(10, 130, 20):
+        state.advance(float(at_s), *(WorkerBeat(NodeName(node)) for node in PAIR))
+    assert codes(state, "a") == {"gpus-fewer"}
+    state.validate()
+
+
+@pytest.mark.parametrize(("gone", "code", "_text"), GONE.values(), ids=GONE)
+def test_what_the_operator_does_not_miss_may_vanish(gone, code, _text):
+    """`--missed-hardware` names what is missed."""
+    missed = tuple(kind for kind in ("gpus", "ports", "nics") if not code.startswith(kind))
+    assert len(missed) == 2
+    assert not_ready(told(pair(missed=missed), 1.0, gone, times=3)) == set()
+
+
+def test_virtual_functions_come_and_go_with_the_pods():
+    """They are shown, and nobody misses them."""
+    more = tuple(NetworkPort(f"mlx5_{n}", 1, up=True, virtual=True) for n in range(4, 12))
+    state = told(pair(), 1.0, replace(host("a"), nics=host("a").nics + more))
+    assert not_ready(told(state, 2.0, host("a"), times=3)) == set()
+
+
+# -- equals of the group -------------------------------------------------------------------------
+
+
+def tray(node: str, gpus: int, model: str | None = "GB200") -> NodeFacts:
+    """A tray of a clique with so many GPUs."""
+    seen = fabric_facts(node, "c1", gpus=gpus)
+    return replace(seen, gpus=tuple(Gpu(i, model=model) for i in range(gpus)))
+
+
+@pytest.mark.parametrize("order", ["short first", "short last"])
+def test_a_node_that_never_showed_all_its_gpus_has_fewer_than_its_equals(order):
+    """In a dragonfly of two, the one with fewer; at once, for there is nothing to wait for."""
+    said = [host("a", gpus=7), host("b")]
+    state = told(discovery(), 0.0, *(said if order == "short first" else said[::-1]))
+    assert codes(state, "a") == {"gpus-fewer"}
+    assert why(state, "a") == "7 GPUs, where the others of its group have 8"
+    assert not_ready(state) == {"a"}
+    assert not_ready(told(state, 1.0, host("a"))) == set()
+    state.validate()
+
+
+def test_most_of_a_clique_decide_and_one_that_shows_too_many_blames_nobody():
+    """17 trays of 4 and one of 3, or one of 8."""
+    names = [f"node-{n}" for n in range(18)]
+    for odd, found in ((3, {"node-5"}), (8, set()), (0, {"node-5"})):
+        said = [tray(name, odd if name == "node-5" else 4) for name in names]
+        if not odd:  # no GPU is listed, and its fabric is: a driver that half works
+            said[5] = replace(said[5], fabrics=fabric_facts("node-5", "c1").fabrics)
+        state = told(discovery(Mode.NVLINK), 0.0, *said)
+        assert not_ready(state) == found
+        state.validate()
+
+
+def test_nodes_of_another_type_or_of_a_written_group_are_no_equals():
+    """A file may list what it likes, and 4 GPUs of one type say nothing of 8 of another."""
+    said = [tray("a", 4, "GB200"), tray("b", 8, "H200")]
+    assert not_ready(told(discovery(Mode.NVLINK), 0.0, *said)) == set()
+    state = discovery(Mode.CONFIG)
+    state.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a", "b"]}})))
+    assert not_ready(told(state, 1.0, host("a", gpus=4), host("b"), times=3)) == set()
+
+
+def test_a_node_that_leaves_takes_its_number_with_it():
+    """What two nodes of three have is no longer what most have."""
+    said = [tray("a", 4), tray("b", 8), tray("c", 8)]
+    state = told(discovery(Mode.NVLINK, forget_s=50.0), 0.0, *said)
+    assert not_ready(state) == {"a"}
+    for at_s in (25.0, 50.0, 75.0, 100.0):
+        state.advance(at_s, WorkerBeat(NodeName("a")))
+    assert state.known == ("a",)
+    assert not_ready(state) == set()
+    state.validate()
+
+
+# -- silence of a part that was bad ---------------------------------------------------------------
+
+
+def sick(facts: NodeFacts) -> dict[str, NodeFacts]:
+    """A bad reading of each kind of part."""
+    fabrics = fabric_facts(str(facts.identity.name), "c1", gpus=8).fabrics
+    member = replace(facts, fabrics=fabrics)
+    return {
+        "gpu": replace(facts, gpus=(replace(facts.gpus[0], healthy=False), *facts.gpus[1:])),
+        "port": replace(
+            facts, ports=(replace(facts.ports[0], state=PortState.DOWN), *facts.ports[1:])
+        ),
+        "fabric": replace(member, fabrics=(replace(fabrics[0], healthy=False), *fabrics[1:])),
+    }
+
+
+def silent(facts: NodeFacts) -> dict[str, NodeFacts]:
+    """A reading of each kind that says nothing of the part."""
+    return {
+        "gpu": replace(facts, gpus=tuple(replace(gpu, healthy=None) for gpu in facts.gpus)),
+        "port": replace(
+            facts, ports=(replace(facts.ports[0], state=PortState.UNUSED), *facts.ports[1:])
+        ),
+        "fabric": replace(facts, fabrics=fabric_facts("a", "c1", gpus=8).fabrics),
+    }
+
+
+@pytest.mark.parametrize("part", ["gpu", "port", "fabric"])
+def test_a_part_that_was_bad_and_is_told_no_more_is_not_well(part):
+    """A stand-in that states no health heals nothing; a reading that states it does."""
+    codes_of = {"gpu": "gpu-unhealthy", "port": "port-down", "fabric": "fabric-unhealthy"}
+    state = told(pair(missed=()), 1.0, sick(host("a"))[part], times=2)
+    assert codes(state, "a") == {codes_of[part]}
+    told(state, 2.0, silent(host("a"))[part], times=4)
+    assert codes(state, "a") == {codes_of[part]}
+    well = silent(host("a"))["fabric"]
+    healed = replace(well, fabrics=tuple(replace(f, healthy=True) for f in well.fabrics))
+    told(state, 3.0, healed if part == "fabric" else host("a"), times=3)
+    assert not_ready(state) == set()
+
+
+def test_a_boot_ends_what_was_said_of_a_part_before_it():
+    """The driver starts anew, and so does what is known of its cards."""
+    state = told(pair(), 1.0, sick(host("a"))["gpu"], times=2)
+    booted = silent(host("a", boot="boot-2"))["gpu"]
+    assert not_ready(told(state, 2.0, booted, times=3)) == set()
+
+
+parts = st.fixed_dictionaries(
+    {
+        "gpus": st.sets(st.integers(0, 7), max_size=8),
+        "ports": st.sets(st.integers(0, 63), max_size=64),
+        "nics": st.sets(st.integers(0, 3), max_size=4),
+    }
+)
+
+
+@settings(max_examples=60)
+@given(parts, st.sampled_from(["same boot", "another boot", "master restarts"]))
+def test_no_set_of_facts_that_vanishes_leaves_a_node_ready(left, when):
+    """Whatever is no longer listed, whenever it goes: Ready is who shows all that it showed."""
+    whole = host("a", boot="boot-2" if when == "another boot" else "boot-1")
+    cut = replace(
+        whole,
+        gpus=tuple(gpu for gpu in whole.gpus if gpu.index in left["gpus"]),
+        ports=tuple(port for at, port in enumerate(whole.ports) if at in left["ports"]),
+        nics=tuple(nic for at, nic in enumerate(whole.nics) if at in left["nics"]),
+    )
+    state = pair()
+    if when == "master restarts":
+        state = restarted(state, 1.0)
+        told(state, 1.5, host("b"))
+    told(state, 2.0, cut, times=2)
+    wired = {port for port in whole.ports if port.state is PortState.UP}
+    is_whole = cut.gpus == whole.gpus and cut.nics == whole.nics and wired <= set(cut.ports)
+    assert ("a" in not_ready(state)) == (not is_whole)
+    state.advance(3.0, Ticked())
+    state.validate()

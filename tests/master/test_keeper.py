@@ -314,7 +314,8 @@ async def test_a_state_that_no_encoding_has_is_said_and_ends_nothing(tmp_path: P
             master.service.engine.submit(ConfigLoaded(declared))
 
             async def failed() -> bool:
-                return b'state_saves_total{result="failed"}' in (await master.get("/metrics")).body
+                page = (await master.get("/metrics")).body
+                return b'state_saves_total{result="failed"} 1.0' in page
 
             await eventually(failed)
             assert (await master.get("/health")).status == 200

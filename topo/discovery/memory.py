@@ -16,6 +16,7 @@ class NodeMemory:
     """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
 
     `room` is how many cables the node has, `stale` whether its worker was silent for too long.
+    What it has shown at most: GPUs, (GPU, wired link ports), network ports.
     """
 
     identity: NodeIdentity
@@ -28,11 +29,14 @@ class NodeMemory:
     reasons: tuple[tuple[str, str, Reason], ...]
     gpu_type: str = ""
     stale: bool = False
+    most_gpus: int = 0
+    most_ports: tuple[tuple[int, int], ...] = ()
+    most_nics: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Everything that `Discovery.restore` needs; about 400 bytes of JSON a node."""
+    """Everything that `Discovery.restore` needs; about 500 bytes of JSON a node."""
 
     format: int
     generation: Generation

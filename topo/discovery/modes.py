@@ -30,6 +30,10 @@ JOIN_KEYS: tuple[str, ...] = get_args(JoinKey)
 """The names under which a manager may know a node, in the order they are tried."""
 
 
+MISSED = ("gpus", "ports", "nics")
+"""The kinds of hardware whose vanishing can make a node NotReady; also the subjects' kinds."""
+
+
 @dataclass(frozen=True, slots=True)
 class DiscoverySettings:
     """The numbers of the judgement. Times in seconds; readings are messages of one worker.
@@ -40,7 +44,8 @@ class DiscoverySettings:
     `incumbent_s` wins over a newcomer that claims the same server UUID: longer than any restart of
     ours takes, so that two claims met during a restart cancel each other instead of racing. A
     machine that the manager drops is kept for `machine_forget_s`, a silent node or a dead link for
-    `forget_s`, a refused report is listed for `refusal_s`.
+    `forget_s`, a refused report is listed for `refusal_s`. `missed`: the kinds of hardware whose
+    vanishing makes a node NotReady.
     """
 
     mode: Mode = Mode.CONFIG
@@ -49,6 +54,7 @@ class DiscoverySettings:
     beat_s: float = 10.0
     stale_beats: int = 3
     reconnect_s: float = RECONNECT_S
+    missed: tuple[str, ...] = MISSED
     bad_readings: int = 2
     good_readings: int = 3
     join_keys: tuple[str, ...] = JOIN_KEYS

@@ -28,6 +28,7 @@ from topo.discovery.node.workers import Workers
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
+from topo.discovery.tree.equals import GroupEquals, Place
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import require
@@ -93,6 +94,7 @@ class Discovery:
         self._cluster = ClusterNodes()
         self._membership = Membership(settings)
         self._placed = PlacedNodes()
+        self._equals = GroupEquals()
         self._conflicts = conflicts.ConflictList()
         self._marks = Marks()
         self._unjoined: tuple[UnjoinedMachine, ...] = ()
@@ -122,7 +124,7 @@ class Discovery:
             record = NodeRecord.first(facts, self._settings, now_s)
             self._workers.add(record)
             self._marks.moved.add(record.name)
-        if record.take(facts, self._settings.gpus_per_node):
+        if record.take(facts, self._settings):
             self._marks.judged.add(record.name)
         self._note_report(record, now_s)
         self._update(record, now_s)
@@ -214,7 +216,7 @@ class Discovery:
             self._marks.moved.add(node)
         if not _is_shown(record, self._placed.nodes.get(node)):
             self._marks.judged.add(node)
-        self._workers.watch_wiring(record, now_s)
+        self._workers.watch_losses(record, now_s)
 
     def _cluster_changed(self, nodes: Iterable[NodeName]) -> None:
         """The cluster began or ceased to list them: that matters where no worker reports them."""
@@ -242,8 +244,8 @@ class Discovery:
                 self._forget(record.name)
         for node in workers.long_silent(now_s):
             self._forget(node)
-        for record in workers.long_dead(now_s):
-            record.drop_dead_wiring()
+        for record in workers.long_lost(now_s):
+            record.drop_losses(settings)
             self._marks.judged.add(record.name)
             self._update(record, now_s)
         self._conflicts.expire(now_s - settings.refusal_s)
@@ -258,7 +260,8 @@ class Discovery:
         self._settle_machines(marks)
         for node in sorted(marks.moved):  # names of groups depend on the order of placing
             self._place(node, self._workers.records.get(node))
-        for node in marks.judged | marks.moved:
+        judged = marks.judged | marks.moved
+        for node in judged | self._count_equals(judged):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
 
@@ -276,6 +279,23 @@ class Discovery:
             return
         self._placed.place(node, self._position(node, record))
         self._conflicts.set_node(node, self._conflicts_of(record))
+
+    def _count_equals(self, nodes: Iterable[NodeName]) -> set[NodeName]:
+        """Compare nodes with those of their groups anew; whose comparison may differ now."""
+        touched: set[NodeName] = set()
+        for node in nodes:
+            touched |= self._equals.put(node, self._place_among_equals(node))
+        return touched
+
+    def _place_among_equals(self, node: NodeName) -> Place | None:
+        """Where a node is compared: in a group that hardware makes, and nowhere else."""
+        record, path = self._workers.records.get(node), self._placed.path(node)
+        if record is None or not path or path[-1].source != WORKERS:
+            return None
+        if "gpus" not in self._settings.missed:
+            return None
+        hardware = record.hardware
+        return Place(tuple(group.key for group in path), hardware.gpu_type, hardware.gpus)
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):
@@ -317,8 +337,13 @@ class Discovery:
         membership, settings = self._membership, self._settings
         if record is None:
             return node_status.silent(membership, settings, node)
-        missing_tier = self._placed.missing_tier(node)
-        return node_status.reported(membership, settings, record, missing_tier)
+        return node_status.reported(
+            membership,
+            settings,
+            record,
+            missing_tier=self._placed.missing_tier(node),
+            equals_have=self._equals.expected(node),
+        )
 
     # -- for readers and for restarts --------------------------------------------------------
 
@@ -407,6 +432,7 @@ class Discovery:
         self._membership.validate()
         records = {node: self._workers.records.get(node) for node in self.known}
         self._placed.validate({n: self._position(n, record) for n, record in records.items()})
+        self._equals.validate({node: self._place_among_equals(node) for node in records})
         for node, record in records.items():
             require(
                 self._placed.nodes[node] == self._judged(node, record), f"{node} is judged of old"

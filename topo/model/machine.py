@@ -170,7 +170,7 @@ class GpuFabric:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPort:
-    """One InfiniBand or RoCE port of the host."""
+    """One InfiniBand or RoCE port of the host; a `virtual` one comes and goes with the pods."""
 
     hca: Text
     port: Annotated[int, Ge(0), Le(256)]
@@ -182,6 +182,7 @@ class NetworkPort:
     node_guid: Text | None = None
     bdf: Address | None = None
     numa: NumaNode | None = None
+    virtual: bool = False
 
 
 @dataclass(frozen=True, slots=True)

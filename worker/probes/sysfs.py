@@ -33,6 +33,7 @@ def infiniband(root: Path) -> Reading:
         lines += _lines(root, hca, _HCA_FILES)
         lines += _lines(root, hca / "device", ("numa_node",))
         lines += _real_path(root, hca / "device")
+        lines += _real_path(root, hca / "device/physfn")
         for port in _entries(hca / "ports"):
             lines += _lines(root, port, _PORT_FILES)
     return ok("\n".join([*lines, ""])) if lines else absent("no InfiniBand or RoCE devices")

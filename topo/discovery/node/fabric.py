@@ -28,6 +28,8 @@ _MEMBER = "member"
 
 def outside(facts: NodeFacts) -> Mapping[int, str]:
     """The GPUs that are in no domain and should be, each with why."""
+    if not facts.fabrics:
+        return {}
     stated = {fabric.gpu: fabric for fabric in facts.fabrics}
     found = {gpu: fabric.status for gpu, fabric in stated.items() if _has_failed(fabric)}
     members = {gpu for gpu, fabric in stated.items() if fabric.member_of is not None}

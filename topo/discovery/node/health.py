@@ -24,8 +24,11 @@ from topo.model.forest import Reason
 from topo.model.machine import NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
-"""(`gpu` | `gpus` | `port` | `fabric` | `member` | `domain` | `link`, which one)."""
+"""(kind, which one): a part (`gpu`, `port`, `fabric`, `member`), what is missing (`gpus`, `ports`,
+`nics`), or where it leads (`link`, `domain`)."""
 Reading = Mapping[Subject, Reason]
+_PARTS = frozenset({"gpu", "port", "fabric", "member"})
+"""What a reading can be silent about; the rest is judged by what was there before."""
 
 
 @dataclass(slots=True)
@@ -104,7 +107,7 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     `expected_gpus` is the setting, or the most GPUs this node has shown; 0 expects nothing.
     """
     bad: dict[Subject, Reason] = {}
-    unread = not facts.gpus and bool(_failing(facts))
+    unread = not facts.gpus and bool(failing(facts))
     if len(facts.gpus) < expected_gpus or unread:
         bad["gpus", ""] = Reason("gpus-missing", _missing(facts, expected_gpus))
     for gpu in facts.gpus:
@@ -123,13 +126,29 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
     return bad
 
 
+def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:
+    """Of the parts that are down those of which a reading says nothing: silence heals none.
+
+    A GPU is said to be well by its health, a port by being up, a fabric by its health or domain.
+    O(parts) where something is down.
+    """
+    said: set[Subject] = {("gpu", f"{g.index:03}") for g in facts.gpus if g.healthy is not None}
+    said |= {
+        ("port", f"{p.gpu:03}/{p.port:04}") for p in facts.ports if p.state is not PortState.UNUSED
+    }
+    said |= {("fabric", f"{f.gpu:03}") for f in facts.fabrics if f.healthy is not None}
+    said |= {("member", f"{f.gpu:03}") for f in facts.fabrics}
+    return {s: reason for s, reason in down.items() if s[0] in _PARTS and s not in said}
+
+
 def _missing(facts: NodeFacts, expected: int) -> str:
     found = f"{len(facts.gpus)} of {expected}" if expected else "no"
-    failing = _failing(facts)
-    return f"{found} GPUs reported ({failing})" if failing else f"{found} GPUs reported"
+    why = failing(facts)
+    return f"{found} GPUs reported ({why})" if why else f"{found} GPUs reported"
 
 
-def _failing(facts: NodeFacts) -> str:
+def failing(facts: NodeFacts) -> str:
+    """The probes that fail, with their words; empty where none does."""
     return "; ".join(
         f"probe {p.probe}: {p.detail or p.state}"
         for p in facts.probes

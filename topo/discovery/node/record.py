@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
-from topo.discovery.node.health import Subject, Verdict, judge
+from topo.discovery.node.hardware import GPUS, Hardware, is_missing
+from topo.discovery.node.health import Subject, Verdict, judge, unsaid
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.forest import Reason
 from topo.model.ids import NodeName, ServerUuid
@@ -37,7 +38,7 @@ class NodeRecord:
     facts: NodeFacts | None = None
     gpus: int = 0
     gpu_type: str = ""
-    most_gpus: int = 0
+    hardware: Hardware = field(default_factory=Hardware)
     local: ServerUuid | None = None
     claims: Claims = field(default_factory=dict)
     cables: int = 0
@@ -46,28 +47,39 @@ class NodeRecord:
     stale: bool = False
     _reading: dict[Subject, Reason] = field(default_factory=dict)
 
-    def take(self, facts: NodeFacts, expected_gpus: int) -> bool:
+    def take(self, facts: NodeFacts, settings: DiscoverySettings) -> bool:
         """Take one reading; True if the reasons changed.
 
-        Another boot may have other hardware, so it resets what counts as all GPUs once it shows
-        some. The server UUID stays when a reading lacks it: a probe that fails does not take a
+        Of a part that was bad and of which nothing is said now, the reading is bad until another
+        boot. The server UUID stays when a reading lacks it: a probe that fails does not take a
         board out.
         """
-        if facts.identity.boot_id != self.identity.boot_id and facts.gpus:
-            self.most_gpus = 0
+        rebooted = facts.identity.boot_id != self.identity.boot_id
         self.identity, self.facts = facts.identity, with_lost_fabrics(facts)
         self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
-        self.most_gpus = max(self.most_gpus, self.gpus)
+        self.hardware.see(facts, self.gpu_type, rebooted=rebooted)
         if facts.peers is not None:
             self.local = facts.peers.local
             self.cables = max(self.cables, len({p.uuid for p in facts.peers.remotes}))
         self.stated = _domains(facts)
         self._see_wiring()
-        self._reading = judge(facts, expected_gpus or self.most_gpus)
+        silent = {} if self.verdict.settled else unsaid(facts, self.verdict.down)
+        if rebooted:
+            for subject in silent:
+                self._forget(subject)
+        self._reading = {} if rebooted else silent
+        self._reading |= self._judge_hardware(facts, settings)
         self._reading |= judge_fabric(facts)
         self._reading |= judge_links(self.claims)
         self._reading |= self._judge_domain()
-        return self.read_again()
+        return self.read_again() or (rebooted and bool(silent))
+
+    def _judge_hardware(
+        self, facts: NodeFacts, settings: DiscoverySettings
+    ) -> dict[Subject, Reason]:
+        shown = self.hardware.gpus if GPUS[0] in settings.missed else 0
+        bad = judge(facts, settings.gpus_per_node or shown)
+        return bad | self.hardware.missing(facts, settings.missed)
 
     def read_again(self) -> bool:
         """Take a reading equal to the last one; True if the reasons or claims changed."""
@@ -123,8 +135,26 @@ class NodeRecord:
             return False
         return bool(self.dead_claims()) or self.verdict.is_down(DOMAIN)
 
-    def drop_dead_wiring(self) -> None:
-        """Forget links and a domain that have been dead for too long and are not shown again."""
+    @property
+    def has_losses(self) -> bool:
+        """Whether something that was there is judged gone: a link, the domain, hardware."""
+        if self.verdict.settled:
+            return False
+        return self.is_wiring_dead or any(map(is_missing, self.verdict.down))
+
+    def drop_losses(self, settings: DiscoverySettings) -> None:
+        """Forget what has been gone for too long and is not shown again."""
+        self._drop_dead_wiring()
+        lost = [subject for subject in self.verdict.down if is_missing(subject)]
+        if self.facts is None or not lost:
+            return
+        self.hardware.accept(self.gpus)
+        still = self._judge_hardware(self.facts, settings)
+        for subject in lost:
+            if subject not in still:
+                self._forget(subject)
+
+    def _drop_dead_wiring(self) -> None:
         for uuid in self.dead_claims():
             if not self.claims[uuid].seen:
                 del self.claims[uuid]
@@ -151,6 +181,9 @@ class NodeRecord:
             stated=self.stated,
             reasons=tuple((*s, r) for s, r in sorted(self.verdict.down.items())),
             stale=self.stale,
+            most_gpus=self.hardware.gpus,
+            most_ports=self.hardware.ports,
+            most_nics=self.hardware.nics,
         )
 
     @classmethod
@@ -175,7 +208,12 @@ class NodeRecord:
             seen_at_s=now_s,
             gpus=memory.gpus,
             gpu_type=memory.gpu_type,
-            most_gpus=memory.gpus,
+            hardware=Hardware(
+                gpus=max(memory.gpus, memory.most_gpus),
+                gpu_type=memory.gpu_type,
+                ports=memory.most_ports,
+                nics=memory.most_nics,
+            ),
             local=memory.local,
             claims={uuid: Claim(uuid, slot) for uuid, slot in memory.claims},
             cables=memory.room,

@@ -1,4 +1,4 @@
-"""Every node that a worker reports, and how long each has been silent or its wiring dead.
+"""Every node that a worker reports, and how long each has been silent or lacking something.
 
 A worker is *fresh* once it has spoken, *awaited* while it may not have found us again (we were
 away: a restart, a standstill), and *stale* when either took too long. Silence is counted from when
@@ -32,7 +32,7 @@ class Workers:
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
         self._awaited: dict[NodeName, float] = {}
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
-        self._dead_wiring: dict[NodeName, float] = {}
+        self._losses: dict[NodeName, float] = {}
 
     def add(self, record: NodeRecord) -> None:
         """Take a node that no worker has spoken for before."""
@@ -60,16 +60,16 @@ class Workers:
         self._stale.pop(name, None)
         return was_stale
 
-    def watch_wiring(self, record: NodeRecord, now_s: float) -> None:
-        """Note since when a link or the NVLink domain of a node is judged dead."""
-        if record.is_wiring_dead:
-            self._dead_wiring.setdefault(record.name, now_s)
+    def watch_losses(self, record: NodeRecord, now_s: float) -> None:
+        """Note since when a link, the NVLink domain or hardware of a node is judged gone."""
+        if record.has_losses:
+            self._losses.setdefault(record.name, now_s)
         else:
-            self._dead_wiring.pop(record.name, None)
+            self._losses.pop(record.name, None)
 
     def forget(self, node: NodeName) -> bool:
         """Drop a node; whether it was known."""
-        for index in (self._fresh, self._awaited, self._stale, self._dead_wiring):
+        for index in (self._fresh, self._awaited, self._stale, self._losses):
             index.pop(node, None)
         return self.records.pop(node, None) is not None
 
@@ -88,9 +88,9 @@ class Workers:
         """The nodes that have been stale for `forget_s`; each is named once."""
         return _older(self._stale, now_s - self._settings.forget_s)
 
-    def long_dead(self, now_s: float) -> Collection[NodeRecord]:
-        """The nodes whose wiring has been dead for `forget_s`; each is named once."""
-        late = _older(self._dead_wiring, now_s - self._settings.forget_s)
+    def long_lost(self, now_s: float) -> Collection[NodeRecord]:
+        """The nodes of which something has been gone for `forget_s`; each is named once."""
+        late = _older(self._losses, now_s - self._settings.forget_s)
         return [self.records[node] for node in late]
 
     def validate(self) -> None:
@@ -99,13 +99,11 @@ class Workers:
         watched = sorted(node for index in indices for node in index)
         require(watched == sorted(self.records), "a worker's silence is not watched exactly once")
         stale = self._stale.keys()
-        require(
-            self._dead_wiring.keys() <= self.records.keys(), "wiring of an unknown node is watched"
-        )
+        require(self._losses.keys() <= self.records.keys(), "an unknown node is watched")
         for name, record in self.records.items():
             require(record.stale == (name in stale), f"{name} is stale in one place only")
-            dead = name in self._dead_wiring
-            require(dead == record.is_wiring_dead, f"dead wiring of {name} is not watched")
+            watched_for = name in self._losses
+            require(watched_for == record.has_losses, f"what {name} lost is not watched")
         for index in indices:
             times = list(index.values())
             require(times == sorted(times), "an index of silence is not in the order of its times")

@@ -4,6 +4,7 @@ from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.node_links import wires
 from topo.discovery.groups.tiers import innermost_kind
 from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node.hardware import GPUS
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
@@ -22,10 +23,17 @@ def reported(
     membership: Membership,
     settings: DiscoverySettings,
     record: NodeRecord,
+    *,
     missing_tier: Reason | None,
+    equals_have: int,
 ) -> Node:
-    """A node that a worker reports. `missing_tier`: why it is in no innermost group."""
+    """A node that a worker reports.
+
+    `missing_tier`: why it is in no innermost group. `equals_have`: GPUs of its equals in its group.
+    """
     reasons = _reasons(membership, settings, record, missing_tier)
+    if (fewer := _fewer_gpus(record, equals_have)) is not None:
+        reasons += (fewer,)
     status = Status.NOT_READY if reasons else Status.READY
     ends = wires(record, membership.wiring) if record.claims else ()
     return Node(record.name, status, reasons, record.gpus, record.gpu_type, ends)
@@ -62,6 +70,15 @@ def _reasons(
     for subject, reason in sorted(record.troubles.items()):
         reasons.append(_named(membership, record.name, subject, reason))
     return tuple(reasons)
+
+
+def _fewer_gpus(record: NodeRecord, equals_have: int) -> Reason | None:
+    """Why a node that never showed all its GPUs is not well; one that lost some says so itself."""
+    known = record.hardware.gpus
+    if known >= equals_have or GPUS in record.troubles:
+        return None
+    text = f"{known} GPUs, where the others of its group have {equals_have}"
+    return Reason("gpus-fewer", text)
 
 
 def _named(membership: Membership, node: NodeName, subject: Subject, reason: Reason) -> Reason:

@@ -44,6 +44,11 @@ class PlacedNodes:
         self._positions.pop(node, None)
         self._unlist(node)
 
+    def path(self, node: NodeName) -> Path:
+        """The groups that a node stands in, outermost first; empty where it stands in none."""
+        position = self._positions.get(node)
+        return position.path if position is not None else ()
+
     def missing_tier(self, node: NodeName) -> Reason | None:
         """Why a node in the tree is in no innermost group; None where it is, or is unplaced."""
         position = self._positions[node]

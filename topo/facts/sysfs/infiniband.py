@@ -1,8 +1,9 @@
 """`/sys/class/infiniband` flattened to lines `path: content`.
 
-Keys: `<hca>/node_guid`, `<hca>/device/{numa_node,realpath,uevent}`, `<hca>/ports/<n>/{state,
-phys_state,rate,link_layer}`; others are passed over (counters saturate at 255, so nothing is read
-from them). Source: kernel documentation ABI/stable/sysfs-class-infiniband and an H100 host.
+Keys: `<hca>/node_guid`, `<hca>/device/{numa_node,realpath,uevent,physfn/realpath}`,
+`<hca>/ports/<n>/{state,phys_state,rate,link_layer}`; others are passed over (counters saturate at
+255, so nothing is read from them). Source: kernel documentation
+ABI/stable/sysfs-class-infiniband and an H100 host.
 """
 
 import re
@@ -26,6 +27,8 @@ PATH: re.Pattern[str] = re.compile(
 _RATE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,4})?)\s*Gb/sec", re.ASCII)
 _STATE = re.compile(r"(?:[0-9]{1,2}:\s*)?(.{0,100})")
 _ADDRESSED = frozenset({"device", "device/realpath", "device/uevent", "realpath", ""})
+_PHYSICAL_FUNCTION = "device/physfn/realpath"
+"""Only a virtual function has one (Documentation/PCI/pci-iov-howto.rst)."""
 _UP = ("ACTIVE", "LINKUP")
 _MAX_PORT = 256
 
@@ -91,7 +94,12 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
         link_layer=shorten(words.get("link_layer", "")),
         node_guid=guid.lower() if guid else None,
         bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
+<<<<<<< HEAD
         numa=in_range(whole(hca.words.get("device/numa_node", ""), 5), MAX_NUMA),
+=======
+        numa=whole(hca.words.get("device/numa_node", ""), 5),
+        virtual=_PHYSICAL_FUNCTION in hca.words,
+>>>>>>> 6dc3ab4 (What vanishes is missed: ports, network ports, GPUs over a reboot or a restart, and those that equals have)
     )
 
 

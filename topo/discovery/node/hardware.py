@@ -1,0 +1,113 @@
+"""What a node has shown of its hardware, and what of it is missing now.
+
+Result: for one reading the subjects that vanished: GPUs, wired link ports of a GPU, network ports.
+
+Why counts and not names: a driver that loses a GPU numbers the others anew, and the names of
+network ports change with the rules of the host, so a name that is gone proves nothing; fewer than
+before do. A port counts as wired while it is up or down: one that turns `unused` has vanished like
+one that is no longer listed. Virtual functions come and go with the pods and are not counted.
+
+Why a reboot forgets nothing: a GPU that fell off the bus is mostly still gone after it. What was
+there is missed until the node shows GPUs of another type in another boot (then it is another
+machine), or until it has been gone for so long that it was taken out.
+
+Cost: O(GPUs + ports) of a reading.
+
+Example: a node shows 8 GPUs with 7 wired ports each, then 7 GPUs with 7 ports each: one GPU is
+missing, no port. Then 8 GPUs, of which GPU 2 lists 5 wired ports: 2 ports of GPU 2 are missing.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+
+from topo.discovery.modes import MISSED
+from topo.discovery.node.health import Subject, failing
+from topo.model.forest import Reason
+from topo.model.machine import LinkPort, NodeFacts, PortState
+
+PortCounts = tuple[tuple[int, int], ...]
+
+GPUS: Subject = ("gpus", "")
+NICS: Subject = ("nics", "")
+_PORTS = "ports"
+
+
+@dataclass(slots=True)
+class Hardware:
+    """The most that a node has shown. `ports`: (GPU, its wired link ports). Mutable."""
+
+    gpus: int = 0
+    gpu_type: str = ""
+    ports: PortCounts = ()
+    nics: int = 0
+    _now: PortCounts = ()
+    _counted: tuple[LinkPort, ...] = ()
+    _nics_now: int = 0
+
+    def see(self, facts: NodeFacts, gpu_type: str, *, rebooted: bool) -> None:
+        """Take one reading."""
+        if facts.ports is not self._counted:  # equal hosts and beats show one object
+            self._now, self._counted = _wired(facts), facts.ports
+        self._nics_now = _nics(facts)
+        if rebooted and gpu_type and gpu_type != self.gpu_type:
+            self.accept(len(facts.gpus))
+        self.gpus = max(self.gpus, len(facts.gpus))
+        self.gpu_type = gpu_type or self.gpu_type
+        if self._now != self.ports:
+            self.ports = _shared(_most(self.ports, self._now)) if self.ports else self._now
+        self.nics = max(self.nics, self._nics_now)
+
+    def accept(self, gpus: int) -> None:
+        """So many GPUs, and what else the last reading showed, are all there is."""
+        self.gpus, self.ports, self.nics = gpus, self._now, self._nics_now
+
+    def missing(self, facts: NodeFacts, missed: Collection[str]) -> dict[Subject, Reason]:
+        """What the last reading, `facts`, lacks of ports; of GPUs `health.judge` says it."""
+        bad: dict[Subject, Reason] = {}
+        if "ports" in missed and self._now != self.ports:
+            now, listed = dict(self._now), {gpu.index for gpu in facts.gpus}
+            for gpu, most in self.ports:
+                if (wired := now.get(gpu, 0)) < most and gpu in listed:
+                    text = _with_failing(f"GPU {gpu}: {wired} of {most} link ports", facts)
+                    bad[_PORTS, f"{gpu:03}"] = Reason("ports-missing", text)
+        if "nics" in missed and self._nics_now < self.nics:
+            text = _with_failing(f"{self._nics_now} of {self.nics} network ports", facts)
+            bad[NICS] = Reason("nics-missing", text)
+        return bad
+
+
+def is_missing(subject: Subject) -> bool:
+    """Whether a subject stands for hardware that vanished."""
+    return subject[0] in MISSED
+
+
+def _wired(facts: NodeFacts) -> PortCounts:
+    counts: dict[int, int] = {}
+    unused = PortState.UNUSED
+    for port in facts.ports:
+        if port.state is not unused:
+            counts[port.gpu] = counts.get(port.gpu, 0) + 1
+    return _shared(tuple(sorted(counts.items())))
+
+
+def _most(one: PortCounts, other: PortCounts) -> PortCounts:
+    counts = dict(one)
+    for gpu, count in other:
+        counts[gpu] = max(count, counts.get(gpu, 0))
+    return tuple(sorted(counts.items()))
+
+
+@lru_cache(maxsize=256)
+def _shared(counts: PortCounts) -> PortCounts:
+    """Equal hosts show equal counts: one object for all of them."""
+    return counts
+
+
+def _nics(facts: NodeFacts) -> int:
+    return sum(not nic.virtual for nic in facts.nics)
+
+
+def _with_failing(what: str, facts: NodeFacts) -> str:
+    why = failing(facts)
+    return f"{what} reported ({why})" if why else f"{what} reported"

@@ -1,0 +1,101 @@
+"""How many GPUs a node should have by its equals: the nodes of its GPU type in its group.
+
+Result: for each node of a group that hardware makes (a dragonfly, an NVLink clique) the number of
+GPUs that most of its equals have; of equally frequent numbers the larger.
+
+Why: a node that starts without one of its GPUs has never shown it, so nothing of its own is
+missing. Its group is built of equal machines, so they tell. Most of them decide: one that shows too
+many must not blame all others; of two, the one with fewer is short. A node whose type nobody knows
+(it may show no GPU at all) is held against all. Groups that people write down or a manager lists
+may hold what they like, and are not looked at.
+
+Cost: O(1) for a node that comes, goes or changes; O(members) where that changes what most have.
+
+Example: a clique of 18 trays, 17 with 4 GPUs and one with 3: the one should have 4.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from topo.model.errors import require
+from topo.model.ids import NodeName
+
+
+class Place(NamedTuple):
+    """The innermost group of a node, and the type and number of GPUs that it is known to have."""
+
+    group: tuple[str, ...]
+    gpu_type: str
+    gpus: int
+
+
+@dataclass(slots=True)
+class _Group:
+    """The nodes of a group; by GPU type ("": of all) how many have each number, and what most have.
+
+    Types are few, and so are the numbers of one.
+    """
+
+    nodes: set[NodeName] = field(default_factory=set)
+    numbers: dict[str, dict[int, int]] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+
+    def count(self, gpu_type: str, gpus: int, step: int) -> bool:
+        """Count one more or one less; whether most have another number now."""
+        numbers = self.numbers.setdefault(gpu_type, {})
+        numbers[gpus] = numbers.get(gpus, 0) + step
+        if not numbers[gpus]:
+            del numbers[gpus]
+        before = self.most.get(gpu_type)
+        if numbers:
+            self.most[gpu_type] = max(numbers, key=lambda each: (numbers[each], each))
+        else:
+            del self.numbers[gpu_type], self.most[gpu_type]
+        return self.most.get(gpu_type) != before
+
+
+class GroupEquals:
+    """The numbers of all groups that hardware makes. Mutable; owned by the discovery state."""
+
+    def __init__(self) -> None:
+        self._places: dict[NodeName, Place] = {}
+        self._groups: dict[tuple[str, ...], _Group] = {}
+
+    def put(self, node: NodeName, place: Place | None) -> AbstractSet[NodeName]:
+        """Take where a node is, None for nowhere; the nodes that should have another number now."""
+        before = self._places.get(node)
+        if before == place:
+            return frozenset()
+        touched = {node}
+        if before is not None:
+            del self._places[node]
+            touched |= self._count(node, before, -1)
+        if place is not None:
+            self._places[node] = place
+            touched |= self._count(node, place, 1)
+        return touched
+
+    def expected(self, node: NodeName) -> int:
+        """The GPUs that most of its equals have; 0 where it is in no such group. O(1)."""
+        place = self._places.get(node)
+        return 0 if place is None else self._groups[place.group].most[place.gpu_type]
+
+    def validate(self, places: Mapping[NodeName, Place | None]) -> None:
+        """The numbers are those of the nodes that stand there."""
+        again = GroupEquals()
+        for node, place in places.items():
+            again.put(node, place)
+        require(vars(again) == vars(self), "the equals of a group are counted wrongly")
+
+    def _count(self, node: NodeName, place: Place, step: int) -> AbstractSet[NodeName]:
+        """Count a node in or out; all nodes of its group where that changes a number."""
+        group = self._groups.setdefault(place.group, _Group())
+        (group.nodes.add if step > 0 else group.nodes.discard)(node)
+        changed = group.count("", place.gpus, step)
+        if place.gpu_type:
+            changed |= group.count(place.gpu_type, place.gpus, step)
+        if not group.nodes:
+            del self._groups[place.group]
+        return group.nodes if changed else frozenset()
