@@ -94,12 +94,8 @@ def _port(name: str, number: int, hca: _Hca) -> NetworkPort:
         link_layer=shorten(words.get("link_layer", "")),
         node_guid=guid.lower() if guid else None,
         bdf=next((bdf for bdf in map(last_bdf, sorted(paths)) if bdf), None),
-<<<<<<< HEAD
         numa=in_range(whole(hca.words.get("device/numa_node", ""), 5), MAX_NUMA),
-=======
-        numa=whole(hca.words.get("device/numa_node", ""), 5),
         virtual=_PHYSICAL_FUNCTION in hca.words,
->>>>>>> 6dc3ab4 (What vanishes is missed: ports, network ports, GPUs over a reboot or a restart, and those that equals have)
     )
 
 
