@@ -64,6 +64,7 @@ def test_a_rig_report_has_all_of_its_outputs():
     assert matrix_of(matrix.answer).gpus == ("GPU0", "GPU1")
     assert isinstance(peers.answer, Refusal)
     assert "nvidia-smi topo -p2p" in peers.answer.what
+    assert peers.answer.where == "lines {}-{}".format(*place(text, P2P))
     assert [(one.first_line, one.last_line) for one in (links, matrix, peers)] == [
         place(text, LINKS), place(text, MATRIX), place(text, P2P),
     ]  # fmt: skip

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from topo.facts.reading import unsupported
-from topo.facts.reading.text import cleaned
+from topo.facts.reading.text import WHOLE_TEXT, cleaned
 from topo.facts.registry import READERS, UNSUPPORTED, parse, recognise
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
@@ -115,8 +115,11 @@ def _output(text: str, span: _Span) -> Output:
     piece = text[span.begin : span.end]
     begin = span.begin + len(piece) - len(piece.lstrip("\n"))
     first = text.count("\n", 0, begin) + 1
+    last = _last_line(text, span.end)
     answer = parse("\n" * (first - 1) + text[begin : span.end])
-    return Output(first, _last_line(text, span.end), span.format, answer)
+    if isinstance(answer, Refusal) and answer.where == WHOLE_TEXT:
+        answer = Refusal(answer.what, f"lines {first}-{last}", answer.fix)
+    return Output(first, last, span.format, answer)
 
 
 def _last_line(text: str, end: int) -> int:

@@ -40,7 +40,7 @@ from topo.facts.link_matrix.affinity import NO_CELLS, Place
 from topo.facts.link_matrix.lines import DEVICES, Grammar, MatrixHeader, MatrixRow
 from topo.facts.reader import Mark, Reader
 from topo.facts.reading import gpu_list
-from topo.facts.reading.text import MAX_LINE, bounded, numbered_lines, shorten
+from topo.facts.reading.text import MAX_LINE, WHOLE_TEXT, bounded, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, MAX_NICS, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe
@@ -238,7 +238,7 @@ def _no_header(reading: _Reading, text: str) -> Refusal:
     fix = reading.fix
     first = reading.grammar.first_row(text)
     if first is None:
-        return Refusal("no device matrix in the text", "the whole text", fix)
+        return Refusal("no device matrix in the text", WHOLE_TEXT, fix)
     line, name = first
     what = f"the header row that names the columns is missing above row {name}"
     return Refusal(what, f"line {line}", fix)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from topo.facts.reading import folding, gpu_list
 from topo.facts.reading.identity import known, normal_bdf
-from topo.facts.reading.text import numbered_lines, shorten
+from topo.facts.reading.text import WHOLE_TEXT, numbered_lines, shorten
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu
 from topo.model.observation import ParsedProbe
@@ -120,7 +120,7 @@ def _has_bus(box: list[list[str]]) -> bool:
 def _no_header(header: list[list[str]]) -> Refusal:
     """Which heading was not found: true of the text at hand, whatever its version."""
     if not header:
-        return Refusal("the table has no Bus-id column", "the whole text", _FIX)
+        return Refusal("the table has no Bus-id column", WHOLE_TEXT, _FIX)
     shown = shorten(" | ".join(header[0]), 80)
     what = f"no headings GPU and NAME beside Bus-id: {shown}"
     return Refusal(what, "the table's header", _FIX)

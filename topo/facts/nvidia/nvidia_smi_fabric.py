@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from topo.facts.nvidia import words
 from topo.facts.nvidia.words import GpuWords
 from topo.facts.reading import folding, gpu_list
-from topo.facts.reading.text import numbered_lines, stated
+from topo.facts.reading.text import WHOLE_TEXT, numbered_lines, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS
 from topo.model.observation import ParsedProbe
@@ -79,11 +79,11 @@ def read(text: str) -> ParsedProbe | Refusal:
         _note_line(walk, number, line)
     sections = [s for s in walk.sections if s.address or s.fabric]
     if len(sections) > MAX_GPUS:
-        return Refusal(f"{len(sections)} GPUs are more than {MAX_GPUS}", "the whole text", _FIX)
+        return Refusal(f"{len(sections)} GPUs are more than {MAX_GPUS}", WHOLE_TEXT, _FIX)
     everything, fabrics = words.understood(sections)
     found = [gpu for gpu, section in zip(everything, sections, strict=True) if section.address]
     if not found and not fabrics:
-        where = f"line {sections[0].line}" if sections else "the whole text"
+        where = f"line {sections[0].line}" if sections else WHOLE_TEXT
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
     warnings = [
         *walk.rests,

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 
-from topo.facts.reading.text import numbered_lines
+from topo.facts.reading.text import WHOLE_TEXT, numbered_lines
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 
@@ -47,7 +47,7 @@ _JOINED = "lines that a terminal or a mail folded were joined again"
 def nothing(what: str, warnings: Sequence[str], fix: str) -> Refusal:
     """The refusal of a text that states nothing, with the first line that is a `rest`, if any."""
     because = next((warning for warning in warnings if warning.endswith(_REST)), "")
-    return Refusal(f"{what}: {because}" if because else what, "the whole text", fix)
+    return Refusal(f"{what}: {because}" if because else what, WHOLE_TEXT, fix)
 
 
 def rest(line: int) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 from topo.facts.reading import folding
-from topo.facts.reading.text import stated
+from topo.facts.reading.text import WHOLE_TEXT, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu
 from topo.model.observation import ParsedProbe, ProbeFact
@@ -44,7 +44,7 @@ def listed(
 def contradiction(found: list[tuple[int, Gpu]], fix: str) -> Refusal | None:
     """Why (line, GPU) pairs are no list of one host's GPUs: none, too many, one index twice."""
     if not found:
-        return Refusal("no GPU is listed", "the whole text", fix)
+        return Refusal("no GPU is listed", WHOLE_TEXT, fix)
     seen: dict[int, int] = {}
     for line, gpu in found:
         if gpu.index in seen:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from topo.facts.reader import Mark, Read, Reader, Trust
 from topo.facts.reading import log_marks
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
-from topo.facts.reading.text import shorten, stated
+from topo.facts.reading.text import WHOLE_TEXT, shorten, stated
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_GPUS, Gpu, Link, LinkKind, LinkMatrix
 from topo.model.observation import ParsedProbe, ProbeFact
@@ -84,7 +84,7 @@ def load(shape: type[T], text: str, probe: str) -> T | Refusal:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         return Refusal(
             f"no text of the {probe} probe: {shorten(first['msg'], 120)}",
-            ".".join(str(part) for part in first["loc"]) or "the whole text",
+            ".".join(str(part) for part in first["loc"]) or WHOLE_TEXT,
             f"record the {probe} probe again with `topo-worker --record`",
         )
 

@@ -11,6 +11,8 @@ MAX_BYTES = 10 * 2**20
 MAX_LINE = 16_384
 """A matrix of 128 GPUs and 256 NICs is 3 kB wide; longer lines are noise to the line readers."""
 MAX_WARNINGS = 20
+WHOLE_TEXT = "the whole text"
+"""Where a refusal is that no single line explains; of an output in a log its lines are."""
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _ESCAPES = re.compile(
@@ -92,6 +94,6 @@ def in_range(number: int | None, most: int) -> int | None:
 def _too_long(size: str) -> Refusal:
     return Refusal(
         f"the text has {size}, more than the {MAX_BYTES} that are read",
-        "the whole text",
+        WHOLE_TEXT,
         "give the output of one command, not a log of many",
     )

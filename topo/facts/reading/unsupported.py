@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from topo.facts.reading.text import WHOLE_TEXT
 from topo.model.errors import Refusal
 
 
@@ -286,4 +287,4 @@ def begins(unsupported: Unsupported, text: str) -> Iterator[int]:
 def refusal(unsupported: Unsupported) -> Refusal:
     """The refusal of an unsupported format."""
     what = f"this is {unsupported.title} ({unsupported.name}), which this version does not read"
-    return Refusal(what, "the whole text", unsupported.fix)
+    return Refusal(what, WHOLE_TEXT, unsupported.fix)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from topo.facts.reading import folding
 from topo.facts.reading.identity import known, last_bdf
-from topo.facts.reading.text import bounded, in_range, numbered_lines, shorten, whole
+from topo.facts.reading.text import WHOLE_TEXT, bounded, in_range, numbered_lines, shorten, whole
 from topo.model.errors import Refusal
 from topo.model.machine import MAX_NICS, MAX_NUMA, NetworkPort
 from topo.model.observation import ParsedProbe
@@ -66,7 +66,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     if not ports or len(ports) > MAX_NICS:
         what = f"{len(ports)} InfiniBand ports are more than {MAX_NICS}" if ports else "no port"
         fix = "give the lines `path: content` of /sys/class/infiniband, as `--record` writes them"
-        return Refusal(what, "the whole text", fix)
+        return Refusal(what, WHOLE_TEXT, fix)
     return ParsedProbe(FORMAT, (tuple(ports),), bounded(warnings))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from topo.facts.reading import folding
 from topo.facts.reading.identity import normal_bdf
-from topo.facts.reading.text import in_range, numbered_lines, stated, whole
+from topo.facts.reading.text import WHOLE_TEXT, in_range, numbered_lines, stated, whole
 from topo.facts.vendors import PCI_IDS
 from topo.model.errors import Refusal
 from topo.model.ids import Bdf
@@ -82,7 +82,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     gpus = sorted((d for d in devices.values() if d.is_gpu), key=lambda d: _order(d.bdf))
     if not gpus or len(gpus) > MAX_GPUS:
         what = f"{len(gpus)} GPUs are more than {MAX_GPUS}" if gpus else "no GPU on the PCI bus"
-        return Refusal(what, "the whole text", "check `lspci -d 9999:` and `lspci -d 10de:`")
+        return Refusal(what, WHOLE_TEXT, "check `lspci -d 9999:` and `lspci -d 10de:`")
     warnings = folding.open_paths(text, "/bus/pci/devices/")
     warnings += [
         f"{device.bdf} has no vendor or no class: it may be a GPU"
