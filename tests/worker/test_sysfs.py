@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import CEILING_S, eventually
-from topo.model.machine import ProbeState
+from topo.facts import parse
+from topo.model.errors import Refusal
+from topo.model.machine import NetworkPort, ProbeState
 from worker.probes import sysfs
 from worker.probes.identity import identify
 from worker.probes.probe import Reading, failed
@@ -76,6 +78,21 @@ def test_every_port_of_every_nic_is_listed(host: Path) -> None:
     assert [line for line in lines if "realpath" in line] == [
         "/sys/class/infiniband/mlx5_0/device/realpath: /sys/devices/pci0000:b0/0000:c0:00.0"
     ]
+
+
+def test_a_virtual_function_is_known_by_its_physical_one(host: Path) -> None:
+    """The kernel links it there; the facts say so, for such ports come and go with the pods."""
+    card(host, "0000:c0:00.2", "pci0000:b0", vendor="0x15b3")
+    function = host / "devices/pci0000:b0/0000:c0:00.2"
+    (function / "physfn").symlink_to("../0000:c0:00.0")
+    write(host / "class/infiniband/mlx5_2/ports/1/state", "4: ACTIVE\n")
+    (host / "class/infiniband/mlx5_2/device").symlink_to("../../../bus/pci/devices/0000:c0:00.2")
+    parsed = parse(sysfs.infiniband(host).text)
+    assert not isinstance(parsed, Refusal)
+    (nics,) = parsed.facts
+    assert isinstance(nics, tuple)
+    found = {nic.hca: nic.virtual for nic in nics if isinstance(nic, NetworkPort)}
+    assert found == {"mlx5_0": False, "mlx5_1": False, "mlx5_2": True}
 
 
 def test_a_host_without_such_devices_is_absent(tmp_path: Path) -> None:

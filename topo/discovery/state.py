@@ -295,7 +295,7 @@ class Discovery:
         if "gpus" not in self._settings.missed:
             return None
         hardware = record.hardware
-        return Place(tuple(group.key for group in path), hardware.gpu_type, hardware.gpus)
+        return Place(path[-1].key, hardware.gpu_type, hardware.gpus)
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):

@@ -26,11 +26,15 @@ from topo.discovery.node.health import Subject, failing
 from topo.model.forest import Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState
 
+Ports = tuple[LinkPort, ...]
 PortCounts = tuple[tuple[int, int], ...]
 
 GPUS: Subject = ("gpus", "")
 NICS: Subject = ("nics", "")
 _PORTS = "ports"
+_MOST_COUNTED = 256
+_COUNTED: dict[int, tuple[Ports, PortCounts]] = {}
+"""What was counted last, by identity; the object is held, so its identity is not given again."""
 
 
 @dataclass(slots=True)
@@ -42,14 +46,11 @@ class Hardware:
     ports: PortCounts = ()
     nics: int = 0
     _now: PortCounts = ()
-    _counted: tuple[LinkPort, ...] = ()
     _nics_now: int = 0
 
     def see(self, facts: NodeFacts, gpu_type: str, *, rebooted: bool) -> None:
         """Take one reading."""
-        if facts.ports is not self._counted:  # equal hosts and beats show one object
-            self._now, self._counted = _wired(facts), facts.ports
-        self._nics_now = _nics(facts)
+        self._now, self._nics_now = _wired(facts.ports), _nics(facts)
         if rebooted and gpu_type and gpu_type != self.gpu_type:
             self.accept(len(facts.gpus))
         self.gpus = max(self.gpus, len(facts.gpus))
@@ -82,13 +83,21 @@ def is_missing(subject: Subject) -> bool:
     return subject[0] in MISSED
 
 
-def _wired(facts: NodeFacts) -> PortCounts:
+def _wired(ports: Ports) -> PortCounts:
+    """How many ports of each GPU are wired; counted once for equal hosts, which share an object."""
+    known = _COUNTED.get(id(ports))
+    if known is not None and known[0] is ports:
+        return known[1]
     counts: dict[int, int] = {}
     unused = PortState.UNUSED
-    for port in facts.ports:
+    for port in ports:
         if port.state is not unused:
             counts[port.gpu] = counts.get(port.gpu, 0) + 1
-    return _shared(tuple(sorted(counts.items())))
+    found = _shared(tuple(sorted(counts.items())))
+    if len(_COUNTED) >= _MOST_COUNTED:
+        _COUNTED.clear()
+    _COUNTED[id(ports)] = ports, found
+    return found
 
 
 def _most(one: PortCounts, other: PortCounts) -> PortCounts:

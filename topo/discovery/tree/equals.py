@@ -24,9 +24,9 @@ from topo.model.ids import NodeName
 
 
 class Place(NamedTuple):
-    """The innermost group of a node, and the type and number of GPUs that it is known to have."""
+    """The key of a node's innermost group, and the type and number of GPUs that it has."""
 
-    group: tuple[str, ...]
+    group: str
     gpu_type: str
     gpus: int
 
@@ -49,7 +49,9 @@ class _Group:
         if not numbers[gpus]:
             del numbers[gpus]
         before = self.most.get(gpu_type)
-        if numbers:
+        if len(numbers) == 1:
+            (self.most[gpu_type],) = numbers
+        elif numbers:
             self.most[gpu_type] = max(numbers, key=lambda each: (numbers[each], each))
         else:
             del self.numbers[gpu_type], self.most[gpu_type]
@@ -61,7 +63,7 @@ class GroupEquals:
 
     def __init__(self) -> None:
         self._places: dict[NodeName, Place] = {}
-        self._groups: dict[tuple[str, ...], _Group] = {}
+        self._groups: dict[str, _Group] = {}
 
     def put(self, node: NodeName, place: Place | None) -> AbstractSet[NodeName]:
         """Take where a node is, None for nowhere; the nodes that should have another number now."""
