@@ -270,7 +270,7 @@ async def test_a_configured_tree_that_nobody_counts_gpus_of_is_not_well(tmp_path
     path.write_text(config(1, 1, 2))
     async with running(f"--config-file={path}") as master:
         finding = await sole(master, "no-gpus")
-        assert "2 Ready nodes of 2" in finding.what
+        assert "2 of 2 nodes Ready without a known number of GPUs" in finding.what
         assert "--gpus-per-node" in finding.next_step
     async with running(f"--config-file={path}", "--gpus-per-node=8") as master:
         await master.ready()
@@ -282,7 +282,7 @@ async def test_a_mode_for_other_machines_is_named_as_the_mode() -> None:
     async with running("--mode=nvlink", ANYBODY) as master:
         await report(master, facts("n1", "n2"), facts("n2", "n1"))
         finding = await sole(master, "other-fabric")
-        assert "the wrong mode (nvlink) for 2 nodes" in finding.what
+        assert "--mode=nvlink cannot place 2 nodes" in finding.what
         assert "--mode=dragonfly" in finding.next_step
     async with running("--mode=dragonfly", ANYBODY) as master:
         await report(master, *(builders.fabric_facts(name, "c1") for name in ("n1", "n2")))
@@ -311,6 +311,37 @@ async def test_the_workers_port_says_that_it_is_not_the_api() -> None:
                 said = await answer.json(content_type="application/problem+json")
             assert "this port takes the reports of workers" in said["detail"]
             assert "port 9123" in said["fix"]
+
+
+# -- cables ----------------------------------------------------------------------------------
+
+
+async def test_a_cut_cable_is_one_finding_with_the_slots_at_both_ends() -> None:
+    """Both ends complain, and neither shows the cable any more."""
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        one, two = await master.pair("n1", "n2")
+        for worker, name in ((one, "n1"), (two, "n2")):
+            for _ in range(2):
+                await worker.change(peers={"local": f"uuid-{name}", "remotes": []})
+        finding = await sole(master, "link-down")
+        assert finding.subject == "n1, n2"
+        assert finding.what == "1 cable is down: n1 (slot 1) to n2 (slot 1)"
+        detail = (await master.get("/v1/topology?node=n1")).json["node"]
+        assert detail["peers"]["remotes"] == []
+        (link,) = detail["links"]
+        assert (link["slot"], link["nodes"], link["state"]) == (1, ["n2"], "down")
+
+
+async def test_many_cut_cables_are_one_finding() -> None:
+    """A switch that lost power cuts all of its cables at once."""
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        for number in range(4):
+            names = (f"a{number}", f"b{number}")
+            for worker, name in zip(await master.pair(*names), names, strict=True):
+                for _ in range(2):
+                    await worker.change(peers={"local": f"uuid-{name}", "remotes": []})
+        finding = await sole(master, "link-down")
+        assert finding.what.startswith("4 cables are down: a0 (slot 1) to b0 (slot 1), a1")
 
 
 # -- the address -----------------------------------------------------------------------------

@@ -12,9 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from topo.cli.diagnosis.finding import Case, Finding, Severity, listed, number
 from topo.cli.diagnosis.steps import WAITING, step
-from topo.model.rest.topology import NodeDocument, SourceDocument, TopologyDocument, walk
+from topo.model.ids import natural_key
+from topo.model.rest.topology import (
+    NodeDocument,
+    SourceDocument,
+    TopologyDocument,
+    WireDocument,
+    walk,
+)
 
 WORKERS, CLUSTER_MANAGER = "workers", "cluster-manager"
+ALONE = 3
+"""So many conflicts or cables of one kind each stand alone; more of them are one finding."""
 
 
 class Cases:
@@ -48,6 +57,7 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     yield from _clones(cases)
     yield from _machines_without_workers(document, cases)
     yield from _servers_without_workers(document, cases)
+    yield from _cut_cables(document, cases)
     yield from _no_gpus(document)
 
 
@@ -98,7 +108,8 @@ def _unreported(document: TopologyDocument, cases: Cases) -> list[Case]:
 def _other_mode(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     nodes = subjects(found := cases.of("other-fabric"))
     if nodes:
-        what = f"the wrong mode ({document.mode}) for {number(nodes, 'node')}: {found[0].text}"
+        what = f"--mode={document.mode} cannot place {number(nodes, 'node')}; {nodes[0]}: "
+        what += found[0].text
         yield _wrong("other-fabric", nodes, what, step("other-fabric", nodes[0], document.mode))
 
 
@@ -158,14 +169,36 @@ def _servers_without_workers(document: TopologyDocument, cases: Cases) -> Iterat
     yield _wrong("unknown-peer", nodes, what, step("unknown-peer", nodes[0], ""))
 
 
+def _cut_cables(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+    """A cable has two ends, and both complain: it is one finding, with the slots at both."""
+    down = [wire for wire in document.wires if wire.state == "down"]
+    down.sort(key=lambda wire: (natural_key(wire.node), wire.slot))
+    ends = {end for wire in down for end in (wire.node, wire.peer)}
+    cases.take(lambda case: case.code == "link-down" and ends.issuperset(case.subjects))
+    for wires in [down] if len(down) > ALONE else [[wire] for wire in down]:
+        first, cables = wires[0], [f"{_end(w.node, w.slot)} to {_far_end(w)}" for w in wires]
+        plural = "cables are" if len(cables) > 1 else "cable is"
+        what = f"{len(cables)} {plural} down: {listed(cables)}"
+        nodes = list(dict.fromkeys(end for w in wires for end in (w.node, w.peer) if end))
+        yield _wrong("link-down", nodes, what, step("link-down", first.node, ""))
+
+
+def _end(node: str, slot: int | None) -> str:
+    return node if slot is None else f"{node} (slot {slot})"
+
+
+def _far_end(wire: WireDocument) -> str:
+    return f"server {wire.server}" if wire.peer is None else _end(wire.peer, wire.peer_slot)
+
+
 def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
     """Ready nodes of which nobody says how many GPUs they have: no job can be placed there."""
     leaves = [vertex for _, vertex in walk(document.groups) if isinstance(vertex, NodeDocument)]
     bare = [node.name for node in leaves if node.status == "Ready" and not node.gpus]
     if not bare:
         return
-    what = f"nobody says how many GPUs {number(bare, 'Ready node')} of {len(leaves)} have, "
-    what += "so no job can be placed there"
+    what = f"{len(bare)} of {number(leaves, 'node')} Ready without a known number of GPUs: "
+    what += "no job can be placed there"
     next_step = (
         "start topo-worker there, or the master with --gpus-per-node=8 (as many as they have)"
     )

@@ -7,7 +7,7 @@ code as one finding.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from topo.cli.diagnosis.causes import WORKERS, Cases, causes, subjects
+from topo.cli.diagnosis.causes import ALONE, WORKERS, Cases, causes, subjects
 from topo.cli.diagnosis.finding import Case, Finding, Severity, listed
 from topo.cli.diagnosis.steps import (
     CONFLICT_STEP,
@@ -21,8 +21,6 @@ from topo.model.rest.topology import NodeDocument, SourceDocument, TopologyDocum
 
 _SOURCE_OLD_S = 120.0
 """Four polls of the cluster manager (30 s each): an answer this old is worth a look."""
-_ALONE = 3
-"""Conflicts of one code that each stand alone; more of them are one finding."""
 _CONSEQUENCES = {"child-not-ready"}
 """Reasons that only repeat what a child already says."""
 _SERVICE_STEPS = {"/ready": "wait a moment, then ask again"}
@@ -34,8 +32,8 @@ def examine(document: TopologyDocument) -> list[Finding]:
     explained = list(causes(document, cases))
     return [
         *_sources(document),
-        *_restored(document),
         *explained,
+        *_restored(document),
         *_grouped(cases.left, document),
         *_emptiness(document),
     ]
@@ -134,7 +132,7 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
     for case in cases:
         by_code[case.code].append(case)
     for code, alike in by_code.items():
-        parts = [[case] for case in alike] if alike[0].fix and len(alike) <= _ALONE else [alike]
+        parts = [[case] for case in alike] if alike[0].fix and len(alike) <= ALONE else [alike]
         for part in parts:
             names, texts = subjects(part), list(dict.fromkeys(case.text for case in part))
             what = texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"

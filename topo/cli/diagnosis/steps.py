@@ -15,7 +15,7 @@ STEPS: Mapping[str, str] = {
     "nics-missing": "lspci on NODE; in pods on purpose? then --missed-hardware=gpus,ports",
     "gpu-unhealthy": "`topo node NODE` shows the GPU; look at the driver's log (dmesg) there",
     "port-down": "`topo node NODE` lists the port; check its cable and its transceiver",
-    "link-down": "check that cable at both ends; `topo node NODE` names the slot and the other end",
+    "link-down": "check the cable and its transceivers at both ends; `topo node NODE` shows it",
     "fabric-lost": "`nvidia-smi -q` on NODE shows Fabric; reset that GPU, then reboot NODE",
     "fabric-unhealthy": "`topo node NODE` shows the fabric; look at the Fabric Manager's log",
     "domain-lost": "`topo node NODE` shows the fabric; look at the Fabric Manager's log",
