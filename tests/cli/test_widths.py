@@ -31,6 +31,7 @@ PRINTED = {
     "topo demo cut",
     "topo demo fault",
     "topo demo heal",
+    "topo export",
     "topo holds commit",
     "topo holds release",
     "topo parse",
