@@ -97,6 +97,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     used only when nothing else fits."""
     gpu_type_order: CommaList = ()
     """GPU types in the order that decides between equal placements of a job that names none."""
+    extra_domains: Annotated[int, Field(ge=0, le=1_000)] = 0
+    """Groups of a tier that a placement may use beyond the fewest where that keeps more groups of
+    the canonical size whole."""
     max_hold: Annotated[Seconds, Field(ge=1)] = 86_400.0
     """The longest time that a placement may be held before it is committed."""
     max_holds: Count = 1000
@@ -193,6 +196,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             canonical_gpus=self.canonical_group_size,
             reserves=tuple(reserve for reserve in reserves if reserve is not None),
             gpu_types=self.gpu_type_order,
+            extra_domains=self.extra_domains,
         )
 
     @property

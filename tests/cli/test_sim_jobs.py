@@ -12,7 +12,7 @@ from topo.cli.exits import Exit
 from topo.sim.baselines import BASELINES
 from topo.sim.streams.figures import Figures
 from topo.sim.streams.jobs import MIXES, Flow, drawn
-from topo.sim.streams.stream import POLICIES, run
+from topo.sim.streams.stream import EXTRA_DOMAINS, POLICIES, run
 from topo.sim.worlds.maps import MACHINES, capacity_of, grid
 
 SMALL = ("--cluster", "2x3x8", "--jobs", "40")
@@ -116,3 +116,28 @@ def test_the_picture_is_well_formed_and_draws_every_policy(tmp_path: Path) -> No
     bars = [bar for bar in picture.iter("{http://www.w3.org/2000/svg}rect") if "x" in bar.attrib]
     assert len(bars) == 2 * len(sim_files.PANELS)
     assert all(float(bar.attrib["width"]) >= 0 for bar in bars)
+
+
+def test_the_trade_off_has_a_point_for_each_policy_that_splits_nothing_and_a_line_for_ours(
+    topo: Topo, tmp_path: Path
+) -> None:
+    file = tmp_path / "trade-off.svg"
+    policies = ("topo", *EXTRA_DOMAINS, "kueue-best-fit", "random")
+    chosen = (word for policy in policies for word in ("--policy", policy))
+    shown = topo("sim", "stream", *SMALL, "--mix", "uneven", *chosen, "--trade-off", str(file))
+    assert shown.exit_code == Exit.OK, shown.stderr
+    picture = ET.parse(file).getroot()  # noqa: S314 - we wrote it
+    space = "{http://www.w3.org/2000/svg}"
+    words = {
+        word
+        for text in picture.iter(f"{space}text")
+        for word in (text.text, *str(text.text).split(", "))
+    }
+    assert {"topo", *EXTRA_DOMAINS, "kueue-best-fit"} <= words, "equal points share a line of words"
+    assert "random" not in words
+    assert {"integrity %, higher is better", "over-span %, lower is better"} <= words
+    (line,) = picture.iter(f"{space}polyline")
+    points = {(dot.attrib["cx"], dot.attrib["cy"]) for dot in picture.iter(f"{space}circle")}
+    ours = [tuple(point.split(",")) for point in line.attrib["points"].split()]
+    assert len(ours) == 1 + len(EXTRA_DOMAINS)
+    assert set(ours) <= points

@@ -118,11 +118,13 @@ def test_the_operators_words_about_placement_are_a_policy() -> None:
         "--canonical-group-size=128",
         "--reserve-groups=s1=2, s2/d=odd=0",
         "--gpu-type-order=B,A",
+        "--extra-domains=1",
         "--max-hold=10m",
     )
     assert result.policy.canonical_gpus == 128
     assert result.policy.reserves == ((("s1",), 2), (("s2", "d=odd"), 0))
     assert result.policy.gpu_types == ("B", "A")
+    assert result.policy.extra_domains == 1
     assert result.hold_limits.hold_s == 600
     assert settings().policy == Policy()
 

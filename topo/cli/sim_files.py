@@ -1,7 +1,8 @@
-"""What `topo sim stream` leaves on disk: figures as CSV, and a picture that needs no library."""
+"""What `topo sim stream` leaves on disk: figures as CSV, and pictures that need no library."""
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from xml.sax.saxutils import escape
 
 from topo.cli.exits import usage
 from topo.sim.streams.figures import Figures, average
+from topo.sim.streams.stream import EXTRA_DOMAINS, OURS
 
 COLUMNS: Mapping[str, str] = {
     "over_span_pct": "over-span %",
@@ -26,6 +28,7 @@ HIGH_IS_GOOD = frozenset({"gir_pct", "gar_pct"})
 """Of the other figures the lower one is the better."""
 PANELS = ("over_span_pct", "split_groups_pct", "gir_pct", "gar_pct", "big_wait_min")
 """Those that the picture shows, from left to right."""
+_LINE = (OURS, *EXTRA_DOMAINS)
 
 _LABELS, _PANEL, _BAR, _GAP, _ROW, _TOP = 130, 170, 100, 8, 22, 76
 _OURS, _THEIRS = "#1971c2", "#adb5bd"
@@ -34,6 +37,11 @@ _SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
     'font-family="sans-serif" font-size="12" role="img" aria-label="{title}">'
 )
+
+_LEFT, _HIGH, _SIDE, _BELOW = 70, 50, 420, 60
+"""The trade-off's square: its place, its side, and the room for words below."""
+_BEYOND = 1.05
+"""Axes go a little beyond the points."""
 
 Found = Mapping[str, Sequence[Figures]]
 
@@ -67,6 +75,54 @@ def as_svg(found: Found, title: str) -> str:
     for panel, name in enumerate(PANELS):
         parts += _panel(_LABELS + panel * _PANEL, name, means)
     return "\n".join((*parts, "</svg>", ""))
+
+
+def as_trade_off(found: Found, title: str) -> str:
+    """Over-span against group integrity, a point for every policy that splits no group.
+
+    Ours are joined by a line: from the fewest groups of the tree to more whole groups left. A
+    policy is beaten by all that stand above it or to the left.
+    """
+    means = [average(figures) for figures in found.values()]
+    means = [mean for mean in means if not mean.split_groups_pct]
+    most = _BEYOND * max((mean.over_span_pct for mean in means), default=0.0) or 1.0
+    least, top = _integrity_range(means)
+
+    def at(mean: Figures) -> tuple[int, int]:
+        across, up = mean.over_span_pct / most, (mean.gir_pct - least) / (top - least)
+        return round(_LEFT + _SIDE * across), round(_HIGH + _SIDE * (1 - up))
+
+    width, height, floor = _LEFT + _SIDE + _LABELS, _HIGH + _SIDE + _BELOW, _HIGH + _SIDE
+    line = " ".join(f"{x},{y}" for x, y in (at(m) for m in means if m.policy in _LINE))
+    parts = [
+        _SVG.format(width=width, height=height, title=_quoted(title)),
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        _text((_GAP, 20), title, "font-weight='bold'"),
+        _text((_GAP, 40), f"{COLUMNS['gir_pct']}, higher is better", "fill='#495057'"),
+        _text(
+            (_LEFT, floor + 40), f"{COLUMNS['over_span_pct']}, lower is better", "fill='#495057'"
+        ),
+        f'<path d="M{_LEFT} {_HIGH}V{floor}H{_LEFT + _SIDE}" fill="none" stroke="#adb5bd"/>',
+        f'<polyline points="{line}" fill="none" stroke="{_OURS}"/>',
+    ]
+    for y, value in ((floor, least), (_HIGH + 12, top)):
+        parts.append(_text((_LEFT - _GAP, y), f"{value:.0f}", "text-anchor='end'"))
+    for x, value in ((_LEFT, 0.0), (_LEFT + _SIDE, most)):
+        parts.append(_text((x, floor + 18), f"{value:.0f}", "text-anchor='middle'"))
+    named: dict[tuple[int, int], list[str]] = {}
+    for mean in means:
+        named.setdefault(at(mean), []).append(mean.policy)
+    for (x, y), policies in named.items():
+        colour = _OURS if policies[0].startswith("topo") else _THEIRS
+        parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/>')
+        parts.append(_text((x + 8, y + 4), ", ".join(policies)))
+    return "\n".join((*parts, "</svg>", ""))
+
+
+def _integrity_range(means: Sequence[Figures]) -> tuple[float, float]:
+    """Whole per cents below and above all points."""
+    values = [mean.gir_pct for mean in means] or [0.0]
+    return math.floor(min(values)) - 1.0, math.ceil(max(values)) + 1.0
 
 
 def write(path: Path, text: str) -> None:

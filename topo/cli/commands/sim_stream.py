@@ -26,6 +26,7 @@ class Mix(StrEnum):
     LLM = "llm"
     LLM_TAILS = "llm-tails"
     PHILLY_X8 = "philly-x8"
+    UNEVEN = "uneven"
 
 
 def stream(  # noqa: PLR0913 - a parameter per option
@@ -47,7 +48,10 @@ def stream(  # noqa: PLR0913 - a parameter per option
         ),
     ] = None,
     mix: Annotated[
-        Mix, typer.Option(help="Sizes of the jobs; llm-tails: a job in fifty has a tail.")
+        Mix,
+        typer.Option(
+            help="Sizes of the jobs; llm-tails: a job in fifty has a tail; uneven: many have."
+        ),
     ] = Mix.LLM,
     trace: Annotated[
         Path | None,
@@ -62,6 +66,13 @@ def stream(  # noqa: PLR0913 - a parameter per option
         list[str] | None,
         typer.Option(metavar="NAME", help="Only this policy; repeatable. Default: all."),
     ] = None,
+    trade_off: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.svg",
+            help="Draw over-span against integrity; ours also with extra domains.",
+        ),
+    ] = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the figures of every stream.")
     ] = None,
@@ -74,13 +85,14 @@ def stream(  # noqa: PLR0913 - a parameter per option
     from topo.cli.render import terminal
     from topo.cli.render.safe import plain
     from topo.sim.streams.jobs import Flow
-    from topo.sim.streams.stream import POLICIES
+    from topo.sim.streams.stream import EXTRA_DOMAINS, POLICIES
 
     capacity, where = _cluster(size, map_file)
     gpus_there = max(1, sum(host.gpus for host in capacity.hosts()))
     flow = Flow(jobs=jobs, load=load, capacity_gpus=gpus_there)
     streams = _streams(flow, seeds, mix, trace)
-    found = _run(capacity, streams, tuple(dict.fromkeys(policy or POLICIES)))
+    policies = policy or (*POLICIES, *(EXTRA_DOMAINS if trade_off else ()))
+    found = _run(capacity, streams, tuple(dict.fromkeys(policies)))
     what = plain(trace.name) if trace else str(mix)
     title = f"{plain(where)}, {seeds} x {jobs:,} jobs of {what}, load {load:g}"
     console = terminal.out()
@@ -90,6 +102,8 @@ def stream(  # noqa: PLR0913 - a parameter per option
         sim_files.write(csv, sim_files.as_csv(found))
     if plot is not None:
         sim_files.write(plot, sim_files.as_svg(found, title))
+    if trade_off is not None:
+        sim_files.write(trade_off, sim_files.as_trade_off(found, title))
 
 
 def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":

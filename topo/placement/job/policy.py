@@ -18,6 +18,8 @@ class Policy:
     `reserves` keep groups of that size free, by path: they are used only when nothing else fits.
     `gpu_types` decide in this order between equal placements of a job that names no type; the
     others follow by natural name.
+    A plan may use `extra_domains` more domains of a tier than the fewest where that leaves more
+    whole groups.
     `gpu_resources` are the resources of a cluster's nodes that are whole GPUs, the first one that a
     node has counts; `pool_penalties` order nodes by the usage pool that the cluster puts them in.
     """
@@ -25,6 +27,7 @@ class Policy:
     canonical_gpus: int = CANONICAL_GPUS
     reserves: tuple[tuple[GroupPath, int], ...] = ()
     gpu_types: tuple[str, ...] = ()
+    extra_domains: int = 0
     domain: str = DOMAIN
     gpu_resources: tuple[str, ...] = (f"{DOMAIN}/gpu", "nvidia.com/gpu")
     pool_penalties: tuple[tuple[str, int], ...] = (("hybrid", 1),)

@@ -12,7 +12,8 @@ class Shape:
 
     `tier` is the lowest tier at which some domain could hold a whole group if it were empty, 0
     where none could; a job without a whole group then goes by its tail. `canonical` pods are a
-    canonical group, whole inside a domain of `canonical_tier`.
+    canonical group, whole inside a domain of `canonical_tier`. `extra_domains` more than the fewest
+    may be used where that leaves more of those.
     """
 
     gpus: int
@@ -24,6 +25,7 @@ class Shape:
     canonical: int
     canonical_tier: int
     largest: int
+    extra_domains: int = 0
 
     @property
     def pods(self) -> int:
@@ -54,6 +56,7 @@ def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
         canonical=wanted if canonical_tier else max(1, peaks[0]),
         canonical_tier=canonical_tier or 1,
         largest=peaks[-1],
+        extra_domains=capacity.policy.extra_domains,
     )
 
 

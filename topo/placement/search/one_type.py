@@ -13,6 +13,7 @@ switchbox would; then A and B are tried one by one, and A wins: it splits 1 grou
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from topo.placement.exact.split_dp import improved_split
 from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.measure import Key
 from topo.placement.search.candidate import Candidate, Proven, candidate_of
+from topo.placement.search.extra_domains import with_extra_domains
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.reserve import Reserves, taken_from, without_reserves
 from topo.placement.search.split_groups import best_split
@@ -110,7 +112,10 @@ def _whole(view: FreeView, request: Request) -> SearchResult | None:
         return None
     if request.within is None:
         found = best_whole(view, None)
-        return SearchResult(found, view, view, PlacementMode.REQUIRED) if found else None
+        if found is None:
+            return None
+        found = with_extra_domains(view, found, partial(best_whole, limit=None))
+        return SearchResult(found, view, view, PlacementMode.REQUIRED)
     answers = [(best_whole(part, tier), part) for tier, part in _inside_kind(view, request)]
     placed = [(found, part) for found, part in answers if found is not None]
     if not placed:

@@ -27,10 +27,17 @@ LLM: Sizes = tuple(
 """The mix that loads the seeded clusters, without its jobs that have a tail."""
 PHILLY_X8: Sizes = ((8, 80), (16, 6), (32, 7), (64, 6), (128, 1))
 """Philly-like (ATC'19): four of five jobs are the smallest; a GPU there is a node of 8 here."""
+UNEVEN: Sizes = (
+    (8, 30), (16, 15), (24, 5), (32, 10), (40, 3), (48, 3), (64, 10), (72, 3), (96, 5), (104, 2),
+    (128, 5), (160, 3), (200, 2), (256, 2), (320, 1),
+)  # fmt: skip
+"""Sizes that nobody rounded to whole groups: half of the jobs above a group have a tail. Invented,
+after what public job lists have in common."""
 MIXES: Mapping[str, Sizes] = {
     "llm": LLM,
     "llm-tails": (*LLM, (TAIL_GPUS, sum(weight for _, weight in LLM) / 49)),
     "philly-x8": PHILLY_X8,
+    "uneven": UNEVEN,
 }
 """`llm-tails` has a tail job among fifty: a whole group and a half of one."""
 

@@ -27,6 +27,8 @@ DEPTH = 40
 OURS, PREFERRED = "topo", "topo-preferred"
 """The product's engine with whole groups required, and with groups split where it must be."""
 POLICIES = (OURS, PREFERRED, *BASELINES)
+EXTRA_DOMAINS = {f"{OURS}-extra-{extra}": extra for extra in (1, 2)}
+"""The engine where a plan may use so many more domains of a tier to keep groups whole."""
 
 Placer = Callable[[Request], tuple[Pods, ...] | None]
 """Where a job goes: its groups in rank order, or None where there is no place now."""
@@ -37,12 +39,12 @@ Tick = Callable[[int], None]
 def run(
     capacity: Capacity, jobs: Sequence[StreamJob], policy: str, tick: Tick = lambda _: None
 ) -> Figures:
-    """The figures of one of `POLICIES` on this stream.
+    """The figures of one of `POLICIES` or `EXTRA_DOMAINS` on this stream.
 
     Raises `BadInputError` for a cluster without GPUs and for a policy that there is not.
     """
-    if policy not in POLICIES:
-        fix = f"take one of {', '.join(POLICIES)}"
+    if policy not in (*POLICIES, *EXTRA_DOMAINS):
+        fix = f"take one of {', '.join((*POLICIES, *EXTRA_DOMAINS))}"
         raise BadInputError(Refusal("there is no such policy", policy, fix))
     if not capacity.gpu_types():
         raise BadInputError(Refusal("the cluster has no GPUs", "its nodes", "give nodes with GPUs"))
@@ -50,14 +52,17 @@ def run(
         jobs = [
             replace(job, request=replace(job.request, mode=PlacementMode.PREFERRED)) for job in jobs
         ]
-    cluster = Cluster(capacity.copy())
+    copy = capacity.copy()
+    if policy in EXTRA_DOMAINS:
+        copy.policy = replace(copy.policy, extra_domains=EXTRA_DOMAINS[policy])
+    cluster = Cluster(copy)
     stream = Stream(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
     return stream.statistics.figures(policy, len(jobs))
 
 
 def placer_of(cluster: Cluster, policy: str) -> Placer:
-    """What one of `POLICIES` does on the cluster as it is at each call."""
+    """What a policy does on the cluster as it is at each call."""
     if policy in BASELINES:
         return lambda request: cluster.place(request, BASELINES[policy])
 
