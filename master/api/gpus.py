@@ -17,7 +17,7 @@ from topo.placement.gpus.gpu_sets import WORST_LOSS, BestSets
 from topo.placement.gpus.node_gpus import NodeGpus, node_gpus
 
 PARAMETERS = (
-    Parameter("name", "string", "the node's name", place="path"),
+    Parameter("name", "string", "the node's name", max_chars=253, place="path"),
     Parameter(
         "n", "integer", "how many GPUs to choose, from 1 to as many as the node has", minimum=1
     ),

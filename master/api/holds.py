@@ -22,7 +22,7 @@ from topo.model.rest.placements import EndedDocument
 from topo.placement.booking.holds import Ended, Hold, HoldId
 
 _HOW = {"released": "was released", "expired": "expired", "bound": "ended: its pods are bound"}
-ID = (Parameter("id", "string", "the hold's id", place="path"),)
+ID = (Parameter("id", "string", "the hold's id", max_chars=64, place="path"),)
 
 
 async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:

@@ -93,6 +93,11 @@ def _operation(route: Route, schemas: Any) -> dict[str, Any]:
             },
         }
     }
+    if route.links:
+        answers["200"]["links"] = {
+            name: {"operationId": name, "parameters": dict(where)}
+            for name, where in route.links.items()
+        }
     if route.conditional:
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers["304"] = {"description": "If-None-Match names the current ETag"}

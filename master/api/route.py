@@ -20,6 +20,7 @@ When = Literal["never", "sometimes", "always"]
 class Route:
     """One call. `document` is the type of the good answer, `problems` say when there is another.
 
+    `links` say, by the id of another call, where the good answer has its parameters.
     `also` are further paths of the same call, `other_media` further types of the good answer, which
     are no JSON.
 
@@ -40,6 +41,7 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     problems: Mapping[int, str] = field(default_factory=dict)
     conditional: bool = False
+    links: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     other_media: tuple[str, ...] = ()
 

@@ -28,6 +28,9 @@ _GONE = {404: "there is no such hold", 410: "the hold expired, or was released"}
 _KEPT = {**_GONE, 503: "it is done, but the state file cannot be written"}
 _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
+_HELD = {"id": "$response.body#/hold/id"}
+_TO_HOLD = {"get_hold": _HELD, "commit_hold": _HELD, "delete_hold": _HELD}
+
 _topology = partial(Route, tag="topology")
 _placements = partial(Route, tag="placements")
 _change = partial(_placements, writes="always")
@@ -104,6 +107,7 @@ ROUTES = (
         parameters=(jobs.KEY,),
         writes="sometimes",
         problems={**_BUSY, **_BODY, **_NO_HOLD},
+        links=_TO_HOLD,
     ),
     _placements(
         path="/v1/holds",
@@ -120,6 +124,7 @@ ROUTES = (
         body=HoldBody,
         parameters=(jobs.KEY,),
         problems={**_BUSY, **_BODY, **_NO_HOLD},
+        links=_TO_HOLD,
     ),
     _placements(
         path="/v1/holds/{id}",

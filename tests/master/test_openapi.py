@@ -14,6 +14,7 @@ from tests.master.documents import faults, read_json
 from tests.master.placing import Caller, placing
 from tests.master.world import running
 from topo.discovery import modes
+from topo.kit.tasks import MAX_LINE_BYTES
 from topo.model.rest.service import Problem
 from topo.placement.booking.holds import HoldState
 from topo.placement.job import request
@@ -239,3 +240,21 @@ async def test_every_answer_of_the_running_master_is_the_published_schema(tmp_pa
                 if media != "text/plain":
                     shared = served["components"]["schemas"]
                     assert faults(answer.json, content["schema"], shared) == [], called
+
+
+def test_a_url_with_every_parameter_as_long_as_it_may_be_is_read() -> None:
+    """Four bytes to a character, three characters of a URL to a byte."""
+    for route in ROUTES:
+        texts = [p for p in route.parameters if p.kind == "string" and not p.words]
+        lengths = (parameter.max_chars for parameter in texts if parameter.place != "header")
+        assert 12 * sum(lengths) + 1024 < MAX_LINE_BYTES, route.path
+
+
+def test_every_link_leads_to_a_call_that_takes_its_parameters() -> None:
+    calls = [call for item in describe(ROUTES)["paths"].values() for call in item.values()]
+    by_id = {call["operationId"]: call for call in calls}
+    links = [link for c in calls for link in c["responses"]["200"].get("links", {}).values()]
+    assert {link["operationId"] for link in links} == {"get_hold", "commit_hold", "delete_hold"}
+    for link in links:
+        named = {parameter["name"] for parameter in by_id[link["operationId"]]["parameters"]}
+        assert link["parameters"].keys() <= named

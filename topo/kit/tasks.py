@@ -20,6 +20,9 @@ from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
 
 Work = Callable[[], Awaitable[None]]
 """Runs until it is cancelled; to return is as wrong as to raise."""
+MAX_LINE_BYTES = 64 * 1024
+"""The longest request line: a URL with every parameter of a call as long as it may be. What is
+longer is refused by aiohttp, in plain text."""
 
 _log = structlog.get_logger(__name__)
 
@@ -131,6 +134,7 @@ async def _start(site: Site, stack: AsyncExitStack) -> None:
         handler_cancellation=False,
         shutdown_timeout=site.drain_s,
         keepalive_timeout=75.0,
+        max_line_size=MAX_LINE_BYTES,
     )
     stack.push_async_callback(runner.cleanup)
     await runner.setup()

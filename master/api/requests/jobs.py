@@ -33,11 +33,15 @@ PARAMETERS = (
     Parameter("gpus_per_pod", "integer", "GPUs of each pod", required=True, minimum=1),
     Parameter("group_size", "integer", "GPUs of each group, a multiple of gpus_per_pod", minimum=1),
     Parameter("mode", "string", "required or preferred", words=tuple(PlacementMode)),
-    Parameter("within", "string", "the kind of group that all of the job must share one of"),
-    Parameter("gpu_type", "string", "the model of GPU"),
+    Parameter(
+        "within", "string", "the kind of group that all of the job must share one of", max_chars=253
+    ),
+    Parameter("gpu_type", "string", "the model of GPU", max_chars=256),
     Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),
     Parameter("exclude", "string", "nodes that are not to be used: n1,n2"),
-    Parameter("explain", "string", "true: sentences on why a plan is as it is"),
+    Parameter(
+        "explain", "string", "true: sentences on why a plan is as it is", words=tuple(_FLAGS)
+    ),
 )
 
 
