@@ -1,27 +1,35 @@
 """The parts of `topo demo`: its directory, ports, processes, faults, command lines."""
 
 import fcntl
+import io
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.cli.conftest import Topo
 from tests.support.processes import alive
 from tests.support.waiting import eventually
-from topo.cli.demo import plan, processes
+from topo.cli import worlds
+from topo.cli.demo import plan, processes, suggestions
+from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import free_ports
 from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.runtime import Demo, DemoDirectory, directory, running_demo
 from topo.cli.exits import CliError, Exit
-from topo.sim.bundles import write_bundle
-from topo.sim.worlds.presets import demo_world, world
+from topo.recording.possible import facts_of, impossible
+from topo.recording.timeline import parse_faults
+from topo.sim.bundles import bundle_of, write_bundle
+from topo.sim.worlds.presets import demo_world, nvlink_world, world
 
 NODES = tuple(f"node-sample{n}" for n in range(1, 9))
 
@@ -255,9 +263,13 @@ def test_any_sentence_begins_or_ends_a_fault(demo: Demo, topo: Topo) -> None:
     [
         (["cut", "node-sample9"], "the demo has no node 'node-sample9'"),
         (["cut", "../../etc"], "the demo has no node"),
-        (["cut", "node-sample1", "--slot", "2"], "no cable in slot 2"),
+        (["cut", "node-sample1", "--slot", "2"], "node-sample1 has no remote 2"),
         (["fault", "gpu 2 of node-sample1 flies"], "did you mean"),
         (["fault", "gpu 2 of node-sample99 fails"], "no node 'node-sample99'"),
+        (["fault", "gpu 8 of node-sample1 fails"], "next: it has GPUs 0 to 7"),
+        (["fault", "remote 2 of node-sample1 vanishes"], "next: it has remote 1"),
+        (["fault", "fabric of gpu 0 of node-sample1 breaks"], "node-sample1 has no NVLink fabric"),
+        (["fault", "link 5 of gpu 0 of node-sample1 goes down"], "next: it has links 0 to 4"),
     ],
 )
 def test_a_fault_of_something_that_is_not_there_is_refused(
@@ -267,6 +279,83 @@ def test_a_fault_of_something_that_is_not_there_is_refused(
     assert shown.exit_code == Exit.USAGE
     assert words in shown.stderr
     assert not list(Path(demo.recordings).rglob("faults.*"))
+
+
+def test_a_cut_in_a_world_without_cables_names_what_can_break(
+    home: DemoDirectory, topo: Topo
+) -> None:
+    recordings = home.path / "recordings"
+    node = nvlink_world(1, 18).nodes[2]
+    write_bundle(recordings / node.name, node)
+    home.publish(Demo("http://127.0.0.1:9", str(recordings), (str(node.name),), "nvl72-18x4"))
+    shown = topo("demo", "cut", "node-3")
+    assert shown.exit_code == Exit.USAGE
+    assert "node-3 has no remote" in shown.stderr
+    assert "possible there: `gpu 0 of node-3 fails`, `link 0 of gpu 0 of node-3" in shown.stderr
+    assert "`fabric of gpu 0 of node-3 breaks`" in shown.stderr
+
+
+# --- the banner
+
+
+@pytest.mark.parametrize(
+    ("world_name", "breaks", "job"),
+    [
+        ("demo", "demo cut node-sample3", "--pods 2 --gpus 8"),
+        ("nvl72-18x4", "demo fault 'fabric of gpu 2 of node-3 breaks'", "--pods 2 --gpus 4"),
+        ("metax-c500-2x8", "demo cut node-1", "--pods 2 --gpus 8"),
+        ("0x1x1x4", "demo fault 'gpu 0 of node-sample1 fails'", "--pods 1 --gpus 4"),
+    ],
+)
+def test_what_is_suggested_can_be_done_in_that_world(
+    world_name: str, breaks: str, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suggestions, "command", lambda: "topo")
+    simulated = worlds.chosen(world_name)
+    told = Demo("http://127.0.0.1:9001", "/x", (), world_name, {"topo-worker node-3": 42})
+    commands = [command for command, _ in suggestions.tries(simulated, told)]
+    assert commands[0] == f"topo {breaks}"
+    assert f"topo place {job} --explain" in commands
+    assert ("kill -9 42" in commands) == (world_name == "nvl72-18x4")
+    sentence = shlex.split(commands[0])[-1]
+    node = simulated.nodes[2 if len(simulated.nodes) > 2 else 0]
+    if "cut" in commands[0]:
+        sentence = f"remote 1 of {node.name} vanishes"
+    faults = parse_faults(sentence)
+    assert isinstance(faults, frozenset)
+    assert [impossible(each, facts_of(bundle_of(node))) for each in faults] == [None]
+
+
+def test_another_terminal_is_told_where_to_go_and_which_demo_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOPO_DEMO_DIR", str(tmp_path / "my demo"))
+    monkeypatch.setattr(suggestions, "command", lambda: ".venv/bin/topo")
+    assert suggestions.preparation() == [
+        f"cd {Path.cwd()}",
+        f"export TOPO_DEMO_DIR='{tmp_path}/my demo'",
+    ]
+    monkeypatch.delenv("TOPO_DEMO_DIR")
+    monkeypatch.setattr(suggestions, "command", lambda: "topo")
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: "/tmp")  # noqa: S108 - the usual one
+    assert suggestions.preparation() == []
+
+
+def test_the_banner_of_a_world_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = f"/home/somebody/{'projects/' * 8}.venv/bin/topo"
+    monkeypatch.setattr(suggestions, "command", lambda: long)
+    simulated = worlds.chosen("nvl72-18x4")
+    out = io.StringIO()
+    said = Messages(Console(file=out, width=80, highlight=False))
+    said.starting(simulated, plan.Ports(1, 2, 3), plan.Ports(9001, 2, 9443))
+    said.suggestions(simulated, Demo("http://127.0.0.1:1", "/x", (), "nvl72-18x4"))
+    lines = out.getvalue().splitlines()
+    assert lines[:2] == [
+        "starting 18 workers and a master on this machine",
+        "port 9001 is taken, using 1 instead",
+    ]
+    assert max(map(len, lines)) <= 80
+    assert f"{long}tree--watch" in "".join(out.getvalue().split())
 
 
 def test_status_shows_processes_and_faults(demo: Demo, topo: Topo) -> None:

@@ -7,6 +7,11 @@ from topo.cli.demo.runtime import Demo, required_demo
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
+from topo.model.nearest import did_you_mean
+from topo.recording import bundle
+from topo.recording.possible import facts_of, impossible
 from topo.recording.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
 
 FAULTS_FILE = "faults.txt"
@@ -36,6 +41,9 @@ def add(words: str) -> str:
     (sentence,) = parsed.sentences
     node = sentence.fault.node
     _check_node(demo, node)
+    refused = impossible(sentence.fault, _whole(demo, node))
+    if refused is not None:
+        raise CliError(Exit.USAGE, refused)
     others = _active(demo, node) - {sentence.fault}
     _write(demo, node, others | {sentence.fault} if sentence.begins else others)
     return str(sentence)
@@ -58,21 +66,31 @@ def active(demo: Demo) -> list[str]:
 def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
     """The two ends of the cable in a slot of a node."""
     _check_node(demo, node)
+    fault = Fault(FaultKind.REMOTE_GONE, NodeName(node), index=slot)
+    if refused := impossible(fault, _whole(demo, node)):
+        words = f"{refused.fix} (`topo demo fault SENTENCE` does it)"
+        fix = words if refused.fix.startswith("possible") else refused.fix
+        raise CliError(Exit.USAGE, Refusal(refused.what, "--slot", fix))
     hosts = worlds.chosen(demo.world).nodes
     near = next(host for host in hosts if host.name == node)
-    far = next((h for h in hosts if h.server_uuid in near.peers[slot - 1 : slot]), None)
-    if far is None:
-        fix = f"it has {len(near.peers)}, counted from 1"
-        raise usage(f"{node} has no cable in slot {slot}", "--slot", fix)
-    return (
-        Fault(FaultKind.REMOTE_GONE, near.name, index=slot),
-        Fault(FaultKind.REMOTE_GONE, far.name, index=far.peers.index(near.server_uuid) + 1),
-    )
+    far = next(host for host in hosts if host.server_uuid == near.peers[slot - 1])
+    back = far.peers.index(near.server_uuid) + 1
+    return fault, Fault(FaultKind.REMOTE_GONE, far.name, index=back)
 
 
 def _check_node(demo: Demo, node: str) -> None:
     if node not in demo.nodes:
-        raise usage(f"the demo has no node {node!r}", "NODE", f"one of {', '.join(demo.nodes)}")
+        first, last = demo.nodes[0], demo.nodes[-1]
+        fix = did_you_mean(node, demo.nodes, f"they are {first} to {last}")
+        raise usage(f"the demo has no node {node!r}", "NODE", fix)
+
+
+def _whole(demo: Demo, node: str) -> NodeFacts:
+    """What the node has while nothing is wrong with it: what its worker replays."""
+    recording = bundle.read(demo.replay_dir(node))
+    if isinstance(recording, Refusal):
+        raise CliError(Exit.USAGE, recording)
+    return facts_of(recording)
 
 
 def _active(demo: Demo, node: str) -> frozenset[Fault]:

@@ -80,7 +80,7 @@ async def run_demo(
             world=world_name,
             token_file=str(files.api_token),
         )
-        messages.starting(ports, usual_ports, len(names))
+        messages.starting(world, ports, Ports(*usual_ports))
         started = _RunningDemo(home, demo, messages)
         try:
             async with (
@@ -91,7 +91,7 @@ async def run_demo(
                 started.is_up = True
                 messages.ready(document, clock() - began)
                 if not once:
-                    messages.suggestions(started.demo)
+                    messages.suggestions(world, started.demo)
                     await _follow(master, messages)
         except asyncio.CancelledError:
             return Exit.OK if started.is_up else Exit.INTERRUPTED

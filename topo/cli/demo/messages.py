@@ -1,26 +1,27 @@
 """What the demo says on the terminal while it starts, runs and ends, and of its state."""
 
-import shutil
-import sysconfig
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.console import Group as Stack
 from rich.text import Text
 
-from topo.cli.demo.plan import Ports
+from topo.cli.demo import suggestions
+from topo.cli.demo.plan import Ports, is_managed
 from topo.cli.demo.processes import Died
 from topo.cli.demo.runtime import Demo
 from topo.cli.render import changes, terminal
 from topo.cli.render.safe import plain
-from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.layout import Hanging, Indented
+from topo.cli.render.shapes.rows import table
 from topo.cli.render.tree import topology
+from topo.cli.render.words import plural
 from topo.model.errors import Refusal
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.topology import TopologyDocument
+from topo.sim.worlds.presets import World
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -34,11 +35,14 @@ class Messages:
         self._marks = terminal.glyphs(console)
         self._status: Status | None = None
 
-    def starting(self, ports: Ports, usual: Sequence[int], nodes: int) -> None:
-        """The demo starts; says so where a usual port was taken."""
-        self._print(f"starting a cluster manager, {nodes} workers and a master on this machine")
-        chosen = (ports.api, ports.reports, ports.manager)
-        for wanted, port in zip(usual, chosen, strict=True):
+    def starting(self, world: World, ports: Ports, usual: Ports) -> None:
+        """The demo starts; says so where a usual port was taken that it needs."""
+        managed, nodes = is_managed(world), len(world.nodes)
+        manager = "a cluster manager, " if managed else ""
+        workers = f"{nodes} worker{plural(nodes)}"
+        self._print(f"starting {manager}{workers} and a master on this machine")
+        needed = ("api", "reports", "manager") if managed else ("api", "reports")
+        for wanted, port in ((getattr(usual, name), getattr(ports, name)) for name in needed):
             if wanted != port:
                 self._print(f"port {wanted} is taken, using {port} instead", "yellow")
         if self._console.is_terminal:
@@ -62,23 +66,15 @@ class Messages:
         self._end_progress()
         self._console.print(topology(document, self._marks))
 
-    def suggestions(self, demo: Demo) -> None:
+    def suggestions(self, world: World, demo: Demo) -> None:
         """The URL and what to try."""
-        topo = _command()
-        node = "node-sample3" if "node-sample3" in demo.nodes else demo.nodes[0]
-        victim = demo.pids.get(f"topo-worker {node}", "PID")
-        tries = (
-            (f"{topo} demo cut {node}", "pull a cable: seen within a second"),
-            (f"{topo} demo heal", "plug everything in again"),
-            (f"curl {demo.master}/node_group", "what schedulers read"),
-            (f"{topo} tree --watch", "the tree, live"),
-            (f"{topo} place --pods 2 --gpus 8 --explain", "which nodes a job should get, and why"),
-            (f"kill -9 {victim}", "a worker: it is started again"),
-        )
-        width = max(len(command) for command, _ in tries)
         self._console.print(f"\nThe API is at {demo.master}/node_group. Try in another terminal:")
-        for command, what in tries:
-            self._console.print(Text(f"  {command:{width}}  ").append(what, style="dim"))
+        prepared = [(line, "") for line in suggestions.preparation()]
+        rows = (
+            (command, Text(what, style="dim"))
+            for command, what in (*prepared, *suggestions.tries(world, demo))
+        )
+        self._console.print(Indented(table("", "", rows=rows)))
         self._console.print("\nChanges appear below; Ctrl-C ends everything.\n", style="bold")
 
     def changed(self, moved: Iterable[ChangeDocument]) -> None:
@@ -142,15 +138,3 @@ def status(demo: Demo, faults: Sequence[str], glyphs: terminal.Glyphs) -> Render
         *(Text(f"{glyphs.not_ready} {plain(fault)}", style="red") for fault in faults),
         *([] if faults else [Text("nothing is broken", style="dim")]),
     )
-
-
-def _command() -> str:
-    """How to call `topo` from the directory this was started in: a path where PATH has none."""
-    script = Path(sysconfig.get_path("scripts")) / "topo"
-    found = shutil.which("topo")
-    if found is not None and Path(found).samefile(script):
-        return "topo"
-    try:
-        return str(script.relative_to(Path.cwd()))
-    except ValueError:
-        return str(script)

@@ -95,9 +95,14 @@ def prepare(files: DemoFiles, world: World) -> None:
     write_private(files.manager / "secret" / "password", f"{secrets.token_urlsafe(18)}\n".encode())
 
 
+def is_managed(world: World) -> bool:
+    """Whether the world needs a cluster manager: switchboxes are what only it knows."""
+    return any(node.switchbox is not None for node in world.nodes)
+
+
 def programs(files: DemoFiles, world: World, world_name: str, ports: Ports) -> tuple[Program, ...]:
     """The master, the cluster manager where the world has switchboxes, a worker per node."""
-    managed = any(node.switchbox is not None for node in world.nodes)
+    managed = is_managed(world)
     workers = [_worker(files, str(node.name), ports) for node in world.nodes]
     manager = [_manager(files, world_name, ports)] if managed else []
     return (_master(files, world, ports, managed=managed), *manager, *workers)

@@ -1,0 +1,104 @@
+"""Which faults a recorded host can have: only what it has can break.
+
+Example: an NVL72 tray has four GPUs with 18 links each and no remotes, so `link 17 of gpu 3 of
+node-1 goes down` can happen there, and neither `gpu 4 of node-1 fails` nor `remote 1 of node-1
+vanishes` can.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from topo.facts import registry
+from topo.facts.assemble import assemble
+from topo.model.errors import Refusal
+from topo.model.machine import NodeFacts, PortState
+from topo.recording.bundle import Bundle
+from topo.recording.timeline import Fault, FaultKind, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What of one kind somebody has, by number; `one`, `many` and `noun` are what it is called."""
+
+    owner: str
+    one: str
+    many: str
+    noun: str
+    numbers: Sequence[int]
+
+
+def facts_of(recording: Bundle) -> NodeFacts:
+    """What the recorded texts say of the host while nothing is wrong; a bad text adds nothing."""
+    parsed = [(p.format, registry.parse(p.text, p.format)) for p in recording.probes if p.text]
+    return assemble(recording.identity, parsed, ())
+
+
+def impossible(fault: Fault, facts: NodeFacts) -> Refusal | None:
+    """Why the host cannot have this fault, and what it can have; None where it can."""
+    wanted, parts = _wanted(fault, facts)
+    if wanted in parts.numbers:
+        return None
+    if parts.numbers:
+        fix = f"it has {parts.many if len(parts.numbers) > 1 else parts.one}"
+        what = f"{parts.owner} has no {parts.one} {wanted}"
+        return Refusal(what, "SENTENCE", f"{fix} {_ranges(parts.numbers)}")
+    said = ", ".join(f"`{Sentence(each, begins=True)}`" for each in _examples(fault, facts))
+    return Refusal(f"{parts.owner} has no {parts.noun}", "SENTENCE", f"possible there: {said}")
+
+
+def _wanted(fault: Fault, facts: NodeFacts) -> tuple[int, _Parts]:
+    """The number of what would break, and those that there are."""
+    number = fault.index if fault.kind is FaultKind.REMOTE_GONE else fault.gpu
+    parts = _parts(fault, facts)
+    if fault.kind is FaultKind.LINK_DOWN and number in parts.numbers:
+        return fault.index, _links(fault, facts)
+    return number, parts
+
+
+def _parts(fault: Fault, facts: NodeFacts) -> _Parts:
+    """What of the host the fault's first number names."""
+    node = str(fault.node)
+    match fault.kind:
+        case FaultKind.REMOTE_GONE:
+            slots = () if facts.peers is None else [peer.slot for peer in facts.peers.remotes]
+            return _Parts(node, "remote", "remotes", "remote", slots)
+        case FaultKind.FABRIC_BROKEN | FaultKind.FABRIC_DEGRADED:
+            member = [fabric.gpu for fabric in facts.fabrics if fabric.member_of is not None]
+            fabric = "NVLink fabric"
+            return _Parts(node, f"{fabric} of GPU", f"{fabric} of GPUs", fabric, member)
+        case FaultKind.SILENT:
+            return _Parts(node, "worker", "workers", "worker", [fault.gpu])
+        case _:
+            return _Parts(node, "GPU", "GPUs", "GPU", [gpu.index for gpu in facts.gpus])
+
+
+def _links(fault: Fault, facts: NodeFacts) -> _Parts:
+    """The links of the fault's GPU; a port that is wired to nothing cannot go down."""
+    used = [p.port for p in facts.ports if p.gpu == fault.gpu and p.state is not PortState.UNUSED]
+    owner = f"GPU {fault.gpu} of {fault.node}"
+    return _Parts(owner, "link", "links", "link that is in use", used)
+
+
+def _examples(fault: Fault, facts: NodeFacts) -> Iterator[Fault]:
+    """One fault of every kind that the host can have, of the first part that can have it."""
+    for kind in FaultKind:
+        own = Fault(kind, fault.node)
+        first = min(_parts(own, facts).numbers, default=0)
+        own = (
+            replace(own, index=first) if kind is FaultKind.REMOTE_GONE else replace(own, gpu=first)
+        )
+        if kind is FaultKind.LINK_DOWN:
+            own = replace(own, index=min(_links(own, facts).numbers, default=0))
+        wanted, parts = _wanted(own, facts)
+        if wanted in parts.numbers:
+            yield own
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in words: `1`, `0 to 7`, `0, 2 and 5`."""
+    found = sorted(set(numbers))
+    if len(found) > 2 and all(after == before + 1 for before, after in pairwise(found)):
+        return f"{found[0]} to {found[-1]}"
+    *others, last = map(str, found)
+    return f"{', '.join(others)} and {last}" if others else last
