@@ -44,11 +44,17 @@ class _Commands(TyperGroup):
 
 def explain(refusal: Refusal) -> None:
     """Prints what is wrong, where, and the next step, without control characters."""
-    typer.secho(f"topo: {plain(refusal.what)}", err=True, fg="red")
-    if refusal.where:
-        typer.echo(f"  at {plain(refusal.where)}", err=True)
-    if refusal.fix:
-        typer.echo(f"  next: {plain(refusal.fix)}", err=True)
+    from rich.text import Text  # noqa: PLC0415 - only where something went wrong
+
+    from topo.cli.render import terminal  # noqa: PLC0415
+    from topo.cli.render.shapes.layout import Hanging  # noqa: PLC0415
+
+    console = terminal.err()
+    what = Text(plain(refusal.what), style="red")
+    console.print(Hanging(Text("topo: ", style="red"), what))
+    for word, said in (("at", refusal.where), ("next:", refusal.fix)):
+        if said:
+            console.print(Hanging(Text(f"  {word} "), Text(plain(said))))
 
 
 app = typer.Typer(

@@ -202,14 +202,31 @@ def _link(link: NodeLinkDocument, glyphs: Glyphs) -> tuple[Text | str | int, ...
     return link.slot, ", ".join(link.nodes) or "not known", state, link.server
 
 
-def _fabrics(fabrics: Iterable[GpuFabric], glyphs: Glyphs) -> Rows:
+def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> Rows:
+    joined = any(fabric.member_of is not None for fabric in fabrics)
     health = Column("health", prose=True)
     columns = ("GPU", "state", "status", "cluster", "clique", "rack", "tray", health)
     rows = (
-        (f.gpu, f.state, f.status, f.cluster_uuid, f.clique, f.rack, f.tray, _health(f, glyphs))
-        for f in fabrics
+        (
+            fabric.gpu,
+            fabric.state,
+            fabric.status,
+            fabric.cluster_uuid,
+            fabric.clique,
+            fabric.rack,
+            fabric.tray,
+            _fabric_health(fabric, glyphs, joined=joined),
+        )
+        for fabric in fabrics
     )
     return table(*columns, rows=rows)
+
+
+def _fabric_health(fabric: GpuFabric, glyphs: Glyphs, *, joined: bool) -> Text:  # a fact
+    """A GPU in no domain is ill where others of its node are in one."""
+    if fabric.member_of is None:
+        return _verdict(False if joined else None, "in no domain", glyphs)
+    return _health(fabric, glyphs)
 
 
 def _nics(nics: Iterable[NetworkPort], glyphs: Glyphs) -> Rows:

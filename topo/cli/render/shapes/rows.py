@@ -109,7 +109,9 @@ class _Drawing:
         """A row without what stands below it."""
         if self.above:
             yield from row[0].wrap(console, self.width)
-        yield from self._row([list(row[at].wrap(console, self.widths[at])) for at in self.inline])
+        cells = [list(row[at].wrap(console, self.widths[at])) for at in self.inline]
+        if not self.above or any(row[at].plain for at in self.inline):
+            yield from self._row(cells)
 
     def _row(self, cells: Sequence[Sequence[Text]]) -> Iterator[Text]:
         """The lines of cells that may have several lines each."""
