@@ -22,7 +22,7 @@ def test_the_groups_are_drawn_inside_the_tree(topo: Topo) -> None:
     assert shown.exit_code == Exit.OK
     lines = shown.stdout.splitlines()
     box = next(line for line in lines if line.startswith("switchbox-sample1"))
-    assert "switchbox  ██████░░░░··  takes 16 of 28 free GPUs, 32 in all" in box
+    assert "switchbox  ██████░░░░··  takes 16 of 28 free, 32 in all" in box
     assert any("dragonfly-4e5f6a7b  dragonfly" in line for line in lines)
     assert any(line.endswith("■0 node-2  2 pods") for line in lines)
     assert any(line.endswith("▲1 node-3  tail") for line in lines)

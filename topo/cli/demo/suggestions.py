@@ -24,7 +24,7 @@ def tries(world: World, demo: Demo) -> Iterator[Try]:
     yield f"{topo} nodes", "the nodes as a list"
     pods = min(2, len(world.nodes))
     job = f"--pods {pods} --gpus {node.hardware.gpus}"
-    yield f"{topo} place {job} --explain", "which nodes a job should get, and why"
+    yield f"{topo} place {job}", "which nodes a job should get"
     if victim := demo.pids.get(f"topo-worker {node.name}"):
         yield f"kill -9 {victim}", "a worker: it is started again"
 

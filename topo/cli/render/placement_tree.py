@@ -93,7 +93,7 @@ class _Drawing:
             return Text(words, style="dim")
         gpus = capacity.gpus
         bar = room_bar(gpus, free, taken, self.glyphs)
-        return bar.append(f"  {words}, {gpus} in all", style="dim")
+        return bar.append(f"  takes {taken} of {free} free, {gpus} in all", style="dim")
 
     def outline(self, path: Path, branch: _Branch) -> Outline:
         """A used group with what is used below it, and how much more there is."""

@@ -103,7 +103,7 @@ def bar_legend(glyphs: Glyphs) -> Text:
     """What the cells of `room_bar` mean."""
     line = Text().append(glyphs.taken, style="bold cyan").append(" this job  ", style="dim")
     line.append(glyphs.free, style="green").append(" free after it  ", style="dim")
-    line.append(glyphs.used, style="bright_black").append(" in use or closed", style="dim")
+    line.append(glyphs.used, style="bright_black").append(" in use or closed, in GPUs", style="dim")
     return line
 
 

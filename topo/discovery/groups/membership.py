@@ -86,7 +86,9 @@ class Membership:
         """The path of nodes wired together; a complete dragonfly leaves its name on record."""
         if component not in self._dragonflies:
             name, number = self._dragonfly_name(component), self._node_number
-            group = PathGroup(DRAGONFLY, name, name, WORKERS, expected=number, exact=True)
+            group = PathGroup(
+                DRAGONFLY, name, name, WORKERS, expected=number, exact=True, generated=True
+            )
             self._dragonflies[component] = (group,)
         return self._dragonflies[component]
 

@@ -114,8 +114,8 @@ def _nvlink(membership: Membership, node: NodeName) -> Path | Reason:
         return Reason("no-fabric", "its GPUs belong to no multi-node NVLink domain")
     cluster, clique = names
     return (
-        PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS),
-        PathGroup(NVLINK_CLIQUE, clique, clique, WORKERS),
+        PathGroup(NVLINK_DOMAIN, cluster, cluster, WORKERS, generated=True),
+        PathGroup(NVLINK_CLIQUE, clique, clique, WORKERS, generated=True),
     )
 
 
