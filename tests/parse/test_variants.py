@@ -6,9 +6,12 @@ The recorded outputs are not part of the repository; without them their tests ar
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.parse import texts, variants
 from tests.parse.answers import codes_of, items, matrix_of, refused, understood
+from tests.parse.test_matrix import hosts
 from tests.parse.texts import Host, Tray
 from topo.facts import decode, parse
 from topo.model.errors import Refusal
@@ -175,6 +178,26 @@ def test_half_a_uuid_is_told():
     whole = texts.tray_text(Tray())
     found = understood(variants.cut_off(whole, 76))
     assert len(found.warnings) == 8, "four GPUs and four domains"
+
+
+@given(
+    hosts(),
+    st.sampled_from([texts.tabbed, texts.spaced]),
+    st.sampled_from(variants.FOLDS),
+    st.integers(40, 170),
+)
+@settings(max_examples=60)
+def test_any_matrix_that_is_folded_says_so(host, form, fold, width):
+    """Whatever its devices and codes, whatever the width."""
+    check_told(form(host), fold(form(host), width))
+
+
+@given(hosts(), st.sampled_from((*variants.WHITE_SPACE, *variants.SQUEEZES)))
+@settings(max_examples=60)
+def test_any_matrix_in_other_white_space_says_the_same(host, change):
+    """Or tells that it cannot."""
+    for form in (texts.tabbed, texts.spaced):
+        check_told(form(host), change(form(host)))
 
 
 def test_two_headers_without_rows_between_are_refused():
