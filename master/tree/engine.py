@@ -17,7 +17,7 @@ from topo.discovery.state import Discovery, NodeDetail
 from topo.model.forest import Change, Snapshot
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
-from topo.model.observation import Event, Ticked
+from topo.model.observation import Event, StoodStill, Ticked
 
 GATHER_S = 0.02
 """Events that come within this are applied together; a change is visible after it at the latest
@@ -55,6 +55,7 @@ class Engine:
         queue_limit: int = 50_000,
         history_limit: int = 50_000,
         tick_s: float = 1.0,
+        standstill_s: float = STUCK_S,
         clock: Clock = time.monotonic,
     ) -> None:
         self._discovery = discovery
@@ -63,6 +64,7 @@ class Engine:
         self._queue_limit = queue_limit
         self._history_limit = history_limit
         self._tick_s = tick_s
+        self._standstill_s = standstill_s
         self._woken = asyncio.Event()
         self._batch_s = 0.0
         self.clock = clock
@@ -130,6 +132,7 @@ class Engine:
 
     async def run(self) -> None:
         """Applies events until cancelled; whatever `advance` raises ends the process."""
+        self.advanced_at_s = self.clock()
         while True:
             if not self._queue:
                 self._woken.clear()
@@ -143,6 +146,12 @@ class Engine:
         number = min(BATCH_LIMIT, len(self._queue))
         batch = [self._queue.popleft() for _ in range(number)] or [Ticked()]
         began_s = self.clock()
+        paused_s = began_s - self.advanced_at_s
+        if paused_s > self._standstill_s:
+            _log.warning(
+                "the master stood still; workers have time to report", seconds=round(paused_s, 1)
+            )
+            batch.insert(0, StoodStill())
         before = self.snapshot.generation
         changes = self._discovery.advance(began_s, *batch)
         self.advanced_at_s = self.clock()

@@ -15,6 +15,7 @@ from topo.model.observation import (
     ManagerReported,
     NodeRemoved,
     SourceFailed,
+    StoodStill,
     Ticked,
     WorkerBeat,
 )
@@ -117,6 +118,15 @@ class Cluster(RuleBasedStateMachine):
                 self.heard[name] = self.now_s + RECONNECT_S
         self.last = {n: self.linked[n] and not d for n, d in self.down.items()}
         self.run = {n: (up, 0) for n, up in self.last.items()}
+
+    @rule(seconds=st.sampled_from([20.0, 60.0]))
+    def master_stands_still(self, seconds: float) -> None:
+        """It could hear nobody: whoever was not stale has time to come back."""
+        fresh = [n for n, at_s in self.heard.items() if self.now_s - at_s < 30.0]
+        self.now_s += seconds
+        self.state.advance(self.now_s, StoodStill())
+        for name in fresh:
+            self.heard[name] = self.now_s + RECONNECT_S
 
     @invariant()
     def every_known_node_is_shown_once(self) -> None:

@@ -54,6 +54,41 @@ async def _running(engine: Engine) -> AsyncIterator[None]:
             await task
 
 
+async def test_a_master_that_stood_still_gives_its_workers_time_before_it_calls_them_stale() -> (
+    None
+):
+    """Stopped for a minute: what they sent meanwhile waits in sockets, or was given up by them."""
+    stopped_s = [0.0]
+    loop = asyncio.get_running_loop()
+    engine = Engine(
+        Discovery(DiscoverySettings(mode=Mode.DRAGONFLY)),
+        EngineMetrics(prom.CollectorRegistry()),
+        standstill_s=DiscoverySettings().standstill_s,
+        clock=lambda: loop.time() + stopped_s[0],
+    )
+
+    def is_stale(node: str) -> bool:
+        detail = engine.detail(NodeName(node))
+        assert detail is not None
+        return detail.stale
+
+    with capture_logs() as logs:
+        async with _running(engine):
+            for node in ("n1", "n2"):
+                engine.submit(WorkerReported(facts(node)))
+            await asyncio.sleep(5)
+            stopped_s[0] = 60.0
+            await asyncio.sleep(15)
+            assert not is_stale("n1")
+            engine.submit(WorkerBeat(NodeName("n1")))
+            await asyncio.sleep(29)
+            assert not is_stale("n2")
+            engine.submit(WorkerBeat(NodeName("n1")))
+            await asyncio.sleep(6)
+            assert (is_stale("n1"), is_stale("n2")) == (False, True), "patience has an end"
+    assert [e["seconds"] > 60 for e in logs if "stood still" in e["event"]] == [True]
+
+
 async def _generation(engine: Engine, at_least: int) -> None:
     async with asyncio.timeout(CEILING_S):
         while engine.snapshot.generation < at_least:

@@ -69,6 +69,13 @@ class DiscoverySettings:
         return self.beat_s * self.stale_beats
 
     @property
+    def standstill_s(self) -> float:
+        """A pause of our own that could make a worker stale which beats as agreed: half of what a
+        beat leaves.
+        """
+        return self.beat_s * max(1, self.stale_beats - 1) / 2
+
+    @property
     def return_s(self) -> float:
         """Silence after which a worker counts as stale that has not found us since we were away."""
         return self.reconnect_s + self.stale_s

@@ -50,6 +50,7 @@ from topo.model.observation import (
     SourceFailed,
     SourceRecovered,
     SourceWarned,
+    StoodStill,
     Ticked,
     WorkerBeat,
     WorkerRefused,
@@ -184,6 +185,9 @@ class Discovery:
         self._marks.moved |= self._cluster.drop(event.node)
         self._forget(event.node)
 
+    def _stood_still(self, _event: StoodStill, now_s: float) -> None:
+        self._workers.await_all(now_s)
+
     def _ticked(self, _event: Ticked, _now_s: float) -> None:
         """Time passed: `advance` does the rest."""
 
@@ -200,6 +204,7 @@ class Discovery:
         SourceRecovered: _source_recovered,
         SourceWarned: _source_warned,
         NodeRemoved: _node_removed,
+        StoodStill: _stood_still,
         Ticked: _ticked,
     }
 

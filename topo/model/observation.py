@@ -205,6 +205,11 @@ class NodeRemoved:
 
 
 @dataclass(frozen=True, slots=True)
+class StoodStill:
+    """Event: this process did not run for so long that a silence until now proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """Event: time passed and nothing else happened."""
 
@@ -222,5 +227,6 @@ Event = (
     | ClusterNodeAdded
     | ClusterNodeGone
     | NodeRemoved
+    | StoodStill
     | Ticked
 )
