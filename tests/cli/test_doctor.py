@@ -28,9 +28,9 @@ from topo.cli.exits import CliError
 from topo.discovery.sources import MANAGED
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
-from topo.model.ids import ServerUuid
+from topo.model.ids import Kind, ServerUuid
 from topo.model.machine import NodeFacts
-from topo.model.observation import ManagerReported
+from topo.model.observation import ManagedTopology, ManagerReported
 from topo.sim.clustermanager.certificates import Authority
 
 pytestmark = pytest.mark.virtual_time
@@ -67,12 +67,12 @@ def token_flag(tmp_path: Path) -> str:
     return f"--worker-token-file={path}"
 
 
-def inventory(switchboxes: dict[str, list[str]]) -> Iterable[SourceRow]:
+def inventory(listed: ManagedTopology) -> Iterable[SourceRow]:
     """The sources, with a cluster manager that lists these machines."""
 
     def start(context: SourceContext) -> Work:
         async def work() -> None:
-            context.sink.submit(ManagerReported(builders.managed(switchboxes)))
+            context.sink.submit(ManagerReported(listed))
             await asyncio.Event().wait()
 
         return work
@@ -82,7 +82,13 @@ def inventory(switchboxes: dict[str, list[str]]) -> Iterable[SourceRow]:
 
 @asynccontextmanager
 async def managed(switchboxes: dict[str, list[str]]) -> AsyncIterator[Master]:
-    rows = tuple(inventory(switchboxes))
+    async with managed_by(builders.managed(switchboxes)) as master:
+        yield master
+
+
+@asynccontextmanager
+async def managed_by(listed: ManagedTopology) -> AsyncIterator[Master]:
+    rows = tuple(inventory(listed))
     async with running("--mode=switchbox", MANAGER, ANYBODY, source_rows=rows) as master:
         yield master
 
@@ -256,12 +262,21 @@ async def test_a_kind_that_looks_like_a_slip_is_said_where_people_look(tmp_path:
     async with running(*flags) as master:
         finding = await sole(master, "doubtful-config")
         assert "dragonfy is taken as a kind of your own; did you mean dragonfly?" in finding.what
+        assert not (await examined(master)).is_wrong  # it may be meant
         path.write_text(config())
 
         async def is_well() -> bool:
-            return not (await examined(master)).is_wrong
+            return not (await examined(master)).findings
 
         await eventually(is_well)
+
+
+async def test_a_kind_of_the_cluster_manager_that_looks_like_a_slip_is_told_too() -> None:
+    listed = builders.managed({"s1": ["n1", "n2"]})
+    groups = tuple(replace(group, kind=Kind("swithcbox")) for group in listed.groups)
+    async with managed_by(replace(listed, groups=groups)) as master:
+        await report(master, facts("n1", "n2"), facts("n2", "n1"))
+        assert "did you mean switchbox?" in (await sole(master, "doubtful-inventory")).what
 
 
 async def test_a_configured_tree_that_nobody_counts_gpus_of_is_not_well(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from topo.discovery.groups.membership import Membership
 from topo.discovery.groups.node_links import NodeLink, node_links
 from topo.discovery.groups.tiers import Position, position
+from topo.discovery.manager.contract import doubts
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
@@ -32,7 +33,7 @@ from topo.discovery.tree.equals import GroupEquals, Place
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import require
-from topo.model.forest import Change, Conflict, Forest, Node, Snapshot, UnjoinedMachine
+from topo.model.forest import Change, Conflict, Forest, Node, Reason, Snapshot, UnjoinedMachine
 from topo.model.ids import Generation, NodeName, natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
@@ -56,6 +57,8 @@ from topo.model.observation import (
     WorkerRefused,
     WorkerReported,
 )
+
+DOUBTFUL_INVENTORY = "doubtful-inventory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,8 @@ class Discovery:
     def _manager_reported(self, event: ManagerReported, now_s: float) -> None:
         self._membership.machines.replace(event.topology, now_s)
         self._sources.answered(CLUSTER_MANAGER)
+        warnings = tuple(Reason(DOUBTFUL_INVENTORY, text) for text in doubts(event.topology))
+        self._sources.warned(SourceWarned(CLUSTER_MANAGER, warnings), now_s)
 
     def _cluster_nodes_listed(self, event: ClusterNodesListed, now_s: float) -> None:
         if not event.nodes and self._cluster.listed:

@@ -11,6 +11,7 @@ from topo.cli.diagnosis.causes import ALONE, WORKERS, Cases, causes, subjects
 from topo.cli.diagnosis.finding import Case, Finding, Severity, listed
 from topo.cli.diagnosis.steps import (
     CONFLICT_STEP,
+    DOUBTS,
     FAILING,
     GENERAL_SOURCE_STEP,
     STEPS,
@@ -137,7 +138,8 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
             names, texts = subjects(part), list(dict.fromkeys(case.text for case in part))
             what = texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"
             next_step = part[0].fix or step(code, names[0], document.mode)
-            yield Finding(Severity.WRONG, code, listed(names), what, next_step)
+            severity = Severity.NOTE if code in DOUBTS else Severity.WRONG
+            yield Finding(severity, code, listed(names), what, next_step)
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:

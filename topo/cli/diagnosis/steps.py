@@ -39,8 +39,12 @@ STEPS: Mapping[str, str] = {
     "malformed-report": "run workers of the master's release",
     "too-many-nodes": "raise --max-nodes of the master",
     "bad-node-name": "give the worker a --node-name of letters, digits, dots and dashes",
-    "doubtful-config": "correct nodegroup.yaml; it is read again at once",
+    "doubtful-config": "if it is a slip, correct nodegroup.yaml; it is read again at once",
+    "doubtful-inventory": "if it is a slip, correct the cluster manager, or map the kind in "
+    "--cluster-manager-mapping-file",
 }
+DOUBTS = frozenset({"doubtful-config", "doubtful-inventory"})
+"""What may be meant as it stands: a note, that ends no script."""
 GENERAL_STEP = "`topo node NODE` shows what is known"
 CONFLICT_STEP = "decide which of the two holds, and mend the other"
 

@@ -18,7 +18,9 @@ def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) 
     sign = Text(f"{glyphs.ready} ", style="green")
     well = [Hanging(sign, Text(plain(line), style="green")) for line in healthy]
     wrong = sum(finding.severity is Severity.WRONG for finding in findings)
+    notes = len(findings) - wrong
     verdict = f"{wrong} finding{plural(wrong)}" if wrong else "nothing is wrong"
+    verdict += f", {notes} note{plural(notes)}" if notes else ""
     return Stack(
         *well,
         *(_finding(finding, glyphs) for finding in findings),

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
 from topo.model.errors import Refusal
 from topo.model.forest import Status
-from topo.model.ids import NODE, GroupName, Kind
-from topo.model.nearest import nearest
+from topo.model.ids import KNOWN_KINDS, NODE, GroupName, Kind
+from topo.model.nearest import did_you_mean, nearest
 from topo.model.observation import ManagedGroup, ManagedMachine, ManagedTopology
 
 MAX_MACHINES = 200_000
@@ -234,3 +234,14 @@ def _siblings(stated: ManagedTopology) -> Iterator[Refusal]:
                 "groups",
                 "rename one of them in the manager",
             )
+
+
+def doubts(topology: ManagedTopology) -> tuple[str, ...]:
+    """Kinds of groups that look like slips: taken as they stand, and told once each."""
+    kinds = dict.fromkeys(group.kind for group in topology.groups)
+    hints = {kind: did_you_mean(kind, KNOWN_KINDS) for kind in kinds if kind not in KNOWN_KINDS}
+    return tuple(
+        f"kind {kind!r} is taken as a kind of its own; {hint}"
+        for kind, hint in hints.items()
+        if hint
+    )

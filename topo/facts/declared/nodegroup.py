@@ -14,11 +14,8 @@ from topo.facts.reading.text import bounded, shorten
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Status
 from topo.model.ids import (
-    DRAGONFLY,
+    KNOWN_KINDS,
     NODE,
-    NVLINK_CLIQUE,
-    NVLINK_DOMAIN,
-    SWITCHBOX,
     GroupName,
     Kind,
     NodeName,
@@ -29,7 +26,6 @@ from topo.model.observation import DeclaredForest, DeclaredGroup, DeclaredNode, 
 MAX_GROUP_DEPTH = 16
 """Twice the tiers of the deepest fabric known (rack, row, hall, …)."""
 _KEYS = ("name", "kind", "child", "status")
-_KNOWN_KINDS = (NODE, DRAGONFLY, SWITCHBOX, NVLINK_DOMAIN, NVLINK_CLIQUE, Kind("leaf"))
 _KIND = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _GROUP_NAME = re.compile(r"[^\s/](?:[^/]{0,251}[^\s/])?")
@@ -188,10 +184,10 @@ class _Walk:
 
     def _kind(self, item: dict[str, Any], spot: _Spot) -> Kind:
         kind = Kind(_text(item, "kind", spot))
-        if kind in _KNOWN_KINDS:
+        if kind in KNOWN_KINDS:
             return kind
         where = spot.at("kind", _line(item, "kind"))
-        hint = did_you_mean(kind, _KNOWN_KINDS)
+        hint = did_you_mean(kind, KNOWN_KINDS)
         if _KIND.fullmatch(kind) is None:
             fix = hint or "write lower-case letters, digits and `-`"
             _refuse(f"{shorten(kind, 40)!r} is no kind", where, fix)
