@@ -22,6 +22,8 @@ from topo.placement.job.request import Eligibility, PlacementMode, Request
 from topo.sim.worlds.clusters import GPU_TYPE, GROUP_GPUS, NODE_GPUS, cluster
 
 LOAD = 0.6
+FULLER = 0.8
+"""The load at which a switchbox rarely holds eight whole groups: a job for it must be split."""
 TYPES = 200
 LARGEST = 1_000
 """Pods of the largest job that is placed on the loop."""
@@ -167,7 +169,7 @@ def _anew(nodes: int) -> Iterator[Case]:
 
 
 def _words(nodes: int) -> Iterator[Case]:
-    capacity = cluster(nodes, "8", LOAD, SEED)
+    capacity = cluster(nodes, "8", FULLER, SEED)
     stir = _stirred(capacity)
     wish = replace(_pods(LARGEST, 2 * GROUP_GPUS), within=SWITCHBOX, mode=PlacementMode.PREFERRED)
     split = replace(wish, pods=_SPAN)

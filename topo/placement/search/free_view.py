@@ -59,6 +59,8 @@ class FreeView:
     def tops(self) -> list[int]:
         """The domain of the top tier that each domain of the group tier is in."""
         of = self.layout.of[self.layout.tiers]
+        if self.shape.tier == 1:
+            return of
         return [of[first] for first in self.layout.firsts[self.shape.tier][:-1]]
 
     @cached_property

@@ -16,6 +16,7 @@ switchbox. So one group is split, over two dragonflies of A, and B stays free.
 
 import numpy as np
 
+from topo.placement.capacity.layout import Counts
 from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
@@ -26,34 +27,41 @@ def best_split(view: FreeView) -> Allocation | None:
     free_slots = view.free_slots
     if int(free_slots.sum()) < shape.pods:
         return None
-    caps = (free_slots // shape.k if view.group_can_fit else free_slots * 0).tolist()
+    caps = free_slots // shape.k if view.group_can_fit else free_slots * 0
     order = _by_top(view, caps)
-    whole = _whole(order, caps, shape.m)
-    left = [int(slots) - shape.k * whole.get(d, 0) for d, slots in enumerate(free_slots)]
+    whole = _whole(order, caps.tolist(), shape.m)
+    left: list[int] = free_slots.tolist()
+    for domain, groups in whole.items():
+        left[domain] -= shape.k * groups
     pods = shape.k * (shape.m - sum(whole.values()))
     tail = _tail_host(view, whole, left, order)
     if tail is not None:
         left[tail] -= shape.r
     else:
         pods += shape.r
-    loose = _loose(view, {*whole, *([tail] if tail is not None else [])}, left, pods)
+    loose = _loose(view, {*whole, *([tail] if tail is not None else [])}, (order, left), pods)
     used = sorted({*whole, *loose, *([tail] if tail is not None else [])})
     shares = tuple(Share(d, whole.get(d, 0), d == tail, loose.get(d, 0)) for d in used)
     return Allocation(shares, _tier1_pods(view, shares))
 
 
-def _by_top(view: FreeView, caps: list[int]) -> list[int]:
-    """Domains of the group tier, those in the top domains with the most groups first."""
-    tops = view.tops
-    totals = np.bincount(tops, weights=caps) if caps else np.zeros(0)
-    return sorted(range(len(caps)), key=lambda d: (-totals[tops[d]], tops[d], -caps[d], d))
+def _by_top(view: FreeView, caps: Counts) -> list[int]:
+    """Domains of the group tier with slots, those in the top domains with the most groups first."""
+    tops = np.array(view.tops, np.intp)
+    totals = np.bincount(tops, weights=caps)
+    able = np.flatnonzero(view.free_slots)
+    keys = able, -caps[able], tops[able], -totals[tops[able]]
+    order: list[int] = able[np.lexsort(keys)].tolist()
+    return order
 
 
 def _whole(order: list[int], caps: list[int], groups: int) -> dict[int, int]:
     """Whole groups by domain, as many as the domains hold in this order."""
     whole: dict[int, int] = {}
     for domain in order:
-        if groups and caps[domain]:
+        if not groups:
+            break
+        if caps[domain]:
             whole[domain] = min(groups, caps[domain])
             groups -= whole[domain]
     return whole
@@ -77,18 +85,23 @@ def _tail_host(
     return min(able, key=lambda d: (tops[d] not in used, d not in whole, left[d], d), default=None)
 
 
-def _loose(view: FreeView, used: set[int], left: list[int], pods: int) -> dict[int, int]:
+def _loose(
+    view: FreeView, used: set[int], free: tuple[list[int], list[int]], pods: int
+) -> dict[int, int]:
     """The pods of split groups: in domains in use, then in top domains in use, then in others.
 
     Of other top domains those with most slots come first, and the smallest that suffices last.
+    `free`: the domains with slots, and the slots that are left of all.
     """
+    domains, left = free
     by_top: dict[int, list[int]] = {}
-    for domain, (top, slots) in enumerate(zip(view.tops, left, strict=True)):
-        if slots:
-            by_top.setdefault(top, []).append(domain)
+    tops = view.tops
+    for domain in sorted(domains):
+        if left[domain]:
+            by_top.setdefault(tops[domain], []).append(domain)
     loose: dict[int, int] = {}
     pods = _taken(loose, [d for d in used if left[d]], left, pods)
-    near = {view.tops[d] for d in used}
+    near = {tops[d] for d in used}
     pods = _taken(loose, [d for top in near for d in by_top.get(top, ())], left, pods)
     totals = [(sum(left[d] for d in by_top[top]), -top) for top in by_top.keys() - near]
     totals.sort(reverse=True)
