@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,17 @@ from tests.cli.test_gpus import TWO
 from tests.cli.test_gpus import document as gpus
 from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.main import app
+from topo.model.ids import NodeName
+from topo.placement.booking.bookings import BookingsState
+from topo.placement.booking.events import Pod, PodPhase, PodSeen
+from topo.placement.booking.holds import Limits
+from topo.placement.booking.log import Advanced, LogHeader, line_of
+from topo.placement.capacity.host import Host
+from topo.placement.job.policy import Policy
+from topo.sim.probe_outputs.metax import smi_list
+from topo.sim.worlds.presets import demo_world
+
+Shown = Callable[..., list[str]]
 
 WIDTHS = (80, 100, 160)
 UUID = "4c4c4544-0047-3310-8051-b7c04f4c3932"
@@ -34,7 +45,6 @@ PRINTED = {
     "topo export",
     "topo holds commit",
     "topo holds release",
-    "topo parse",
     "topo sim clustermanager",
     "topo sim generate",
 }
@@ -81,6 +91,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "topo holds show": ("holds", "show", "h-1"),
     "topo demo status": ("demo", "status"),
     "topo sim place": ("sim", "place", "--nodes", "64", "--pods", "2"),
+    "topo parse": ("parse", "--all", "SMI"),
     "topo sim replay": ("sim", "replay", "BOOKINGS"),
     "topo sim stream": ("sim", "stream", "--cluster", "1x2x2", "--jobs", "5"),
 }
@@ -114,15 +125,36 @@ def demo(long_master: FakeMaster, tmp_path: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What commands read: a probe's output, and a log of bookings with one pod."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "smi").write_text(smi_list(demo_world().nodes[0]))
+    pod = Pod(
+        uid="1", namespace=name("space-1"), name=name(NODE), node=NodeName(name(NODE)), gpus=8
+    )
+    header = LogHeader(
+        policy=Policy(),
+        limits=Limits(),
+        hosts=(Host(name=pod.node, gpus=8),),
+        bookings=BookingsState(),
+    )
+    seen = PodSeen(pod, PodPhase.BOUND)
+    step = Advanced.of(1.0, (seen,), header.start()[1].advance(1.0, seen))
+    (folder / "bookings").write_bytes(line_of(header) + line_of(step))
+    return {"SMI": str(folder / "smi"), "BOOKINGS": str(folder / "bookings")}
+
+
 @pytest.fixture
-def bookings(tmp_path: Path) -> Path:
-    file = tmp_path / "bookings.jsonl"
-    file.write_text("")
-    return file
+def shown(topo: Topo, long_master: FakeMaster, files: dict[str, str]) -> Shown:
+    """The lines that a command prints."""
+    return lambda command, **env: _shown(
+        topo, long_master, [files.get(w, w) for w in CASES[command]], env
+    )
 
 
-def shown(topo: Topo, master: FakeMaster, command: str, **env: str) -> list[str]:
-    result = topo(*CASES[command], env={"TOPO_MASTER": master.url, "NO_COLOR": "1", **env})
+def _shown(topo: Topo, master: FakeMaster, words: list[str], env: dict[str, str]) -> list[str]:
+    result = topo(*words, env={"TOPO_MASTER": master.url, "NO_COLOR": "1", **env})
     assert "Traceback" not in result.output
     assert not result.stderr
     return [line.rstrip() for line in result.stdout.splitlines()]
@@ -135,15 +167,15 @@ def test_every_command_is_tried_here_or_prints_sentences() -> None:
 
 @pytest.mark.usefixtures("demo")
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("command", sorted(CASES.keys() - {"topo sim replay"}))
+@pytest.mark.parametrize("command", sorted(CASES))
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
-    topo: Topo, long_master: FakeMaster, command: str, width: int
+    shown: Shown, command: str, width: int
 ) -> None:
     """What is folded is there in whole: without blanks and guides it is the text of a wide pipe."""
-    lines = shown(topo, long_master, command, COLUMNS=str(width))
+    lines = shown(command, COLUMNS=str(width))
     assert lines
     assert [line for line in lines if cell_len(line) > width] == []
-    piped = shown(topo, long_master, command)
+    piped = shown(command)
     if not command.startswith("topo sim"):
         told = _letters("".join(lines))
         missing = {w for line in piped for w in line.split() if _letters(w) not in told}
@@ -154,10 +186,8 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
 @pytest.mark.parametrize(
     "command", ["topo tree", "topo nodes", "topo node", "topo doctor", "topo place"]
 )
-def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(
-    topo: Topo, long_master: FakeMaster, command: str
-) -> None:
-    lines = shown(topo, long_master, command)
+def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(shown: Shown, command: str) -> None:
+    lines = shown(command)
     assert any(name("node-1") in line or name(NODE) in line for line in lines)
     if command != "topo place":
         reason = " ".join(long(samples.CUT[1]).split())
