@@ -195,8 +195,8 @@ class StateSaver:
         return ""
 
     def _failed(self, error: Exception) -> str:
-        self.metrics.saves.labels("failed").inc()
         if not self._failing:
             _log.error("state file not written", file=self.store.name, reason=str(error))
         self._failing = True
+        self.metrics.saves.labels("failed").inc()  # last: who sees it counted finds it in the log
         return (isinstance(error, OSError) and error.strerror) or str(error) or "it failed"
