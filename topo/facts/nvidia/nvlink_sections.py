@@ -25,7 +25,7 @@ _LINKS = {"P100": 4, "V100": 6, "A100": 12, "H100": 18, "H200": 18, "B200": 18, 
 """Links of a chip, by NVIDIA's architecture white papers of Pascal to Blackwell. A GB200 has the
 B200's, a GH200 the H100's."""
 _CHIP = re.compile(rf"(?<![A-Z0-9])G?({'|'.join(_LINKS)})(?![0-9])")
-_FRAGMENT = re.compile(r"(?:GPU|Link)(?: [0-9]{1,4})?(?::|$)|(?:G|GP|L|Li|Lin)$")
+_FRAGMENT = re.compile(r"(?:GPU|Link)(?: [0-9]{1,4})?(?::|$)|(?:G|GP|L|Li|Lin|[0-9]{1,4})$")
 _MOST_FOLDS = 4
 _ALL_INACTIVE = re.compile(r"all links are inactive", re.IGNORECASE)
 _UNSUPPORTED = re.compile(r"does not have or support nvlink", re.IGNORECASE)
