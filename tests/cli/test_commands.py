@@ -201,7 +201,7 @@ def test_nobody_at_the_address_is_3(topo: Topo, fake_master: FakeMaster) -> None
         ((302, "", {"Location": "http://other/"}), ("HTTP status 302", Exit.UNREACHABLE)),
         ((503, '{"detail": "starting"}', {}), ("starting", Exit.UNREACHABLE)),
         ((401, "[]", {}), ("HTTP status 401", Exit.REFUSED)),
-        ((404, "gone\x1b[2J", {}), ("HTTP status 404", Exit.REFUSED)),
+        ((404, "gone\x1b[2J", {}), ("that is no topo-master", Exit.UNREACHABLE)),
         ((400, '{"detail": "bad\\u001b[2J", "fix": "f"}', {}), ("bad\ufffd[2J", Exit.REFUSED)),
     ],
 )

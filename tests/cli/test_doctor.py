@@ -137,6 +137,22 @@ async def test_names_that_differ_are_told_from_workers_that_are_missing() -> Non
         assert "--join-keys" in finding.next_step
 
 
+async def test_workers_that_all_fall_silent_are_one_finding_and_no_source_that_is_well() -> None:
+    """The way to the master is cut; one node alone would be that node."""
+    async with running("--mode=dragonfly", ANYBODY, "--beat-interval=1") as master:
+        await master.pair("n1", "n2")
+        await master.pair("n3", "n4")
+        finding = await sole(master, "worker-stale")
+        assert finding.subject == "workers"
+        assert "all 4 workers are silent" in finding.what
+        assert "--server-address" in finding.next_step
+        assert "source workers is well" not in (await examined(master)).healthy
+        await report(master, facts("n3", "n4"))
+        while finding.subject == "workers":
+            finding = await sole(master, "worker-stale")
+        assert finding.subject == "n1, n2, n4"
+
+
 async def test_nodes_in_no_group_of_a_manager_are_not_well() -> None:
     """Their wiring makes them a dragonfly that is Ready, and stands beside all switchboxes."""
     async with managed({"s1": ["n1", "n2"]}) as master:

@@ -16,10 +16,11 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure
 """What OpenSSL finds where no handshake comes back: the words of 3.0, and of 3.2 on."""
 _FIX_IS_OURS = (401, 403)
 """The fix of the master speaks of a header, its caller gave a file."""
+_NO_MASTER = "that is no topo-master: give the address of its API (port 9001) with --master"
 _FIXES = {
     401: "give a valid token with --token-file",
     403: "this token may not do that; use another one with --token-file",
-    404: "`topo tree` lists the names there are; is this a topo-master?",
+    404: "`topo tree` lists the names there are",
     409: "ask again: something else came first",
     410: "the master keeps a limited history; `topo tree` shows what is now",
 }
@@ -48,6 +49,8 @@ def refused(status: int, body: bytes, asked: tuple[str, Exit]) -> CliError:
     fix = said or _FIXES.get(status, "look at the master's log")
     code = Exit.UNREACHABLE if status >= 500 or status < 400 else Exit.REFUSED
     code = malformed if status == 400 else code
+    if status == 404 and not (problem.detail or problem.title):
+        code, fix = Exit.UNREACHABLE, _NO_MASTER
     return CliError(code, in_options(Refusal(what, problem.field, fix), call))
 
 

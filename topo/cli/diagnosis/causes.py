@@ -52,6 +52,7 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
         yield from _refused_reports(document, cases, refused)
     elif workers is not None and workers.state == "waiting" and document.mode != "config":
         yield _no_worker_at_all(document, cases)
+    yield from _all_silent(document, cases)
     yield from _other_mode(document, cases)
     _forgive_without_inventory(sources.get(CLUSTER_MANAGER), cases)
     yield from _clones(cases)
@@ -87,6 +88,21 @@ def _no_worker_at_all(document: TopologyDocument, cases: Cases) -> Finding:
     if waiting:
         what += f", {number(waiting, 'machine')} should have one: {listed(waiting)}"
     return _wrong("source-waiting", [WORKERS], what, WAITING[WORKERS])
+
+
+def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
+    """Every node that reported has stopped: that is the way to the master, not each of them."""
+    stale = [case for case in cases.left if case.code == "worker-stale"]
+    silent = subjects(stale)
+    unheard = {name for case in cases.left if case.code == "no-worker" for name in case.subjects}
+    placed = [v.name for _, v in walk(document.groups) if isinstance(v, NodeDocument)]
+    reported = {*placed, *(entry.name for entry in document.unplaced)} - unheard
+    if document.mode == "config" or len(silent) < 2 or reported != set(silent):
+        return
+    cases.of("worker-stale")
+    what = f"all {number(silent, 'worker')} are silent: {stale[0].text}"
+    next_step = f"see the log of one, such as that of {silent[0]}: does its --server-address still "
+    yield _wrong("worker-stale", [WORKERS], what, next_step + "lead to this master's port 10001?")
 
 
 def _unreported(document: TopologyDocument, cases: Cases) -> list[Case]:

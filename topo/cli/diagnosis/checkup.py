@@ -1,5 +1,6 @@
 """The check-up of a running master: its health, readiness, version and topology."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -47,7 +48,7 @@ async def examine(master: MasterClient) -> Checkup:
     found = diagnosis.examine(document)
     if any(map(diagnosis.is_of_source, found)):  # who is waited for is said there, with the fix
         findings = [finding for finding in findings if finding.code != "ready"]
-    return Checkup((*findings, *found), (*healthy, *_well(document)))
+    return Checkup((*findings, *found), (*healthy, *_well(document, found)))
 
 
 def _version(body: bytes) -> str | None:
@@ -59,11 +60,12 @@ def _version(body: bytes) -> str | None:
     return str(stated)
 
 
-def _well(document: TopologyDocument) -> list[str]:
+def _well(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:
+    ill = {finding.subject for finding in found}
     lines = [
         f"source {source.source} is well"
         for source in document.sources
-        if source.state == "ok" and not source.warnings
+        if source.state == "ok" and source.source not in ill
     ]
     ready = sum(group.capacity.ready for group in document.groups)
     nodes = sum(group.capacity.nodes for group in document.groups)
