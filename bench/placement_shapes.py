@@ -172,10 +172,21 @@ def _words(nodes: int) -> Iterator[Case]:
     capacity = cluster(nodes, "8", FULLER, SEED)
     stir = _stirred(capacity)
     wish = replace(_pods(LARGEST, 2 * GROUP_GPUS), within=SWITCHBOX, mode=PlacementMode.PREFERRED)
-    split = replace(wish, pods=_SPAN)
+    split = _split_inside(capacity, wish)
     refused, plan = place(capacity, wish), place(capacity, _pods(_SPAN, GROUP_GPUS))
-    yield Case("preferred, inside a switchbox", lambda: place(capacity, split), stir)
+    if split is not None:
+        yield Case("split inside a switchbox", lambda: place(capacity, split), stir)
     if isinstance(refused, NoFit):
         yield Case(ASIDE[2], lambda: would_fit(capacity, refused), stir)
     if isinstance(plan, Plan):
         yield Case(ASIDE[3], lambda: alternatives(capacity, plan))
+
+
+def _split_inside(capacity: Capacity, wish: Request) -> Request | None:
+    """The largest job of a few sizes that fits, but not with every group whole."""
+    for pods in (88, 80, 72, _SPAN):
+        job = replace(wish, pods=pods, group_size=GROUP_GPUS)
+        found = place(capacity, job)
+        if isinstance(found, Plan) and found.mode is PlacementMode.PREFERRED:
+            return job
+    return None

@@ -106,10 +106,13 @@ def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Li
     at = np.minimum(at, len(caps) - 1)
     rows = np.where(real, caps[at], 0)
     if lost is None:
-        held = np.sort(rows, axis=1)[:, ::-1].cumsum(axis=1)
+        rows.sort(axis=1)
+        # By child, then domain: numpy is several times as fast along the outer axis.
+        held = np.ascontiguousarray(rows[:, ::-1].T).cumsum(axis=0)
         every = [held] * len(needs)
     else:
-        every = _with_and_without(rows, np.where(real, lost[at], _IMPOSSIBLE))
+        both = _with_and_without(rows, np.where(real, lost[at], _IMPOSSIBLE))
+        every = [np.ascontiguousarray(held.T) for held in both]
     costs = np.stack([_reached(held, need) for held, need in zip(every, needs, strict=True)])
     if not limits.low:
         costs[0, :, 0] = _IMPOSSIBLE
@@ -128,12 +131,11 @@ def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
 
 
 def _reached(held: Counts, needs: Counts) -> Costs:
-    """How many children of each row are needed for each need."""
-    width = held.shape[1]
-    across = np.ascontiguousarray(held.T)  # sums along the outer axis are several times as fast
-    found = np.empty((len(held), len(needs)), np.int16)
+    """How many children of each domain are needed for each need; `held` by child and domain."""
+    width, domains = held.shape
+    found = np.empty((domains, len(needs)), np.int16)
     for at, need in enumerate(needs.tolist()):
-        found[:, at] = (across < need).sum(axis=0, dtype=np.int16) + 1
+        found[:, at] = (held < need).sum(axis=0, dtype=np.int16) + 1
     found[found > width] = _IMPOSSIBLE
     return found
 
@@ -143,25 +145,28 @@ def _least(costs: Costs, limits: _Limits) -> Costs:
 
     By tail and domains; the groups start after as many places as a domain may take groups.
     """
-    groups, most, _, _, high = limits
+    groups, most, _, low, high = limits
     best = costs.min(axis=1)[:, None]
     tails = len(costs)
     table = np.full((tails, most + 1, high + groups + 1), _IMPOSSIBLE, np.int16)
     table[0, 0, high] = 0
+    tail, step, one = table.strides
+    shape = most, high - low + 1, tails, 1, groups + 1
+    windows = as_strided(table, shape, (step, one, tail, 0, one))
     for used in range(most):
         before, after = table[:, used], table[:, used + 1]
         after[:, high:] = before[:, high:]
-        _use(before[:, None], after[:, None], best, limits)
+        _use(windows[used], after[:, None], best, limits)
     return table
 
 
-def _use(before: Costs, after: Costs, children: Costs, limits: _Limits) -> None:
-    """Use one more domain on top of each state of `before`, and keep in `after` what is less."""
-    groups, _, _, low, high = limits
-    tails, steps, _ = before.shape
-    apart = before.strides
-    count = high - low + 1
-    windows = as_strided(before, (count, tails, steps, groups + 1), (apart[-1], *apart))
+def _use(windows: Costs, after: Costs, children: Costs, limits: _Limits) -> None:
+    """Use one more domain on top of each state before, and keep in `after` what is less.
+
+    `windows` are the states before, shifted by each number of groups that the domain may take.
+    """
+    count, tails = windows.shape[:2]
+    high = limits.high
     plain = children[0, 0, ::-1].reshape(count, 1, 1, 1)
     target = after[..., high:]
     np.minimum(target, (windows + plain).min(axis=0), out=target)
@@ -201,10 +206,13 @@ def _combined(costs: Costs, limits: _Limits) -> list[tuple[int, int, bool]] | No
     tails, items = costs.shape[:2]
     tables = np.full((items + 1, tails, most + 1, high + groups + 1), _IMPOSSIBLE, np.int16)
     tables[0, 0, 0, high] = 0
+    apart, tail, step, one = tables.strides
+    shape = items, high - limits.low + 1, tails, most, groups + 1
+    windows = as_strided(tables, shape, (apart, one, tail, step, one))
     for item in range(items):
         after = tables[item + 1]
         after[:, :, high:] = tables[item][:, :, high:]
-        _use(tables[item][:, :-1], after[:, 1:], costs[:, item, None], limits)
+        _use(windows[item], after[:, 1:], costs[:, item, None], limits)
     last = tables[-1, -1, :, high + groups]
     count = int(last.argmin())
     if int(last[count]) >= used:

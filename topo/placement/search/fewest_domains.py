@@ -21,13 +21,24 @@ The first one is the only result: 8 and 4 are used up, and 9 stays whole.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from topo.placement.job.allocation import Share
 from topo.placement.search.window import fewest, window
 
 Shares = tuple[Share, ...]
-Pool = list[tuple[int, int]]
-"""Free slots and domain, the most slots first."""
+
+
+class Pool(NamedTuple):
+    """Domains, the most free slots first: slots, groups that they hold, and numbers."""
+
+    slots: list[int]
+    caps: list[int]
+    domains: list[int]
+
+    def without(self, at: int) -> "Pool":
+        """The same but for one of them."""
+        return Pool(*(each[:at] + each[at + 1 :] for each in self))
 
 
 def fewest_domains(
@@ -42,17 +53,15 @@ def fewest_domains(
     if not r and max(free_slots, default=0) < 2 * k:
         return _single_groups(domains, free_slots, k, m)
     least = min(k, r) if r else k
-    pool = [
-        (-slots, domain)
-        for slots, domain in zip(free_slots, domains, strict=True)
-        if slots >= least
-    ]
-    pool.sort()
-    ranked = [(-minus, domain) for minus, domain in pool]
+    able = [at for at, slots in enumerate(free_slots) if slots >= least]
+    able.sort(key=free_slots.__getitem__, reverse=True)  # equal ones stay in natural order
+    slots = [free_slots[at] for at in able]
+    caps = [each // k for each in slots] if k > 1 else slots
+    pool = Pool(slots, caps, [domains[at] for at in able])
     if r:
-        return _with_tail(ranked, k, m, r)
-    count = fewest([slots // k for slots, _ in ranked], m)
-    return [_window(ranked, k, (m, count), None)] if count is not None else []
+        return _with_tail(pool, k, m, r)
+    count = fewest(caps, m)
+    return [_window(pool, k, (m, count), None)] if count is not None else []
 
 
 def _single_groups(
@@ -68,12 +77,12 @@ def _single_groups(
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
     """Shares for each host of the tail that needs no more domains and groups than the best host."""
-    caps = [slots // k for slots, _ in pool]
     best: tuple[int, int] | None = None
     hosts: list[tuple[int, int]] = []
     seen: set[tuple[int, int]] = set()
-    for at in range(len(pool) - 1, -1, -1):  # the smallest first
-        slots = pool[at][0]
+    caps = pool.caps
+    for at in range(len(caps) - 1, -1, -1):  # the smallest first
+        slots = pool.slots[at]
         beside = (slots - r) // k
         kind = (caps[at], 0) if beside == caps[at] else (slots, 1)
         if slots < r or kind in seen:
@@ -88,7 +97,7 @@ def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
         if cost == best:
             hosts.append((at, count))
     return [
-        _window(pool[:at] + pool[at + 1 :], k, (m, count), (pool[at][1], pool[at][0] - r))
+        _window(pool.without(at), k, (m, count), (pool.domains[at], pool.slots[at] - r))
         for at, count in hosts
     ]
 
@@ -97,10 +106,9 @@ def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | N
     """Shares of `count` domains for m groups; `host` takes the tail and has so many slots left."""
     m, count = need
     beside = host[1] // k if host else 0
-    caps = [slots // k for slots, _ in pool]
-    chosen = [pool[i] for i in window(caps, [slots for slots, _ in pool], count, m - beside)]
-    amounts = {domain: slots // k for slots, domain in chosen}
-    rests = {domain: slots % k for slots, domain in chosen}
+    chosen = window(pool.caps, pool.slots, count, m - beside)
+    amounts = {pool.domains[at]: pool.caps[at] for at in chosen}
+    rests = {pool.domains[at]: pool.slots[at] % k for at in chosen}
     if host:
         amounts[host[0]], rests[host[0]] = beside, host[1] % k
     over = sum(amounts.values()) - m
