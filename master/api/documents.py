@@ -107,6 +107,8 @@ def _refusal(refused: NoFit, outcome: Outcome) -> Json:
         "mode": refused.request.mode,
         "failed": refused.failed,
         "shortfall": dict(refused.shortfall),
+        "never": outcome.largest_ever is not None,
+        "largest_pods": outcome.largest_ever,
         "would_fit": [_suggestion(suggestion) for suggestion in outcome.would_fit],
         "explanation": outcome.explanation,
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from master.booking.executors import SingleThreadExecutor
+from topo.placement.advice.ever import largest_ever, never
 from topo.placement.advice.explain import explain
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestions import would_fit
@@ -25,15 +26,22 @@ _Case = tuple[int, Request]
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Why a job does not fit, a fact a sentence, and the changes under which it would."""
+    """Why a job does not fit, a fact a sentence, and the changes under which it would.
+
+    `largest_ever`: the most pods of such a job that could ever fit, None if this one could.
+    """
 
     reasons: Sequence[str]
     would_fit: Sequence[Suggestion] = ()
+    largest_ever: int | None = None
 
 
 def advice_on(capacity: Capacity, refused: NoFit) -> Advice:
     """Advice on a refusal of this capacity, which stays as it is; O(nodes) and some placements."""
-    return Advice(reasons(capacity, refused), would_fit(capacity, refused))
+    why, largest = reasons(capacity, refused), largest_ever(capacity, refused.request)
+    if largest is not None:
+        why = (why[0], never(refused.request, largest), *why[1:])
+    return Advice(why, would_fit(capacity, refused), largest)
 
 
 class Adviser:

@@ -42,13 +42,15 @@ class Outcome:
     """A plan or a refusal, in words; `hold` where it was booked.
 
     `explanation` is empty for a plan unless it was asked for. `replanned` is None where no groups
-    were given to take.
+    were given to take. `largest_ever`: the pods of the largest such job that could ever fit, where
+    this one never does.
     """
 
     result: Plan | NoFit
     generation: int
     explanation: Sequence[str] = ()
     would_fit: Sequence[Suggestion] = ()
+    largest_ever: int | None = None
     rooms: Sequence[GroupUsage] = ()
     hold: Hold | None = None
     replanned: str | None = None
@@ -180,4 +182,9 @@ def _planned(capacity: Capacity, plan: Plan, generation: int) -> Outcome:
 
 
 def _with(advice: Advice, outcome: Outcome) -> Outcome:
-    return replace(outcome, explanation=advice.reasons, would_fit=advice.would_fit)
+    return replace(
+        outcome,
+        explanation=advice.reasons,
+        would_fit=advice.would_fit,
+        largest_ever=advice.largest_ever,
+    )

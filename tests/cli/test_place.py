@@ -187,6 +187,18 @@ def test_a_refusal_is_an_answer_with_a_code_of_its_own(topo: Topo, fake_master: 
     assert "dragonfly-4e5f6a7b has 2 free slots, a group needs 3" in shown.stdout
 
 
+def test_a_job_that_fits_in_no_state_of_the_nodes_is_told_never(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.placement = samples.refusal()
+    assert "no placement now" in topo(*JOB).stdout
+    fake_master.placement = {**samples.refusal(), "never": True, "largest_pods": 4}
+    shown = topo(*JOB)
+    assert shown.exit_code == Exit.NO_FIT
+    assert "never fits on these nodes" in shown.stdout
+    assert "no placement now" not in shown.stdout
+
+
 @pytest.mark.parametrize("document", [samples.placement(), samples.refusal()])
 def test_json_and_yaml_are_the_masters_document(
     topo: Topo, fake_master: FakeMaster, document: Any

@@ -82,7 +82,8 @@ async def test_what_does_not_fit_is_an_answer_with_its_numbers_and_a_way_out(
         assert found["feasible"] is False
         assert found["failed"] == "gpus"
         assert found["shortfall"] == {"needed": 136, "available": 128, "missing": 8}
-        assert found["explanation"]
+        assert (found["never"], found["largest_pods"]) == (True, 16)
+        assert found["explanation"][1].startswith("Never: with all nodes open and empty")
         fewer = [s for s in found["would_fit"] if s["request"] and s["request"]["pods"] == 16]
         assert fewer, found["would_fit"]
         retried = {k: v for k, v in fewer[0]["request"].items() if v is not None}

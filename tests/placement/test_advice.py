@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.placement.worlds import node, partly_free, state
 from topo.model.cluster import Taint
-from topo.model.ids import SWITCHBOX, GroupName, NodeName
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
+from topo.placement.advice.ever import largest_ever, never
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.advice.suggestions import MOST, would_fit
@@ -102,6 +103,85 @@ def test_reasons_and_suggestions_are_the_same_each_time_and_every_reason_has_a_n
         assert text.endswith(".")
     assert told == reasons(capacity.copy(), nofit)
     assert would_fit(capacity, nofit) == would_fit(capacity.copy(), nofit)
+
+
+def emptied(capacity: Capacity) -> Capacity:
+    empty = Capacity(capacity.policy)
+    for each in capacity.hosts():
+        empty.upsert(each if each.open else opened(each, capacity.policy))
+    return empty
+
+
+@small_worlds
+@given(refusals())
+def test_never_is_said_of_jobs_that_fit_on_no_empty_cluster_with_the_largest_that_does(world):
+    capacity, nofit = world
+    request, empty = nofit.request, emptied(capacity)
+    smaller = (replace(request, pods=pods) for pods in range(request.pods - 1, 0, -1))
+    if isinstance(place(empty, request), Plan):
+        assert largest_ever(capacity, request) is None
+        return
+    fitting = (one.pods for one in smaller if isinstance(place(empty, one), Plan))
+    assert largest_ever(capacity, request) == next(fitting, 0)
+
+
+@pytest.mark.parametrize("nodes", [2, 1], ids=["of two nodes", "of one node"])
+def test_a_job_that_fills_no_dragonfly_is_told_never_and_one_that_waits_is_not(nodes):
+    capacity = partly_free((0, nodes), (nodes, 0), whole=nodes)
+    asked = Request(pods=2 * nodes, gpus_per_pod=8, group_size=16 * nodes, within=SWITCHBOX)
+    assert largest_ever(capacity, asked) is None
+    assert largest_ever(capacity, replace(asked, pods=3 * nodes)) == 2 * nodes
+    assert largest_ever(capacity, replace(asked, within=DRAGONFLY)) == nodes
+    assert largest_ever(capacity, replace(asked, gpus_per_pod=16)) == 0
+    assert never(asked, 2) == (
+        "Never: with all nodes open and empty such a job of 2 pods would fit at most, "
+        f"of {2 * nodes} pods."
+    )
+
+
+def test_fewer_pods_than_a_group_are_suggested_where_the_limit_holds_no_whole_group():
+    capacity = partly_free((1, 2), (2, 2), whole=2)
+    request = Request(pods=5, gpus_per_pod=8, group_size=32, within=DRAGONFLY)
+    assert suggested(capacity, request)[Kind.FEWER_PODS].numbers["pods"] == 2
+
+
+@small_worlds
+@given(refusals())
+def test_a_job_is_left_without_a_suggestion_only_where_hardly_anything_is_free(world):
+    capacity, nofit = world
+    if would_fit(capacity, nofit):
+        return
+    anything = Request(
+        pods=1, gpus_per_pod=1, eligible=Eligibility(tolerations=(Toleration(operator="Exists"),))
+    )
+    assert isinstance(place(capacity, anything), NoFit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "found"),
+    [
+        pytest.param(
+            {"gpus_per_pod": 16, "eligible": Eligibility(gpu_type="C")},
+            "All 4 pods fit in pods of 8 GPUs and on A: 0 of 2 groups split, over 1 top group.",
+            {"pods": 4, "gpus_per_pod": 8, "eligible": Eligibility(gpu_type="A")},
+            id="another type and smaller pods",
+        ),
+        pytest.param(
+            {"pods": 16, "eligible": Eligibility(selector=(("zone", "b"),))},
+            "8 of 16 pods fit without the selector of 1 label: "
+            "0 of 4 groups split, over 2 top groups.",
+            {"pods": 8, "within": None, "eligible": Eligibility()},
+            id="fewer pods anywhere",
+        ),
+    ],
+)
+def test_where_no_change_suffices_several_are_named_together(changes, text, found):
+    capacity = partly_free((2, 2), (2, 2), whole=2)
+    request = replace(Request(pods=2, gpus_per_pod=8, group_size=16), **changes)
+    (told,) = would_fit(capacity, refused(capacity, request))
+    assert (told.kind, told.text) == (Kind.SEVERAL_CHANGES, text)
+    assert told.request == replace(request, **found)
+    assert fits(capacity, request, told)
 
 
 def test_a_job_short_of_one_group_is_told_the_next_smaller_one_and_preferred_mode():

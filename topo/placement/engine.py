@@ -22,6 +22,7 @@ from operator import itemgetter
 
 from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.objective import Objective
 from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
@@ -80,8 +81,14 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
 
 def view_of(capacity: Capacity, request: Request, gpu_type: str) -> FreeView:
     """What a search for the job sees on nodes of one type."""
-    shape = shape_of(capacity, request, gpu_type)
-    slots = capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
+    return view_on(
+        capacity, request, capacity.slots(request.eligible, gpu_type, request.gpus_per_pod)
+    )
+
+
+def view_on(capacity: Capacity, request: Request, slots: Slots) -> FreeView:
+    """What a search for the job would see if these slots were free."""
+    shape = shape_of(capacity, request, slots.eligibility.gpu_type or "")
     layout = capacity.layout()
     if request.within is not None and not shape.m:
         # Inside one group of the kind a job of fewer pods than a group is whole anyway.

@@ -147,7 +147,8 @@ def _sentences(sentences: Iterable[str], glyphs: Glyphs) -> Iterator[Hanging]:
 
 
 def _refusal(document: NoFitDocument, asked: str, glyphs: Glyphs) -> Iterator[RenderableType]:
-    head = Text(f"{asked}: no placement now", style="bold red")
+    verdict = "never fits on these nodes" if document.never else "no placement now"
+    head = Text(f"{asked}: {verdict}", style="bold red")
     yield Hanging(Text(f"{glyphs.not_ready} ", style="bold red"), head)
     yield _failed(document, glyphs)
     if suggestions := document.would_fit:

@@ -132,13 +132,19 @@ class SuggestionDocument(Document):
 
 
 class NoFitDocument(Document):
-    """No placement exists now: the test that failed, its numbers, changes that would help."""
+    """No placement exists now: the test that failed, its numbers, changes that would help.
+
+    `never`: it would not even fit if all nodes were open and empty; `largest_pods` is then the
+    largest such job that would, 0 for none.
+    """
 
     feasible: Literal[False]
     generation: int = 0
     mode: PlacementMode = ""
     failed: Annotated[str, one_of("label", "gpus", "slots", "groups", "tail", "span")]
     shortfall: dict[str, int] = Field(default_factory=dict)
+    never: bool = False
+    largest_pods: int | None = None
     would_fit: tuple[SuggestionDocument, ...] = ()
     explanation: tuple[str, ...] = ()
     run: str = ""

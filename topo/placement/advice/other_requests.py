@@ -48,7 +48,7 @@ def fewer_pods(
     capacity: Capacity, request: Request, jobs: Sequence[RefusedJob]
 ) -> Suggestion | None:
     """The next smaller job that can be placed."""
-    pods = max((_most_pods(capacity, job) for job in jobs), default=0)
+    pods = max((most_pods(capacity, job) for job in jobs), default=0)
     smaller = replace(request, pods=pods)
     if not pods or not isinstance(place(capacity, smaller), Plan):
         return None
@@ -61,7 +61,7 @@ def fewer_pods(
     )
 
 
-def _most_pods(capacity: Capacity, job: RefusedJob) -> int:
+def most_pods(capacity: Capacity, job: RefusedJob) -> int:
     """The most pods, fewer than asked for, for which there are slots in one scope; 0 for none.
 
     In preferred mode any slots; else all whole groups, and a tail as large as the largest rest.
@@ -76,13 +76,16 @@ def _most_pods(capacity: Capacity, job: RefusedJob) -> int:
 
     def pods(scope: Scope) -> int:
         free = job.free_slots(scope)
+        if not free.size:
+            # A part of a domain of the groups: whoever has fewer pods than a group is whole in it.
+            return min(scope.free_slots, k - 1)
         return int((free // k).sum()) * k + int((free % k).max(initial=0))
 
     return min(below, _most_over(job.scopes, pods))
 
 
 def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
-    """As `_most_pods` for a job that is one group.
+    """As `most_pods` for a job that is one group.
 
     Which tier's domains hold the group depends on its size. So for each tier from the top down: as
     many pods as one of its domains has slots for, if they are too many for the tier below.
@@ -139,7 +142,7 @@ def _changes(capacity: Capacity, refused: NoFit, jobs: Sequence[RefusedJob]) -> 
         yield Kind.PREFERRED, "in preferred mode", replace(request, mode=PlacementMode.PREFERRED)
     if eligibility.selector or eligibility.exclude:
         anyone = replace(eligibility, selector=(), exclude=frozenset())
-        yield Kind.ANY_NODE, f"without {_filters(eligibility)}", replace(request, eligible=anyone)
+        yield Kind.ANY_NODE, f"without {filters(eligibility)}", replace(request, eligible=anyone)
     if refused.failed is FitTest.LABEL:
         yield from _tolerating(capacity, request)
 
@@ -182,7 +185,8 @@ def _placed(capacity: Capacity, request: Request, changes: Iterable[_Change]) ->
     return found
 
 
-def _filters(eligibility: Eligibility) -> str:
+def filters(eligibility: Eligibility) -> str:
+    """The selector and the exclusions of a request in words."""
     parts = []
     if eligibility.selector:
         parts.append(f"the selector of {counted(len(eligibility.selector), 'label')}")

@@ -20,6 +20,7 @@ class SuggestionKind(StrEnum):
     ANY_NODE = "any_node"
     TOLERATE = "tolerate"
     FEWER_PODS = "fewer_pods"
+    SEVERAL_CHANGES = "several_changes"
     OPEN_NODES = "open_nodes"
     RELEASE = "release"
 

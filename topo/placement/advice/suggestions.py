@@ -11,6 +11,7 @@ from topo.placement.advice.candidate_changes import closed_nodes, owners
 from topo.placement.advice.other_requests import fewer_pods, other_requests
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.advice.repairs import cheapest_repair
+from topo.placement.advice.several_changes import several_changes
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.what_if import Assumptions, opened
@@ -39,6 +40,8 @@ def would_fit(capacity: Capacity, refused: NoFit) -> tuple[Suggestion, ...]:
     ]
     order = tuple(SuggestionKind)
     suggestions = [one for one in found if one is not None]
+    if not suggestions and (several := several_changes(copy, refused.request)):
+        suggestions.append(several)
     return tuple(sorted(suggestions, key=lambda one: order.index(one.kind))[:MOST])
 
 

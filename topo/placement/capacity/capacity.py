@@ -6,12 +6,13 @@ over an array and an event costs O(classes).
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from weakref import WeakSet
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.columns import HostColumns, HostsOfType
@@ -227,6 +228,18 @@ class Capacity:
             self._slots.popitem(last=False)
         return found
 
+    def empty_slots(self, like: Slots, opened: Callable[[Host], Host]) -> Slots:
+        """What a class would have if all hosts were as `opened` makes them, and nothing ran there.
+
+        O(hosts of the type).
+        """
+        hosts = self._of_type(like.eligibility.gpu_type or "")
+        found = Slots(like.eligibility, like.gpus)
+        allowed = self._allowed(hosts, like.eligibility, opened)
+        empty = hosts._replace(free_gpus=hosts.gpus, open=np.ones_like(hosts.open))
+        found.fill(empty, allowed, len(self._index.names), len(self._index.order))
+        return found
+
     def peaks(self, gpu_type: str, gpus: int) -> tuple[int, ...]:
         """Slots of the largest domain of each tier if all were empty and open, tier 1 first."""
         key = gpu_type, gpus
@@ -309,14 +322,20 @@ class Capacity:
 
     def _fill(self, slots: Slots) -> None:
         """Counts a class anew; only hosts with taints, or all where it is narrow, are looked at."""
-        eligibility = slots.eligibility
-        hosts = self._of_type(eligibility.gpu_type or "")
+        hosts = self._of_type(slots.eligibility.gpu_type or "")
+        allowed = self._allowed(hosts, slots.eligibility, lambda host: host)
+        slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
+
+    def _allowed(
+        self, hosts: HostsOfType, eligibility: Eligibility, seen_as: Callable[[Host], Host]
+    ) -> NDArray[np.bool_]:
+        """Which of some hosts a job may use."""
         allowed = np.ones(len(hosts.ids), np.bool_)
         narrow = eligibility.selector or eligibility.exclude
         asked = np.arange(len(allowed)) if narrow else np.flatnonzero(hosts.tainted)
         for at, host_id in zip(asked.tolist(), hosts.ids[asked].tolist(), strict=True):
-            allowed[at] = eligible(self._hosts[self._index.names[host_id]], eligibility)
-        slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
+            allowed[at] = eligible(seen_as(self._hosts[self._index.names[host_id]]), eligibility)
+        return allowed
 
     def _of_type(self, gpu_type: str) -> HostsOfType:
         return self._columns.of_type(gpu_type, self._index.places())

@@ -1,0 +1,63 @@
+"""Whether a refused job could fit at all, and how large one like it may be.
+
+Result: nothing if the job fits once all nodes are open and empty; else the most pods with which it
+would.
+
+Why it is right: the same search and the same count that answer for the cluster as it is are asked
+about one on which every node that the job may use is open and nothing runs. What does not fit there
+never fits while the nodes are what they are.
+
+Cost: O(nodes), and one search for each GPU type that the job may have.
+
+Example: two switchboxes of two dragonflies of two nodes with 8 GPUs. 5 pods of 8 inside one
+switchbox never fit, 4 do. One pod of 16 GPUs never fits, nor would fewer: 0.
+"""
+
+from dataclasses import replace
+
+from topo.placement.advice.other_requests import most_pods
+from topo.placement.advice.refused_job import RefusedJob
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.host import Host
+from topo.placement.capacity.what_if import opened
+from topo.placement.engine import view_on
+from topo.placement.job.request import Request
+from topo.placement.job.words import counted
+from topo.placement.search.one_type import searched
+
+
+def largest_ever(capacity: Capacity, request: Request) -> int | None:
+    """None if the job could fit on open and empty nodes; else the most pods that could, or 0."""
+    asked = request.eligible.gpu_type
+    types = capacity.gpu_types() if asked is None else (asked,)
+    jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]
+    if any(_fits(job) for job in jobs):
+        return None
+    smaller = [
+        _on_empty_nodes(capacity, replace(request, pods=pods), job.view.slots.eligibility.gpu_type)
+        for job in jobs
+        if (pods := most_pods(capacity, job))
+    ]
+    return max((job.request.pods for job in smaller if _fits(job)), default=0)
+
+
+def never(request: Request, largest: int) -> str:
+    """That a job never fits, in words; `largest` as `largest_ever` gives it."""
+    size = f"{request.gpus_per_pod} GPUs" if request.gpus_per_pod > 1 else "1 GPU"
+    most = f"such a job of {counted(largest, 'pod')}" if largest else f"{largest} pods of {size}"
+    return (
+        f"Never: with all nodes open and empty {most} would fit at most, "
+        f"of {counted(request.pods, 'pod')}."
+    )
+
+
+def _on_empty_nodes(capacity: Capacity, request: Request, gpu_type: str | None) -> RefusedJob:
+    def as_open(host: Host) -> Host:
+        return opened(host, capacity.policy) if host.taints and not host.open else host
+
+    slots = capacity.slots(request.eligible, gpu_type or "", request.gpus_per_pod)
+    return RefusedJob(request, view_on(capacity, request, capacity.empty_slots(slots, as_open)))
+
+
+def _fits(job: RefusedJob) -> bool:
+    return job.view.slots.total >= job.request.pods and searched(job.view, job.request) is not None
