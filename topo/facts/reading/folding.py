@@ -138,9 +138,9 @@ def _joined(text: str) -> Iterator[str]:
 
 
 def _overflows(line: str, below: str, width: int) -> bool:
-    """Whether what begins the line below, a word or one of several blanks, had no room above."""
+    """Whether what begins the line below, a word and a blank, or one blank, had no room above."""
     word = below.split(maxsplit=1)[:1]
-    return bool(word) and len(line) + (1 if below[0].isspace() else len(word[0])) > width
+    return bool(word) and len(line) + (0 if below[0].isspace() else len(word[0])) >= width
 
 
 def _join(lines: list[str], begins: Callable[[str, str], str | None]) -> str:
