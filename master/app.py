@@ -10,6 +10,7 @@ from ssl import SSLContext
 import structlog
 from aiohttp import web
 
+from master.api.booking_events import CapacityEvents, hold_event
 from master.api.openapi import openapi_route
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
@@ -26,6 +27,7 @@ from topo.kit.tasks import Work, background
 from topo.kit.tls import reload_certificate
 from topo.model.errors import BadInputError
 from topo.model.forest import Forest
+from topo.placement.booking.events import HoldChange
 
 MAX_BODY_BYTES = 64 * 1024
 """A job with its filters, or the groups of an answer for a thousand nodes."""
@@ -40,6 +42,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     `tls` is the context whose certificate is renewed when its files change.
     """
     works = _works(service, tls)
+    service.placements.state.on_hold = partial(_tell_hold, service)
     app = web.Application(middlewares=[count_answers, problems], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
     add_routes(app, (*ROUTES, openapi_route(ROUTES)))
@@ -47,6 +50,13 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     app.cleanup_ctx.append(background(lambda _: works))
     app.on_shutdown.append(_end_streams)
     return app
+
+
+def _tell_hold(service: Service, change: HoldChange) -> None:
+    """Tells those who listen of a hold."""
+    placements = service.placements
+    if placements.feed.listeners:
+        placements.feed.add(hold_event(change, placements.state.clock()))
 
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
@@ -85,6 +95,9 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     works: dict[str, Work] = {
         "engine": engine.run,
         "placements": partial(service.placements.maintenance.run, settings.recount_interval),
+        "capacity-events": CapacityEvents(
+            service.placements.feed, service.view, lambda: engine.history.run_id
+        ).run,
         "loop-lag": partial(_measure_lag, service, engine.clock),
     }
     context = SourceContext(settings, engine, service.registry, engine.clock)

@@ -8,7 +8,9 @@ import orjson
 from aiohttp import web
 
 from master.api.answers.representation import json_body
+from master.api.booking_events import event
 from master.api.requests.query import Parameter, Query
+from master.booking.feed import BookingFeed
 from master.service import SERVICE
 from master.tree.history import History, Step
 from topo.discovery.tree.changes import net
@@ -77,7 +79,10 @@ def _diff_body(steps: tuple[Step, ...], between: tuple[int, int], run: str) -> b
 
 
 async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
-    """Server-sent events of changes from a generation on, until the client or the master ends."""
+    """Server-sent events of changes from a generation on, until the client or the master ends.
+
+    Among them what happens to holds and to the capacity from now on.
+    """
     service = request.app[SERVICE]
     streams = service.streams
     if not streams.enter():
@@ -91,8 +96,11 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     try:
         await response.prepare(request)
         history = service.engine.history
-        await follow(response, history, _start(request, query, history.run_id))
-    except (ConnectionError, TimeoutError):
+        async with asyncio.TaskGroup() as both:
+            beside = both.create_task(_follow_bookings(response, service.placements.feed, history))
+            await follow(response, history, _start(request, query, history.run_id))
+            beside.cancel()
+    except* (ConnectionError, TimeoutError):
         pass  # the client went away: its own affair, and the usual end of a stream
     finally:
         streams.leave()
@@ -122,14 +130,32 @@ async def follow(response: web.StreamResponse, history: History, start: int | No
         steps = history.since(cursor)
         if steps is None:
             cursor = int(history.now)
-            reset = _event("reset", f"{cursor}.{history.run_id}", {"generation": cursor})
-            await _write(response, reset)
+            await _write(response, _reset(history))
         elif steps:
             cursor = int(steps[-1].generation)
             await _send(response, steps, history.run_id)
         await history.wait_beyond(cursor, HEARTBEAT_S)
         if history.now == cursor and not history.closed:
             await _write(response, b": nothing new\n\n")
+
+
+async def _follow_bookings(
+    response: web.StreamResponse, feed: BookingFeed, history: History
+) -> None:
+    """Writes what happens to holds and capacity from now on, until cancelled."""
+    with feed.listening():
+        cursor = feed.now
+        while True:
+            texts, cursor = feed.since(cursor), feed.now
+            for text in (_reset(history),) if texts is None else texts:
+                await _write(response, text)
+            await feed.wait_beyond(cursor)
+
+
+def _reset(history: History) -> bytes:
+    """The event after which a listener fetches what is now."""
+    now = int(history.now)
+    return event("reset", {"generation": now}, f"{now}.{history.run_id}")
 
 
 async def _send(response: web.StreamResponse, steps: tuple[Step, ...], run: str) -> None:
@@ -166,9 +192,5 @@ def _step_events(steps: list[Step], run: str) -> bytes:
     for step in steps:
         changes = [change_document(change) for change in step.changes]
         data = {"generation": step.generation, "changes": changes}
-        events.append(_event("change", f"{step.generation}.{run}", data))
+        events.append(event("change", data, f"{step.generation}.{run}"))
     return b"".join(events)
-
-
-def _event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
-    return f"event: {name}\nid: {event_id}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"

@@ -5,7 +5,12 @@ from functools import partial
 from master.api import changes, gpus, graph, health, holds, placements, topology
 from master.api.requests import jobs
 from master.api.route import Route
-from topo.model.rest.changes import DiffDocument, StepDocument
+from topo.model.rest.changes import (
+    CapacityEventDocument,
+    DiffDocument,
+    HoldEventDocument,
+    StepDocument,
+)
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gpus import GpusDocument
 from topo.model.rest.graph import GRAPH_MEDIA, NodeLinkDocument
@@ -66,8 +71,9 @@ ROUTES = (
         path="/v1/topology/events",
         handler=changes.get_events,
         summary="Server-sent events: `change` with the generation as its id, `reset` when the "
-        "generation asked for is not remembered (fetch the topology again)",
-        document=StepDocument,
+        "generation asked for is not remembered (fetch the topology again); `hold` and `capacity`, "
+        "without an id, as they happen",
+        document=StepDocument | HoldEventDocument | CapacityEventDocument,
         media="text/event-stream",
         parameters=changes.EVENT_PARAMETERS,
         problems={503: "too many streams are open"},

@@ -1,6 +1,7 @@
 """Placement and holds of one master, put together: who owns, who plans, who books, who recounts."""
 
 from master.booking.capacity_metrics import GpuTotals
+from master.booking.feed import BookingFeed
 from master.booking.fragmentation_report import FragmentationReporter
 from master.booking.holds import HoldService
 from master.booking.maintenance import BookingMaintenance
@@ -20,6 +21,7 @@ class Placements:
     ) -> None:
         self.state = BookingState(policy, limits, metrics, clock)
         self.planner = Planner(self.state)
+        self.feed = BookingFeed()
         self.totals = GpuTotals(self.state)
         reporter = FragmentationReporter(self.state.capacity, metrics)
         self.holds = HoldService(self.state, self.planner, reporter.job_held)

@@ -43,6 +43,8 @@ class BookingState:
         self.generation = 0
         self.record: Callable[[Entry], None] | None = None
         """Takes what happens, where it is recorded."""
+        self.on_hold: Callable[[HoldChange], None] | None = None
+        """Called with what happens to holds."""
         self._limits = limits
 
     def follow(self, snapshot: Snapshot) -> None:
@@ -119,6 +121,8 @@ class BookingState:
         if change.what is What.REPEATED:
             return
         self.saved.count()
+        if self.on_hold is not None:
+            self.on_hold(change)
         gpus = sum(hold.gpus.values())
         strayed = {"elsewhere": dict(change.elsewhere)} if change.elsewhere else {}
         _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus, **strayed)

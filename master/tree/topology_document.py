@@ -13,8 +13,9 @@ from typing import Any
 
 import orjson
 
+from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
-from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState, Status
+from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState
 from topo.model.ids import NODE, GroupPath, NodeName
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage
 from topo.publish.wires import nodes_of, wires_of
@@ -127,21 +128,13 @@ def _shown(view: View, part: Part) -> tuple[Selected, ...]:
     return tuple((ROOT, root) for root in view.snapshot.forest.roots)
 
 
-_Row = tuple[int, int, int, int, int, int, int, int]
-"""The fields of `topo.model.rest.topology.Capacity`, in their order."""
-
-
 class _Writer:
-    """Groups and nodes as dictionaries; every node is counted once, however many levels there are.
-
-    `path`: the only vertices to show.
-    """
+    """Groups and nodes as dictionaries. `path`: the only vertices to show."""
 
     def __init__(self, view: View, path: tuple[Vertex, ...] | None, now_s: float) -> None:
-        self._counts = view.usage.counts()
+        self._counts = SubtreeCounts(view.usage)
         self._changed_at_s, self._now_s = view.changed_at_s, now_s
         self._only = None if path is None else frozenset(map(id, path))
-        self._counted: dict[int, _Row] = {}
         self.shown: list[Node] = []
 
     def group(self, group: Group, above: GroupPath, depth: int | None) -> Json:
@@ -151,7 +144,6 @@ class _Writer:
         children = group.children if below is None or below >= 0 else ()
         if self._only is not None:
             children = tuple(child for child in children if id(child) in self._only)
-        nodes, ready, gpus, ready_gpus, free, used, held, cordoned = self._count(group)
         return {
             "name": group.name,
             "kind": group.kind,
@@ -162,16 +154,7 @@ class _Writer:
             "reasons": group.reasons,
             "expected": group.expected,
             "source": group.source,
-            "capacity": {
-                "nodes": nodes,
-                "ready": ready,
-                "gpus": gpus,
-                "ready_gpus": ready_gpus,
-                "free_gpus": free,
-                "used_gpus": used,
-                "held_gpus": held,
-                "cordoned_gpus": cordoned,
-            },
+            "capacity": capacity_document(self._counts.of(group)),
             "child": [
                 self.group(child, path, below) if isinstance(child, Group) else self.node(child)
                 for child in children
@@ -181,7 +164,7 @@ class _Writer:
     def node(self, node: Node) -> Json:
         """A leaf."""
         self.shown.append(node)
-        free, used, held, _, is_cordoned = self._counts.get(node.name, NO_COUNTS)
+        free, used, held, _, is_cordoned = self._counts.nodes.get(node.name, NO_COUNTS)
         changed_at_s = self._changed_at_s.get(node.name)
         return {
             "name": node.name,
@@ -196,30 +179,6 @@ class _Writer:
             "cordoned": is_cordoned,
             "since_s": None if changed_at_s is None else round(self._now_s - changed_at_s, 1),
         }
-
-    def _count(self, group: Group) -> _Row:
-        if (found := self._counted.get(id(group))) is not None:
-            return found
-        nodes = ready = gpus = ready_gpus = free = used = held = cordoned = 0
-        for child in group.children:
-            row = self._count(child) if isinstance(child, Group) else self._row(child)
-            nodes += row[0]
-            ready += row[1]
-            gpus += row[2]
-            ready_gpus += row[3]
-            free += row[4]
-            used += row[5]
-            held += row[6]
-            cordoned += row[7]
-        counted = nodes, ready, gpus, ready_gpus, free, used, held, cordoned
-        self._counted[id(group)] = counted
-        return counted
-
-    def _row(self, node: Node) -> _Row:
-        free, used, held, cordoned, _ = self._counts.get(node.name, NO_COUNTS)
-        if node.status is Status.READY:
-            return 1, 1, node.gpus, node.gpus, free, used, held, cordoned
-        return 1, 0, node.gpus, 0, free, used, held, cordoned
 
 
 def _wires(forest: Forest, shown: list[Node], part: Part) -> list[Json]:

@@ -170,9 +170,9 @@ def test_a_stream_goes_on_where_it_broke_if_it_is_the_same(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('data: {"generation": 13, "changes": []}\n\n', "no id to resume"),
-        ("data: gibberish\n\n", "not JSON"),
-        ('data: {"changes": 7}\n\n', "not the document expected"),
+        ('data: {"generation": 13, "changes": []}', "no id to resume"),
+        ("data: gibberish", "not JSON"),
+        ('data: {"changes": 7}', "not the document expected"),
     ],
 )
 async def test_an_event_that_makes_no_sense_is_a_lost_stream(
@@ -182,8 +182,22 @@ async def test_an_event_that_makes_no_sense_is_a_lost_stream(
     await heard(stream)
     news = asyncio.create_task(heard(stream))
     await listening(fake_master)
-    await asyncio.to_thread(fake_master.say, text)
+    await asyncio.to_thread(fake_master.say, f"event: change\n{text}\n\n")
     assert words in (await news).refusal.what
+
+
+async def test_events_of_other_names_are_passed_over(
+    master: MasterClient, fake_master: FakeMaster
+) -> None:
+    """Of holds, of capacity, and of what a later release tells."""
+    stream = follow(master, retry_s=0.01)
+    await heard(stream)
+    news = asyncio.create_task(heard(stream))
+    await listening(fake_master)
+    for name in ("hold", "capacity", "from-the-future"):
+        await asyncio.to_thread(fake_master.say, f"event: {name}\ndata: {{}}\n\n")
+    await asyncio.to_thread(fake_master.publish, samples.troubled(), samples.changes(13))
+    assert (await news).generation == 13
 
 
 async def test_a_refused_stream_is_said(master: MasterClient, fake_master: FakeMaster) -> None:

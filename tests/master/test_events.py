@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,13 +13,16 @@ import pytest
 from aiohttp import ClientResponse, ClientTimeout
 
 from master.api import changes
+from master.booking.feed import BookingFeed
 from master.tree.history import History, Step
 from tests.master.documents import read_json
+from tests.master.placing import config, placing
 from tests.master.world import Master, facts, running
 from tests.support.waiting import CEILING_S
+from topo.model.cluster import ClusterNode
 from topo.model.forest import Change
-from topo.model.ids import Generation
-from topo.model.rest.changes import StepDocument
+from topo.model.ids import Generation, NodeName
+from topo.model.rest.changes import CapacityEventDocument, HoldEventDocument, StepDocument
 
 pytestmark = pytest.mark.virtual_time
 
@@ -35,8 +39,8 @@ class _Stream:
             while line := (await self.response.content.readline()).decode():
                 name, _, value = line.rstrip("\n").partition(": ")
                 if line == "\n" and "data" in fields:
-                    self.last_id = fields["id"]
-                    number = int(self.last_id.partition(".")[0])
+                    self.last_id = fields.get("id", self.last_id)
+                    number = int(self.last_id.partition(".")[0] or 0)
                     return fields["event"], number, orjson.loads(fields["data"])
                 fields[name] = value
         raise AssertionError("the stream ended")
@@ -204,3 +208,83 @@ async def test_the_end_of_the_master_ends_its_streams(token_flag: str) -> None:
         await response.read()
         assert response.content.at_eof()
         response.close()
+
+
+async def _named(stream: _Stream, name: str) -> Any:
+    """The data of the next event of that name."""
+    while True:
+        told, _, data = await stream.event()
+        if told == name:
+            return data
+
+
+async def test_holds_and_where_the_gpus_are_are_told_as_they_happen(tmp_path: Path) -> None:
+    """With what the groups above have now; a capacity follows on the one that was told before."""
+    async with placing(tmp_path, text=config(2, 2, 2)) as caller, _stream(caller.master) as stream:
+        await stream.comment()
+        await asyncio.sleep(1)
+        before = (await caller.master.get("/v1/topology")).json
+        hold = (await caller.held(1))["hold"]["id"]
+        told = HoldEventDocument(**await _named(stream, "hold"))
+        assert (told.event, told.hold.id, told.hold.gpus) == ("reserved", hold, 8)
+        moved = read_json(CapacityEventDocument, orjson.dumps(await _named(stream, "capacity")))
+        assert moved.since <= before["capacity_version"] < moved.capacity_version
+        assert [(node.free_gpus, node.held_gpus) for node in moved.nodes] == [(0, 8)]
+        free = {"/".join(group.path): group.capacity.free_gpus for group in moved.groups}
+        assert sorted(free.values()) == [8, 24], "of its dragonfly and of its switchbox"
+        after = (await caller.master.get("/v1/topology?depth=0")).json
+        assert after["capacity_version"] == moved.capacity_version
+        await caller.delete(f"/v1/holds/{hold}")
+        assert (await _named(stream, "hold"))["event"] == "released"
+        assert (await _named(stream, "capacity"))["since"] == moved.capacity_version
+        assert stream.last_id == "", "they have no id: whoever resumes resumes after a generation"
+
+
+async def test_a_cordon_is_told_and_what_comes_and_goes_between_two_looks_is_not(
+    tmp_path: Path,
+) -> None:
+    async with placing(tmp_path, text=config(1, 2, 2)) as caller, _stream(caller.master) as stream:
+        await stream.comment()
+        await asyncio.sleep(1)
+        state = caller.master.service.placements.state
+        for _ in range(2):
+            state.follow_cluster([ClusterNode(name=NodeName("n0-0-0"), unschedulable=True)])
+            state.follow_cluster([], [NodeName("n0-0-0")])
+        await asyncio.sleep(1)
+        state.follow_cluster([ClusterNode(name=NodeName("n0-0-0"), unschedulable=True)])
+        told = await _named(stream, "capacity")
+        assert told["nodes"] == [
+            {
+                "name": "n0-0-0",
+                "free_gpus": 0,
+                "used_gpus": 0,
+                "held_gpus": 0,
+                "cordoned": True,
+            }
+        ]
+        before = (await caller.master.get("/v1/topology?depth=0")).json["capacity_version"]
+        assert told["since"] < told["capacity_version"] == before
+
+
+async def test_nothing_is_worked_out_where_nobody_listens(tmp_path: Path) -> None:
+    async with placing(tmp_path) as caller:
+        feed = caller.master.service.placements.feed
+        await caller.held(1)
+        await asyncio.sleep(1)
+        assert feed.now == 0
+        async with _stream(caller.master) as stream:
+            await stream.comment()
+            assert feed.listeners == 1
+        await asyncio.sleep(2 * changes.HEARTBEAT_S)  # writing to it fails
+        assert feed.listeners == 0
+
+
+def test_a_listener_that_is_too_slow_finds_its_place_gone() -> None:
+    feed = BookingFeed(limit_bytes=10)
+    for text in (b"1234", b"5678", b"90"):
+        feed.add(text)
+    assert feed.since(0) == (b"1234", b"5678", b"90")
+    feed.add(b"x" * 100)
+    assert feed.since(3) == (b"x" * 100,), "one that is too long alone is told"
+    assert feed.since(2) is None
+    assert feed.since(4) == ()

@@ -166,7 +166,8 @@ class MasterClient:
                     body = await _body(response) or b""
                     raise refused(response.status, body, ("GET events", Exit.REFUSED))
                 async for event in events(response.content.iter_any()):
-                    yield None if event.event == "reset" else self._change(event)
+                    if event.event in ("change", "reset"):
+                        yield None if event.event == "reset" else self._change(event)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise await failure(error, self.url) from error
 

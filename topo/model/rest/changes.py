@@ -5,6 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from topo.model.rest.document import Document, one_of
+from topo.model.rest.placements import HoldSummary
+from topo.model.rest.topology import Capacity
 
 
 class ChangeDocument(Document):
@@ -40,6 +42,51 @@ class StepDocument(Document):
 
     generation: int
     changes: tuple[ChangeDocument, ...] = ()
+
+
+class GroupCapacityDocument(Document):
+    """The capacity that a group has now."""
+
+    path: tuple[str, ...]
+    capacity: Capacity
+
+
+class NodeCapacityDocument(Document):
+    """Where the GPUs of a node are now; the fields are those of a node of the tree."""
+
+    name: str
+    free_gpus: int
+    used_gpus: int
+    held_gpus: int
+    cordoned: bool
+
+
+class CapacityEventDocument(Document):
+    """The data of an event `capacity`: the groups and nodes that have another one than before.
+
+    `since` is the `capacity_version` of which it is the difference: who knows a lower one has
+    missed something.
+    """
+
+    generation: int
+    run: str
+    since: int
+    capacity_version: int
+    groups: tuple[GroupCapacityDocument, ...]
+    nodes: tuple[NodeCapacityDocument, ...]
+
+
+class HoldEventDocument(Document):
+    """The data of an event `hold`: the hold as it is then, or was where it ended.
+
+    `elsewhere` are GPUs by node where its pods are and it did not book.
+    """
+
+    event: Annotated[
+        str, one_of("reserved", "committed", "released", "expired", "bound", "strayed")
+    ]
+    hold: HoldSummary
+    elsewhere: dict[str, int] = Field(default_factory=dict)
 
 
 class DiffDocument(Document):

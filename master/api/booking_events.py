@@ -1,0 +1,119 @@
+"""What the event stream says of holds and of capacity, beside the changes of the forest.
+
+These events have no id: whoever resumes after a generation learns of the capacity from the next
+event, whose `since` tells whether it has missed something, and of the holds from `GET /v1/holds`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import orjson
+
+from master.api.documents import hold_summary
+from master.booking.feed import BookingFeed
+from master.tree.capacity_counts import CountedForest, capacity_document, counted
+from master.tree.topology_document import View
+from topo.placement.booking.events import HoldChange
+
+TICK_S = 0.25
+"""What changes within this is told at once."""
+REST_FACTOR = 4.0
+"""Comparing all nodes rests for so many times what it took, which matters from 50,000 nodes on."""
+
+
+def hold_event(change: HoldChange, now_s: float) -> bytes:
+    """The event of a hold that was given, kept or that ended."""
+    hold = hold_summary(change.hold, now_s)
+    return event("hold", {"event": change.what, "hold": hold, "elsewhere": dict(change.elsewhere)})
+
+
+def event(name: str, data: Mapping[str, Any], event_id: str = "") -> bytes:
+    """The text of a server-sent event; without an id it moves no listener's place."""
+    head = f"event: {name}\n" + (f"id: {event_id}\n" if event_id else "")
+    return f"{head}data: ".encode() + orjson.dumps(data) + b"\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What listeners know: the counts, and the version of the capacity that they were told last."""
+
+    of: object
+    capacity_version: int
+    counts: CountedForest
+
+
+class CapacityEvents:
+    """Compares the capacity with what it was, in a thread, while somebody listens."""
+
+    def __init__(
+        self, feed: BookingFeed, view: Callable[[], View], run_id: Callable[[], str]
+    ) -> None:
+        self._feed, self._view, self._run_id = feed, view, run_id
+        self._told: _Told | None = None
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        while True:
+            took_s = await self._renew()
+            await asyncio.sleep(max(TICK_S, REST_FACTOR * took_s))
+
+    async def _renew(self) -> float:
+        """Tells what differs from the last time; the seconds that the comparing took."""
+        if not self._feed.listeners:
+            self._told = None
+            return 0.0
+        view = self._view()
+        if self._told is not None and view.version == self._told.of:
+            return 0.0
+        compare = partial(_compared, view, self._told, self._run_id())
+        self._told, text, took_s = await asyncio.to_thread(compare)
+        if text:
+            self._feed.add(text)
+        return took_s
+
+
+def _compared(view: View, told: _Told | None, run: str) -> tuple[_Told, bytes, float]:
+    """What listeners know then, the event that tells them, empty for none, and the seconds."""
+    began_s = time.thread_time()
+    counts, now = counted(view.snapshot.forest, view.usage), view.usage.version
+    if told is None:
+        return _Told(view.version, now, counts), b"", time.thread_time() - began_s
+    changes = _changes(told.counts, counts)
+    if not changes["groups"] and not changes["nodes"]:
+        same = _Told(view.version, told.capacity_version, counts)
+        return same, b"", time.thread_time() - began_s
+    data = {
+        "generation": view.snapshot.generation,
+        "run": run,
+        "since": told.capacity_version,
+        "capacity_version": now,
+        **changes,
+    }
+    text = event("capacity", data)
+    return _Told(view.version, now, counts), text, time.thread_time() - began_s
+
+
+def _changes(was: CountedForest, now: CountedForest) -> dict[str, list[dict[str, Any]]]:
+    groups = [
+        {"path": path, "capacity": capacity_document(row)}
+        for path, row in _moved(was.groups, now.groups)
+    ]
+    nodes = [
+        {
+            "name": name,
+            "free_gpus": counts.free,
+            "used_gpus": counts.used,
+            "held_gpus": counts.held,
+            "cordoned": counts.is_cordoned,
+        }
+        for name, counts in _moved(was.nodes, now.nodes)
+    ]
+    return {"groups": groups, "nodes": nodes}
+
+
+def _moved(was: Mapping[Any, Any], now: Mapping[Any, Any]) -> Iterable[tuple[Any, Any]]:
+    return ((key, value) for key, value in now.items() if was.get(key) != value)
