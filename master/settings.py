@@ -78,7 +78,7 @@ class MasterSettings(ServiceSettings, LogSettings):
     good_readings: Count = 3
     """Readings in a row after which it counts as good again."""
     missed_hardware: CommaList = MISSED
-    """Hardware that makes its node NotReady when it vanishes: gpus, ports (link ports), nics."""
+    """What makes its node NotReady when it vanishes: gpus, their ports and links, nics."""
     max_nodes: Count = 20_000
     """Nodes that may report; one more is refused."""
 

@@ -16,7 +16,8 @@ class NodeMemory:
     """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
 
     `room` is how many cables the node has, `stale` whether its worker was silent for too long.
-    What it has shown at most: GPUs, (GPU, wired link ports), network ports.
+    What it has shown at most: GPUs, (GPU, wired link ports), (GPU, GPUs
+    reached by fast links), network ports.
     """
 
     identity: NodeIdentity
@@ -31,6 +32,7 @@ class NodeMemory:
     stale: bool = False
     most_gpus: int = 0
     most_ports: tuple[tuple[int, int], ...] = ()
+    most_links: tuple[tuple[str, int], ...] = ()
     most_nics: int = 0
 
 

@@ -30,7 +30,7 @@ JOIN_KEYS: tuple[str, ...] = get_args(JoinKey)
 """The names under which a manager may know a node, in the order they are tried."""
 
 
-MISSED = ("gpus", "ports", "nics")
+MISSED = ("gpus", "ports", "links", "nics")
 """The kinds of hardware whose vanishing can make a node NotReady; also the subjects' kinds."""
 
 

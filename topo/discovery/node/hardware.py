@@ -1,6 +1,7 @@
 """What a node has shown of its hardware, and what of it is missing now.
 
-Result: for one reading the subjects that vanished: GPUs, wired link ports of a GPU, network ports.
+Result: for one reading the subjects that vanished: GPUs, wired link ports of a GPU, fast links
+between GPUs of the node, network ports.
 
 Why counts and not names: a driver that loses a GPU numbers the others anew, and the names of
 network ports change with the rules of the host, so a name that is gone proves nothing; fewer than
@@ -17,21 +18,24 @@ Example: a node shows 8 GPUs with 7 wired ports each, then 7 GPUs with 7 ports e
 missing, no port. Then 8 GPUs, of which GPU 2 lists 5 wired ports: 2 ports of GPU 2 are missing.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from topo.discovery.modes import MISSED
 from topo.discovery.node.health import Subject, failing
+from topo.discovery.node.inside_links import LinkCounts, fast_links
 from topo.model.forest import Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState
 
+T = TypeVar("T", int, str)
 Ports = tuple[LinkPort, ...]
 PortCounts = tuple[tuple[int, int], ...]
 
 GPUS: Subject = ("gpus", "")
 NICS: Subject = ("nics", "")
-_PORTS = "ports"
+_PORTS, _LINKS = "ports", "links"
 _MOST_COUNTED = 256
 _COUNTED: dict[int, tuple[Ports, PortCounts]] = {}
 """What was counted last, by identity; the object is held, so its identity is not given again."""
@@ -45,23 +49,29 @@ class Hardware:
     gpu_type: str = ""
     ports: PortCounts = ()
     nics: int = 0
+    links: LinkCounts = ()
     _now: PortCounts = ()
     _nics_now: int = 0
+    _links_now: LinkCounts = ()
 
     def see(self, facts: NodeFacts, gpu_type: str, *, rebooted: bool) -> None:
         """Take one reading."""
         self._now, self._nics_now = _wired(facts.ports), _nics(facts)
+        self._links_now = fast_links(facts.matrix)
         if rebooted and gpu_type and gpu_type != self.gpu_type:
             self.accept(len(facts.gpus))
         self.gpus = max(self.gpus, len(facts.gpus))
         self.gpu_type = gpu_type or self.gpu_type
         if self._now != self.ports:
-            self.ports = _shared(_most(self.ports, self._now)) if self.ports else self._now
+            self.ports = _shared(tuple(sorted(_most(self.ports, self._now))))
         self.nics = max(self.nics, self._nics_now)
+        if self._links_now != self.links:
+            self.links = tuple(_most(self.links, self._links_now))
 
     def accept(self, gpus: int) -> None:
         """So many GPUs, and what else the last reading showed, are all there is."""
         self.gpus, self.ports, self.nics = gpus, self._now, self._nics_now
+        self.links = self._links_now
 
     def missing(self, facts: NodeFacts, missed: Collection[str]) -> dict[Subject, Reason]:
         """What the last reading, `facts`, lacks of ports; of GPUs `health.judge` says it."""
@@ -72,10 +82,25 @@ class Hardware:
                 if (wired := now.get(gpu, 0)) < most and gpu in listed:
                     text = _with_failing(f"GPU {gpu}: {wired} of {most} link ports", facts)
                     bad[_PORTS, f"{gpu:03}"] = Reason("ports-missing", text)
+        if "links" in missed and self._links_now != self.links:
+            bad |= self._missing_links(facts)
         if "nics" in missed and self._nics_now < self.nics:
             text = _with_failing(f"{self._nics_now} of {self.nics} network ports", facts)
             bad[NICS] = Reason("nics-missing", text)
         return bad
+
+    def _missing_links(self, facts: NodeFacts) -> dict[Subject, Reason]:
+        """Fast links inside the node; nothing where the matrix is not told, or GPUs are missing."""
+        if not self._links_now or len(facts.gpus) < self.gpus:
+            return {}
+        now = dict(self._links_now)
+        return {
+            (_LINKS, gpu): Reason(
+                "links-missing", f"{gpu} has fast links to {now[gpu]} of {most} GPUs of its node"
+            )
+            for gpu, most in self.links
+            if now.get(gpu, most) < most
+        }
 
 
 def is_missing(subject: Subject) -> bool:
@@ -100,11 +125,11 @@ def _wired(ports: Ports) -> PortCounts:
     return found
 
 
-def _most(one: PortCounts, other: PortCounts) -> PortCounts:
+def _most(one: Iterable[tuple[T, int]], other: Iterable[tuple[T, int]]) -> Iterable[tuple[T, int]]:
     counts = dict(one)
-    for gpu, count in other:
-        counts[gpu] = max(count, counts.get(gpu, 0))
-    return tuple(sorted(counts.items()))
+    for key, count in other:
+        counts[key] = max(count, counts.get(key, 0))
+    return counts.items()
 
 
 @lru_cache(maxsize=256)

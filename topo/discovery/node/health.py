@@ -24,10 +24,11 @@ from topo.model.forest import Reason
 from topo.model.machine import NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
-"""(kind, which one): a part (`gpu`, `port`, `fabric`, `member`), what is missing (`gpus`, `ports`,
-`nics`), or where it leads (`link`, `domain`)."""
+"""(kind, which one): a part (`gpu`, `port`, `fabric`, `member`, `cut-off`), what is missing
+(`gpus`, `ports`, `links`, `nics`), or where it leads (`link`, `domain`)."""
 Reading = Mapping[Subject, Reason]
 _PARTS = frozenset({"gpu", "port", "fabric", "member"})
+_BY_MATRIX = frozenset({"links", "cut-off"})
 """What a reading can be silent about; the rest is judged by what was there before."""
 
 
@@ -129,7 +130,8 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
 def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:
     """Of the parts that are down those of which a reading says nothing: silence heals none.
 
-    A GPU is said to be well by its health, a port by being up, a fabric by its health or domain.
+    A GPU is said to be well by its health, a port by being up, a fabric by its health or domain;
+    of links inside the node the matrix says it.
     O(parts) where something is down.
     """
     said: set[Subject] = {("gpu", f"{g.index:03}") for g in facts.gpus if g.healthy is not None}
@@ -138,7 +140,8 @@ def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Re
     }
     said |= {("fabric", f"{f.gpu:03}") for f in facts.fabrics if f.healthy is not None}
     said |= {("member", f"{f.gpu:03}") for f in facts.fabrics}
-    return {s: reason for s, reason in down.items() if s[0] in _PARTS and s not in said}
+    kinds = _PARTS if facts.matrix is not None else _PARTS | _BY_MATRIX
+    return {s: reason for s, reason in down.items() if s[0] in kinds and s not in said}
 
 
 def _missing(facts: NodeFacts, expected: int) -> str:

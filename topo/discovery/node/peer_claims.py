@@ -60,9 +60,9 @@ def merge(
     """
     shown = _by_uuid(peers)
     if shown.keys() == claims.keys() or not claims:
-        return {uuid: _shown(peer) for uuid, peer in shown.items()}
+        return {uuid: _shown(peer, claims.get(uuid)) for uuid, peer in shown.items()}
     missing = {c.slot: c for uuid, c in sorted(claims.items()) if uuid not in shown}
-    merged = {uuid: _shown(peer) for uuid, peer in shown.items() if uuid in claims}
+    merged = {uuid: _shown(peer, claims[uuid]) for uuid, peer in shown.items() if uuid in claims}
     gone = set(dead)
     for peer in (p for u, p in shown.items() if u not in claims):
         slot = _slot_for(peer, missing, gone, full=len(merged) + len(missing) >= cables)
@@ -87,8 +87,14 @@ def _slot_for(
     return next((slot for slot, claim in sorted(missing.items()) if claim.uuid in gone), None)
 
 
-def _shown(peer: Peer) -> Claim:
-    return Claim(peer.uuid, peer.slot, connected=peer.connected is not False)
+def _shown(peer: Peer, before: Claim | None = None) -> Claim:
+    """The claim of a peer that is named. Where nothing is said of its connection, what was said
+    last holds, unless it was gone in between.
+    """
+    connected = peer.connected
+    if connected is None:
+        connected = before is None or not before.seen or before.connected
+    return Claim(peer.uuid, peer.slot, connected=connected)
 
 
 def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:

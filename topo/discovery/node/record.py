@@ -8,6 +8,7 @@ from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
 from topo.discovery.node.hardware import GPUS, Hardware, is_missing
 from topo.discovery.node.health import Subject, Verdict, judge, unsaid
+from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.forest import Reason
 from topo.model.ids import NodeName, ServerUuid
@@ -67,6 +68,9 @@ class NodeRecord:
         if rebooted:
             for subject in silent:
                 self._forget(subject)
+            self.claims = {
+                u: claim._replace(connected=claim.seen) for u, claim in self.claims.items()
+            }
         self._reading = {} if rebooted else silent
         self._reading |= self._judge_hardware(facts, settings)
         self._reading |= judge_fabric(facts)
@@ -79,7 +83,7 @@ class NodeRecord:
     ) -> dict[Subject, Reason]:
         shown = self.hardware.gpus if GPUS[0] in settings.missed else 0
         bad = judge(facts, settings.gpus_per_node or shown)
-        return bad | self.hardware.missing(facts, settings.missed)
+        return bad | judge_cut_off(facts) | self.hardware.missing(facts, settings.missed)
 
     def read_again(self) -> bool:
         """Take a reading equal to the last one; True if the reasons or claims changed."""
@@ -183,6 +187,7 @@ class NodeRecord:
             stale=self.stale,
             most_gpus=self.hardware.gpus,
             most_ports=self.hardware.ports,
+            most_links=self.hardware.links,
             most_nics=self.hardware.nics,
         )
 
@@ -212,6 +217,7 @@ class NodeRecord:
                 gpus=max(memory.gpus, memory.most_gpus),
                 gpu_type=memory.gpu_type,
                 ports=memory.most_ports,
+                links=memory.most_links,
                 nics=memory.most_nics,
             ),
             local=memory.local,
