@@ -164,6 +164,9 @@ class TreeCollector(Collector):
             "source_age_seconds", "Time since the source's last good answer", ("source",), ages
         )
         yield _labelled("source_failing", "1 while the source fails", ("source",), failing)
+        warnings = {s.source: len(s.warnings) for s in states}
+        text = "What is odd about the source although it may answer"
+        yield _labelled("source_warnings", text, ("source",), warnings)
 
     def _counts(self, snapshot: Snapshot) -> _Counts:
         if self._counted is None or self._counted[0] != snapshot.generation:

@@ -10,27 +10,34 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 from aiohttp import web
 
 from master.app import build_app
 from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS
+from master.tree import topology_document
+from master.tree.topology_document import View
 from tests import builders
+from tests.builders import discovery
 from tests.master.placing import config
 from tests.master.world import TOKEN, Master, facts, running
 from tests.support.waiting import eventually
 from topo.cli.client.client import connect, target
-from topo.cli.diagnosis import checkup
+from topo.cli.diagnosis import checkup, diagnosis
 from topo.cli.diagnosis.checkup import Checkup
 from topo.cli.diagnosis.finding import Finding
 from topo.cli.exits import CliError
+from topo.discovery.modes import Mode
 from topo.discovery.sources import MANAGED
+from topo.discovery.state import Discovery
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
 from topo.model.ids import Kind, ServerUuid
 from topo.model.machine import NodeFacts
 from topo.model.observation import ManagedTopology, ManagerReported
+from topo.model.rest.topology import TopologyDocument
 from topo.sim.clustermanager.certificates import Authority
 
 pytestmark = pytest.mark.virtual_time
@@ -373,6 +380,45 @@ async def test_many_cut_cables_are_one_finding() -> None:
                     await worker.change(peers={"local": f"uuid-{name}", "remotes": []})
         finding = await sole(master, "link-down")
         assert finding.what.startswith("4 cables are down: a0 (slot 1) to b0 (slot 1), a1")
+
+
+# -- very many -------------------------------------------------------------------------------
+
+
+def examined_state(state: Discovery, mode: str) -> list[tuple[str, str]]:
+    """Code and subject of every finding about a state, without a master around it."""
+    document = topology_document.document(View(state.snapshot), mode, 0.0)
+    read = TopologyDocument.model_validate_json(orjson.dumps(document))
+    return [(finding.code, finding.subject) for finding in diagnosis.examine(read)]
+
+
+def test_thousands_of_machines_without_workers_are_one_finding() -> None:
+    """Switchboxes of two dragonflies of two nodes; of each dragonfly one worker runs."""
+    boxes = {f"s{box}": [f"n{4 * box + at}" for at in range(4)] for box in range(1000)}
+    state = discovery(Mode.SWITCHBOX)
+    heard = [
+        builders.report(name, [names[at + 1]])
+        for names in boxes.values()
+        for at, name in enumerate(names)
+        if at % 2 == 0
+    ]
+    state.advance(0.0, ManagerReported(builders.managed(boxes)), *heard)
+    (finding,) = examined_state(state, "switchbox")
+    assert finding[0] == "unjoined"
+    assert finding[1].endswith("and 1992 more")
+
+
+def test_a_thousand_cloned_uuids_are_one_finding() -> None:
+    """A board maker's firmware gives pairs of boards one UUID; what is wired to them is alone."""
+    state = discovery()
+    events = []
+    for number in range(1000):
+        a, b, c = (f"{letter}{number}" for letter in "abc")
+        events += [builders.report(a, [c]), builders.report(c, [a])]
+        events += [builders.report(b, [c], local=builders.server(a))]
+    state.advance(0.0, *events)
+    (finding,) = examined_state(state, "dragonfly")
+    assert finding == ("cloned-server-uuid", "a0, b0, a1, b1, a2, b2, a3, b3 and 1992 more")
 
 
 # -- the address -----------------------------------------------------------------------------

@@ -395,6 +395,7 @@ async def test_metrics_have_help_bounded_labels_and_no_names(token_flag: str) ->
             "topo_master_ready 1.0",
             "topo_master_workers 2.0",
             'topo_master_source_failing{source="workers"} 0.0',
+            'topo_master_source_warnings{source="workers"} 0.0',
         ):
             assert line in text, line
         names = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP")}

@@ -9,6 +9,7 @@ that are short of nodes. It is one finding: no worker has reported from these fo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from topo.cli.diagnosis.finding import Case, Finding, Severity, listed, number
 from topo.cli.diagnosis.steps import WAITING, step
@@ -21,6 +22,7 @@ from topo.model.rest.topology import (
     walk,
 )
 
+_T = TypeVar("_T")
 WORKERS, CLUSTER_MANAGER = "workers", "cluster-manager"
 ALONE = 3
 """So many conflicts or cables of one kind each stand alone; more of them are one finding."""
@@ -137,22 +139,26 @@ def _forgive_without_inventory(manager: SourceDocument | None, cases: Cases) -> 
 
 def _clones(cases: Cases) -> Iterator[Finding]:
     """Links of nodes that share a server UUID can mean either of them, and so join nobody."""
-    for clone in cases.of("cloned-server-uuid"):
-        touched = set(clone.subjects)
-        follows = cases.take(
-            lambda case, twins=frozenset(touched): (  # type: ignore[misc]
-                case.code == "one-sided-link" and not twins.isdisjoint(case.subjects)
-            )
+    clones = cases.of("cloned-server-uuid")
+    twins = frozenset(subjects(clones))
+    links = cases.take(
+        lambda case: case.code == "one-sided-link" and not twins.isdisjoint(case.subjects)
+    )
+    touched = twins.union(subjects(links))
+    alone = cases.take(
+        lambda case: case.code in {"no-peer", "unknown-peer"} and touched.issuperset(case.subjects)
+    )
+    for part in _parts(clones):
+        names, first = subjects(part), part[0]
+        around = {
+            name for case in links if set(names) & set(case.subjects) for name in case.subjects
+        }
+        joined = [name for name in subjects(alone) if name in around]
+        what = (
+            first.text if len(part) == 1 else f"{len(part)} server UUIDs are shared: {first.text}"
         )
-        touched.update(subjects(follows))
-        alone = cases.take(
-            lambda case, touched=touched: (  # type: ignore[misc]
-                case.code in {"no-peer", "unknown-peer"} and touched.issuperset(case.subjects)
-            )
-        )
-        named = subjects(alone)
-        more = f"; because of it {listed(named)} joined nobody" if named else ""
-        yield _wrong(clone.code, clone.subjects, clone.text + more, clone.fix)
+        more = f"; because of it {listed(joined)} joined nobody" if joined else ""
+        yield _wrong(first.code, names, what + more, first.fix)
 
 
 def _machines_without_workers(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
@@ -191,12 +197,17 @@ def _cut_cables(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     down.sort(key=lambda wire: (natural_key(wire.node), wire.slot))
     ends = {end for wire in down for end in (wire.node, wire.peer)}
     cases.take(lambda case: case.code == "link-down" and ends.issuperset(case.subjects))
-    for wires in [down] if len(down) > ALONE else [[wire] for wire in down]:
+    for wires in _parts(down):
         first, cables = wires[0], [f"{_end(w.node, w.slot)} to {_far_end(w)}" for w in wires]
         plural = "cables are" if len(cables) > 1 else "cable is"
         what = f"{len(cables)} {plural} down: {listed(cables)}"
         nodes = list(dict.fromkeys(end for w in wires for end in (w.node, w.peer) if end))
         yield _wrong("link-down", nodes, what, step("link-down", first.node, ""))
+
+
+def _parts(things: list[_T]) -> list[list[_T]]:
+    """Each alone, or all together where they are many."""
+    return [[thing] for thing in things] if len(things) <= ALONE else [things]
 
 
 def _end(node: str, slot: int | None) -> str:
