@@ -35,6 +35,14 @@ def test_one_job_is_placed_by_every_policy(topo: Topo) -> None:
     assert "without counting all nodes" in shown.stdout
 
 
+def test_a_job_that_cannot_be_is_refused_in_the_words_of_the_options(topo: Topo) -> None:
+    for wrong, option in ((("--group-size", "63"), "--group-size"), (("--pods", "0"), "--pods")):
+        shown = topo("sim", "place", *wrong)
+        assert shown.exit_code == Exit.USAGE
+        assert f"at {option}" in shown.stderr
+        assert "gpus_per_pod" not in shown.stderr
+
+
 def test_a_job_that_does_not_fit_says_why(topo: Topo) -> None:
     shown = topo("sim", "place", "--nodes", "40", "--pods", "64", "--group-size", "0")
     assert shown.exit_code == Exit.OK, shown.stderr

@@ -44,7 +44,9 @@ def place(  # noqa: PLR0913 - a parameter per option
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another cluster.")] = 1,
 ) -> None:
     """Place one job on a simulated cluster: our plan beside what other schedulers choose."""
+    from topo.cli.client.option_names import in_options
     from topo.cli.render import terminal
+    from topo.model.errors import BadInputError
     from topo.placement.job.request import PlacementMode, Request
     from topo.sim.streams.comparison import compare
     from topo.sim.worlds.clusters import cluster
@@ -52,7 +54,10 @@ def place(  # noqa: PLR0913 - a parameter per option
     request = Request(
         pods=pods, gpus_per_pod=gpus, group_size=group_size or None, mode=PlacementMode(str(mode))
     )
-    found = compare(cluster(nodes, str(shape), load, seed), request)
+    try:
+        found = compare(cluster(nodes, str(shape), load, seed), request)
+    except BadInputError as error:
+        raise BadInputError(in_options(error.refusal, "topo sim place")) from None
     console = terminal.out()
     groups = f" in groups of {group_size}" if group_size else ""
     console.print(
