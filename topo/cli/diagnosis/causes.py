@@ -150,13 +150,12 @@ def _clones(cases: Cases) -> Iterator[Finding]:
     )
     for part in _parts(clones):
         names, first = subjects(part), part[0]
-        around = {
-            name for case in links if set(names) & set(case.subjects) for name in case.subjects
-        }
-        joined = [name for name in subjects(alone) if name in around]
-        what = (
-            first.text if len(part) == 1 else f"{len(part)} server UUIDs are shared: {first.text}"
-        )
+        owners = set(names)
+        around = subjects(case for case in links if not owners.isdisjoint(case.subjects))
+        joined = sorted({*around, *names} & set(subjects(alone)), key=natural_key)
+        what = first.text
+        if len(part) > 1:
+            what = f"{len(part)} server UUIDs are stated by several nodes: {what}"
         more = f"; because of it {listed(joined)} joined nobody" if joined else ""
         yield _wrong(first.code, names, what + more, first.fix)
 
