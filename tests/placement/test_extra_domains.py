@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.placement.worlds import cluster, shares
+from topo.placement.advice.explain import explain
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
@@ -41,6 +42,15 @@ def test_the_tail_goes_to_a_rest_elsewhere_and_a_dragonfly_stays_whole() -> None
     assert shares(loose) == {"1/1": 8, "2/1": 4}
     assert loose.objective.whole_groups_left == tight.objective.whole_groups_left + 1
     assert not loose.certified["top_groups"], "it is more than there need be, and says so"
+
+
+def test_why_a_plan_uses_more_than_it_must_is_said_with_the_setting() -> None:
+    capacity = allowing(1, (8, 8), (5,))
+    said = explain(capacity, planned(capacity))
+    assert said[1] == (
+        "2 switchboxes: 1 more than the fewest may be used where that keeps more groups whole "
+        "(--extra-domains); the bound is 1."
+    )
 
 
 def test_a_tail_may_lie_in_the_rest_of_its_own_groups_domain() -> None:

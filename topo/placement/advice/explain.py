@@ -124,6 +124,12 @@ def _span(case: _Explained, name: str, tier: int) -> str:
     lack = _lack(case, tier, used - 1)
     if lack:
         return f"{said}: {lack}{_alternative(case, name, 'takes')}."
+    extra, bound = case.view.shape.extra_domains, case.plan.bounds.get(name)
+    if extra and bound is not None and bound < used:
+        return (
+            f"{said}: {extra} more than the fewest may be used where that keeps more groups whole "
+            f"(--extra-domains); the bound is {bound}."
+        )
     return f"{said}{_verdict(case, name, 'takes')}."
 
 
