@@ -256,6 +256,8 @@ def test_any_sentence_begins_or_ends_a_fault(demo: Demo, topo: Topo) -> None:
     assert len(faults_of(demo, "node-sample1").splitlines()) == 2
     topo("demo", "fault", "remote 1 of node-sample1 returns")
     assert faults_of(demo, "node-sample1") == "gpu 2 of node-sample1 fails\n"
+    again = topo("demo", "fault", "remote 1 of node-sample1 returns")
+    assert again.stdout == "remote 1 of node-sample1 returns: it was not broken\n"
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,10 @@ def test_a_row_has_group_status_gpus_since_when_and_why(topo: Topo) -> None:
     ("more", "found"),
     [
         ((), ["node-1", "node-2", "node-3", "node-4", "node-9"]),
+        (("node-2", "node-4"), ["node-2", "node-4"]),
+        (("node-[12]", "--free", "3"), ["node-1"]),
+        (("*-9",), ["node-9"]),
+        (("node",), []),
         (("--status", "notready"), ["node-3", "node-9"]),
         (("--status", "Ready"), ["node-1", "node-2", "node-4"]),
         (("--gpu-type", "MXC550"), ["node-3", "node-4"]),

@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from fnmatch import fnmatchcase
 from typing import Any
 
 from topo.model.rest.topology import NodeDocument, TopologyDocument, UnplacedDocument, walk
@@ -32,8 +33,12 @@ class ListedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which nodes are listed: those that fit all that is not None; `free` is the least number."""
+    """Which nodes are listed: those that fit all that is given.
 
+    `names` are patterns of which one must fit, `free` is the least number.
+    """
+
+    names: tuple[str, ...] = ()
     status: str | None = None
     gpu_type: str | None = None
     free: int | None = None
@@ -43,7 +48,8 @@ class Wanted:
     def has(self, node: ListedNode) -> bool:
         """Whether the node is one of them."""
         return (
-            (self.status is None or node.status == self.status)
+            (not self.names or any(fnmatchcase(node.name, name) for name in self.names))
+            and (self.status is None or node.status == self.status)
             and (self.gpu_type is None or node.gpu_type == self.gpu_type)
             and (self.free is None or node.free >= self.free)
             and (self.held is None or (node.held > 0) == self.held)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from topo.cli.completing import group_names
+from topo.cli.completing import group_names, node_names
 from topo.cli.options import MasterOptions, Output, asks_master
 
 
@@ -29,6 +29,14 @@ class NodeStatus(StrEnum):
 
 @asks_master
 def nodes(  # noqa: PLR0913 - a parameter per option
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NODE]...",
+            help="Only these; `*` and `?` stand for any characters. Default: all.",
+            autocompletion=node_names,
+        ),
+    ] = None,
     *,
     group: Annotated[
         str | None,
@@ -72,6 +80,7 @@ def nodes(  # noqa: PLR0913 - a parameter per option
 
     document = read(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
     wanted = node_list.Wanted(
+        names=tuple(names or ()),
         status=None if status is None else str(status),
         gpu_type=gpu_type,
         free=free,

@@ -44,7 +44,10 @@ def add(words: str) -> str:
     refused = impossible(sentence.fault, _whole(demo, node))
     if refused is not None:
         raise CliError(Exit.USAGE, refused)
-    others = _active(demo, node) - {sentence.fault}
+    standing = _active(demo, node)
+    if not sentence.begins and sentence.fault not in standing:
+        return f"{sentence}: it was not broken"
+    others = standing - {sentence.fault}
     _write(demo, node, others | {sentence.fault} if sentence.begins else others)
     return str(sentence)
 
