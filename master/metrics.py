@@ -170,11 +170,11 @@ class TreeCollector(Collector):
 
     def _counts(self, snapshot: Snapshot) -> _Counts:
         if self._counted is None or self._counted[0] != snapshot.generation:
-            self._counted = (snapshot.generation, _count(snapshot))
+            self._counted = (snapshot.generation, _count(snapshot, by_group=self.by_group))
         return self._counted[1]
 
 
-def _count(snapshot: Snapshot) -> _Counts:
+def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:
     counts = _Counts()
     kinds: set[str] = set()
     for above, vertex in snapshot.forest.walk():
@@ -182,12 +182,15 @@ def _count(snapshot: Snapshot) -> _Counts:
             if len(kinds) < MAX_KINDS:
                 kinds.add(vertex.kind)
             kind = vertex.kind if vertex.kind in kinds else "other"
-            for status in _STATUSES:
-                counts.groups[kind, status] += vertex.status == status
-            is_ready = vertex.status is Status.READY
-            counts.ready["/".join((*above, vertex.name)), kind] = int(is_ready)
+            counts.groups[kind, vertex.status.value] += 1
+            if by_group:
+                is_ready = vertex.status is Status.READY
+                counts.ready["/".join((*above, vertex.name)), kind] = int(is_ready)
         else:
             counts.nodes[vertex.status.value] += 1
+    for kind, _ in tuple(counts.groups):
+        for status in _STATUSES:
+            counts.groups[kind, status] += 0
     for unplaced in snapshot.forest.unplaced:
         counts.nodes[unplaced.node.status.value] += 1
     for conflict in snapshot.forest.conflicts:

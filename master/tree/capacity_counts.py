@@ -1,10 +1,10 @@
 """Where the GPUs of groups are: counts over whole subtrees, every node counted once. O(nodes)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from topo.model.forest import Forest, Group, Node, Status
+from topo.model.forest import Forest, Group, Status
 from topo.model.ids import GroupPath, NodeName
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeCounts, NodeUsage
 
@@ -26,26 +26,31 @@ class SubtreeCounts:
         """The counts of all nodes below a group."""
         if (found := self._groups.get(id(group))) is not None:
             return found
+        known, below = self.nodes, []
         nodes = ready = gpus = ready_gpus = free = used = held = cordoned = 0
         for child in group.children:
-            row = self.of(child) if isinstance(child, Group) else self._leaf(child)
-            nodes += row[0]
-            ready += row[1]
-            gpus += row[2]
-            ready_gpus += row[3]
-            free += row[4]
-            used += row[5]
-            held += row[6]
-            cordoned += row[7]
-        counted = nodes, ready, gpus, ready_gpus, free, used, held, cordoned
-        self._groups[id(group)] = counted
+            if isinstance(child, Group):
+                below.append(self.of(child))
+                continue
+            nodes += 1
+            gpus += child.gpus
+            if child.status is Status.READY:
+                ready += 1
+                ready_gpus += child.gpus
+            counts = known.get(child.name, NO_COUNTS)
+            free += counts[0]
+            if counts[1] or counts[2] or counts[3]:
+                used += counts[1]
+                held += counts[2]
+                cordoned += counts[3]
+        own = nodes, ready, gpus, ready_gpus, free, used, held, cordoned
+        counted = self._groups[id(group)] = _sum([own, *below]) if below else own
         return counted
 
-    def _leaf(self, node: Node) -> Row:
-        free, used, held, cordoned, _ = self.nodes.get(node.name, NO_COUNTS)
-        if node.status is Status.READY:
-            return 1, 1, node.gpus, node.gpus, free, used, held, cordoned
-        return 1, 0, node.gpus, 0, free, used, held, cordoned
+
+def _sum(rows: Sequence[Row]) -> Row:
+    nodes, ready, gpus, ready_gpus, free, used, held, cordoned = map(sum, zip(*rows, strict=True))
+    return nodes, ready, gpus, ready_gpus, free, used, held, cordoned
 
 
 def capacity_document(row: Row) -> dict[str, Any]:

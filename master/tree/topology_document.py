@@ -184,7 +184,17 @@ class _Writer:
 def _wires(forest: Forest, shown: list[Node], part: Part) -> list[Json]:
     """The wires of the nodes shown; of a part, those at the other ends may not be among them."""
     known = {node.name: node for node in (shown if part is ALL else nodes_of(forest))}
-    return [wire._asdict() for wire in wires_of(shown, known)]
+    return [
+        {
+            "node": node,
+            "slot": slot,
+            "peer": peer,
+            "peer_slot": peer_slot,
+            "server": server,
+            "state": state,
+        }
+        for node, slot, peer, peer_slot, server, state in wires_of(shown, known)
+    ]
 
 
 def _source(state: SourceState, now_s: float) -> Json:

@@ -13,6 +13,7 @@ from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, S
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.placement.booking.events import What
 from topo.placement.booking.holds import Obstacle
+from topo.placement.capacity.node_usage import TypeCounts
 from topo.placement.job.plan import FitTest
 
 _WORDS = ("Ready", "NotReady")
@@ -132,3 +133,16 @@ def test_what_can_happen_is_counted_from_zero() -> None:
     for failed in FitTest:
         labels = {"result": "infeasible", "failed": failed}
         assert value("topo_master_placements_total", labels) == 0.0
+
+
+def test_two_hundred_gpu_types_are_sixteen_and_the_rest_together() -> None:
+    """Every GPU is counted, under a label that is there from then on."""
+    service = build_service(settings("--mode=dragonfly", "--allow-anonymous-workers"))
+    totals, told = service.placements.totals, service.registry.get_sample_value
+    totals.by_type = {f"type-{i:03}": TypeCounts(gpus=8, ready=8, free=8) for i in range(200)}
+    assert told("topo_master_gpus", {"gpu_type": "type-000"}) == 8
+    rest = 8 * (200 - MAX_KINDS)
+    assert told("topo_master_free_gpus", {"gpu_type": "other"}) == rest
+    totals.by_type = {}
+    assert told("topo_master_gpus", {"gpu_type": "type-000"}) == 0
+    assert told("topo_master_gpus", {"gpu_type": "other"}) == 0

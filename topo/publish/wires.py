@@ -49,10 +49,11 @@ def wires_of(shown: Iterable[Node], known: Mapping[NodeName, Node]) -> Iterator[
                 yield NodeWire(name, slot, None, None, server, state)
             elif peer not in told:
                 back = _end_at(known.get(peer), name)
-                is_down = back is not None and back.state is LinkState.DOWN
-                peer_slot = None if back is None else back.slot
-                ends = name, slot, peer, peer_slot
-                yield NodeWire(*ends, server, LinkState.DOWN if is_down else state)
+                if back is None:
+                    yield NodeWire(name, slot, peer, None, server, state)
+                else:
+                    joint = back.state if back.state is LinkState.DOWN else state
+                    yield NodeWire(name, slot, peer, back.slot, server, joint)
 
 
 def _end_at(node: Node | None, peer: NodeName) -> Wire | None:
