@@ -340,6 +340,32 @@ def test_a_reserve_is_used_only_when_nothing_else_fits():
     assert shares(planned(capacity, job(16))) == {"1/1": 8, "2/1": 8}
 
 
+@pytest.mark.parametrize(
+    ("tops", "pods", "k", "taken"),
+    [
+        pytest.param(((2, 2, 1, 1), (2,)), 4, 2, 32, id="dragonflies of two nodes"),
+        pytest.param(((3, 2), (2,)), 5, 3, 16, id="a tail that fits elsewhere"),
+    ],
+)
+def test_a_reserve_is_not_spent_where_another_choice_of_what_is_kept_leaves_room(
+    tops, pods, k, taken
+):
+    kept = ((GroupPath((GroupName("s1"),)), 1),)
+    capacity = cluster(*tops, policy=Policy(canonical_gpus=taken, reserves=kept))
+    plan = planned(capacity, job(pods, group_size=8 * k))
+    assert not plan.used_reserve
+    assert plan.objective.span[0] == 2
+
+
+def test_a_group_kept_in_a_part_of_a_reserve_counts_for_it_too():
+    s1, d1 = GroupPath((GroupName("s1"),)), GroupPath((GroupName("s1"), GroupName("d1")))
+    policy = Policy(canonical_gpus=16, reserves=((s1, 1), (d1, 1)))
+    plan = planned(cluster((2, 2), (1,), policy=policy), job(2, group_size=16))
+    assert (shares(plan), plan.used_reserve) == ({"1/2": 2}, False)
+    plan = planned(cluster((2, 2, 2), (1,), policy=policy), job(5, group_size=16))
+    assert (plan.used_reserve, plan.objective.span) == (False, (2, 3))
+
+
 def test_a_reserve_binds_only_the_plans_that_would_break_it():
     capacity = cluster((16, 8), policy=Policy(reserves=((GroupPath((GroupName("s1"),)), 1),)))
     for size, mode in (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bench.instances import Instance, aligned, mixed, nested, torn
+from bench.instances import Instance, aligned, kept, mixed, nested, torn
 from tests.placement.oracle import brute, cpsat
 from tests.placement.oracle.judge import Tally, judged
 from tests.placement.oracle.model import Model, models, spends_reserve, vector
@@ -41,7 +41,7 @@ VENDOR = 20
 OPTIMAL = 0.95
 """The share of plans in dragonflies of two nodes that are the best in every number but penalty."""
 
-vendor = pytest.mark.parametrize("instance", [nested, torn], ids=["nested", "torn"])
+vendor = pytest.mark.parametrize("instance", [nested, torn, kept], ids=["nested", "torn", "kept"])
 
 several = pytest.mark.parametrize(
     ("instance", "shares", "certified"),
@@ -86,7 +86,7 @@ def nearly_all_are_the_best(tally: Tally, *, over: int = 0) -> None:
 
 
 @vendor
-def test_plans_on_dragonflies_of_two_split_or_not_are_the_best_in_every_number(instance):
+def test_plans_on_dragonflies_of_two_split_reserved_or_not_are_the_best_in_every_number(instance):
     tally = tallied(instance, VENDOR)
     assert tally.plans > VENDOR // 2
     nearly_all_are_the_best(tally)

@@ -5,15 +5,13 @@ from dataclasses import replace
 from tests.placement.worlds import cluster
 from topo.model.ids import GroupName, GroupPath, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.engine import place
+from topo.placement.engine import place, view_of
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Request
 from topo.placement.quality.certificate import certified_by
 from topo.placement.quality.measure import measure
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.job_shape import shape_of
-from topo.placement.search.reserve import taken_from, without_reserves
+from topo.placement.search.reserve import taken_from, ways_to_keep
 
 PAIR = Request(pods=2, gpus_per_pod=8, group_size=16, eligible=Eligibility(gpu_type="A"))
 SWITCHBOX = GroupPath((GroupName("s1"),))
@@ -24,14 +22,14 @@ def pairs(*switchboxes: tuple[int, ...]) -> Capacity:
     return cluster(*switchboxes, policy=Policy(canonical_gpus=16), size=2)
 
 
-def test_a_reserve_keeps_the_first_of_the_fullest_and_is_missed_only_when_no_pair_is_left() -> None:
-    capacity = pairs((2, 2, 1, 0))
-    shape = shape_of(capacity, PAIR, "A")
-    slots = capacity.slots(PAIR.eligible, "A", 8)
+def test_a_reserve_is_kept_where_it_costs_the_job_least_and_missed_when_no_pair_is_left() -> None:
+    capacity = cluster((8, 6, 5, 4), policy=Policy(canonical_gpus=32), size=8)
+    threes = replace(PAIR, pods=6, group_size=24)
+    ways = [way.tolist() for way in ways_to_keep(view_of(capacity, threes, "A"), [(SWITCHBOX, 1)])]
+    assert ways == [[8, 6, 5, 0], [8, 6, 1, 4], [4, 6, 5, 4], [8, 2, 5, 4]]
     reserves = [(SWITCHBOX, 1)]
-    left = without_reserves(capacity.layout(), shape, slots.free, reserves)
-    assert list(left) == [0, 2, 1, 0]
-    view = FreeView(capacity.layout(), shape, slots, slots.free)
+    view = view_of(pairs((2, 2, 1, 0)), PAIR, "A")
+    assert [way.tolist() for way in ways_to_keep(view, reserves)] == [[0, 2, 1, 0]]
     assert taken_from(view, {1: 2}, reserves) is None
     assert taken_from(view, {0: 2, 1: 1}, reserves) == SWITCHBOX
 

@@ -24,7 +24,7 @@ from topo.placement.quality.measure import Key
 from topo.placement.search.candidate import Candidate, Proven, candidate_of
 from topo.placement.search.extra_domains import with_extra_domains
 from topo.placement.search.free_view import FreeView
-from topo.placement.search.reserve import Reserves, taken_from, without_reserves
+from topo.placement.search.reserve import Reserves, taken_from, ways_to_keep
 from topo.placement.search.split_groups import best_split
 from topo.placement.search.whole_groups import best_whole
 from topo.placement.search.within import inside_any, limited
@@ -99,8 +99,8 @@ def _within_reserves(
     best = search(view, request)
     if best is None or taken_from(view, best.found.allocation.tier1_pods, reserves) is None:
         return best
-    free = without_reserves(view.layout, view.shape, view.slots.free, reserves)
-    other = search(view.only(free), request)
+    others = [search(view.only(free), request) for free in ways_to_keep(view, reserves)]
+    other = min(filter(None, others), key=lambda each: each.vector, default=None)
     if other is None:
         return replace(best, used_reserve=True)
     return replace(other, found=replace(other.found, proven=Proven.NONE), bounding=best.bounding)

@@ -1,23 +1,25 @@
 """Groups that the policy keeps free: which slots they keep, and whether a job takes them.
 
-A reserve is a group of the tree, and how many canonical groups shall stay free in it. It keeps them
-in the domains that have the most of them, the largest first, so it stands in the way of as few
-domains as it can. A job takes from it only if fewer groups are left than it keeps, and fewer than
-were there before: one that cannot be kept anyway refuses nobody. Each call costs
-O(c log c + t log t) for c canonical and t tier-1 domains of each reserve.
+A reserve is a group of the tree, and how many canonical groups shall stay free in it. Which of its
+groups stay free is our choice, and some choices leave the job no room where others do.
 
-Example: a switchbox of four dragonflies of two nodes with a slot each; a canonical group is two
-slots, and the reserve keeps one group.
+Result: the ways to keep all reserves that are tried, the one that takes least from the job first.
 
-    free slots     2 2 1 0
-    kept           2 0 0 0    the most groups first; of equals, the first in the tree
-    left           0 2 1 0    what the job may use: `without_reserves`
+Why it is right: a placement leaves a reserve alone exactly if the groups that it needs can be kept
+in some way beside it. Where there are no more ways than are tried, and canonical groups live in
+tier 1, all are tried, so that none is missed; else the first are tried.
 
-A job that takes 2 of the second dragonfly leaves 2 0 1 0, one group: the reserve has all it keeps.
-One that takes 2 of the first and 1 of the second leaves 0 1 1 0, no group: `taken_from` names it.
+Cost: O(domains of the reserve) for each way.
+
+Example: free slots 8, 6, 5 and 4 in a switchbox that keeps one group of 4; groups of 3. Kept in the
+4 it costs the job one group, in the 5 and in the 8 too, in the 6 two. So the smallest comes first:
+8, 6 and 5 are left for the job. Kept in the 8 it would leave no room for more than two groups in
+one dragonfly.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,19 +29,121 @@ from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape
 
 Reserves = Sequence[tuple[GroupPath, int]]
+MOST_WAYS = 8
+"""Ways to keep the reserves that are tried for a job."""
+MOST_LOOKED_AT = 4096
+"""Tier-1 domains that may be looked at in all ways but the first two."""
 
 
-def without_reserves(layout: Layout, shape: Shape, free: Counts, reserves: Reserves) -> Counts:
-    """Free slots without those that reserves keep; `free` itself if they keep none.
+class _Kept(NamedTuple):
+    """Canonical groups that stay free among the tier-1 domains `first` to `last` - 1."""
 
-    A reserve keeps its groups in the domains that have the most of them, the largest first.
+    first: int
+    last: int
+    groups: int
+
+
+def ways_to_keep(view: FreeView, reserves: Reserves) -> Iterator[Counts]:
+    """Free slots without those that the reserves keep, for each way that is tried."""
+    ranges = [(found, groups) for path, groups in reserves if (found := view.layout.range_of(path))]
+    # What is kept in a part of a reserve counts for it too.
+    ranges.sort(key=lambda each: each[0][1] - each[0][0])
+    tried = max(2, min(MOST_WAYS, MOST_LOOKED_AT // max(1, view.free.size)))
+    ways: dict[bytes, Counts] = {}
+    for free in islice(_ways(view, view.free, ranges, ()), 2 * MOST_WAYS):
+        ways.setdefault(free.tobytes(), free)
+    yield from islice(ways.values(), tried)
+
+
+def _ways(
+    view: FreeView,
+    free: Counts,
+    ranges: Sequence[tuple[tuple[int, int], int]],
+    kept: tuple[_Kept, ...],
+) -> Iterator[Counts]:
+    if not ranges:
+        yield free
+        return
+    ((first, last), groups), *rest = ranges
+    inside = sum(each.groups for each in kept if first <= each.first and each.last <= last)
+    parts = list(_canonical(view.layout, view.shape, (first, last)).values())
+    whole = [int(free[a:b].sum()) // view.shape.canonical for a, b in parts]
+    missing = min(groups - inside, sum(whole))
+    if missing <= 0:
+        yield from _ways(view, free, rest, kept)
+        return
+    order = _least_costly_first(view, free, parts, whole)
+    alike = [_alike(view, free, part) for part in parts]
+    for amounts in _shared_out(order, whole, alike, missing):
+        more = tuple(_Kept(*parts[at], amount) for at, amount in amounts.items())
+        for largest_first in (False, True) if view.shape.canonical_tier > 1 else (False,):
+            left = _taken(view, free, more, 1 if largest_first else -1)
+            yield from _ways(view, left, rest, (*kept, *more))
+
+
+def _least_costly_first(
+    view: FreeView, free: Counts, parts: Sequence[tuple[int, int]], whole: Sequence[int]
+) -> list[int]:
+    """Parts in the order of the groups that the job loses with one canonical group of them.
+
+    Of equal ones the smallest first, which leaves the largest to the job.
     """
-    left = free
-    for path, groups in reserves:
-        found = layout.range_of(path)
-        if found is not None and groups > 0:
-            left = left.copy() if left is free else left
-            _keep(layout, shape, left, (*found, groups))
+    k, canonical = view.shape.k, view.shape.canonical
+    slots = [int(free[a:b].sum()) for a, b in parts]
+    costs = [each // k - (each - canonical) // k for each in slots]
+    able = [at for at, groups in enumerate(whole) if groups]
+    return sorted(able, key=lambda at: (costs[at], slots[at], at))
+
+
+def _alike(view: FreeView, free: Counts, part: tuple[int, int]) -> tuple[object, ...]:
+    """Equal for parts that are the same to the job: slots, use and what is around them."""
+    first, last = part
+    of = view.layout.of[view.shape.canonical_tier + 1 :]
+    around = tuple([each[first] for each in of])
+    busy = view.slots.busy[first:last] > 0
+    return tuple(free[first:last].tolist()), tuple(busy.tolist()), around
+
+
+def _shared_out(
+    order: Sequence[int], whole: Sequence[int], alike: Sequence[object], groups: int
+) -> Iterator[dict[int, int]]:
+    """Ways to keep so many groups in parts, as many in the first as can be before fewer.
+
+    Of parts that are alike the later never keeps more than the one before.
+    """
+    if not groups:
+        yield {}
+        return
+    if not order:
+        return
+    at, *rest = order
+    behind = sum(whole[other] for other in rest)
+    for here in range(min(groups, whole[at]), max(0, groups - behind) - 1, -1):
+        most = [
+            min(whole[other], here) if alike[other] == alike[at] else whole[other]
+            for other in range(len(whole))
+        ]
+        for amounts in _shared_out(rest, most, alike, groups - here):
+            yield {at: here, **amounts} if here else amounts
+
+
+def _taken(view: FreeView, free: Counts, kept: Sequence[_Kept], sign: int) -> Counts:
+    """What is left of the slots: first those go that are in no group of the job.
+
+    Then those of the smallest domains (`sign` -1) or of the largest (1).
+    """
+    left = free.copy()
+    for first, last, groups in kept:
+        slots = groups * view.shape.canonical
+        if view.shape.tier == 1:
+            for at in range(first, last):
+                some = min(slots, int(left[at]) % view.shape.k)
+                left[at] -= some
+                slots -= some
+        for at in sorted(range(first, last), key=lambda at: (-sign * left[at], at)):
+            some = min(slots, int(left[at]))
+            left[at] -= some
+            slots -= some
     return left
 
 
@@ -77,18 +181,3 @@ def _canonical(
     firsts, of = layout.firsts[shape.canonical_tier], layout.of[shape.canonical_tier]
     domains = range(of[first], of[last - 1] + 1)
     return {d: (max(first, firsts[d]), min(last, firsts[d + 1])) for d in domains}
-
-
-def _keep(layout: Layout, shape: Shape, left: Counts, wanted: tuple[int, int, int]) -> None:
-    """Take the slots that a reserve keeps out of `left`."""
-    first, last, groups = wanted
-    bounds = _canonical(layout, shape, (first, last))
-    whole = {d: int(left[a:b].sum()) // shape.canonical for d, (a, b) in bounds.items()}
-    for domain in sorted(bounds, key=lambda d: (-whole[d], d)):
-        kept = min(groups, whole[domain])
-        groups -= kept
-        slots = kept * shape.canonical
-        for at in sorted(range(*bounds[domain]), key=lambda at: (-left[at], at)):
-            some = min(slots, int(left[at]))
-            left[at] -= some
-            slots -= some
