@@ -56,10 +56,14 @@ class RunningDemo:
 
     def node_group(self) -> Any:
         """The vendor's document, None while nobody serves it."""
+        return self.document("/node_group")
+
+    def document(self, path: str) -> Any:
+        """A document of the API, None while nobody serves it."""
         host, _, port = self.told()["master"].removeprefix("http://").partition(":")
         try:
             with closing(HTTPConnection(host, int(port), timeout=CEILING_S)) as connection:
-                connection.request("GET", "/node_group")
+                connection.request("GET", path)
                 answer = connection.getresponse()
                 body = answer.read()
         except (OSError, HTTPException):

@@ -40,16 +40,29 @@ class Doubter(Witness):
     def doubts(self, document: list[Any]) -> Iterator[str]:
         """Nothing is broken, so nobody may be NotReady."""
         yield from super().doubts(document)
-        yield from (f"{name} is NotReady" for name in not_ready(document))
+        names = set(not_ready(document))
+        if names:
+            yield f"NotReady: {', '.join(sorted(names))}"
+            yield from self._reasons()
+
+    def _reasons(self) -> Iterator[str]:
+        """Why, as far as it still is so a moment later."""
+        whole = self.demo.document("/v1/topology") or {"groups": []}
+        for node in _nodes(whole["groups"]):
+            yield from (f"{node['name']}: {reason['text']}" for reason in node["reasons"])
 
 
 def not_ready(vertices: list[Any]) -> Iterator[str]:
     """The nodes of the document that are not Ready."""
+    return (node["name"] for node in _nodes(vertices) if node["status"] != "Ready")
+
+
+def _nodes(vertices: list[Any]) -> Iterator[dict[str, Any]]:
     for vertex in vertices:
-        if vertex["kind"] != "node":
-            yield from not_ready(vertex["child"])
-        elif vertex["status"] != "Ready":
-            yield vertex["name"]
+        if vertex["kind"] == "node":
+            yield vertex
+        else:
+            yield from _nodes(vertex["child"])
 
 
 def kill_in_turn(demo: RunningDemo, kills: int, seed: int) -> Iterator[Kill]:
