@@ -32,7 +32,7 @@ def display(output: Output, view: View) -> Iterator[Display]:
     console = terminal.out()
     if output is not Output.TABLE:
         yield _when_changed(_generation, lambda document, _: _write(view(document)[0], output))
-    elif console.is_terminal:
+    elif console.is_terminal and not console.is_dumb_terminal:
         with WatchScreen(console) as screen:
             yield lambda document, trouble: screen.show(_picture(view(document), trouble, console))
     else:

@@ -79,16 +79,26 @@ class WatchScreen:
 
     def _start(self) -> None:
         loop = asyncio.get_running_loop()
-        if sys.stdin.isatty():
+        if sys.stdin is not None and sys.stdin.isatty():
             keyboard = sys.stdin.fileno()
             self._open.enter_context(_unbuffered(keyboard))
-            loop.add_reader(
-                keyboard, lambda: self.press(os.read(keyboard, _KEY_BYTES).decode(errors="ignore"))
-            )
+            loop.add_reader(keyboard, self._read, keyboard)
             self._open.callback(loop.remove_reader, keyboard)
-        loop.add_signal_handler(signal.SIGWINCH, self.draw)
-        self._open.callback(loop.remove_signal_handler, signal.SIGWINCH)
+        for redrawn in (signal.SIGWINCH, signal.SIGCONT):
+            loop.add_signal_handler(redrawn, self.draw)
+            self._open.callback(loop.remove_signal_handler, redrawn)
         self._open.enter_context(self._live)
+
+    def _read(self, keyboard: int) -> None:
+        """Takes the keys that wait; of a terminal that is gone no more will come."""
+        try:
+            pressed = os.read(keyboard, _KEY_BYTES)
+        except OSError:
+            pressed = b""
+        if pressed:
+            self.press(pressed.decode(errors="ignore"))
+        else:
+            asyncio.get_running_loop().remove_reader(keyboard)
 
     def _frame(self) -> Lines:
         width, height = self._console.size
