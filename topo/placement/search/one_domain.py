@@ -21,19 +21,21 @@ from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
 
-def best_tier1_domains(view: FreeView, able: DomainIndices) -> list[int]:
-    """Those of the domains that are able to hold the job whose use is best, but for penalties."""
+def best_tier1_domains(view: FreeView) -> list[int]:
+    """The domains that hold the job and whose use is best, but for penalties; empty: none does."""
     shape, slots, layout = view.shape, view.slots, view.layout
-    tier = shape.canonical_tier
+    tier, able = shape.canonical_tier, view.free >= shape.pods
     if tier == 1:
-        domains = _least_missed(view, able)
+        holding = able.nonzero()[0]
     else:
-        outer = layout.domain_of(tier)[able]
-        holding = np.zeros(len(view.free_canonical), np.bool_)
-        holding[outer] = True
-        best = np.zeros_like(holding)
-        best[_least_missed(view, holding.nonzero()[0])] = True
-        domains = able[best[outer]]
+        holding = np.logical_or.reduceat(able, layout.starts[tier]).nonzero()[0]
+    if not holding.size:
+        return []
+    domains = _least_missed(view, holding)
+    if tier > 1:
+        best = np.zeros(len(view.free_canonical), np.bool_)
+        best[domains] = True
+        domains = (best[layout.domain_of(tier)] & able).nonzero()[0]
     # An exact fit breaks nothing, wherever it is.
     broken = (slots.busy[domains] == 0) & (slots.free[domains] > shape.pods)
     found: list[int] = domains[broken == broken[broken.argmin()]].tolist()

@@ -51,20 +51,22 @@ def best_whole(view: FreeView, limit: int | None) -> Candidate | None:
     shape = view.shape
     if not view.free.size:
         return None
-    if shape.m + (shape.r > 0) == 1 and (shape.tier == 1 or not shape.m):
-        # A single group that is not too large: slots alone tell whether a tier-1 domain holds it.
-        able = (view.free >= shape.pods).nonzero()[0]
-        if able.size:
-            return _in_tier1_domain(view, able)
-    for tier in range(shape.tier, (limit or shape.tiers) + 1):
+    if shape.tier == 1 or not shape.m:
+        # No group is too large for a tier-1 domain: its slots alone tell whether it holds the job.
+        found = _in_tier1_domain(view)
+        if found is not None:
+            return found
+    for tier in range(max(2, shape.tier), (limit or shape.tiers) + 1):
         able = (view.holds(tier) >= shape.m).nonzero()[0]
         if able.size:
             return _in_one_domain(view, tier, able)
     return _in_several_domains(view) if limit is None else None
 
 
-def _in_tier1_domain(view: FreeView, able: DomainIndices) -> Candidate:
-    best = best_tier1_domains(view, able)
+def _in_tier1_domain(view: FreeView) -> Candidate | None:
+    best = best_tier1_domains(view)
+    if not best:
+        return None
     ties = tuple(best[:MOST_TIES]) if view.slots.penalized else ()
     # The key stays empty: nothing is compared with a job in one tier-1 domain.
     return Candidate(in_tier1_domain(view, best[0]), (), Proven.NEWLY_BROKEN, ties)
@@ -73,8 +75,6 @@ def _in_tier1_domain(view: FreeView, able: DomainIndices) -> Candidate:
 def _in_one_domain(view: FreeView, tier: int, able: DomainIndices) -> Candidate | None:
     """The best candidate inside one of the domains of a tier that are able to hold the job."""
     shape = view.shape
-    if tier == 1:
-        return _in_tier1_domain(view, able)
     bounds = domain_bounds(view, tier, able)
     best: Candidate | None = None
     complete = len(bounds) <= LOOKED_INTO
