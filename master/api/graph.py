@@ -72,7 +72,7 @@ def _made(
         forest,
         parts=parts,
         facts=facts,
-        counts=view.usage.counts(),
+        counts=view.usage.counts,
         devices=devices == "vertices",
     )
     graph.graph.update(generation=view.snapshot.generation, run=run)

@@ -46,6 +46,7 @@ class BookingState:
         self.on_hold: Callable[[HoldChange], None] | None = None
         """Called with what happens to holds."""
         self._limits = limits
+        self._usage: NodeUsage | None = None
 
     def follow(self, snapshot: Snapshot) -> None:
         """Takes over what is published; O(changes)."""
@@ -78,8 +79,13 @@ class BookingState:
         return changes
 
     def usage(self) -> NodeUsage:
-        """Which GPUs are free, used and held now, frozen; O(hosts) of plain copying."""
-        return self.capacity.usage(hold.id for hold in self.bookings)
+        """Which GPUs are free, used and held now, frozen; the same value until that changes.
+
+        O(hosts) of plain copying after a change.
+        """
+        if self._usage is None or self._usage.version != self.capacity.version:
+            self._usage = self.capacity.usage(hold.id for hold in self.bookings)
+        return self._usage
 
     def header(self) -> LogHeader:
         """Where a log that begins now starts; O(hosts and bookings)."""

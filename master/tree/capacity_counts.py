@@ -19,7 +19,7 @@ class SubtreeCounts:
     """
 
     def __init__(self, usage: NodeUsage) -> None:
-        self.nodes = usage.counts()
+        self.nodes = usage.counts
         self._groups: dict[int, Row] = {}
 
     def of(self, group: Group) -> Row:

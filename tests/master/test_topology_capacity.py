@@ -125,3 +125,20 @@ async def test_the_metrics_count_the_same_gpus_by_type(tmp_path: Path) -> None:
             f"topo_master_unusable_gpus{{{kind}}}",
         ):
             assert line in text, line
+
+
+async def test_who_looks_twice_is_shown_the_same_value_until_something_is_booked(
+    tmp_path: Path,
+) -> None:
+    """A look costs a copy of the capacity only after a change of it."""
+    async with placing(tmp_path, text=PAIRS) as caller:
+        state = caller.master.service.placements.state
+        seen = state.usage()
+        await _told(caller, "?node=n0-0-0")
+        assert state.usage() is seen
+        hold = (await caller.held(1))["hold"]["id"]
+        booked = state.usage()
+        assert sum(counts.held for counts in booked.counts.values()) == 8
+        assert sum(counts.held for counts in seen.counts.values()) == 0
+        await caller.post(f"/v1/holds/{hold}/commit")
+        assert state.usage() is booked, "a hold that is kept takes no other GPUs"

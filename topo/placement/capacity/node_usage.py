@@ -11,6 +11,7 @@ it has free 0, used 2, held 4, cordoned 2; not ready, free 0, used 2, held 4.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from topo.model.ids import NodeName
@@ -42,7 +43,7 @@ NO_COUNTS = NodeCounts()
 """Those of a node that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeUsage:
     """Hosts, the GPUs that are booked on each, and those of them that holds keep.
 
@@ -54,8 +55,9 @@ class NodeUsage:
     booked: Mapping[NodeName, int] = field(default_factory=dict)
     holds: Iterable[Mapping[NodeName, int]] = ()
 
+    @cached_property
     def counts(self) -> Mapping[NodeName, NodeCounts]:
-        """The counts of every known node; O(nodes and those of all holds).
+        """The counts of every known node; O(nodes and those of all holds), once.
 
         Most nodes are open and have nothing booked: those of one size share one value.
         """
@@ -74,7 +76,7 @@ class NodeUsage:
     def by_type(self) -> Mapping[str, TypeCounts]:
         """The counts of each GPU type of nodes with GPUs, "" where nobody names it; O(nodes)."""
         rows: dict[str, list[TypeCounts]] = {}
-        for name, counts in self.counts().items():
+        for name, counts in self.counts.items():
             host = self.hosts[name]
             if host.gpus:
                 ready = host.gpus if host.ready else 0
