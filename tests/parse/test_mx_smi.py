@@ -77,6 +77,15 @@ def test_a_cut_table_tells_how_many_cards_are_missing(version):
     assert found.warnings[-1].startswith("5 of 8 GPUs are listed")
 
 
+def test_more_cards_than_are_attached_are_told():
+    """The head line of another output."""
+    text = texts.mx_table("2.2.4", CARDS).replace(": 8\n", ": 4\n")
+    found = understood(text)
+    assert found.warnings == ("8 GPUs are listed and 4 attached: are these two outputs?",)
+    found = understood(texts.spaced(texts.islands(8, 4)).replace(": 8\n", ": 4\n"))
+    assert found.warnings == ("the header names 8 GPUs and 4 are attached",)
+
+
 def test_the_processes_below_the_table_are_no_cards():
     """Their first column is a GPU's number too."""
     assert len(items(understood(texts.mx_table("2.1.6", CARDS[:1])), Gpu)) == 1

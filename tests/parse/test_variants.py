@@ -200,6 +200,14 @@ def test_any_matrix_in_other_white_space_says_the_same(host, change):
         check_told(form(host), change(form(host)))
 
 
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_no_line_is_joined_to_lose_a_count(size):
+    """A short matrix below `Attached GPUs : 16`, which is the longest line of the text."""
+    text = texts.spaced(texts.islands(size, size)).replace(texts.BANNER, "")
+    refusal = refused(text.replace(f": {size}\n", ": 16\n").replace("Device link type", "Device"))
+    assert f"16 GPUs are attached and the header names {size}" in refusal.what
+
+
 def test_two_headers_without_rows_between_are_refused():
     """The second one names the other half of the GPUs."""
     text = "\tGPU0\tGPU1\n\tGPU2\tGPU3\nGPU0\tX\tNV4\n\tNV4\tNV4\nGPU1\tNV4\tX\n\tNV4\tNV4\n"

@@ -84,8 +84,8 @@ def _read(reader: Reader, text: str) -> ParsedProbe | Refusal:
     if reader.mark is Mark.DOCUMENT:
         return reader.read(text)
     understood = reader.read(text)
-    troubled = isinstance(understood, Refusal) or understood.warnings
-    if folding.is_told(understood) or (troubled and reader.mark in _PROVE_THEMSELVES):
+    refused = isinstance(understood, Refusal)
+    if folding.is_told(understood) or (refused and reader.mark in _PROVE_THEMSELVES):
         understood = folding.read_joined(reader.read, text, understood)
     if isinstance(understood, Refusal):
         return tool_errors.find(text) or understood

@@ -159,6 +159,8 @@ def _miscounted(head: MatrixHeader, found: MatrixRows, attached: int | None) -> 
     if attached is not None and attached > len(head.gpus):
         what = f"{attached} GPUs are attached and the header names {len(head.gpus)}"
         return Refusal(what, f"line {head.line}", UNFOLD)
+    if attached is not None and attached < len(head.gpus):
+        found.warnings.append(f"the header names {len(head.gpus)} GPUs and {attached} are attached")
     numbers = [int(name[len(_COUNTED) :]) for name in head.gpus if name.startswith(_COUNTED)]
     gaps = [f"{_COUNTED}{n}" for n in range(max(numbers, default=0)) if n not in numbers]
     if gaps:

@@ -40,6 +40,8 @@ _WIDTHS = range(40, 400)
 """Narrower ones cut words that people could not read any more, wider ones nothing that we read."""
 _REST_OF_PATH = re.compile(r"(?!/(?:sys|proc|dev)/|realpath )\S[^=]*")
 """A line that is neither another path nor a `KEY=value` of a uevent."""
+_COUNT = re.compile(r"[ \t]{0,64}Attached GPUs\b")
+"""The tools' own count stands on a short line; joined with another one it would count no more."""
 _REST = "is cut, or goes on in the next one: the text is folded or incomplete"
 _JOINED = "lines that a terminal or a mail folded were joined again"
 
@@ -147,6 +149,7 @@ def _join(lines: list[str], begins: Callable[[str, str], str | None]) -> str:
     """The lines, each joined with the one below where `begins` gives the beginning of both."""
     parts: list[str] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        beginning = begins(line, below) if below else None
+        alone = not below or _COUNT.match(line) or _COUNT.match(below)
+        beginning = None if alone else begins(line, below)
         parts += [f"{line}\n"] if beginning is None else [beginning]
     return "".join(parts).removesuffix("\n")

@@ -63,8 +63,13 @@ def ordered(found: list[tuple[int, Gpu]]) -> tuple[Gpu, ...]:
 
 
 def missing(found: list[tuple[int, Gpu]], declared: int | None) -> list[str]:
-    """Warnings about GPUs that the tool counts, or numbers past, and does not list."""
+    """Warnings about GPUs that the tool counts, or numbers past, and does not list.
+
+    More than it counts are told as well: the text may be put together of two.
+    """
     have = {gpu.index for _, gpu in found}
+    if declared is not None and len(have) > declared:
+        return [f"{len(have)} GPUs are listed and {declared} attached: are these two outputs?"]
     total = max(declared or 0, max(have, default=-1) + 1)
     missing = [str(index) for index in range(min(total, MAX_GPUS)) if index not in have]
     if not missing:
