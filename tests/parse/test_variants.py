@@ -140,12 +140,12 @@ def test_an_output_that_is_folded_says_so(name, fold):
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("width", [72, 80, 100])
 def test_lines_that_a_terminal_folded_are_joined_again(name, width):
-    """All that stands in the text is read, with a warning that it was folded."""
+    """All that stands in the text is read, with a warning where a line was folded."""
     text = OWN[name]
     whole, found = understood(text), understood(variants.folded(text, width))
     assert found.facts == whole.facts
     longest = max(len(line) for line in text.expandtabs().split("\n"))
-    assert set(found.warnings) <= {JOINED}
+    assert all(warning == JOINED or "is cut" in warning for warning in found.warnings)
     assert longest > width or not found.warnings
 
 
@@ -206,6 +206,25 @@ def test_no_line_is_joined_to_lose_a_count(size):
     text = texts.spaced(texts.islands(size, size)).replace(texts.BANNER, "")
     refusal = refused(text.replace(f": {size}\n", ": 16\n").replace("Device link type", "Device"))
     assert f"16 GPUs are attached and the header names {size}" in refusal.what
+
+
+@pytest.mark.parametrize(
+    ("text", "damage"),
+    [
+        (LIST, ("\nGPU#1    MXC500      0000:01:00.0   Available (UUID: ", "\nGPU#1  MXC\n#")),
+        (texts.mx_table("2.2.4", CARDS), ("Available            |\n+", "Available            \n+")),
+        (texts.tray_text(Tray()), ("Status                            : Success\n", "...\n")),
+        (PORTS, ("/sys/class/infiniband/mlx5_1/ports/1/state: 4: ACTIVE", "/sys/class/infini")),
+    ],
+)
+def test_lines_that_are_damaged_and_were_not_folded_are_not_joined(text, damage):
+    """A card without its closing bar is not unhealthy, a gap of dots is no state."""
+    before, after = damage
+    assert before in text
+    found = understood(text.replace(before, after, 1))
+    assert JOINED not in found.warnings
+    assert all(gpu.healthy is not False for gpu in items(found, Gpu))
+    assert {fabric.state for fabric in items(found, GpuFabric)} <= {Tray().state}
 
 
 def test_two_headers_without_rows_between_are_refused():

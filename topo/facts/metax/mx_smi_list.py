@@ -44,7 +44,7 @@ def read(text: str) -> ParsedProbe | Refusal:
             found.append((number, _gpu(match)))
         elif _REST.fullmatch(flat):
             warnings.append(folding.rest(number))
-        if match is not None and flat.count("(") > flat.count(")"):
+        if match is not None and (flat.count("(") > flat.count(")") or flat.count("GPU#") > 1):
             warnings.append(folding.rest(number))
     declared = gpu_list.attached(text)
     return gpu_list.listed(FORMAT, found, warnings=warnings, declared=declared, fix=_FIX)

@@ -82,7 +82,8 @@ def _open_line(text: str) -> list[str]:
         if bare.startswith("| Process"):
             break
         inside = inside or _TITLE.match(bare) is not None
-        if inside and bare and not (len(bare) > 1 and bare[0] in "|+" and bare[-1] in "|+"):
+        closed = _is_rule(bare) or (len(bare) > 1 and bare[0] == bare[-1] == "|")
+        if inside and bare and not closed:
             return [folding.rest(number)]
     return []
 

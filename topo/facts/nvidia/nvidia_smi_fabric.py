@@ -131,7 +131,7 @@ def _open_fabric(walk: _Walk, number: int) -> None:
 def _note(walk: _Walk, number: int, key: str, word: str) -> None:
     titles = [name for _, name in walk.titles]
     plain = key.replace(" ", "").replace("_", "").lower()
-    if plain in _UUIDS and "-" in word and _UUID.fullmatch(word) is None:
+    if " : " in word or (plain in _UUIDS and "-" in word and _UUID.fullmatch(word) is None):
         walk.rests.append(folding.rest(number))
     if "Fabric" in titles:
         walk.here(number).fabric.setdefault(plain, word)

@@ -42,6 +42,8 @@ _REST_OF_PATH = re.compile(r"(?!/(?:sys|proc|dev)/|realpath )\S[^=]*")
 """A line that is neither another path nor a `KEY=value` of a uevent."""
 _COUNT = re.compile(r"[ \t]{0,64}Attached GPUs\b")
 """The tools' own count stands on a short line; joined with another one it would count no more."""
+_ELISION = re.compile(r"[\s.…]{1,80}")
+"""Dots that stand for lines which somebody left out."""
 _REST = "is cut, or goes on in the next one: the text is folded or incomplete"
 _JOINED = "lines that a terminal or a mail folded were joined again"
 
@@ -63,9 +65,10 @@ def open_paths(text: str, tree: str) -> list[str]:
     above = ""
     for number, line in numbered_lines(text):
         of_tree = tree in line
+        twice = line.count(tree) > 1
         alone = above.rstrip().endswith(":") and line.strip()
         if of_tree:
-            cut = ":" not in line.partition(tree)[2]
+            cut = twice or ":" not in line.partition(tree)[2]
         else:
             cut = bool(above and (alone or _REST_OF_PATH.fullmatch(line)))
         if cut:
@@ -84,7 +87,8 @@ def read_joined(
     read: Callable[[str], ParsedProbe | Refusal], text: str, first: ParsedProbe | Refusal
 ) -> ParsedProbe | Refusal:
     """What `read` makes of the joined text where that gives less trouble than `first` has."""
-    answers = (read(joined) for joined in _joined(text))
+    refused = isinstance(first, Refusal)
+    answers = (read(joined) for joined in _joined(text, lost_blanks=refused))
     better = [a for a in answers if isinstance(a, ParsedProbe) and _is_better(a, first)]
     if not better:
         return first
@@ -93,8 +97,11 @@ def read_joined(
 
 
 def _is_better(again: ParsedProbe, first: ParsedProbe | Refusal) -> bool:
+    """Whether joining told more: a line that only vanished in another one is still cut."""
     if isinstance(first, Refusal):
         return True
+    if again.facts == first.facts:
+        return False
     return len(again.warnings) < len(first.warnings) and not _stated(first) - _stated(again)
 
 
@@ -114,8 +121,12 @@ def _values(value: object) -> int:
     return 0 if value is None or value == "" else 1
 
 
-def _joined(text: str) -> Iterator[str]:
-    """The text joined in each way that fits its longest line and changes it."""
+def _joined(text: str, *, lost_blanks: bool) -> Iterator[str]:
+    """The text joined in each way that fits its longest line and changes it.
+
+    `lost_blanks`: also where a blank has to be put between the two lines, which would make two
+    words of a number or a UUID that was cut.
+    """
     lines = text.split("\n")
     width = max(map(len, lines))
     if width not in _WIDTHS:
@@ -133,7 +144,8 @@ def _joined(text: str) -> Iterator[str]:
     def cut_at_lost_blank(line: str, below: str) -> str | None:
         return f"{line} " if _overflows(f"{line} ", below, width) else None
 
-    for way in (cut_in_word, cut_hard, cut_at_blank, cut_at_lost_blank):
+    ways = (cut_in_word, cut_hard, cut_at_blank, *((cut_at_lost_blank,) if lost_blanks else ()))
+    for way in ways:
         joined = _join(lines, way)
         if joined != text:
             yield joined
@@ -149,7 +161,7 @@ def _join(lines: list[str], begins: Callable[[str, str], str | None]) -> str:
     """The lines, each joined with the one below where `begins` gives the beginning of both."""
     parts: list[str] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        alone = not below or _COUNT.match(line) or _COUNT.match(below)
+        alone = not below or _COUNT.match(line) or _COUNT.match(below) or _ELISION.fullmatch(below)
         beginning = None if alone else begins(line, below)
         parts += [f"{line}\n"] if beginning is None else [beginning]
     return "".join(parts).removesuffix("\n")

@@ -55,7 +55,7 @@ def read(text: str) -> ParsedProbe | Refusal:
         name, _, key = path.partition("/")
         if _TREE in line and colon and _NAME.fullmatch(name):
             _note(hcas.setdefault(name, _Hca()), key, word.strip())
-    warnings = folding.open_paths(text, _TREE)
+    warnings = folding.open_paths(text, f"class/{_TREE}")
     ports: list[NetworkPort] = []
     for name, hca in hcas.items():
         for number, words in sorted(hca.ports.items()):
