@@ -18,14 +18,22 @@ from tenacity.wait import wait_base
 
 import worker.reporting
 from master.sources.workers.sessions import Sessions, Taken
-from tests.builders import discovery, facts, nodes, ring
+from tests.builders import discovery, facts, managed, nodes, not_ready, ring, shape
 from tests.support.virtual_time import VirtualTimeLoop
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery
 from topo.kit.backoff import full_jitter
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
-from topo.model.observation import Event, Ticked
+from topo.model.observation import (
+    CLUSTER_MANAGER,
+    Event,
+    ManagedTopology,
+    ManagerReported,
+    SourceFailed,
+    Ticked,
+    WorkerBeat,
+)
 from topo.model.wire import RECONNECT_S, RETRY_CEILING_S, TRY_LIMIT_S, Report, ReportAnswer
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
@@ -285,6 +293,28 @@ def test_a_worker_that_was_cut_off_is_not_blamed_for_the_kill_that_follows() -> 
         found = run(pace, before=True, kills=(kill,), cuts=(cut,), for_s=80.0)
         assert found.keys() == {"node-1"}, "cut off for 20 beats, it was stale, and nobody else"
         assert found["node-1"] < 9.0
+
+
+def test_a_manager_that_is_away_while_the_master_restarts_makes_nobody_not_ready() -> None:
+    """Its last answer is kept; it fails, answers nothing, and then all of it again, much later."""
+    boxes = managed({"box-1": list(NAMES)})
+    wired = [*ring(list(NAMES[:2])), *ring(list(NAMES[2:]))]
+    state = discovery(Mode.SWITCHBOX)
+    state.advance(0.0, ManagerReported(boxes), *wired)
+    before = shape(state)
+    fresh = discovery(Mode.SWITCHBOX)
+    fresh.restore(state.memory(), 1.0, 100.0)
+    fresh.advance(101.0, *wired)
+    beats = [WorkerBeat(NodeName(name)) for name in NAMES]
+    at_s = 101.0
+    for answer in (SourceFailed(CLUSTER_MANAGER, "refused"), ManagerReported(ManagedTopology())):
+        for _ in range(20):
+            at_s += 10.0
+            fresh.advance(at_s, answer, *beats)
+            assert (shape(fresh), not_ready(fresh)) == (before, set())
+    fresh.advance(at_s + 1.0, ManagerReported(boxes), *beats)
+    assert (shape(fresh), not_ready(fresh)) == (before, set())
+    fresh.validate()
 
 
 def test_a_node_that_was_stale_stays_so_over_a_restart_until_it_speaks() -> None:

@@ -12,6 +12,7 @@ from topo.discovery.sources import Startup
 from topo.model.forest import Change, Forest, Snapshot, SourceState, UnjoinedMachine
 from topo.model.ids import Generation, GroupPath
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE
+from topo.model.wire import RETRY_CEILING_S
 
 pytestmark = pytest.mark.virtual_time
 
@@ -49,6 +50,15 @@ def test_workers_have_settled_when_none_came_for_a_second() -> None:
     readiness.startup.node_reported(105.9)
     assert "2 nodes" in readiness.missing(_snapshot(), 106.8)[0]
     assert readiness.missing(_snapshot(), 107.0) == ()
+
+
+def test_workers_that_ran_before_us_have_their_longest_wait_however_short_the_beat() -> None:
+    startup = Startup(beat_s=1.0, started_s=100.0)
+    readiness = Readiness(Mode.DRAGONFLY, startup)
+    startup.node_reported(100.5)
+    startup.resumed = True
+    assert readiness.missing(_snapshot(), 100.0 + RETRY_CEILING_S - 0.1) != ()
+    assert readiness.missing(_snapshot(), 100.0 + RETRY_CEILING_S) == ()
 
 
 def test_quiet_proves_nothing_in_a_cluster_that_ran_before_us() -> None:

@@ -85,9 +85,9 @@ class ClusterManager:
         self._sent_topology: ManagedTopology | None = None
         self._sent_failing: TroubleKind | None = None
         self._last_gap: str | None = None
-        self._wait = retry_after_or(
-            full_jitter(settings.backoff_base_s, settings.backoff_ceiling_s)
-        )
+        # Where it is asked often, it is missed soon: no wait is longer than two polls.
+        ceiling_s = min(settings.backoff_ceiling_s, 2 * settings.poll_topology_s)
+        self._wait = retry_after_or(full_jitter(settings.backoff_base_s, ceiling_s))
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
