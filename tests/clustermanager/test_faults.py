@@ -178,6 +178,21 @@ async def test_retry_after_is_heeded(manager: Simulator, bench: Bench, control: 
     await running.counted("polls_total", 2, asked="topology", result="busy")
 
 
+async def test_a_manager_that_was_away_for_long_is_heard_within_two_polls(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    """Its back-off has grown to a minute where it is polled every 5 s, as the demo does."""
+    pace = {"poll_topology_s": 5.0, "poll_events_s": 5.0, "backoff_base_s": 1.0}
+    running = await bench.known(manager, backoff_ceiling_s=60.0, **pace)
+    await control("PUT", "/faults", kind="error")
+    await running.ear.hear(SourceFailed)
+    for _ in range(20):
+        await asyncio.sleep(7)
+        tries = running.count("polls_total", asked="topology", result="status")
+        await asyncio.sleep(10.5)
+        assert running.count("polls_total", asked="topology", result="status") > tries
+
+
 async def test_a_login_that_asks_for_endless_patience_does_not_switch_us_off(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:
