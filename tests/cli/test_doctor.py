@@ -15,8 +15,11 @@ import pytest
 from aiohttp import web
 
 from master.app import build_app
+from master.sources.config_file import DOUBT
 from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS
+from master.sources.workers.port import NEEDS_A_PERSON
+from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN
 from master.tree import topology_document
 from master.tree.topology_document import View
 from tests import builders
@@ -25,15 +28,17 @@ from tests.master.placing import config
 from tests.master.world import TOKEN, Master, facts, running
 from tests.support.waiting import eventually
 from topo.cli.client.client import connect, target
-from topo.cli.diagnosis import checkup, diagnosis
+from topo.cli.diagnosis import checkup, diagnosis, steps
 from topo.cli.diagnosis.checkup import Checkup
 from topo.cli.diagnosis.finding import Finding
 from topo.cli.exits import CliError
+from topo.discovery.groups.tiers import OTHER_FABRIC
 from topo.discovery.modes import Mode
 from topo.discovery.sources import MANAGED
-from topo.discovery.state import Discovery
+from topo.discovery.state import DOUBTFUL_INVENTORY, Discovery
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
+from topo.model.cluster import NO_WORKER_CODE
 from topo.model.ids import Kind, ServerUuid
 from topo.model.machine import NodeFacts
 from topo.model.observation import ManagedTopology, ManagerReported
@@ -380,6 +385,24 @@ async def test_many_cut_cables_are_one_finding() -> None:
                     await worker.change(peers={"local": f"uuid-{name}", "remotes": []})
         finding = await sole(master, "link-down")
         assert finding.what.startswith("4 cables are down: a0 (slot 1) to b0 (slot 1), a1")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        UNKNOWN_TOKEN,
+        NO_TOKENS,
+        MALFORMED,
+        *NEEDS_A_PERSON,
+        DOUBT,
+        DOUBTFUL_INVENTORY,
+        OTHER_FABRIC,
+        NO_WORKER_CODE,
+    ],
+)
+def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str) -> None:
+    for mode in Mode:
+        assert steps.step(code, "n1", mode) != steps.GENERAL_STEP
 
 
 # -- very many -------------------------------------------------------------------------------

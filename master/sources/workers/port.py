@@ -26,7 +26,7 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 """Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
 
 _BAD_NAME = "bad-node-name"
-_NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
+NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
 """Refusals that are in no list of conflicts, and that no worker can end by itself."""
 
 
@@ -83,7 +83,7 @@ class WorkerPort:
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
                 self.reports.labels(report.kind, answer.code).inc()
-                if answer.code in _NEEDS_A_PERSON:
+                if answer.code in NEEDS_A_PERSON:
                     self.refused.add(answer.code, report.node, answer.text, self.clock())
                 return _declined(answer)
             taken[report.kind].inc()
