@@ -225,6 +225,21 @@ NODES = st.builds(
     st.sampled_from([0, 4, 8]),
     st.booleans(),
 )
+
+
+def test_groups_with_generated_names_are_counted_in_the_order_of_the_tree() -> None:
+    """So the first group of a plan is that of node-1; it moves when the smallest member does."""
+    later = replace(dragonfly("d-0", node("n3"), node("n4")), place="n3")
+    first = replace(dragonfly("d-9", node("n1"), node("n2")), place="n1")
+    capacity = Capacity()
+    follower = Follower(capacity)
+    follower.follow(Forest(roots=(first, later)))
+    assert [host.name for host in capacity.hosts()] == ["n1", "n2", "n3", "n4"]
+    grown = replace(later, children=(node("n0"), *later.children), place="n0")
+    follower.follow(Forest(roots=(grown, first)))
+    assert [host.name for host in capacity.hosts()] == ["n0", "n3", "n4", "n1", "n2"]
+
+
 PLACES = st.sampled_from([("s1", "d1"), ("s1", "d2"), ("s2", "d3"), ("s1",), ()])
 FORESTS = st.dictionaries(st.sampled_from(NAMES), st.tuples(PLACES, NODES))
 STATED = st.builds(
@@ -240,7 +255,7 @@ STATED = st.builds(
 
 
 def forest_of(drawn: dict[NodeName, tuple[tuple[str, ...], Node]]) -> Forest:
-    """Each node at its place, in natural order; those without a place unplaced."""
+    """Each node at its place; those without one unplaced. Nobody named d1 and d3."""
     boxes: dict[str, dict[str, list[Node]]] = {}
     unplaced = []
     for name in sorted(drawn):
@@ -251,11 +266,17 @@ def forest_of(drawn: dict[NodeName, tuple[tuple[str, ...], Node]]) -> Forest:
         else:
             unplaced.append(Unplaced(found, Reason("alone", "nobody knows it")))
     roots = [
-        switchbox(box, *(dragonfly(fly, *flies[fly]) for fly in sorted(flies) if fly),
+        switchbox(box, *(standing(fly, *flies[fly]) for fly in sorted(flies) if fly),
                   *flies.get("", ()))
         for box, flies in sorted(boxes.items())
     ]  # fmt: skip
     return Forest(roots=tuple(roots), unplaced=tuple(unplaced))
+
+
+def standing(name: str, *nodes: Node) -> Group:
+    """A dragonfly that stands where its smallest member would, if its name was generated."""
+    made = dragonfly(name, *nodes)
+    return made if name == "d2" else replace(made, place=min(each.name for each in nodes))
 
 
 def kept_in(after: Forest, before: Forest) -> Forest:
@@ -320,6 +341,7 @@ class TwoDoors(RuleBasedStateMachine):
         fresh = Capacity()
         for host in self.capacity.hosts():
             fresh.upsert(host)
+        assert [*fresh.hosts()] == [*self.capacity.hosts()], "in the same order"
         for wish in (Eligibility(), Eligibility(selector=(("zone", "1"),))):
             for gpu_type in ("MXC500", ""):
                 kept, new = (c.slots(wish, gpu_type, 8) for c in (self.capacity, fresh))

@@ -75,7 +75,8 @@ class Group:
 
     `tier` counts from the leaves (1 = closest to the nodes). `expected` is the number of nodes
     below that make it complete, None where nobody says. `source` stated the membership and calls
-    the group `key`.
+    the group `key`. `place` is the name by which it stands among its siblings, "" where that is its
+    own: that of its smallest member where nobody gave it a name.
     """
 
     name: GroupName
@@ -87,6 +88,7 @@ class Group:
     expected: int | None = None
     source: SourceName | None = None
     key: str = ""
+    place: str = ""
 
     def walk(self, above: GroupPath = ROOT) -> "Iterator[tuple[GroupPath, Group | Node]]":
         """Every vertex of this subtree, parents first, each with the path of its parent."""

@@ -485,4 +485,4 @@ def _same_kind(one: Host, other: Host) -> bool:
 
 
 def _place(host: Host) -> tuple[object, ...]:
-    return host.path, host.kinds, host.tiers
+    return host.path, host.kinds, host.tiers, host.places

@@ -119,7 +119,9 @@ def _compare(
 
 def _identity(child: Group | Node) -> tuple[object, ...]:
     """What a host knows of a group above it."""
-    return (child.name, child.kind, child.tier) if isinstance(child, Group) else (child.name,)
+    if isinstance(child, Node):
+        return (child.name,)
+    return child.name, child.kind, child.tier, child.place
 
 
 def _below(child: Group | Node, chain: _Chain) -> _Found:
@@ -158,6 +160,7 @@ def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
         path=GroupPath(tuple(group.name for group in chain)),
         kinds=tuple(Kind(group.kind) for group in chain),
         tiers=tuple(group.tier for group in chain),
+        places=tuple(group.place or group.name for group in chain),
         gpus=0 if silent else node.gpus,
         gpu_type=node.gpu_type,
         ready=node.status is Status.READY or silent,

@@ -15,6 +15,8 @@ HOSTNAME = "kubernetes.io/hostname"
 class Host:
     """One node. `path`, `kinds` and `tiers` run in parallel from the root to the innermost group.
 
+    So do `places`, the names by which groups stand among their siblings; none: their own.
+
     An empty path: in no group, so it is a domain of its own at every tier. `gpus` are whole GPUs
     that pods may ask for; `penalty` orders equals (0 is best): health, usage pools.
 
@@ -26,6 +28,7 @@ class Host:
     path: GroupPath = ROOT
     kinds: tuple[Kind, ...] = ()
     tiers: tuple[int, ...] = ()
+    places: tuple[str, ...] = ()
     gpus: int = 0
     gpu_type: str = ""
     ready: bool = True

@@ -29,30 +29,46 @@ DomainKey = tuple[GroupPath, NodeName | None]
 class Tier1Domain:
     """A tier-1 domain. `at` is its place in all arrays, `members` the ids of its hosts."""
 
-    __slots__ = ("_ranks", "_sorted", "at", "key", "kinds", "members", "order", "tiers")
+    __slots__ = ("_places", "_ranks", "_sorted", "at", "key", "kinds", "members", "order", "tiers")
 
     def __init__(self, host: Host, key: DomainKey) -> None:
         self.key = key
         depth = len(key[0])
         self.kinds, self.tiers = host.kinds[:depth], host.tiers[:depth]
-        names = key[0] if key[1] is None else (*key[0], key[1])
-        # A lone node comes after a group of its name, whichever was heard of first.
-        self.order = (tuple([natural_key(name) for name in names]), key[1] is not None)
+        self._places = host.places[:depth]
+        self.order = self._order()
         self.at = -1
         self.members: list[int] = []
         self._sorted = True
         self._ranks: dict[int, int] | None = None
 
-    def follow(self, host: Host) -> None:
-        """Take over kinds and tiers from the host that was heard of last."""
+    def follow(self, host: Host) -> bool:
+        """Take over what the host that was heard of last says of its groups.
+
+        Whether the domain stands elsewhere now.
+        """
+        depth = len(self.key[0])
         if self.tiers is not host.tiers or self.kinds is not host.kinds:
-            depth = len(self.key[0])
             self.tiers, self.kinds = host.tiers[:depth], host.kinds[:depth]
+        if self._places == host.places[:depth]:
+            return False
+        self._places = host.places[:depth]
+        self.order = self._order()
+        return True
+
+    def _order(self) -> tuple[object, ...]:
+        """By the places of its groups; a lone node comes after a group of its name."""
+        path, lone = self.key
+        names = path if lone is None else (*path, lone)
+        places = (*(self._places or path), *names[len(path) :])
+        pairs = zip(map(natural_key, places), map(natural_key, names), strict=True)
+        return tuple(pairs), lone is not None
 
     def clone(self) -> "Tier1Domain":
         """A tier-1 domain that shares nothing that changes."""
         twin = object.__new__(Tier1Domain)
         twin.key, twin.kinds, twin.tiers, twin.order = self.key, self.kinds, self.tiers, self.order
+        twin._places = self._places
         # In this order: who reads in another thread may put the members in order in between.
         twin._sorted = self._sorted
         twin.at, twin.members, twin._ranks = self.at, self.members[:], None
@@ -254,8 +270,8 @@ class HostIndex:
             domain.at = len(self.order)
             self.order.append(domain)
             self._sorted = False
-        else:
-            domain.follow(host)
+        elif domain.follow(host):
+            self._sorted = False
         host_id = self._spare.pop() if self._spare else len(self.names)
         if host_id == len(self.names):
             self.names.append(host.name)
