@@ -2,8 +2,8 @@
 
 Result: what the reader makes of the text, or of the joined text where it makes more of that. A
 folded text by itself reads like a smaller machine, so readers refuse or warn where a line goes on
-without its beginning; only a text that gives trouble is joined, and the joined one counts only if
-the reader understands it with less trouble and it states no value less.
+without its beginning. Only such a text is joined, and the joined one counts only if the reader has
+less to warn of and it states other facts and no value less.
 
 How: a folded text has no line beyond the width of its terminal, so the longest line is that width.
 Cut hard, every folded line is exactly so long; a line that has this length by itself is known by
@@ -16,15 +16,16 @@ diagonal, a box has to close. Lines of equal length that were never folded do no
 
 Cost: O(length of the text) and at most four more readings, only for texts that give trouble.
 
-Example, folded at 24 columns:
+Example, folded at 24 columns (`.` is a blank at the end of a line):
 
-            GPU0    GPU1
-        NIC0
-    GPU0     X      NV4
-        PIX
+            GPU0    GPU1....
+    NIC0
+    GPU0     X      NV4.....
+    PIX
 
 The second line has names and no row above it: the matrix is refused. The first and the third line
-have 24 characters, the longest; joined with what follows them, it is a header of three columns.
+have 24 characters, the longest; joined with what follows them, they are a header of three columns
+and its row.
 """
 
 import re
