@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from bench.figure import Budget, Figure, at_least, at_most, exact, growth_exponent, median, p99
 from bench.placement_plans import LARGE_SHAPES, solved
-from bench.placement_quality import KINDS, RIVALS, quality
+from bench.placement_quality import KINDS, RIVALS, proven_in_every_number, quality
 from bench.placement_shapes import ASIDE, shapes
 from bench.placement_times import (
     LOAD,
@@ -48,6 +48,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield from _ratios(scale, progress)
     yield from _plans(scale, progress)
     yield from _quality(scale, progress)
+    yield from _on_pairs(scale, progress)
 
 
 def _latencies(scale: Scale, progress: Progress) -> Iterator[Figure]:
@@ -169,6 +170,18 @@ def _quality(scale: Scale, progress: Progress) -> Iterator[Figure]:
             yield Figure(
                 f"better than {rival}, {kind}", better, "%", at_least(35) if judged else None
             )
+
+
+def _on_pairs(scale: Scale, progress: Progress) -> Iterator[Figure]:
+    """In small clusters of two-node dragonflies: how many plans are proven to the last number."""
+    for kind, proven_least in (("nested", 95), ("torn", 90), ("kept", 60)):
+        progress(f"quality: {scale.instances:,} {kind} instances")
+        found = in_child(proven_in_every_number, kind, range(SEED, SEED + scale.instances))
+        for how, (plans, proven) in found.items():
+            share = exact(100 * proven / max(1, plans))
+            note = f"{plans:,} plans of {scale.instances:,} instances of 12 to 48 nodes"
+            name = f"plans proven best in every number, {kind}, {how}"
+            yield Figure(name, share, "%", at_least(proven_least), note)
 
 
 def _most(limit: float | None) -> Budget | None:

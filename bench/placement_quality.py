@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.instances import Instance, aligned, mixed
+from bench.instances import Instance, aligned, kept, mixed, nested, torn
 from topo.placement.engine import place
 from topo.placement.job.objective import Objective
 from topo.placement.job.plan import NoFit, Pods
@@ -15,6 +15,9 @@ from topo.sim.baselines.cluster import place as place_by
 
 RIVALS = ("kueue-best-fit", "kueue-least-free", "volcano")
 KINDS: Mapping[str, Callable[[int], Instance]] = {"aligned": aligned, "mixed": mixed}
+
+
+ON_PAIRS: Mapping[str, Callable[[int], Instance]] = {"nested": nested, "torn": torn, "kept": kept}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,19 @@ def quality(kind: str, seeds: Sequence[int]) -> Quality:
             worse[rival] += compared > 0
             better[rival] += compared < 0
     return Quality(plans, proven, counted, worse, better)
+
+
+def proven_in_every_number(kind: str, seeds: Sequence[int]) -> Mapping[str, tuple[int, int]]:
+    """Plans and those proven in all numbers, apart for groups whole and groups split."""
+    found: dict[str, tuple[int, int]] = {}
+    for seed in seeds:
+        asked = ON_PAIRS[kind](seed)
+        answer = place(asked.capacity, asked.request)
+        if not isinstance(answer, NoFit):
+            how = "groups split" if answer.objective.split_groups else "groups whole"
+            plans, proven = found.get(how, (0, 0))
+            found[how] = plans + 1, proven + all(answer.certified.values())
+    return found
 
 
 def _least_spans(asked: Instance) -> tuple[int, int]:

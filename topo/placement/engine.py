@@ -42,8 +42,7 @@ from topo.placement.search.fit_tests import (
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import shape_of
 from topo.placement.search.one_domain import in_tier1_domain
-from topo.placement.search.one_type import Search, SearchResult, searches
-from topo.placement.search.within import limited
+from topo.placement.search.one_type import Search, SearchResult, limited, searches
 
 _TESTS = tuple(FitTest)
 

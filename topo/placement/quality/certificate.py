@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from topo.placement.job.objective import Objective, names
-from topo.placement.quality.lower_bounds import least_domains
+from topo.placement.quality.lower_bounds import least_domains, quick_least
 from topo.placement.quality.measure import Key
 from topo.placement.search.candidate import Proven
 from topo.placement.search.free_view import FreeView
@@ -88,7 +88,10 @@ def could_be_better(view: FreeView, vector: Key) -> bool:
     if least != split:
         return bool(least < split)
     for tier, used in zip(range(len(span), 0, -1), span, strict=True):
-        least = least_domains(view, tier, used + 1, split=split > 0)
+        if used == 1:
+            least = quick_least(view, tier, split=split > 0)
+        else:
+            least = least_domains(view, tier, used + 1, split=split > 0)
         if least != used:
             return bool(least < used)
     return True

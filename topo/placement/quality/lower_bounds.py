@@ -30,16 +30,13 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     can say more. With a `used` that no bound reaches all bounds are counted, and from the group
     tier up the answer is then exact for that tier alone. `split`: groups need not be whole.
     """
-    shape = view.shape
     if used == 1:
         return 1
-    free_slots = view.free_slots_of(tier)
-    quick = -(-shape.pods // max(1, int(free_slots.max())))
-    grouped = tier >= shape.tier and not split
-    if grouped:
-        quick = max(quick, -(-shape.m // max(1, int(view.groups(tier).max()))))
+    quick = quick_least(view, tier, split=split)
     if quick >= used:
         return quick
+    shape, free_slots = view.shape, view.free_slots_of(tier)
+    grouped = tier >= shape.tier and not split
     by_slots = _fewest(free_slots, shape.pods)
     if not grouped or by_slots >= used:
         return by_slots
@@ -47,6 +44,15 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     if not shape.r:
         return max(by_slots, _fewest(groups, shape.m))
     return max(by_slots, _with_tail(groups, view.losses(tier), shape.m))
+
+
+def quick_least(view: FreeView, tier: int, *, split: bool) -> int:
+    """A number of domains that every placement needs, if all were as large as the largest."""
+    shape = view.shape
+    least = -(-shape.pods // max(1, int(view.free_slots_of(tier).max())))
+    if tier >= shape.tier and not split:
+        least = max(least, -(-shape.m // max(1, int(view.groups(tier).max()))))
+    return least
 
 
 def least_inside(caps: Counts, starts: DomainIndices, able: DomainIndices, need: Counts) -> Counts:

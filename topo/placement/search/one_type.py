@@ -6,17 +6,19 @@ kind that the job names; with the reserves left alone where a placement is found
 Cost: one search (`whole_groups.py`, `split_groups.py`), one more for each way to keep a reserve
 that is tried, and in preferred mode one for each group of the kind that is tried.
 
-Example: a job of 2 groups of 8 inside one switchbox, of which A has 8 and 7 free slots, B 8 and 8.
-Whole groups are looked for in the slots of both switchboxes: B holds the job. If B had 8 and 6, no
-switchbox would; then A and B are tried one by one, and A wins: it splits 1 group of 2.
+Example: a job of 2 groups of 8 inside one switchbox, of which A has 8, 7 and 1 free slots, B 8 and
+8. Whole groups are looked for in the slots of both switchboxes: B holds the job. If B had 4, 4, 4
+and 4, none would; then A and B are tried one by one, and A wins: it splits 1 group of 2, B both.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
+from topo.model.ids import Kind
+from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.exact.improve import MOST_STEPS
 from topo.placement.exact.split_dp import improved_split
 from topo.placement.job.request import PlacementMode, Request
@@ -27,7 +29,6 @@ from topo.placement.search.free_view import FreeView
 from topo.placement.search.reserve import Reserves, taken_from, ways_to_keep
 from topo.placement.search.split_groups import best_split
 from topo.placement.search.whole_groups import best_whole
-from topo.placement.search.within import inside_any, limited
 
 _SPLIT_TRIES = 24
 """Groups of the kind asked for in which a job that must be split is tried."""
@@ -35,7 +36,7 @@ _LEAST_STEPS = 500
 """Steps of exact search in each of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SearchResult:
     """A candidate, and what it was found on.
 
@@ -50,7 +51,7 @@ class SearchResult:
     split: int = 0
     used_reserve: bool = False
 
-    @property
+    @cached_property
     def vector(self) -> Key:
         """Split groups, then the objective up to the domains that are newly broken."""
         return (self.split, *key_in(self.view, self.found)[:5])
@@ -191,3 +192,19 @@ def _split_views(view: FreeView, request: Request) -> Iterator[FreeView]:
             inside = slice(firsts[domain], firsts[domain + 1])
             free[inside] = part.free[inside]
             yield part.only(free)
+
+
+def limited(layout: Layout, free: Counts, kind: Kind) -> Iterator[tuple[int, Counts]]:
+    """For each tier that groups of a kind have: the tier, and the free slots inside of them."""
+    for tier, domains in layout.of_kind(kind).items():
+        inside = free * 0
+        inside[domains] = free[domains]
+        yield tier, inside
+
+
+def inside_any(layout: Layout, free: Counts, kind: Kind) -> Counts:
+    """The free slots inside groups of a kind, of whatever tier."""
+    inside = free * 0
+    for _, some in limited(layout, free, kind):
+        inside += some
+    return inside
