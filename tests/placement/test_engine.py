@@ -307,6 +307,12 @@ def test_types_compete_for_each_line_of_the_objective_and_their_order_decides_be
         assert all(plan.certified.values())
 
 
+def test_a_refusal_is_told_of_the_type_on_which_the_job_could_fit_at_another_time():
+    capacity = two_types(cluster((1, 1), (1, 1)), (1, 1))
+    wish = job(2, group_size=16, within=Kind("dragonfly"), mode=PlacementMode.PREFERRED)
+    assert refused(capacity, wish).text.startswith("no dragonfly can take all 2 pods")
+
+
 def test_of_two_hundred_types_the_one_that_fits_best_is_found():
     capacity = Capacity(Policy(canonical_gpus=16))
     for number in range(200):

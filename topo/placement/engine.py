@@ -74,7 +74,8 @@ def place(capacity: Capacity, request: Request) -> Plan | NoFit:
         results = _results(capacity, request, views, search)
         if results:
             return _plan(capacity, request, results)
-    refusals += [_refused_by_search(request, view) for view in views]
+    # Of equal tests that of a type on which a search was worth while says more.
+    refusals = [*(_refused_by_search(request, view) for view in views), *refusals]
     return max(refusals, key=lambda each: _TESTS.index(each.failed))
 
 
