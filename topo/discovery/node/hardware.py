@@ -63,10 +63,12 @@ class Hardware:
         self.gpus = max(self.gpus, len(facts.gpus))
         self.gpu_type = gpu_type or self.gpu_type
         if self._now != self.ports:
-            self.ports = _shared(tuple(sorted(_most(self.ports, self._now))))
+            most = _shared(tuple(sorted(_most(self.ports, self._now)))) if self.ports else self._now
+            self.ports = most
         self.nics = max(self.nics, self._nics_now)
         if self._links_now != self.links:
-            self.links = tuple(_most(self.links, self._links_now))
+            links = tuple(_most(self.links, self._links_now)) if self.links else self._links_now
+            self.links = links
 
     def accept(self, gpus: int) -> None:
         """So many GPUs, and what else the last reading showed, are all there is."""

@@ -13,6 +13,8 @@ Example, a real B200 host: GPU 2 prints NODE and SYS towards all, the other seve
 other. They have 6 each, GPU 2 has none: it is cut off.
 """
 
+from typing import NamedTuple
+
 from topo.discovery.node.health import Subject
 from topo.model.forest import Reason
 from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
@@ -23,37 +25,54 @@ _FAST = frozenset(
 _ENOUGH = 2
 LinkCounts = tuple[tuple[str, int], ...]
 """(GPU as the matrix names it, GPUs that it reaches)."""
+
+
+class _Counted(NamedTuple):
+    """A matrix, what each GPU reaches, and the GPU that alone reaches none; "" where none is so."""
+
+    matrix: LinkMatrix
+    links: LinkCounts
+    alone: str
+
+
 _MOST_COUNTED = 256
-_COUNTED: dict[int, tuple[LinkMatrix, LinkCounts]] = {}
-"""What was counted last, by identity; the object is held, so its identity is not given again."""
+_COUNTED: dict[int, _Counted] = {}
+"""What was counted last, by identity; the matrix is held, so its identity is not given again."""
 
 
 def fast_links(matrix: LinkMatrix | None) -> LinkCounts:
     """How many GPUs each GPU reaches; empty without a matrix."""
-    if matrix is None:
-        return ()
-    known = _COUNTED.get(id(matrix))
-    if known is not None and known[0] is matrix:
-        return known[1]
-    size = len(matrix.gpus)
-    rows = zip(matrix.gpus, matrix.links, strict=False)
-    found = tuple((name, sum(link.kind in _FAST for link in row[:size])) for name, row in rows)
-    if len(_COUNTED) >= _MOST_COUNTED:
-        _COUNTED.clear()
-    _COUNTED[id(matrix)] = matrix, found
-    return found
+    return () if matrix is None else _counted(matrix).links
 
 
 def judge_cut_off(facts: NodeFacts) -> dict[Subject, Reason]:
     """The GPU of one reading that reaches no other, where all others reach several."""
-    counts = fast_links(facts.matrix)
-    alone = [name for name, count in counts if not count]
-    if len(alone) != 1 or any(0 < count < _ENOUGH for _, count in counts) or len(counts) < 2:
+    if facts.matrix is None:
         return {}
-    if _is_of_another_model(facts, alone[0]):
+    _, links, alone = _counted(facts.matrix)
+    if not alone or _is_of_another_model(facts, alone):
         return {}
-    text = f"{alone[0]} has no fast link to the {len(counts) - 1} other GPUs, which have them"
-    return {("cut-off", alone[0]): Reason("gpu-cut-off", text)}
+    text = f"{alone} has no fast link to the {len(links) - 1} other GPUs, which have them"
+    return {("cut-off", alone): Reason("gpu-cut-off", text)}
+
+
+def _counted(matrix: LinkMatrix) -> _Counted:
+    known = _COUNTED.get(id(matrix))
+    if known is not None and known.matrix is matrix:
+        return known
+    size = len(matrix.gpus)
+    rows = zip(matrix.gpus, matrix.links, strict=False)
+    links = tuple((name, sum(link.kind in _FAST for link in row[:size])) for name, row in rows)
+    if len(_COUNTED) >= _MOST_COUNTED:
+        _COUNTED.clear()
+    found = _COUNTED[id(matrix)] = _Counted(matrix, links, _alone(links))
+    return found
+
+
+def _alone(links: LinkCounts) -> str:
+    without = [name for name, count in links if not count]
+    others = [count for _, count in links if count]
+    return without[0] if len(without) == 1 and others and min(others) >= _ENOUGH else ""
 
 
 def _is_of_another_model(facts: NodeFacts, name: str) -> bool:
