@@ -125,6 +125,23 @@ def test_never_is_said_of_jobs_that_fit_on_no_empty_cluster_with_the_largest_tha
     assert largest_ever(capacity, request) == next(fitting, 0)
 
 
+@pytest.mark.parametrize("known", [0, 2], ids=["no node", "some nodes"])
+def test_never_is_not_said_while_nobody_knows_how_many_gpus_a_node_of_a_group_has(known):
+    """A worker that has not spoken yet is no node without GPUs; its node may hold the job."""
+    capacity = Capacity()
+    for number in range(4):
+        gpus = 8 if number < known else 0
+        capacity.upsert(node(0, number // 2, number, gpus=gpus, gpu_type="A" if gpus else ""))
+    asked = Request(pods=4, gpus_per_pod=8, group_size=16)
+    told = f"{4 - known} of 4 nodes have no known number of GPUs: no worker and no setting says it."
+    for request in (asked, replace(asked, eligible=Eligibility(gpu_type="A"))):
+        assert largest_ever(capacity, request) is None
+        assert told in reasons(capacity, refused(capacity, request))
+    left_out = Eligibility(exclude=frozenset(NodeName(f"n-0-1-{n}") for n in (2, 3)))
+    if known:
+        assert largest_ever(capacity, replace(asked, eligible=left_out)) == 2
+
+
 @pytest.mark.parametrize("nodes", [2, 1], ids=["of two nodes", "of one node"])
 def test_a_job_that_fills_no_dragonfly_is_told_never_and_one_that_waits_is_not(nodes):
     capacity = partly_free((0, nodes), (nodes, 0), whole=nodes)

@@ -1,7 +1,7 @@
 """Whether a refused job could fit at all, and how large one like it may be.
 
-Result: nothing if the job fits once all nodes are open and empty; else the most pods with which it
-would.
+Result: nothing if the job fits once all nodes are open and empty, or while nobody knows how many
+GPUs a node of a group has; else the most pods with which it would.
 
 Why it is right: the same search and the same count that answer for the cluster as it is are asked
 about one on which every node that the job may use is open and nothing runs. What does not fit there
@@ -18,6 +18,7 @@ from dataclasses import replace
 from topo.placement.advice.other_requests import most_pods
 from topo.placement.advice.refused_job import RefusedJob
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.eligible import unsized
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.what_if import opened
 from topo.placement.engine import view_on
@@ -27,7 +28,12 @@ from topo.placement.search.one_type import searched
 
 
 def largest_ever(capacity: Capacity, request: Request) -> int | None:
-    """None if the job could fit on open and empty nodes; else the most pods that could, or 0."""
+    """None if the job could fit on open and empty nodes; else the most pods that could, or 0.
+
+    None also where a node of a group is of unknown size: who may be large is not called too small.
+    """
+    if any(unsized(capacity.hosts(), request.eligible)):
+        return None
     asked = request.eligible.gpu_type
     types = capacity.gpu_types() if asked is None else (asked,)
     jobs = [_on_empty_nodes(capacity, request, gpu_type) for gpu_type in types]

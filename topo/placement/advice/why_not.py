@@ -7,7 +7,7 @@ import numpy as np
 
 from topo.placement.advice.refused_job import RefusedJob, refused_jobs
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.eligible import eligible
+from topo.placement.capacity.eligible import eligible, unsized
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.plan import FitTest, NoFit
 from topo.placement.job.request import Eligibility, Request, Toleration
@@ -24,7 +24,17 @@ def reasons(capacity: Capacity, refused: NoFit) -> tuple[str, ...]:
     numbers = refused.shortfall
     text = f"{refused.text[:1].upper()}{refused.text[1:]}"
     first = f"{text}: {numbers['missing']} missing of {numbers['needed']}."
-    return (first, *_facts(capacity, refused))
+    return (first, *_unsized(capacity, refused.request.eligible), *_facts(capacity, refused))
+
+
+def _unsized(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
+    """Nodes that may be the ones that are missing."""
+    hosts = list(capacity.hosts())
+    if bare := sum(1 for _ in unsized(hosts, wish)):
+        yield (
+            f"{bare} of {counted(len(hosts), 'node')} have no known number of GPUs: "
+            "no worker and no setting says it."
+        )
 
 
 def _facts(capacity: Capacity, refused: NoFit) -> Iterator[str]:

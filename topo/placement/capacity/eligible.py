@@ -4,6 +4,9 @@ Taints and tolerations as Kubernetes defines them:
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
 from topo.model.cluster import Taint
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Toleration
@@ -20,6 +23,15 @@ def eligible(host: Host, eligibility: Eligibility) -> bool:
     if eligibility.selector and not all(pair in host.labels for pair in eligibility.selector):
         return False
     return host.name not in eligibility.exclude
+
+
+def unsized(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
+    """Members of groups that the job might use, were it known how many GPUs they have; O(hosts).
+
+    Until a worker or a setting says it, they count 0 GPUs of no type.
+    """
+    any_type = replace(eligibility, gpu_type=None)
+    return (host for host in hosts if host.path and not host.gpus and eligible(host, any_type))
 
 
 def _tolerates_all(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
