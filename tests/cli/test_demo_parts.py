@@ -293,6 +293,7 @@ def test_a_cut_in_a_world_without_cables_names_what_can_break(
     shown = topo("demo", "cut", "node-3")
     assert shown.exit_code == Exit.USAGE
     assert "node-3 has no remote" in shown.stderr
+    assert "  at NODE\n" in shown.stderr, "nobody gave a slot"
     assert "possible there: `gpu 0 of node-3 fails`, `link 0 of gpu 0 of node-3" in shown.stderr
     assert "`fabric of gpu 0 of node-3 breaks`" in shown.stderr
 

@@ -160,6 +160,18 @@ def test_what_the_master_calls_malformed_is_bad_usage_and_names_the_option(
             ("what is only assumed", "--hold", "leave out --assume-… or --hold"),
         ),
         (("no token", "Authorization", "f"), ("no token", "Authorization", "f")),
+        (
+            ("there is no node 'x'", "node", "GET /v1/topology lists what there is"),
+            ("there is no node 'x'", "NODE", "`topo tree` lists what there is"),
+        ),
+        (
+            ("there is no hold 'x'", "id", "GET /v1/holds lists those there are"),
+            ("there is no hold 'x'", "ID", "`topo holds` lists those there are"),
+        ),
+        (
+            ("hold x expired", "id", "ask for a new one: POST /v1/holds"),
+            ("hold x expired", "ID", "ask for a new one: `topo place --hold`"),
+        ),
     ],
 )
 def test_a_refusal_names_options_and_no_fields(

@@ -32,6 +32,12 @@ _OPTIONS = {
     "id": "ID",
 }
 """Fields of bodies and queries, as the person at the terminal knows them."""
+_COMMANDS = {
+    "GET /v1/topology": "`topo tree`",
+    "GET /v1/holds": "`topo holds`",
+    "POST /v1/holds": "`topo place --hold`",
+}
+"""Calls that a next step names, as commands."""
 _FIELD = re.compile(r"(?<![-\w])assume(?:\.[a-z]+)?(?![-\w])|\b[a-z]+(?:_[a-z]+)+\b", re.ASCII)
 """What is a field and no word of English."""
 
@@ -57,5 +63,7 @@ def _known(where: str) -> str | None:
 
 
 def _spoken(sentence: str) -> str:
-    """The sentence with `group_size` as `--group-size`; plain words such as `pods` stay."""
+    """The sentence with options for fields, commands for calls; plain words such as `pods` stay."""
+    for call, command in _COMMANDS.items():
+        sentence = sentence.replace(call, command)
     return _FIELD.sub(lambda word: _OPTIONS.get(word[0], word[0]), sentence)

@@ -71,9 +71,10 @@ def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
     _check_node(demo, node)
     fault = Fault(FaultKind.REMOTE_GONE, NodeName(node), index=slot)
     if refused := impossible(fault, _whole(demo, node)):
-        words = f"{refused.fix} (`topo demo fault SENTENCE` does it)"
-        fix = words if refused.fix.startswith("possible") else refused.fix
-        raise CliError(Exit.USAGE, Refusal(refused.what, "--slot", fix))
+        if refused.fix.startswith("possible"):  # no slot of the node has a cable
+            fix = f"{refused.fix} (`topo demo fault SENTENCE` does it)"
+            raise usage(refused.what, "NODE", fix)
+        raise usage(refused.what, "--slot", refused.fix)
     hosts = worlds.chosen(demo.world).nodes
     near = next(host for host in hosts if host.name == node)
     far = next(host for host in hosts if host.server_uuid == near.peers[slot - 1])
