@@ -122,7 +122,7 @@ def _node_detail(detail: NodeDetail, now_s: float) -> NodeDetailDocument:
     said: dict[str, Any] = (
         {} if facts is None else {f.name: getattr(facts, f.name) for f in fields(facts)}
     )
-    said["links"] = detail.links
+    said["wires"] = detail.links
     return NodeDetailDocument.model_construct(
         **said,
         neighbours=detail.neighbours,

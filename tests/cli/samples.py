@@ -215,7 +215,7 @@ def detail() -> Any:
             {"probe": "mx-smi", "state": "timed-out", "detail": "after 5 s"},
         ],
         "neighbours": ["node-4"],
-        "links": [
+        "wires": [
             {
                 "slot": 1,
                 "server": "uuid-4",

@@ -371,8 +371,8 @@ async def test_a_cut_cable_is_one_finding_with_the_slots_at_both_ends() -> None:
         assert finding.what == "1 cable is down: n1 (slot 1) to n2 (slot 1)"
         detail = (await master.get("/v1/topology?node=n1")).json["node"]
         assert detail["peers"]["remotes"] == []
-        (link,) = detail["links"]
-        assert (link["slot"], link["nodes"], link["state"]) == (1, ["n2"], "down")
+        (wire,) = detail["wires"]
+        assert (wire["slot"], wire["nodes"], wire["state"]) == (1, ["n2"], "down")
 
 
 async def test_many_cut_cables_are_one_finding() -> None:

@@ -30,7 +30,7 @@ from topo.model.machine import (
 from topo.model.rest.topology import (
     NodeDetailDocument,
     NodeDocument,
-    NodeLinkDocument,
+    NodeWireDocument,
     TopologyDocument,
     walk,
 )
@@ -98,7 +98,7 @@ def _sections(detail: NodeDetailDocument, glyphs: Glyphs) -> Iterator[tuple[str,
         yield "links inside the node", drawn(matrix)
     if ports := detail.ports:
         yield "link ports", _ports(ports, glyphs)
-    if detail.peers is not None or detail.links:
+    if detail.peers is not None or detail.wires:
         yield "servers at the other end", _peers(detail, glyphs)
     if fabrics := detail.fabrics:
         yield "NVLink fabric", _fabrics(fabrics, glyphs)
@@ -188,18 +188,18 @@ def _peers(detail: NodeDetailDocument, glyphs: Glyphs) -> RenderableType:
     if detail.peers is not None:
         here = Text(plain(detail.peers.local), style="dim")
         rows.append((Text("this", style="dim"), Text(), Text(), here))
-    rows += [_link(link, glyphs) for link in detail.links]
+    rows += [_wire(wire, glyphs) for wire in detail.wires]
     drawn = table("slot", "node", "state", "server", rows=rows)
     if detail.neighbours:
         return drawn
     return Stack(drawn, Text("wired to no known node", style="yellow"))
 
 
-def _link(link: NodeLinkDocument, glyphs: Glyphs) -> tuple[Text | str | int, ...]:
-    state = _verdict(link.state is LinkState.UP, link.state.value, glyphs)
-    if link.state is LinkState.UNCONFIRMED:
-        state = Text(f"{glyphs.attention} {link.state.value}", style="yellow")
-    return link.slot, ", ".join(link.nodes) or "not known", state, link.server
+def _wire(wire: NodeWireDocument, glyphs: Glyphs) -> tuple[Text | str | int, ...]:
+    state = _verdict(wire.state is LinkState.UP, wire.state.value, glyphs)
+    if wire.state is LinkState.UNCONFIRMED:
+        state = Text(f"{glyphs.attention} {wire.state.value}", style="yellow")
+    return wire.slot, ", ".join(wire.nodes) or "not known", state, wire.server
 
 
 def _fabrics(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> Rows:

@@ -141,11 +141,11 @@ class SourceDocument(Document):
     warnings: tuple[Reason, ...] = ()
 
 
-class NodeLinkDocument(Document):
-    """One inter-node link as this node sees it: its slot, and the server that should be there.
+class NodeWireDocument(Document):
+    """One wire as this node sees it: its slot, and the server that should be at the other end.
 
     `nodes` state that server's UUID: one as a rule, none where no worker has reported from it,
-    several where the UUID is cloned. A link whose cable is out stays, `down`; `text` says why.
+    several where the UUID is cloned. One whose cable is out stays, `down`; `text` says why.
     """
 
     slot: int
@@ -158,7 +158,7 @@ class NodeLinkDocument(Document):
 class NodeDetailDocument(Document):
     """What the node's worker said last, `beat_age_s` seconds ago; empty where it never spoke.
 
-    `links` are what discovery makes of the `peers` it said, now and before.
+    `wires` are what discovery makes of the `peers` it said, now and before.
     """
 
     identity: NodeIdentity | None = None
@@ -170,7 +170,7 @@ class NodeDetailDocument(Document):
     nics: tuple[NetworkPort, ...] = ()
     probes: tuple[ProbeHealth, ...] = ()
     neighbours: tuple[str, ...] = ()
-    links: tuple[NodeLinkDocument, ...] = ()
+    wires: tuple[NodeWireDocument, ...] = ()
     stale: bool = False
     beat_age_s: float | None = None
 
