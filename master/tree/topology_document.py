@@ -66,7 +66,14 @@ def version(snapshot: Snapshot, capacity: int) -> object:
     A hold is no change of the forest, so the generation does not count it, and a tag does.
     """
     states = tuple(
-        (s.source, s.last_good_at_s is None, s.failing_since_s is None, s.trouble, s.warnings)
+        (
+            s.source,
+            s.last_good_at_s is None,
+            s.failing_since_s is None,
+            s.trouble,
+            s.fix,
+            s.warnings,
+        )
         for s in snapshot.sources
     )
     return snapshot.generation, snapshot.restored_age_s is not None, states, capacity

@@ -8,14 +8,21 @@ import orjson
 from master.api.changes import change_document
 from master.tree.selection import find_groups, path_to
 from master.tree.status_times import StatusTimes
-from master.tree.topology_document import Part, View, document
+from master.tree.topology_document import Part, View, document, tag, version
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.model.machine import Peer, ServerPeers
-from topo.model.observation import ConfigLoaded, ManagerReported, WorkerRefused, WorkerReported
+from topo.model.observation import (
+    CONFIG_FILE,
+    ConfigLoaded,
+    ManagerReported,
+    SourceFailed,
+    WorkerRefused,
+    WorkerReported,
+)
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
 
@@ -65,6 +72,16 @@ def test_the_topology_document_tells_reasons_capacity_and_sources():
         "workers": ("ok", 2.5),
         "cluster-manager": ("ok", 2.5),
     }
+
+
+def test_the_tag_is_another_when_only_the_next_step_of_a_source_is():
+    """Who asks with the old tag would show the old step for as long as the source fails so."""
+    state = discovery(Mode.CONFIG)
+    tags = set()
+    for fix in ("name the file with --config-file", "write it with write access for nobody"):
+        state.advance(1.0, SourceFailed(CONFIG_FILE, "it cannot be read", fix))
+        tags.add(tag(version(state.snapshot, 0)))
+    assert len(tags) == 2
 
 
 def test_a_node_tells_since_when_it_has_its_status():
