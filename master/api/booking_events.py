@@ -1,14 +1,14 @@
 """What the event stream says of holds and of capacity, beside the changes of the forest.
 
-These events have no id: whoever resumes after a generation learns of the capacity from the next
-event, whose `since` tells whether it has missed something, and of the holds from `GET /v1/holds`.
+These events have no id. Whoever begins to listen is told the version of the capacity from which
+the events go on, so that it sees at once whether it has missed something; of the holds it learns
+from `GET /v1/holds`.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import orjson
@@ -64,15 +64,16 @@ class CapacityEvents:
     async def _renew(self) -> float:
         """Tells what differs from the last time; the seconds that the comparing took."""
         if not self._feed.listeners:
-            self._told = None
+            self._told, self._feed.greeting = None, b""
             return 0.0
         view = self._view()
         if self._told is not None and view.version == self._told.of:
             return 0.0
-        compare = partial(_compared, view, self._told, self._run_id())
-        self._told, text, took_s = await asyncio.to_thread(compare)
-        if text:
-            self._feed.add(text)
+        is_first, run = self._told is None, self._run_id()
+        told, text, took_s = await asyncio.to_thread(_compared, view, self._told, run)
+        self._told, self._feed.greeting = told, _from(view, told.capacity_version, run)
+        if text or is_first:
+            self._feed.add(text or self._feed.greeting)
         return took_s
 
 
@@ -86,15 +87,22 @@ def _compared(view: View, told: _Told | None, run: str) -> tuple[_Told, bytes, f
     if not changes["groups"] and not changes["nodes"]:
         same = _Told(view.version, told.capacity_version, counts)
         return same, b"", time.thread_time() - began_s
-    data = {
-        "generation": view.snapshot.generation,
-        "run": run,
-        "since": told.capacity_version,
-        "capacity_version": now,
-        **changes,
-    }
-    text = event("capacity", data)
+    text = _capacity_event(view, run, (told.capacity_version, now), changes)
     return _Told(view.version, now, counts), text, time.thread_time() - began_s
+
+
+def _from(view: View, version: int, run: str) -> bytes:
+    """The event that tells where a listener begins: nothing differs from that version yet."""
+    return _capacity_event(view, run, (version, version), {"groups": [], "nodes": []})
+
+
+def _capacity_event(
+    view: View, run: str, between: tuple[int, int], changes: Mapping[str, Any]
+) -> bytes:
+    since, version = between
+    generation = view.snapshot.generation
+    data = {"generation": generation, "run": run, "since": since, "capacity_version": version}
+    return event("capacity", {**data, **changes})
 
 
 def _changes(was: CountedForest, now: CountedForest) -> dict[str, list[dict[str, Any]]]:

@@ -145,6 +145,8 @@ async def _follow_bookings(
     """Writes what happens to holds and capacity from now on, until cancelled."""
     with feed.listening():
         cursor = feed.now
+        if feed.greeting:
+            await _write(response, feed.greeting)
         while True:
             texts, cursor = feed.since(cursor), feed.now
             for text in (_reset(history),) if texts is None else texts:

@@ -25,6 +25,8 @@ class BookingFeed:
         self.listeners = 0
         self.now = 0
         """How many there have been."""
+        self.greeting = b""
+        """What a listener is told first, empty where nothing is known yet."""
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -33,6 +33,20 @@ class _Stream:
     last_id: str = ""
 
     async def event(self) -> tuple[str, int, Any]:
+        """The next event: name, id, data; comments and the greeting are passed over."""
+        while True:
+            name, number, data = await self.any_event()
+            if not _is_greeting(name, data):
+                return name, number, data
+
+    async def greeting(self) -> Any:
+        """The data of the event that tells of which capacity the stream goes on."""
+        while True:
+            name, _, data = await self.any_event()
+            if _is_greeting(name, data):
+                return data
+
+    async def any_event(self) -> tuple[str, int, Any]:
         """The next event: name, id, data; comments are passed over."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(CEILING_S):
@@ -52,6 +66,10 @@ class _Stream:
                 if line.startswith(":"):
                     return line
         raise AssertionError("the stream ended")
+
+
+def _is_greeting(name: str, data: Any) -> bool:
+    return name == "capacity" and data["since"] == data["capacity_version"]
 
 
 @asynccontextmanager
@@ -221,8 +239,7 @@ async def _named(stream: _Stream, name: str) -> Any:
 async def test_holds_and_where_the_gpus_are_are_told_as_they_happen(tmp_path: Path) -> None:
     """With what the groups above have now; a capacity follows on the one that was told before."""
     async with placing(tmp_path, text=config(2, 2, 2)) as caller, _stream(caller.master) as stream:
-        await stream.comment()
-        await asyncio.sleep(1)
+        await stream.greeting()
         before = (await caller.master.get("/v1/topology")).json
         hold = (await caller.held(1))["hold"]["id"]
         told = HoldEventDocument(**await _named(stream, "hold"))
@@ -244,8 +261,7 @@ async def test_a_cordon_is_told_and_what_comes_and_goes_between_two_looks_is_not
     tmp_path: Path,
 ) -> None:
     async with placing(tmp_path, text=config(1, 2, 2)) as caller, _stream(caller.master) as stream:
-        await stream.comment()
-        await asyncio.sleep(1)
+        await stream.greeting()
         state = caller.master.service.placements.state
         for _ in range(2):
             state.follow_cluster([ClusterNode(name=NodeName("n0-0-0"), unschedulable=True)])
@@ -264,6 +280,24 @@ async def test_a_cordon_is_told_and_what_comes_and_goes_between_two_looks_is_not
         ]
         before = (await caller.master.get("/v1/topology?depth=0")).json["capacity_version"]
         assert told["since"] < told["capacity_version"] == before
+
+
+async def test_who_missed_a_change_before_it_listened_is_told_so_without_another(
+    tmp_path: Path,
+) -> None:
+    """The first who listens and those who come later, with no change after they came."""
+    async with placing(tmp_path, text=config(1, 2, 2)) as caller:
+        before = (await caller.master.get("/v1/topology?depth=0")).json["capacity_version"]
+        await caller.held(1)
+        async with _stream(caller.master) as first, _stream(caller.master) as second:
+            told = read_json(CapacityEventDocument, orjson.dumps(await first.greeting()))
+            assert (told.groups, told.nodes) == ((), ())
+            assert before < told.since == told.capacity_version
+            assert (await second.greeting())["since"] == told.since
+            await caller.held(1)
+            now = (await _named(first, "capacity"))["capacity_version"]
+            async with _stream(caller.master) as third:
+                assert (await third.greeting())["since"] == now
 
 
 async def test_nothing_is_worked_out_where_nobody_listens(tmp_path: Path) -> None:
