@@ -313,6 +313,27 @@ def test_what_is_gone_for_a_day_was_taken_out(what):
     state.validate()
 
 
+def test_a_cable_that_comes_out_late_is_not_forgotten_with_a_port_that_is_gone_for_long():
+    """Each loss has its own day: the group of a link that just died stays together."""
+    gone, code, _ = GONE["a NIC"]
+    state = told(pair(forget_s=100.0), 1.0, gone, times=2)
+    beats = [WorkerBeat(NodeName(node)) for node in PAIR]
+    for at_s in range(10, 90, 20):
+        state.advance(float(at_s), *beats)
+    before = shape(state)
+    told(state, 95.0, replace(gone, peers=metax_facts("a").peers), times=2)
+    assert codes(state, "a") == {code, "link-down"}
+    state.advance(110.0, *beats)
+    assert (codes(state, "a"), shape(state)) == ({"link-down"}, before)
+    for at_s in range(120, 200, 20):
+        state.advance(float(at_s), *beats)
+        assert shape(state) == before
+        state.validate()
+    state.advance(199.0, *beats)
+    assert shape(state) != before
+    state.validate()
+
+
 def test_a_gpu_that_is_gone_for_a_day_is_still_one_fewer_than_its_equals():
     """It is no longer missing of its own, and its group has more."""
     state = told(pair(forget_s=100.0), 1.0, host("a", gpus=7), times=2)
@@ -495,6 +516,17 @@ def test_a_peer_that_was_not_connected_and_of_which_nothing_is_said_is_not_conne
     told(state, 3.0, metax_facts("a"))
     told(state, 4.0, metax_facts("a", ["b"]), times=3)
     assert not_ready(state) == set()
+
+
+def test_a_peer_that_is_told_to_be_not_connected_is_down_in_a_new_boot_too():
+    """A boot ends what was said before it, not what its own first reading says."""
+    state = told(discovery(), 0.0, metax_facts("a", ["b"]), metax_facts("b", ["a"]))
+    told(state, 1.0, metax_facts("a", ["b"], unplugged=["b"], boot="boot-2"))
+    state.advance(2.0, WorkerBeat(NodeName("a")))
+    assert codes(state, "a") == {"link-down"}
+    state.advance(3.0, *[WorkerBeat(NodeName("a"))] * 3)
+    assert codes(state, "a") == {"link-down"}
+    state.validate()
 
 
 def test_a_boot_ends_what_was_said_of_a_part_before_it():

@@ -254,8 +254,8 @@ class Discovery:
                 self._forget(record.name)
         for node in workers.long_silent(now_s):
             self._forget(node)
-        for record in workers.long_lost(now_s):
-            record.drop_losses(settings)
+        for record, gone in workers.long_lost(now_s):
+            record.drop(gone, settings)
             self._marks.judged.add(record.name)
             self._update(record, now_s)
         self._conflicts.expire(now_s - settings.refusal_s)

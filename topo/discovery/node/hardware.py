@@ -59,7 +59,8 @@ class Hardware:
         self._now, self._nics_now = _wired(facts.ports), _nics(facts)
         self._links_now = fast_links(facts.matrix)
         if rebooted and gpu_type and gpu_type != self.gpu_type:
-            self.accept(len(facts.gpus))
+            self.gpus = self.nics = 0
+            self.ports = self.links = ()
         self.gpus = max(self.gpus, len(facts.gpus))
         self.gpu_type = gpu_type or self.gpu_type
         if self._now != self.ports:
@@ -70,10 +71,27 @@ class Hardware:
             links = tuple(_most(self.links, self._links_now)) if self.links else self._links_now
             self.links = links
 
-    def accept(self, gpus: int) -> None:
-        """So many GPUs, and what else the last reading showed, are all there is."""
-        self.gpus, self.ports, self.nics = gpus, self._now, self._nics_now
-        self.links = self._links_now
+    def accept(self, missing: Collection[Subject], gpus: int) -> None:
+        """Of these subjects the last reading, which showed so many GPUs, has all there is.
+
+        Fewer GPUs have fewer links to each other.
+        """
+        if GPUS in missing:
+            self.gpus, self.links = gpus, self._links_now
+        if NICS in missing:
+            self.nics = self._nics_now
+        ports, links = dict(self._now), dict(self._links_now)
+        self.ports = _shared(
+            tuple(
+                (gpu, wired)
+                for gpu, most in self.ports
+                if (wired := ports.get(gpu, 0) if _port_subject(gpu) in missing else most)
+            )
+        )
+        self.links = tuple(
+            (gpu, links.get(gpu, 0) if (_LINKS, gpu) in missing else most)
+            for gpu, most in self.links
+        )
 
     def missing(self, facts: NodeFacts, missed: Collection[str]) -> dict[Subject, Reason]:
         """What the last reading, `facts`, lacks of ports; of GPUs `health.judge` says it."""
@@ -83,7 +101,7 @@ class Hardware:
             for gpu, most in self.ports:
                 if (wired := now.get(gpu, 0)) < most and gpu in listed:
                     text = _with_failing(f"GPU {gpu}: {wired} of {most} link ports", facts)
-                    bad[_PORTS, f"{gpu:03}"] = Reason("ports-missing", text)
+                    bad[_port_subject(gpu)] = Reason("ports-missing", text)
         if "links" in missed and self._links_now != self.links:
             bad |= self._missing_links(facts)
         if "nics" in missed and self._nics_now < self.nics:
@@ -103,6 +121,10 @@ class Hardware:
             for gpu, most in self.links
             if now.get(gpu, most) < most
         }
+
+
+def _port_subject(gpu: int) -> Subject:
+    return _PORTS, f"{gpu:03}"
 
 
 def is_missing(subject: Subject) -> bool:

@@ -1,6 +1,7 @@
 """What the discovery state keeps of one node, and how one reading changes it."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from topo.discovery.memory import NodeMemory
@@ -63,14 +64,15 @@ class NodeRecord:
             self.local = facts.peers.local
             self.cables = max(self.cables, len({p.uuid for p in facts.peers.remotes}))
         self.stated = _domains(facts)
+        if rebooted:
+            self.claims = {
+                u: claim._replace(connected=claim.seen) for u, claim in self.claims.items()
+            }
         self._see_wiring()
         silent = {} if self.verdict.settled else unsaid(facts, self.verdict.down)
         if rebooted:
             for subject in silent:
                 self._forget(subject)
-            self.claims = {
-                u: claim._replace(connected=claim.seen) for u, claim in self.claims.items()
-            }
         self._reading = {} if rebooted else silent
         self._reading |= self._judge_hardware(facts, settings)
         self._reading |= judge_fabric(facts)
@@ -140,30 +142,29 @@ class NodeRecord:
         return bool(self.dead_claims()) or self.verdict.is_down(DOMAIN)
 
     @property
-    def has_losses(self) -> bool:
-        """Whether something that was there is judged gone: a link, the domain, hardware."""
+    def losses(self) -> AbstractSet[Subject]:
+        """What was there and is judged gone: links, the domain, hardware."""
         if self.verdict.settled:
-            return False
-        return self.is_wiring_dead or any(map(is_missing, self.verdict.down))
+            return frozenset()
+        wiring = {link_subject(uuid) for uuid in self.dead_claims()}
+        return wiring | {s for s in self.verdict.down if s == DOMAIN or is_missing(s)}
 
-    def drop_losses(self, settings: DiscoverySettings) -> None:
-        """Forget what has been gone for too long and is not shown again."""
-        self._drop_dead_wiring()
-        lost = [subject for subject in self.verdict.down if is_missing(subject)]
-        if self.facts is None or not lost:
+    def drop(self, losses: AbstractSet[Subject], settings: DiscoverySettings) -> None:
+        """Forget what has been gone for too long, unless it is shown again."""
+        self._drop_dead_wiring(losses)
+        missing = set(filter(is_missing, losses))
+        if self.facts is None or not missing:
             return
-        self.hardware.accept(self.gpus)
-        still = self._judge_hardware(self.facts, settings)
-        for subject in lost:
-            if subject not in still:
-                self._forget(subject)
+        self.hardware.accept(missing, self.gpus)
+        for subject in missing - self._judge_hardware(self.facts, settings).keys():
+            self._forget(subject)
 
-    def _drop_dead_wiring(self) -> None:
+    def _drop_dead_wiring(self, losses: AbstractSet[Subject]) -> None:
         for uuid in self.dead_claims():
-            if not self.claims[uuid].seen:
+            if link_subject(uuid) in losses and not self.claims[uuid].seen:
                 del self.claims[uuid]
                 self._forget(link_subject(uuid))
-        if self.verdict.is_down(DOMAIN) and not self.stated:
+        if DOMAIN in losses and not self.stated:
             self.domain = None
             self._forget(DOMAIN)
 

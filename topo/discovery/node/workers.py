@@ -12,12 +12,17 @@ awaited until 26 s. a speaks at 9 s and is fresh until 12 s; b says nothing and 
 """
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
 
 from topo.discovery.modes import DiscoverySettings
+from topo.discovery.node.health import Subject
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
 from topo.model.ids import NodeName
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Workers:
@@ -32,7 +37,8 @@ class Workers:
         self._fresh: OrderedDict[NodeName, float] = OrderedDict()
         self._awaited: dict[NodeName, float] = {}
         self._stale: OrderedDict[NodeName, float] = OrderedDict()
-        self._losses: dict[NodeName, float] = {}
+        self._losses: dict[tuple[NodeName, Subject], float] = {}
+        self._lost: dict[NodeName, AbstractSet[Subject]] = {}
 
     def add(self, record: NodeRecord) -> None:
         """Take a node that no worker has spoken for before."""
@@ -61,16 +67,28 @@ class Workers:
         return was_stale
 
     def watch_losses(self, record: NodeRecord, now_s: float) -> None:
-        """Note since when a link, the NVLink domain or hardware of a node is judged gone."""
-        if record.has_losses:
-            self._losses.setdefault(record.name, now_s)
+        """Note since when each link, the NVLink domain or hardware of a node is judged gone."""
+        name, lost = record.name, record.losses
+        before = self._lost.get(name, frozenset())
+        if lost == before:
+            return
+        for subject in before - lost:
+            del self._losses[name, subject]
+        self._losses |= {(name, subject): now_s for subject in sorted(lost - before)}
+        self._set_lost(name, lost)
+
+    def _set_lost(self, node: NodeName, lost: AbstractSet[Subject]) -> None:
+        if lost:
+            self._lost[node] = lost
         else:
-            self._losses.pop(record.name, None)
+            self._lost.pop(node, None)
 
     def forget(self, node: NodeName) -> bool:
         """Drop a node; whether it was known."""
-        for index in (self._fresh, self._awaited, self._stale, self._losses):
+        for index in (self._fresh, self._awaited, self._stale):
             index.pop(node, None)
+        for subject in self._lost.pop(node, ()):
+            del self._losses[node, subject]
         return self.records.pop(node, None) is not None
 
     def fell_silent(self, now_s: float) -> Collection[NodeRecord]:
@@ -88,10 +106,14 @@ class Workers:
         """The nodes that have been stale for `forget_s`; each is named once."""
         return _older(self._stale, now_s - self._settings.forget_s)
 
-    def long_lost(self, now_s: float) -> Collection[NodeRecord]:
-        """The nodes of which something has been gone for `forget_s`; each is named once."""
-        late = _older(self._losses, now_s - self._settings.forget_s)
-        return [self.records[node] for node in late]
+    def long_lost(self, now_s: float) -> Collection[tuple[NodeRecord, AbstractSet[Subject]]]:
+        """What has been gone for `forget_s`, by node; each is named once, then watched anew."""
+        late: dict[NodeName, set[Subject]] = {}
+        for node, subject in _older(self._losses, now_s - self._settings.forget_s):
+            late.setdefault(node, set()).add(subject)
+        for node, gone in late.items():
+            self._set_lost(node, self._lost[node] - gone)
+        return [(self.records[node], gone) for node, gone in late.items()]
 
     def validate(self) -> None:
         """Every record is in one of the indices of silence, each in the order of its times."""
@@ -99,23 +121,24 @@ class Workers:
         watched = sorted(node for index in indices for node in index)
         require(watched == sorted(self.records), "a worker's silence is not watched exactly once")
         stale = self._stale.keys()
-        require(self._losses.keys() <= self.records.keys(), "an unknown node is watched")
+        require(self._lost.keys() <= self.records.keys(), "an unknown node is watched")
+        pairs = {(node, subject) for node, lost in self._lost.items() for subject in lost}
+        require(pairs == self._losses.keys(), "a loss has no time, or a time no loss")
         for name, record in self.records.items():
             require(record.stale == (name in stale), f"{name} is stale in one place only")
-            watched_for = name in self._losses
-            require(watched_for == record.has_losses, f"what {name} lost is not watched")
-        for index in indices:
-            times = list(index.values())
-            require(times == sorted(times), "an index of silence is not in the order of its times")
+            watched_for = self._lost.get(name, frozenset())
+            require(watched_for == record.losses, f"what {name} lost is not watched")
+        for times in (*(list(index.values()) for index in indices), list(self._losses.values())):
+            require(times == sorted(times), "an index is not in the order of its times")
 
 
-def _older(index: dict[NodeName, float], limit_s: float) -> list[NodeName]:
+def _older(index: dict[K, float], limit_s: float) -> list[K]:
     """Take out the entries at or before a time, from an index in the order of its times."""
-    late: list[NodeName] = []
-    for node, at_s in index.items():
+    late: list[K] = []
+    for key, at_s in index.items():
         if at_s > limit_s:
             break
-        late.append(node)
-    for node in late:
-        del index[node]
+        late.append(key)
+    for key in late:
+        del index[key]
     return late
