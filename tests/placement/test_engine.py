@@ -363,6 +363,16 @@ def test_a_reserve_is_not_spent_where_another_choice_of_what_is_kept_leaves_room
     assert plan.objective.span[0] == 2
 
 
+def test_a_reserve_of_a_thousand_dragonflies_is_kept_like_one_of_two():
+    kept = ((GroupPath((GroupName("s1"),)), 1050),)
+    capacity = cluster((2,) * 1100, (2,), policy=Policy(canonical_gpus=16, reserves=kept))
+    plan = planned(capacity, job(102, group_size=16))
+    assert (plan.used_reserve, plan.objective.span) == (False, (2, 51))
+    assert shares(plan)["2/1"] == 2
+    plan = planned(capacity, job(104, group_size=16))
+    assert (plan.used_reserve, plan.objective.span) == (True, (1, 52))
+
+
 def test_a_group_kept_in_a_part_of_a_reserve_counts_for_it_too():
     s1, d1 = GroupPath((GroupName("s1"),)), GroupPath((GroupName("s1"), GroupName("d1")))
     policy = Policy(canonical_gpus=16, reserves=((s1, 1), (d1, 1)))

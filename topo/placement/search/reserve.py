@@ -17,6 +17,7 @@ Example: free slots 8, 6, 5 and 4 in a switchbox that keeps one group of 4; grou
 one dragonfly.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -73,7 +74,8 @@ def _ways(
         yield from _ways(view, free, rest, kept)
         return
     order = _least_costly_first(view, free, parts, whole)
-    alike = [_alike(view, free, part) for part in parts]
+    kinds: dict[object, int] = {}
+    alike = [kinds.setdefault(_alike(view, free, part), len(kinds)) for part in parts]
     for amounts in _shared_out(order, whole, alike, missing):
         more = tuple(_Kept(*parts[at], amount) for at, amount in amounts.items())
         for largest_first in (False, True) if view.shape.canonical_tier > 1 else (False,):
@@ -105,26 +107,48 @@ def _alike(view: FreeView, free: Counts, part: tuple[int, int]) -> tuple[object,
 
 
 def _shared_out(
-    order: Sequence[int], whole: Sequence[int], alike: Sequence[object], groups: int
+    order: Sequence[int], whole: Sequence[int], alike: Sequence[int], groups: int
 ) -> Iterator[dict[int, int]]:
     """Ways to keep so many groups in parts, as many in the first as can be before fewer.
 
-    Of parts that are alike the later never keeps more than the one before.
+    Of parts that are alike the later never keeps more than the one before. The parts must hold the
+    groups. O(parts) for each way.
     """
-    if not groups:
-        yield {}
-        return
-    if not order:
-        return
-    at, *rest = order
-    behind = sum(whole[other] for other in rest)
-    for here in range(min(groups, whole[at]), max(0, groups - behind) - 1, -1):
-        most = [
-            min(whole[other], here) if alike[other] == alike[at] else whole[other]
-            for other in range(len(whole))
-        ]
-        for amounts in _shared_out(rest, most, alike, groups - here):
-            yield {at: here, **amounts} if here else amounts
+    amounts, start, left = [0] * len(order), 0, groups
+    while True:
+        latest = {alike[at]: amounts[i] for i, at in enumerate(order[:start])}
+        for i, at in enumerate(order[start:], start):
+            amounts[i] = min(left, latest.get(alike[at], whole[at]))
+            latest[alike[at]] = amounts[i]
+            left -= amounts[i]
+        yield {at: amount for at, amount in zip(order, amounts, strict=True) if amount}
+        lowered = _last_to_lower(order, whole, alike, amounts)
+        if lowered is None:
+            return
+        amounts[lowered] -= 1
+        start = lowered + 1
+        left = groups - sum(amounts[:start])
+
+
+def _last_to_lower(
+    order: Sequence[int], whole: Sequence[int], alike: Sequence[int], amounts: Sequence[int]
+) -> int | None:
+    """The last part that could keep one group less, since those behind it have room for theirs."""
+    before: list[int] = []  # what the latest part that is alike keeps: no later one keeps more
+    latest: dict[int, int] = {}
+    for at, amount in zip(order, amounts, strict=True):
+        before.append(latest.get(alike[at], whole[at]))
+        latest[alike[at]] = amount
+    behind: Counter[int] = Counter()
+    room = kept = 0
+    for i in range(len(order) - 1, -1, -1):
+        kind, amount = alike[order[i]], amounts[i]
+        if amount and room - behind[kind] >= kept + 1:
+            return i
+        kept += amount
+        room += behind[kind] * (before[i] - amount) + before[i]
+        behind[kind] += 1
+    return None
 
 
 def _taken(view: FreeView, free: Counts, kept: Sequence[_Kept], sign: int) -> Counts:
