@@ -101,14 +101,20 @@ class Planner:
         return await self.executor.run(prepare)
 
     def still(self, request: Request, found: PlannedAside) -> Outcome:
-        """What was planned aside, where it can still be had; else the best placement now."""
+        """What was planned aside, where it can still be had; else the best placement now.
+
+        Nothing is proven of a plan once the capacity has changed: something better may be free.
+        """
         self._state.advance()
         capacity, best = self._state.capacity, found.outcome.result
-        if capacity.version == found.version or isinstance(best, NoFit):
+        if capacity.version == found.version:
             return found.outcome
+        if isinstance(best, NoFit):
+            return self.plan(request)
         given = [group.pods for group in best.groups]
         # Without its groups the plan is not taken for what would be planned now.
-        plan = confirmed(capacity, request, given, replace(best, groups=()))
+        then = replace(best, groups=(), bounds=dict.fromkeys(best.bounds))
+        plan = confirmed(capacity, request, given, then)
         if isinstance(plan, str):
             return self.plan(request)
         return _planned(capacity, plan, self._state.generation)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from master.booking.executors import LoopQueue, QueueFullError, SingleThreadExecutor
-from tests.master.placing import placing
+from tests.master.placing import config, placing
+from topo.model.ids import NodeName
+from topo.placement.job.plan import Plan
+from topo.placement.job.request import PlacementMode, Request
 
 pytestmark = pytest.mark.virtual_time
 
@@ -124,3 +128,25 @@ async def test_a_hold_that_takes_long_to_plan_is_planned_aside_and_given_on_what
         same = [caller.held(**job, key="again") for _ in range(3)]
         ids = {held["hold"]["id"] for held in await asyncio.gather(*same)}
         assert len(ids) == 1, "one key, one hold, though all were planned at once"
+
+
+async def test_what_was_proven_aside_is_not_said_of_a_capacity_that_changed_since(
+    tmp_path: Path,
+) -> None:
+    """Two dragonflies were the fewest while a job had a node of each; it has gone since."""
+    wish = Request(pods=2, gpus_per_pod=8, group_size=16)
+    async with placing(tmp_path, text=config(boxes=1, flies=2, nodes=2)) as caller:
+        placements = caller.master.service.placements
+        planner, capacity = placements.planner, placements.state.capacity
+        taken = {NodeName("n0-0-0"): 8, NodeName("n0-1-0"): 8}
+        split = replace(wish, mode=PlacementMode.PREFERRED)
+        capacity.book("another", taken)
+        found = await planner.planned_aside(split)
+        refused = await planner.planned_aside(wish)
+        capacity.release("another")
+        late = planner.still(split, found).result
+        assert isinstance(late, Plan)
+        assert late.objective.span[-1] == 2, "what was found is given: it can still be had"
+        assert not any(late.certified.values()), "one dragonfly would do now"
+        again = planner.still(wish, refused).result
+        assert isinstance(again, Plan), "what is refused is refused for what is there now"
