@@ -393,7 +393,7 @@ async def test_many_cut_cables_are_one_finding() -> None:
         UNKNOWN_TOKEN,
         NO_TOKENS,
         MALFORMED,
-        *NEEDS_A_PERSON,
+        *sorted(NEEDS_A_PERSON),
         DOUBT,
         DOUBTFUL_INVENTORY,
         OTHER_FABRIC,
