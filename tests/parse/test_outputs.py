@@ -12,7 +12,8 @@ from tests.parse.answers import matrix_of
 from tests.parse.test_any_text import SCRAPS
 from tests.parse.texts import Tray
 from topo.facts import FORMATS, parse
-from topo.facts.outputs import MAX_OUTPUTS, Output, outputs
+from topo.facts import outputs as outputs_module
+from topo.facts.outputs import MAX_OUTPUTS, MAX_PARTS, LogOutput, outputs
 from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 
@@ -43,7 +44,7 @@ PIECES = {
 }
 
 
-def found(text: str) -> tuple[Output, ...]:
+def found(text: str) -> tuple[LogOutput, ...]:
     told = outputs(text)
     assert isinstance(told, tuple), told
     return told
@@ -185,3 +186,23 @@ def test_more_outputs_than_are_read_are_told():
     last = told[-1].answer
     assert isinstance(last, Refusal)
     assert str(MAX_OUTPUTS) in last.what
+
+
+def test_outputs_behind_more_beginnings_than_are_tried_are_told():
+    """A thousand NICs before links and matrices: nothing behind them vanishes in another output."""
+    nics = "".join(f"CA 'mlx5_{number}'\n\tCA type: MT4129\n" for number in range(MAX_PARTS))
+    told = found(f"{nics}{MATRIX}\n{LINKS}\n{MATRIX}")
+    assert [output.format for output in told] == ["ibstat", None]
+    last = told[-1].answer
+    assert isinstance(last, Refusal)
+    assert last.where == f"from line {nics.count(chr(10)) + 1} on"
+
+
+def test_many_outputs_behind_many_lines_are_told_and_not_read(monkeypatch):
+    """Each is read with the lines before it, so a text of line ends would take half an hour."""
+    monkeypatch.setattr(outputs_module, "MAX_LINES_BEFORE", 3_000)
+    told = found("\n" * 1_000 + f"{MATRIX}\n" * 9)
+    assert [output.format for output in told] == ["nvidia-smi-topo"] * 2 + [None]
+    last = told[-1].answer
+    assert isinstance(last, Refusal)
+    assert last.where == f"from line {told[1].last_line + 2} on"

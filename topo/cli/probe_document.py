@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from topo.facts import decode, parse
-from topo.facts.outputs import Output, outputs
+from topo.facts.outputs import LogOutput, outputs
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric, LinkMatrix, LinkPort, NetworkPort, ServerPeers
 from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact
@@ -25,7 +25,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
 _MOST_NAMED = 6
 
 
-def found_in(content: bytes, format_name: str | None) -> tuple[Output, ...] | Refusal:
+def found_in(content: bytes, format_name: str | None) -> tuple[LogOutput, ...] | Refusal:
     """Every output in the bytes, those of one format where it is named; at least one.
 
     `format_name=None` lets the text say what it is. A text without any output of the named format
@@ -39,10 +39,10 @@ def found_in(content: bytes, format_name: str | None) -> tuple[Output, ...] | Re
     if len(found) > 1 and named:
         return named
     whole = found[-1].last_line
-    return (Output(1, whole, format_name, parse(text, format_name)),)
+    return (LogOutput(1, whole, format_name, parse(text, format_name)),)
 
 
-def chosen(found: Sequence[Output]) -> Output:
+def chosen(found: Sequence[LogOutput]) -> LogOutput:
     """The output that is shown alone: the first that is read, else the first.
 
     Where there are several, a warning, or the fix of the refusal, names them and `--all`.
@@ -59,7 +59,7 @@ def chosen(found: Sequence[Output]) -> Output:
     return replace(one, answer=Refusal(one.answer.what, one.answer.where, fix))
 
 
-def _several(found: Sequence[Output]) -> str:
+def _several(found: Sequence[LogOutput]) -> str:
     named = [
         f"{output.format or 'unknown'} at lines {output.first_line}-{output.last_line}"
         for output in found[:_MOST_NAMED]
@@ -77,12 +77,12 @@ def document(parsed: ParsedProbe) -> dict[str, Any]:
     return plain
 
 
-def documents(found: Sequence[Output]) -> dict[str, Any]:
+def documents(found: Sequence[LogOutput]) -> dict[str, Any]:
     """All outputs with their lines; one that is not read has `refused` in place of facts."""
     return {"outputs": [_placed(output) for output in found]}
 
 
-def _placed(output: Output) -> dict[str, Any]:
+def _placed(output: LogOutput) -> dict[str, Any]:
     lines = {"lines": [output.first_line, output.last_line]}
     answer = output.answer
     if isinstance(answer, ParsedProbe):

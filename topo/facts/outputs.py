@@ -1,7 +1,7 @@
 """A log with several outputs in it, cut into the outputs, each with its place.
 
-Result: one `Output` per output that is recognised, in the order of the text, or one for the whole
-text where it holds no more than one. An output that cannot be read is there with its refusal.
+Result: one `LogOutput` per output that is recognised, in the order of the text, or one for the
+whole text where it holds no more than one. An output that cannot be read is there with its refusal.
 
 How: the text is cut where an output may begin: at the marks that the readers and the formats that
 are known and not read give (a title, a matrix header, a `GPU n:` that starts again) and at shell
@@ -14,14 +14,16 @@ what belongs to it. A text of one output is given to its reader uncut.
 
 Cost: O(len(text)) for the marks and for recognising each part once; each output is read with as
 many line ends before it as it has lines before it, so that every line number is that of the text.
+The sum of these line ends, of the outputs and of the parts is bounded; what is beyond is refused.
 
 Example: lines 1-12 are `nvidia-smi nvlink -s` of GPU 0 and 1, lines 13-15 a device matrix, lines
 17-30 `nvidia-smi topo -p2p r`: three outputs, the last one a refusal that names it.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from topo.facts.reading import unsupported
 from topo.facts.reading.text import WHOLE_TEXT, cleaned
@@ -30,7 +32,9 @@ from topo.model.errors import Refusal
 from topo.model.observation import ParsedProbe
 
 MAX_OUTPUTS = 100
-_MAX_PARTS = 1000
+MAX_PARTS = 1000
+MAX_LINES_BEFORE = 10_000_000
+"""Of all outputs together, about ten seconds: a hundred outputs of 2,000 lines each have it."""
 _PROMPT = re.compile(
     r"^(?:\S{0,80}[#$>%][ \t]{1,8}|\+{1,4}[ \t]|[=#*>-]{1,80}[ \t]{0,8})"
     r"(?:sudo[ \t]{1,8})?(?:/[\w./-]{1,80}/)?"
@@ -42,7 +46,7 @@ _PROMPT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class LogOutput:
     """One output in a text, from its first to its last line, and what it states."""
 
     first_line: int
@@ -60,25 +64,48 @@ class _Span:
     format: str | None
 
 
-def outputs(text: str) -> tuple[Output, ...] | Refusal:
-    """Every output in `text`, at most `MAX_OUTPUTS`; refused as `cleaned` refuses it."""
+def outputs(text: str) -> tuple[LogOutput, ...] | Refusal:
+    """Every output in `text`; what is beyond the bounds is one more, refused.
+
+    Refused as a whole where `cleaned` refuses it.
+    """
     plain = cleaned(text)
     if isinstance(plain, Refusal):
         return plain
-    spans = _spans(plain)
-    if len(spans) < 2:
-        return (Output(1, _last_line(plain, len(plain)), recognise(plain), parse(plain)),)
-    found = [_output(plain, span) for span in spans[:MAX_OUTPUTS]]
-    if len(spans) > MAX_OUTPUTS:
-        found.append(_too_many(plain, spans[MAX_OUTPUTS].begin))
-    return tuple(found)
+    marks = sorted(set(_marks(plain)) | {0})
+    edges = [*marks, len(plain)][: MAX_PARTS + 1]
+    spans = _spans(plain, edges)
+    if len(spans) < 2 and edges[-1] == len(plain):
+        return (LogOutput(1, _last_line(plain, len(plain)), recognise(plain), parse(plain)),)
+    return tuple(_answered(plain, spans, edges[-1]))
 
 
-def _spans(text: str) -> list[_Span]:
+def _answered(text: str, spans: Sequence[_Span], end: int) -> Iterator[LogOutput]:
+    """Each span with its answer, and a refusal of what is beyond a bound, `end` among them."""
+    why = f"has more than {MAX_PARTS} places where an output may begin"
+    lines_before = 0
+    for number, span in enumerate(spans):
+        begin = _first_character(text, span)
+        first_line = text.count("\n", 0, begin) + 1
+        lines_before += first_line - 1
+        if number == MAX_OUTPUTS:
+            end, why = span.begin, f"holds more than {MAX_OUTPUTS} outputs"
+            break
+        if lines_before > MAX_LINES_BEFORE:
+            end, why = span.begin, f"has {lines_before} lines before its outputs, added up"
+            break
+        yield _output(text, replace(span, begin=begin), first_line)
+    if end < len(text):
+        first, last = text.count("\n", 0, end) + 1, _last_line(text, len(text))
+        fix = "give the rest of it as a text of its own"
+        yield LogOutput(first, last, None, Refusal(f"the text {why}", f"from line {first} on", fix))
+
+
+def _spans(text: str, edges: Sequence[int]) -> list[_Span]:
     """The outputs as parts of the text: heads before them, the tail behind the last one."""
     found: list[_Span] = []
     begin: int | None = None
-    for part in _parts(text):
+    for part in _parts(text, edges):
         begin = part.begin if begin is None else begin
         if part.format is None:
             continue
@@ -89,14 +116,13 @@ def _spans(text: str) -> list[_Span]:
             found.append(_Span(begin, part.end, part.format))
         begin = None
     if found:
-        found[-1].end = len(text)
+        found[-1].end = edges[-1]
     return found
 
 
-def _parts(text: str) -> Iterator[_Span]:
-    """The text between the marks; a part that only heads another output has no format."""
-    marks = sorted(set(_marks(text)) | {0})[:_MAX_PARTS]
-    for begin, end in zip(marks, [*marks[1:], len(text)], strict=True):
+def _parts(text: str, edges: Sequence[int]) -> Iterator[_Span]:
+    """The text between the edges; a part that only heads another output has no format."""
+    for begin, end in pairwise(edges):
         name = recognise(text[begin:end])
         known = UNSUPPORTED.get(name or "")
         yield _Span(begin, end, None if known and known.heads and end < len(text) else name)
@@ -111,23 +137,18 @@ def _marks(text: str) -> Iterator[int]:
         yield match.start()
 
 
-def _output(text: str, span: _Span) -> Output:
+def _first_character(text: str, span: _Span) -> int:
     piece = text[span.begin : span.end]
-    begin = span.begin + len(piece) - len(piece.lstrip("\n"))
-    first = text.count("\n", 0, begin) + 1
+    return span.begin + len(piece) - len(piece.lstrip("\n"))
+
+
+def _output(text: str, span: _Span, first: int) -> LogOutput:
     last = _last_line(text, span.end)
-    answer = parse("\n" * (first - 1) + text[begin : span.end])
+    answer = parse("\n" * (first - 1) + text[span.begin : span.end])
     if isinstance(answer, Refusal) and answer.where == WHOLE_TEXT:
         answer = Refusal(answer.what, f"lines {first}-{last}", answer.fix)
-    return Output(first, last, span.format, answer)
+    return LogOutput(first, last, span.format, answer)
 
 
 def _last_line(text: str, end: int) -> int:
     return text.count("\n", 0, len(text[:end].rstrip())) + 1
-
-
-def _too_many(text: str, begin: int) -> Output:
-    first, last = text.count("\n", 0, begin) + 1, _last_line(text, len(text))
-    what = f"the text holds more than {MAX_OUTPUTS} outputs"
-    refusal = Refusal(what, f"from line {first} on", "give the rest of it as a text of its own")
-    return Output(first, last, None, refusal)

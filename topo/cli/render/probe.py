@@ -17,7 +17,7 @@ from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import GAP, Hanging, Indented
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
-from topo.facts.outputs import Output
+from topo.facts.outputs import LogOutput
 from topo.facts.registry import READERS
 from topo.facts.vendors import device
 from topo.model.errors import Refusal
@@ -63,12 +63,12 @@ class _Row:
     bad: bool = False
 
 
-def page(found: Iterable[Output], glyphs: Glyphs, *, lines: bool) -> RenderableType:
+def page(found: Iterable[LogOutput], glyphs: Glyphs, *, lines: bool) -> RenderableType:
     """The outputs one below the other; `lines` says where in the text each stands."""
     return Stack(*_blocks(found, glyphs, lines=lines))
 
 
-def _blocks(found: Iterable[Output], glyphs: Glyphs, *, lines: bool) -> Iterator[RenderableType]:
+def _blocks(found: Iterable[LogOutput], glyphs: Glyphs, *, lines: bool) -> Iterator[RenderableType]:
     for number, output in enumerate(found):
         head = Text("\n" if number else "")
         head.append(output.format or "unknown format", style="bold")
