@@ -7,6 +7,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
+from topo.model.machine import Link, LinkKind
 from topo.model.wire import Report
 
 
@@ -81,3 +82,12 @@ def test_the_most_that_a_host_may_have_is_taken_and_can_be_told() -> None:
     taken = Report.model_validate_json(report(**sections)).facts
     assert taken is not None
     assert orjson.loads(orjson.dumps(taken))["gpus"][0]["memory_bytes"] == 1 << 60
+
+
+def test_a_kind_of_link_of_a_later_release_is_unknown_and_costs_no_report() -> None:
+    """Its code stays, so people see what it is."""
+    cell = {"kind": "LASER", "code": "LASER"}
+    facts = Report.model_validate_json(report(**matrix(links=[[cell]]))).facts
+    assert facts is not None
+    assert facts.matrix is not None
+    assert facts.matrix.links == ((Link(LinkKind.UNKNOWN, "LASER"),),)

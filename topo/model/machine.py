@@ -35,7 +35,10 @@ Address = Annotated[Bdf, MaxLen(64)]
 
 
 class LinkKind(StrEnum):
-    """How two devices of one host reach each other, in the words of the vendors' legends."""
+    """How two devices of one host reach each other, in the words of the vendors' legends.
+
+    A word of a later release is `UNKNOWN`: one cell must not cost the rest of a report.
+    """
 
     SELF = "X"
     METAXLINK = "MX"
@@ -52,6 +55,10 @@ class LinkKind(StrEnum):
     SYSTEM = "SYS"
     NONE = "NA"
     UNKNOWN = "?"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "LinkKind | None":
+        return cls.UNKNOWN if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
