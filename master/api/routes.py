@@ -13,7 +13,7 @@ from topo.model.rest.changes import (
 )
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gpus import GpusDocument
-from topo.model.rest.graph import GRAPH_MEDIA, NodeLinkDocument
+from topo.model.rest.graph import GRAPH_MEDIA, GraphDocument
 from topo.model.rest.jobs import HoldBody, PlacementBody
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
@@ -82,7 +82,7 @@ ROUTES = (
         path="/v1/topology/graph",
         handler=graph.get_graph,
         summary="Groups, nodes, devices and wires as a graph that other tools open",
-        document=NodeLinkDocument,
+        document=GraphDocument,
         other_media=tuple(GRAPH_MEDIA.values())[1:],
         parameters=graph.PARAMETERS,
         problems={404: "no such group", 503: "too many wait for a graph"},

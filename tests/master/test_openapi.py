@@ -190,6 +190,7 @@ def test_a_text_that_may_not_be_empty_says_so() -> None:
 
 
 def test_every_call_has_a_tag_and_every_document_a_description() -> None:
+    """And a name of its own, which says nothing of our modules."""
     document = describe(ROUTES)
     tags = {tag["name"] for tag in document["tags"] if tag["description"]}
     used = {
@@ -198,6 +199,7 @@ def test_every_call_has_a_tag_and_every_document_a_description() -> None:
     assert used == tags
     for name, schema in document["components"]["schemas"].items():
         assert schema.get("description"), name
+        assert re.fullmatch(r"[A-Z][A-Za-z]+(?:-(?:Input|Output))?", name)
 
 
 def test_only_what_an_answer_may_leave_out_is_not_required() -> None:

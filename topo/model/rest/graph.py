@@ -34,7 +34,7 @@ class EdgeDocument(Document):
     type: Annotated[str, one_of("contains", "wire", "link")]
 
 
-class NodeLinkDocument(Document):
+class GraphDocument(Document):
     """The graph, undirected; `graph` says of which generation of which run it is."""
 
     directed: bool
