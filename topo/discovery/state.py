@@ -29,7 +29,7 @@ from topo.discovery.node.workers import Workers
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
-from topo.discovery.tree.equals import GroupEquals, Place
+from topo.discovery.tree.equals import GroupEquals, PlaceAmongEquals
 from topo.discovery.tree.node_status import NO_WORKER
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import require
@@ -297,7 +297,7 @@ class Discovery:
             touched |= self._equals.put(node, self._place_among_equals(node))
         return touched
 
-    def _place_among_equals(self, node: NodeName) -> Place | None:
+    def _place_among_equals(self, node: NodeName) -> PlaceAmongEquals | None:
         """Where a node is compared: in a group that hardware makes, and nowhere else."""
         record, path = self._workers.records.get(node), self._placed.path(node)
         if record is None or not path or path[-1].source != WORKERS:
@@ -305,7 +305,7 @@ class Discovery:
         if "gpus" not in self._settings.missed:
             return None
         hardware = record.hardware
-        return Place(path[-1].key, hardware.gpu_type, hardware.gpus)
+        return PlaceAmongEquals(path[-1].key, hardware.gpu_type, hardware.gpus)
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:
         if record is not None or self._is_named(node):

@@ -23,7 +23,7 @@ from topo.model.errors import require
 from topo.model.ids import NodeName
 
 
-class Place(NamedTuple):
+class PlaceAmongEquals(NamedTuple):
     """The key of a node's innermost group, and the type and number of GPUs that it has."""
 
     group: str
@@ -62,10 +62,10 @@ class GroupEquals:
     """The numbers of all groups that hardware makes. Mutable; owned by the discovery state."""
 
     def __init__(self) -> None:
-        self._places: dict[NodeName, Place] = {}
+        self._places: dict[NodeName, PlaceAmongEquals] = {}
         self._groups: dict[str, _Group] = {}
 
-    def put(self, node: NodeName, place: Place | None) -> AbstractSet[NodeName]:
+    def put(self, node: NodeName, place: PlaceAmongEquals | None) -> AbstractSet[NodeName]:
         """Take where a node is, None for nowhere; the nodes that should have another number now."""
         before = self._places.get(node)
         if before == place:
@@ -84,14 +84,14 @@ class GroupEquals:
         place = self._places.get(node)
         return 0 if place is None else self._groups[place.group].most[place.gpu_type]
 
-    def validate(self, places: Mapping[NodeName, Place | None]) -> None:
+    def validate(self, places: Mapping[NodeName, PlaceAmongEquals | None]) -> None:
         """The numbers are those of the nodes that stand there."""
         again = GroupEquals()
         for node, place in places.items():
             again.put(node, place)
         require(vars(again) == vars(self), "the equals of a group are counted wrongly")
 
-    def _count(self, node: NodeName, place: Place, step: int) -> AbstractSet[NodeName]:
+    def _count(self, node: NodeName, place: PlaceAmongEquals, step: int) -> AbstractSet[NodeName]:
         """Count a node in or out; all nodes of its group where that changes a number."""
         group = self._groups.setdefault(place.group, _Group())
         (group.nodes.add if step > 0 else group.nodes.discard)(node)

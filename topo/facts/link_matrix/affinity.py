@@ -14,7 +14,7 @@ of one list are equally long, for they are cores and their siblings. Where sever
 and node are unknown, with a warning. That is right because a wrong node moves a job's memory to the
 far socket, and an unknown one only loses a hint.
 
-Cost: O(length of the row), and O(GPUs * lists) for the rows that lack a cell.
+Cost: O(length of the row), and for rows that lack a cell O(GPUs * length of all lists).
 
 Example, with the headings CPU Affinity, NUMA Affinity and GPU NUMA ID:
 
@@ -28,6 +28,7 @@ with the list of GPU4, 64-9 descends, 0-31,64-95 has ranges of 32 CPUs each: nod
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from topo.model.machine import MAX_NUMA
 
@@ -66,7 +67,7 @@ NO_CELLS = Cells()
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Affinity:
     """What the cells mean; `doubt` is what could not be told, or had to be concluded."""
 
     cpus: str = ""
@@ -134,41 +135,43 @@ def is_cpu_list(cell: str) -> bool:
     return _ranges(cell) is not None
 
 
-def places(rows: Sequence[Cells]) -> tuple[Place, ...]:
-    """The place of each GPU, given the cells of all of them. O(rows²)."""
+def affinities(rows: Sequence[Cells]) -> tuple[Affinity, ...]:
+    """The affinity of each GPU, given the cells of all of them. O(rows²)."""
     certain = {ranges for row in rows if not row.short and (ranges := _ranges(row.cpus))}
-    return tuple(_place(row, certain) for row in rows)
+    return tuple(_affinity(row, certain) for row in rows)
 
 
-def _place(row: Cells, certain: set[Ranges]) -> Place:
+def _affinity(row: Cells, certain: set[Ranges]) -> Affinity:
     if row.unplaced:
-        return Place(doubt=f"affinity cells that belong to no heading ({row.unplaced[:40]})")
+        return Affinity(doubt=f"affinity cells that belong to no heading ({row.unplaced[:40]})")
     listed = _ranges(row.cpus)
     if row.cpus not in _NOTHING and listed is None:
-        return Place(doubt=f"{row.cpus[:40]} is no list of CPUs")
+        return Affinity(doubt=f"{row.cpus[:40]} is no list of CPUs")
     if row.short and listed and row.numa in _NOTHING:
         return _unglued(row.cpus, certain)
     cpus = row.cpus if listed else ""
     if row.numa in _NOTHING:
-        return Place(cpus)
+        return Affinity(cpus)
     node = _node(row.numa)
     if row.short and not listed and _BEGINS_WITH_RANGE.match(row.numa):
         node = None  # without the other cell nobody can say that these are no CPUs
     if node is None:
-        return Place(cpus, doubt=f"{row.numa[:40]} is no NUMA node")
-    return Place(cpus, node)
+        return Affinity(cpus, doubt=f"{row.numa[:40]} is no NUMA node")
+    return Affinity(cpus, node)
 
 
-def _unglued(cell: str, certain: set[Ranges]) -> Place:
+def _unglued(cell: str, certain: set[Ranges]) -> Affinity:
     """The CPUs and the node of a cell that may have swallowed the node behind it."""
     ways = [(cell, None), *_cuts(cell)]
     if len(ways) == 1:
-        return Place(cell)
+        return Affinity(cell)
     fitting = [(cpus, node) for cpus, node in ways if _fits(_ranges(cpus) or (), certain)]
     if len(fitting) != 1:
-        return Place(doubt=f"{cell[:40]} may be CPUs alone, or CPUs and a NUMA node")
+        return Affinity(doubt=f"{cell[:40]} may be CPUs alone, or CPUs and a NUMA node")
     cpus, node = fitting[0]
-    return Place(cpus, node, "" if node is None else f"{cell[:40]} was read as {cpus} and {node}")
+    return Affinity(
+        cpus, node, "" if node is None else f"{cell[:40]} was read as {cpus} and {node}"
+    )
 
 
 def _cuts(cell: str) -> Iterator[tuple[str, int]]:
@@ -191,7 +194,9 @@ def _fits(ranges: Ranges, certain: set[Ranges]) -> bool:
 
 
 def _overlap(one: Ranges, other: Ranges) -> bool:
-    return any(a <= d and c <= b for a, b in one for c, d in other)
+    """Whether two ascending lists have a CPU in common. O(their length)."""
+    merged = sorted((*one, *other))
+    return any(after[0] <= before[1] for before, after in pairwise(merged))
 
 
 def _ranges(cell: str) -> Ranges | None:
