@@ -10,6 +10,7 @@ import yaml
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.exits import Exit
+from topo.model.rest.topology import NodeDocument
 
 
 def cluster() -> Any:
@@ -86,7 +87,7 @@ def test_a_group_is_asked_of_the_master_and_has_no_node_without_a_place(
     assert dict(fake_master.asked[-1].query) == {"group": "box/fly"}
 
 
-def test_programs_get_every_field(topo: Topo) -> None:
+def test_programs_get_every_field_under_the_name_that_the_tree_has_for_it(topo: Topo) -> None:
     told = json.loads(topo("nodes", "--held", "-o", "json").stdout)
     assert told == yaml.safe_load(topo("nodes", "--held", "-o", "yaml").stdout)
     node = {
@@ -95,14 +96,15 @@ def test_programs_get_every_field(topo: Topo) -> None:
         "status": "Ready",
         "gpu_type": "MXC500",
         "gpus": 8,
-        "free": 2,
-        "used": 0,
-        "held": 6,
+        "free_gpus": 2,
+        "used_gpus": 0,
+        "held_gpus": 6,
         "cordoned": False,
         "since_s": 7200.0,
         "why": "",
     }
     assert told == {"generation": 13, "nodes": [node]}
+    assert node.keys() - NodeDocument.model_fields.keys() == {"group", "why"}
     (row,) = csv.DictReader(topo("nodes", "--held", "-o", "csv").stdout.splitlines())
     path = "switchbox-sample1/dragonfly-0a1b2c3d"
     assert row == {key: str(value) for key, value in node.items()} | {"group": path}

@@ -14,8 +14,8 @@ from topo.model.rest.topology import NodeDocument, TopologyDocument, UnplacedDoc
 class ListedNode:
     """A node with what one asks of many: its place, its status, its GPUs, and why it is not Ready.
 
-    `group` is the path of the innermost group, empty in none. `free`, `used`, `held` and `cordoned`
-    count GPUs; `since_s` is for how long it has had its status, None where nobody knows.
+    `group` is the path of the innermost group, empty in none. `since_s` is for how long it has had
+    its status, None where nobody knows. The other fields are those of `NodeDocument`.
     """
 
     name: str
@@ -23,9 +23,9 @@ class ListedNode:
     status: str
     gpu_type: str
     gpus: int
-    free: int
-    used: int
-    held: int
+    free_gpus: int
+    used_gpus: int
+    held_gpus: int
     cordoned: bool
     since_s: float | None
     why: str
@@ -51,8 +51,8 @@ class Wanted:
             (not self.names or any(fnmatchcase(node.name, name) for name in self.names))
             and (self.status is None or node.status == self.status)
             and (self.gpu_type is None or node.gpu_type == self.gpu_type)
-            and (self.free is None or node.free >= self.free)
-            and (self.held is None or (node.held > 0) == self.held)
+            and (self.free is None or node.free_gpus >= self.free)
+            and (self.held is None or (node.held_gpus > 0) == self.held)
             and (self.cordoned is None or node.cordoned == self.cordoned)
         )
 
@@ -81,9 +81,9 @@ def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> L
         status=str(node.status),
         gpu_type=node.gpu_type,
         gpus=node.gpus,
-        free=node.free_gpus,
-        used=node.used_gpus,
-        held=node.held_gpus,
+        free_gpus=node.free_gpus,
+        used_gpus=node.used_gpus,
+        held_gpus=node.held_gpus,
         cordoned=node.cordoned,
         since_s=node.since_s,
         why="; ".join(why),

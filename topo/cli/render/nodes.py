@@ -35,8 +35,8 @@ def _row(node: ListedNode, glyphs: Glyphs) -> tuple[Cell, ...]:
         node.group[-1] if node.group else None,
         state,
         node.gpus,
-        node.free,
-        node.held or None,
+        node.free_gpus,
+        node.held_gpus or None,
         None if node.since_s is None else age(node.since_s),
         Text(plain(node.why), style="dim"),
     )
@@ -44,7 +44,8 @@ def _row(node: ListedNode, glyphs: Glyphs) -> tuple[Cell, ...]:
 
 def _sums(nodes: Sequence[ListedNode], glyphs: Glyphs) -> Hanging:
     count, ready = len(nodes), sum(node.status == READY for node in nodes)
-    gpus, free, held = (sum(getattr(node, of) for node in nodes) for of in ("gpus", "free", "held"))
+    gpus, free = sum(node.gpus for node in nodes), sum(node.free_gpus for node in nodes)
+    held = sum(node.held_gpus for node in nodes)
     facts = [
         f"{count} node{plural(count)}, {ready} Ready",
         f"{gpus} GPU{plural(gpus)}, {free} free",
