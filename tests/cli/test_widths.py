@@ -194,6 +194,14 @@ def test_in_a_pipe_a_name_and_a_reason_stand_on_one_line(shown: Shown, command: 
         assert any(reason in " ".join(line.split()) for line in lines)
 
 
+def test_help_cuts_no_word_on_a_terminal_of_80_columns(topo: Topo) -> None:
+    """A table whose other columns are too wide would leave no room for the address in one cell."""
+    for command, _ in commands(typer.main.get_command(app), "topo"):
+        told = topo(*command.split()[1:], "--help", env={"COLUMNS": "80"}).stdout
+        assert "Options" in told
+        assert [line for line in told.splitlines() if re.search(r"\w…\s*│$", line)] == [], command
+
+
 def _letters(text: str) -> str:
     """The text without blanks and what a tree is drawn with."""
     return re.sub(r"[\s│├└─]", "", text)

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
+from pydantic import Field
 
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
@@ -198,6 +199,15 @@ def test_help_names_every_flag_variable_default_and_meaning() -> None:
         "--log-file\n",
     ):
         assert part in text
+
+
+def test_no_line_of_the_help_is_wider_than_80_columns() -> None:
+    class Wordy(_Settings):
+        first: Annotated[str, Field(description="many words about a flag " * 9)] = ""
+
+    lines = help_text(Wordy).splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert " ".join(" ".join(lines).split()).count("many words about a flag") == 9
 
 
 def test_a_misspelt_variable_is_pointed_out_and_a_service_link_is_not(

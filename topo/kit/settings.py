@@ -10,6 +10,7 @@ neither the nearest flag nor what a flag means.
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -188,14 +189,26 @@ def _meaning(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
 
 
+def _told(text: str) -> list[str]:
+    """Lines of at most 80 columns below a flag; no flag, variable or path is broken."""
+    return textwrap.wrap(
+        text,
+        80,
+        initial_indent=" " * 6,
+        subsequent_indent=" " * 6,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def help_text(cls: type[ServiceSettings]) -> str:
     """Every flag with its variable, default and meaning."""
     lines = []
     for name, field in cls.model_fields.items():
         default = default_text(field)
         lines.append(f"  {flag_of(name)}={default}" if default else f"  {flag_of(name)}")
-        lines.append(f"      {_meaning(field)}")
-        lines.append(f"      [{', '.join(variables_of(cls, name))}]")
+        lines += _told(_meaning(field))
+        lines += _told(f"[{', '.join(variables_of(cls, name))}]")
     return "\n".join(["Flags, each with its environment variables:", *lines])
 
 

@@ -65,7 +65,10 @@ def nodes(  # noqa: PLR0913 - a parameter per option
     output: Annotated[
         NodesOutput,
         typer.Option(
-            "--output", "-o", help="table for people; json, yaml, csv or name for programs."
+            "--output",
+            "-o",
+            metavar="FORMAT",
+            help="table for people; json, yaml, csv or name for programs.",
         ),
     ] = NodesOutput.TABLE,
     options: MasterOptions,
