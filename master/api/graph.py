@@ -66,7 +66,7 @@ def _made(
         return unknown_group(name, forest)
     if devices == "vertices" and (nodes := _nodes(view, parts)) > MAX_DEVICE_NODES:
         what = f"GPUs and NICs of {nodes} nodes are too many for vertices"
-        fix = f"name a group of at most {MAX_DEVICE_NODES} nodes with group="
+        fix = f"name a group of at most {MAX_DEVICE_NODES} nodes"
         return problem(400, what, field="devices", fix=fix)
     graph = fabric_graph(
         forest,

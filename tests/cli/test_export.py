@@ -25,3 +25,9 @@ def test_a_refusal_is_told_with_its_field_and_fix(topo: Topo, fake_master: FakeM
     assert shown.exit_code == Exit.REFUSED
     assert shown.stdout == ""
     assert "did you mean s0?" in shown.stderr
+
+
+def test_a_refusal_names_the_option_and_not_the_query(topo: Topo, fake_master: FakeMaster) -> None:
+    body = '{"detail": "too many", "field": "devices", "fix": "name a group"}'
+    fake_master.broken["/v1/topology/graph"] = (400, body, {})
+    assert "at --devices\n" in topo("export", "--devices").stderr

@@ -25,6 +25,8 @@ _OPTIONS = {
     "free": "--free",
     "group": "--group",
     "depth": "--depth",
+    "format": "--format",
+    "devices": "--devices",
     "from": "--from",
     "to": "--to",
     "node": "NODE",
