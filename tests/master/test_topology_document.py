@@ -13,7 +13,7 @@ from tests.builders import codes, declared, discovery, facts, managed, report, r
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Snapshot
-from topo.model.ids import NodeName
+from topo.model.ids import GroupName, NodeName
 from topo.model.machine import Peer, ServerPeers
 from topo.model.observation import (
     CONFIG_FILE,
@@ -82,6 +82,20 @@ def test_the_tag_is_another_when_only_the_next_step_of_a_source_is():
         state.advance(1.0, SourceFailed(CONFIG_FILE, "it cannot be read", fix))
         tags.add(tag(version(state.snapshot, 0)))
     assert len(tags) == 2
+
+
+def test_a_wire_below_two_groups_that_are_asked_for_is_told_once():
+    """A group inside another of its name is shown twice; a server is at the end of one cable."""
+    state = discovery(Mode.CONFIG)
+    nested = ConfigLoaded(declared({"x": {"x": ["a", "b"]}}))
+    state.advance(0.0, nested, *ring(["a", "b"]), report("a", ["b", "ghost"]))
+    groups = find_groups(state.snapshot.forest, GroupName("x"))
+    said = written(state.snapshot, "config", 1.0, groups=groups)
+    assert len(said["groups"]) == 2
+    assert [(w["node"], w["slot"], w["peer"]) for w in said["wires"]] == [
+        ("a", 1, "b"),
+        ("a", 2, None),
+    ]
 
 
 def test_a_node_tells_since_when_it_has_its_status():

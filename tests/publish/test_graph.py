@@ -122,6 +122,21 @@ def test_devices_are_attributes_of_their_node_or_vertices_with_their_links() -> 
     }
 
 
+def test_every_port_of_a_nic_is_a_vertex_and_one_without_a_name_is_no_failure() -> None:
+    """A card of two ports is one device of the matrix; the links stay with its first port."""
+    whole = _with_devices()
+    more = NetworkPort("mlx5_0", 2, up=False), NetworkPort("", 1, up=True)
+    said = {NodeName("a"): replace(whole, nics=(*whole.nics, *more))}
+    graph = fabric_graph(_state().snapshot.forest, facts=said, devices=True)
+    ports = {vertex: about for vertex, about in graph.nodes(data=True) if about["type"] == "nic"}
+    assert {vertex: (about["name"], about["up"]) for vertex, about in ports.items()} == {
+        "nic/a/mlx5_0": ("mlx5_0", True),
+        "nic/a/mlx5_0/2": ("mlx5_0/2", False),
+        "nic/a/": ("NIC", True),
+    }
+    assert graph.edges["gpu/a/0", "nic/a/mlx5_0"]["code"] == "PIX"
+
+
 def _hostile() -> Forest:
     """Names and reasons with all that XML and DOT give a meaning to, or cannot write."""
     said = Reason("x", 'a "quoted" <tag> & \\back\x00\x1b[31m\nline')

@@ -1,8 +1,8 @@
 """The fabric as a graph of networkx, for whoever wants to compute on it or draw it.
 
 `fabric_graph` gives an undirected `networkx.Graph`. Its vertices are texts that say what they are,
-`group/switchbox-1/dragonfly-2`, `node/node-3`, `gpu/node-3/0`, `nic/node-3/mlx5_0`,
-`server/<uuid>`, each with the attributes
+`group/switchbox-1/dragonfly-2`, `node/node-3`, `gpu/node-3/0`, `nic/node-3/mlx5_0` (a second port
+of it: `nic/node-3/mlx5_0/2`), `server/<uuid>`, each with the attributes
 
 - `type`: `group`, `node`, `gpu`, `nic`, or `server`: one that a node sees and nobody states
 - `name`, and `parent`: the vertex that it is in, where there is one
@@ -182,8 +182,11 @@ def _add_devices(graph: "nx.Graph[str]", node: str, facts: NodeFacts) -> None:
     for gpu in _gpus(facts):
         about = {"type": "gpu", "name": f"GPU {gpu['index']}", **gpu}
         _add(graph, f"gpu/{name}/{gpu['index']}", node, about)
-    for nic in _nics(facts):
-        _add(graph, f"nic/{name}/{nic['hca']}", node, {"type": "nic", "name": nic["hca"], **nic})
+    for port, nic in zip(facts.nics, _nics(facts), strict=True):
+        vertex, called = f"nic/{name}/{port.hca}", port.hca or "NIC"
+        if vertex in graph:
+            vertex, called = f"{vertex}/{port.port}", f"{called}/{port.port}"
+        _add(graph, vertex, node, {"type": "nic", "name": called, **nic})
     if facts.matrix is not None:
         _add_links(graph, node, facts.matrix)
 

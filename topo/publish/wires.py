@@ -39,10 +39,15 @@ def nodes_of(forest: Forest) -> Iterator[Node]:
 
 
 def wires_of(shown: Iterable[Node], known: Mapping[NodeName, Node]) -> Iterator[NodeWire]:
-    """The wires of the nodes shown, in their order; `known` has those at the other ends, too."""
+    """The wires of the nodes shown, in their order; `known` has those at the other ends, too.
+
+    A node that is shown twice, as below a group inside another of its name, is told once.
+    """
     told: set[NodeName] = set()
     for node in shown:
         name = node.name
+        if name in told:
+            continue
         told.add(name)
         for slot, server, peer, state in node.wires:
             if peer is None:
