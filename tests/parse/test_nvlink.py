@@ -216,3 +216,16 @@ def test_a_gpu_that_does_not_support_nvlink_has_no_ports():
     found = understood(text)
     assert [gpu.model for gpu in items(found, Gpu)] == ["NVIDIA A100-NEW4-80GB"]
     assert (items(found, LinkPort), found.warnings) == ([], ())
+
+
+@pytest.mark.parametrize("option", ["nvlink-status", "nvlink-remote"])
+def test_links_below_a_gpu_whose_line_is_gone_are_told_and_given_to_nobody(option):
+    """The second GPU has more links than the first: none of them becomes one of the first."""
+    words = "26.562 GB/s" if option == "nvlink-status" else "Remote Device 00000008:00:00.0: Link 1"
+    lines = [f"GPU 0: {NEW} (UUID: GPU-6968dfc2-d444-d92c-c36b-000000000000)"]
+    lines += [f"\t Link {number}: {words}" for number in (0, 1, 0, 1, 2)]
+    found = understood("\n".join(lines), option)
+    assert found.warnings == (
+        "line 4: links of GPU 0 begin again: the line of a GPU above is missing",
+    )
+    assert [port.port for port in items(found, LinkPort)] == [0, 1]

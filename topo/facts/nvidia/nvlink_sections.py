@@ -40,7 +40,8 @@ _ELISION = re.compile(
 class Section:
     """The lines under one `GPU n:` line; `links` maps a link's number to its words.
 
-    `fragments` are lines that begin as the tool's own and are not whole.
+    `fragments` are lines that begin as the tool's own and are not whole. `again` is the first line
+    with a link that is listed already: from there on they are those of a GPU whose line is gone.
     """
 
     line: int
@@ -49,6 +50,7 @@ class Section:
     all_inactive: bool = False
     unsupported: bool = False
     fragments: list[tuple[int, str]] = field(default_factory=list)
+    again: int | None = None
 
     @property
     def no_list(self) -> bool:
@@ -96,8 +98,13 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
     )
     broken = [each for section in found for each in section.fragments]
     cut = (f"line {number}: {shorten(line, 40)!r} is no whole line" for number, line in broken)
+    again = (
+        f"line {s.again}: links of GPU {s.gpu.index} begin again: the line of a GPU above is missing"
+        for s in found
+        if s.again is not None
+    )
     gaps = gpu_list.missing([(section.line, section.gpu) for section in found], None)
-    return [*elided, *cut, *gaps, *filter(None, lacking)]
+    return [*elided, *cut, *again, *gaps, *filter(None, lacking)]
 
 
 def _lacking(section: Section, last: int) -> str:
@@ -131,7 +138,11 @@ def _cut(text: str) -> Iterator[Section]:
 def _note(section: Section, number: int, bare: str) -> None:
     link = _LINK.fullmatch(bare)
     if link is not None and int(link.group(1)) <= MAX_LINKS:
-        section.links.setdefault(int(link.group(1)), link.group(2))
+        link_number = int(link.group(1))
+        if section.again is None and link_number in section.links:
+            section.again = number
+        if section.again is None:
+            section.links[link_number] = link.group(2)
     elif _ALL_INACTIVE.search(bare):
         section.all_inactive = True
     elif _UNSUPPORTED.search(bare):
