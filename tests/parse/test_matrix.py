@@ -323,3 +323,20 @@ def test_a_glued_link_code_that_two_ends_state_differently_is_unknown():
     assert matrix_of(found).links[0][1].kind is LinkKind.UNKNOWN
     assert matrix_of(found).cpus == ("", "0-59")
     assert found.warnings
+
+
+def test_a_row_without_a_column_is_found_behind_any_number_of_other_lines():
+    """A console that prints the kernel's messages does not hide a third GPU."""
+    text = "\tGPU0\tGPU1\nGPU0\tX\tNV4\n" + "[12.3] NVRM: Xid 79\n" * 40
+    refusal = refused(f"{text}GPU2\tNV4\tNV4\tX\nGPU1\tNV4\tX\n")
+    assert refusal.where == "line 43"
+    assert "folded" in refusal.what
+
+
+@pytest.mark.parametrize("between", ["", "\n\n", "Legend:\n\n  X    = Self\n"])
+def test_a_row_without_a_column_below_a_gap_is_told(between):
+    """It may be of another output, so the matrix is read."""
+    rows = "\tGPU0\tGPU1\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n\n"
+    found = understood(f"{rows}{between}GPU2\tNV4\tNV4\tX\n")
+    line = f"{rows}{between}".count("\n") + 1
+    assert found.warnings == (f"line {line}: row GPU2 has no column, and was not read",)

@@ -81,8 +81,7 @@ class MatrixRows:
     def _note_row(self, head: MatrixHeader, number: int, line: str) -> None:
         named = self.grammar.row(head, number, line)
         if named is None:
-            if not _RULE.issuperset(line) and len(self.strays) < _MAX_STRAYS:
-                self.strays.append((number, line))
+            self._note_stray(head, number, line)
             return
         self._judge_what_stands_between(head)
         name, row = named
@@ -92,6 +91,15 @@ class MatrixRows:
             where = f"lines {known.line} and {row.line}"
             fix = "give the output of one run of the command"
             self._refuse(f"row {name} appears twice and differs", where, fix)
+
+    def _note_stray(self, head: MatrixHeader, number: int, line: str) -> None:
+        """Keeps a line that is no row; of more than are kept, the last that tells something."""
+        if _RULE.issuperset(line):
+            return
+        if len(self.strays) < _MAX_STRAYS:
+            self.strays.append((number, line))
+        elif self.grammar.is_rest(head, line, of_header=True) or self.grammar.stranger(head, line):
+            self.strays[-1] = (number, line)
 
     def _judge_what_stands_between(self, head: MatrixHeader) -> None:
         for number, line in self.strays:
@@ -103,11 +111,17 @@ class MatrixRows:
         self.strays.clear()
 
     def _judge_what_follows(self, head: MatrixHeader) -> None:
-        """The lines right below the last row may be its rest, or rows without a column."""
+        """The lines right below the last row may be its rest, or rows without a column.
+
+        A row behind a gap may be that of another output: it is told.
+        """
         for below, (number, line) in enumerate(self.strays, start=self.last_line + 1):
             if number != below:
-                break
-            if self.grammar.is_rest(head, line, of_header=False):
+                if name := self.grammar.stranger(head, line):
+                    self.warnings.append(
+                        f"line {number}: row {name} has no column, and was not read"
+                    )
+            elif self.grammar.is_rest(head, line, of_header=False):
                 self._refuse_rest(number)
             else:
                 self._refuse_stranger(head, number, line)
