@@ -225,7 +225,5 @@ def test_links_below_a_gpu_whose_line_is_gone_are_told_and_given_to_nobody(optio
     lines = [f"GPU 0: {NEW} (UUID: GPU-6968dfc2-d444-d92c-c36b-000000000000)"]
     lines += [f"\t Link {number}: {words}" for number in (0, 1, 0, 1, 2)]
     found = understood("\n".join(lines), option)
-    assert found.warnings == (
-        "line 4: links of GPU 0 begin again: the line of a GPU above is missing",
-    )
+    assert found.warnings == ("line 4: links of GPU 0 begin again: the line of a GPU is missing",)
     assert [port.port for port in items(found, LinkPort)] == [0, 1]

@@ -99,7 +99,7 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
     broken = [each for section in found for each in section.fragments]
     cut = (f"line {number}: {shorten(line, 40)!r} is no whole line" for number, line in broken)
     again = (
-        f"line {s.again}: links of GPU {s.gpu.index} begin again: the line of a GPU above is missing"
+        f"line {s.again}: links of GPU {s.gpu.index} begin again: the line of a GPU is missing"
         for s in found
         if s.again is not None
     )
