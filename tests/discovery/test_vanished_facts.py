@@ -290,6 +290,13 @@ def test_a_reboot_brings_nothing_back_by_itself(gone, code, _text):
     assert not_ready(state) == set()
 
 
+def test_a_reboot_after_a_master_that_saw_no_gpu_brings_nothing_back_either():
+    """A driver that was dead while the master restarted says nothing of the GPUs' type."""
+    state = restarted(told(pair(), 1.0, GONE["no GPU is listed"][0], times=2), 2.0)
+    told(state, 3.0, host("b"), host("a", gpus=7, boot="boot-2"), times=4)
+    assert codes(state, "a") == {"gpus-missing"}
+
+
 def test_a_reboot_with_other_gpus_is_another_machine():
     """Its hardware was changed: nothing of the old one is missed."""
     other = metax_facts("a", ["b"], gpus=4, boot="boot-2")

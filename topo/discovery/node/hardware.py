@@ -58,7 +58,7 @@ class Hardware:
         """Take one reading."""
         self._now, self._nics_now = _wired(facts.ports), _nics(facts)
         self._links_now = fast_links(facts.matrix)
-        if rebooted and gpu_type and gpu_type != self.gpu_type:
+        if rebooted and "" not in {gpu_type, self.gpu_type} and gpu_type != self.gpu_type:
             self.gpus = self.nics = 0
             self.ports = self.links = ()
         self.gpus = max(self.gpus, len(facts.gpus))
