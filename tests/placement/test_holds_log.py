@@ -151,6 +151,7 @@ def _broken() -> Iterator[tuple[list[bytes], str]]:
     yield [], "no whole line"
     yield [lines[0], lines[1].replace(b"hold-asked", b"hold-stolen")], "line 2"
     yield [lines[0].replace(b'"kinds":["leaf"]', b'"kinds":[]', 1)], "node 'n0' has a path"
+    yield [lines[0].replace(b'"places":[]', b'"places":["a","b"]', 1)], "node 'n0' has a path"
     yield [lines[0], lines[1].replace(b'"pods":2', b'"pods":0')], "pods is 0"
     for time_s in (b"NaN", b"Infinity", b"1e999"):
         yield [lines[0], lines[1].replace(b'"now_s":1.5', b'"now_s":' + time_s)], "finite"

@@ -2,8 +2,8 @@
 
 The first line is a `LogHeader`: the format, the policy, the limits, and all hosts and bookings at
 the start. Each line after it is a `HostsChanged` or an `Advanced`, in the order in which they
-happened. An `Advanced` has the events and what came of them, a text for
-each change, to be compared.
+happened. An `Advanced` has the events and what came of them, a text for each change, to be
+compared.
 """
 
 import json
@@ -137,6 +137,7 @@ def _senseless(entry: Entry) -> str:
         asked = (event.wish.request for event in entry.events if isinstance(event, HoldAsked))
         return next((str(found) for found in map(flaw, asked) if found is not None), "")
     for host in entry.hosts if isinstance(entry, LogHeader) else entry.changed:
-        if not len(host.path) == len(host.kinds) == len(host.tiers):
-            return f"node {host.name[:64]!r} has a path whose groups lack a kind or a tier"
+        columns = host.path, host.kinds, host.tiers, host.places or host.path
+        if len(set(map(len, columns))) > 1:
+            return f"node {host.name[:64]!r} has a path whose groups lack a kind, tier or place"
     return ""
