@@ -10,6 +10,7 @@ from tests.placement.oracle.worlds import capacities, policies, requests
 from tests.placement.worlds import node, partly_free, state
 from topo.model.cluster import Taint
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
+from topo.model.limits import MAX_PODS
 from topo.placement.advice.ever import largest_ever, never
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
@@ -198,6 +199,14 @@ def test_where_no_change_suffices_several_are_named_together(changes, text, foun
     (told,) = would_fit(capacity, refused(capacity, request))
     assert (told.kind, told.text) == (Kind.SEVERAL_CHANGES, text)
     assert told.request == replace(request, **found)
+    assert fits(capacity, request, told)
+
+
+def test_a_job_whose_smaller_pods_would_be_more_than_a_job_may_have_is_told_what_fits():
+    capacity = partly_free((2, 2), (2, 2), whole=2)
+    request = Request(pods=MAX_PODS // 4, gpus_per_pod=16)
+    (told,) = would_fit(capacity, refused(capacity, request))
+    assert told.text.startswith("8 of 500000 pods fit in pods of 8 GPUs")
     assert fits(capacity, request, told)
 
 

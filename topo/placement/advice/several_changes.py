@@ -16,6 +16,7 @@ advice is "on A and in pods of 8 GPUs".
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from topo.model.limits import MAX_PODS
 from topo.placement.advice.other_requests import filters
 from topo.placement.advice.suggestion import Suggestion, SuggestionKind
 from topo.placement.capacity.capacity import Capacity
@@ -64,11 +65,15 @@ def _without_conditions(capacity: Capacity, request: Request) -> Request | None:
 
 
 def _pod_sizes(request: Request) -> Iterator[Request]:
-    """The same GPUs in pods of this size, then of each smaller one that divides it."""
+    """The same GPUs in pods of this size, then of each smaller one that divides it.
+
+    Or as many of them as a job may have pods.
+    """
     for gpus in range(request.gpus_per_pod, 0, -1):
         parts, rest = divmod(request.gpus_per_pod, gpus)
         if not rest:
-            yield replace(request, gpus_per_pod=gpus, pods=request.pods * parts)
+            pods = min(MAX_PODS, request.pods * parts)
+            yield replace(request, gpus_per_pod=gpus, pods=pods)
 
 
 def _conditions(request: Request) -> Iterator[_Condition]:
