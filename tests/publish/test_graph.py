@@ -137,6 +137,18 @@ def test_every_port_of_a_nic_is_a_vertex_and_one_without_a_name_is_no_failure() 
     assert graph.edges["gpu/a/0", "nic/a/mlx5_0"]["code"] == "PIX"
 
 
+@pytest.mark.parametrize("cells", [0, 1, 2])
+def test_a_matrix_with_cells_missing_costs_only_these_links(cells: int) -> None:
+    """The report of one worker must not keep everybody from the graph."""
+    matrix = _with_devices().matrix
+    assert matrix is not None
+    cut = replace(matrix, links=tuple(row[:cells] for row in matrix.links))
+    said = {NodeName("a"): replace(_with_devices(), matrix=cut)}
+    graph = fabric_graph(_state().snapshot.forest, facts=said, devices=True)
+    links = {frozenset((a, b)) for a, b, of in graph.edges(data=True) if of["type"] == "link"}
+    assert links == ({frozenset(("gpu/a/0", "gpu/a/1"))} if cells == 2 else set())
+
+
 def _hostile() -> Forest:
     """Names and reasons with all that XML and DOT give a meaning to, or cannot write."""
     said = Reason("x", 'a "quoted" <tag> & \\back\x00\x1b[31m\nline')

@@ -201,8 +201,10 @@ def _add_links(graph: "nx.Graph[str]", node: str, matrix: LinkMatrix) -> None:
             _add(graph, vertex, node, {"type": "nic", "name": nic})
     for row, column in combinations(range(len(at)), 2):
         one, other = at[row], at[column]
-        if one is None or other is None or row >= len(matrix.links):
+        if one is None or other is None:
             continue
+        if row >= len(matrix.links) or column >= len(matrix.links[row]):
+            continue  # no NIC rows, or a report with cells missing
         link = matrix.links[row][column]
         if link.kind not in _NO_LINK and one in graph and other in graph:
             graph.add_edge(one, other, type="link", code=link.code, count=link.count)
