@@ -60,7 +60,7 @@ async def test_who_gives_up_waiting_holds_up_nobody() -> None:
     await asyncio.wait_for(queue.acquire(), 1)
 
 
-async def test_executor_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
+async def test_one_job_at_a_time_begins_when_its_turn_has_come() -> None:
     executor, busy, begun = SingleThreadExecutor(limit=3), threading.Lock(), list[int]()
 
     def begin(number: int) -> int:
@@ -93,7 +93,7 @@ async def test_one_too_many_is_told_to_come_back(tmp_path: Path) -> None:
         assert set(statuses) <= {200, 503}
 
 
-async def test_a_large_job_is_answered_executor_with_the_same_words(
+async def test_a_large_job_is_answered_from_a_thread_with_the_same_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = {"pods": 6, "gpus_per_pod": 8, "group_size": 16}
