@@ -49,6 +49,15 @@ def test_devices_come_from_any_metric_that_names_them():
     assert (one.model, one.healthy, one.memory_bytes) == ("MXC550", None, None)
 
 
+@pytest.mark.parametrize("index", ["128", "12345", "die-3"])
+def test_a_device_that_no_host_has_is_told(index):
+    """Once, however many samples it has."""
+    family = "mx_gpu_state"
+    lines = [f"{family}{device(0)} 1", *[f"{family}{device(0, deviceId=index)} 1"] * 3]
+    found = understood("\n".join(lines))
+    assert found.warnings == (f"no host has a device {index!r}: left out",)
+
+
 def test_a_device_is_healthy_only_if_every_die_is():
     """Dies of one device share its deviceId."""
     (gpu,) = items(

@@ -151,6 +151,15 @@ def test_a_broken_card_may_say_even_less(line):
     assert gpu.trouble == "Not Available"
 
 
+def test_a_card_in_a_state_that_nobody_knows_is_told():
+    """It is the last one, so no gap tells it."""
+    line = (
+        "GPU#4  MXC500  0000:d5:00.0  Resetting  (UUID: GPU-e702f06b-bbd6-bc06-5196-000000000004)"
+    )
+    (warning,) = understood(f"{LIST}\n{line}").warnings
+    assert warning.startswith("line 5 has no known state and was left out: GPU#4 MXC500")
+
+
 def test_gaps_in_the_list_are_told():
     """An excerpt is true line by line and incomplete as a list."""
     found = understood("\n".join(LIST.split("\n")[::3]))

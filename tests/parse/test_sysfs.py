@@ -83,6 +83,13 @@ def test_a_port_without_a_state_is_left_out_and_told():
     assert found.warnings == ("mlx5_1 port 2 has no state and was left out",)
 
 
+def test_an_adapter_without_a_port_is_told():
+    """Its port's lines are lost: no such adapter exists."""
+    found = understood(hca() + "\n/sys/class/infiniband/mlx5_1/node_guid: b83f:d203:0000:0001\n")
+    assert len(items(found, NetworkPort)) == 1
+    assert found.warnings == ("mlx5_1 has no port and was left out",)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

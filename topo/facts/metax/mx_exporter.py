@@ -77,6 +77,8 @@ def read(text: str) -> ParsedProbe | Refusal:
     """
     devices: dict[int, _Device] = {}
     servers: list[_Sample] = []
+    warnings = _open_lines(text)
+    strange: set[str] = set()
     for sample in _samples(text):
         if sample.family.startswith("mx_server_"):
             servers.append(sample)
@@ -84,7 +86,9 @@ def read(text: str) -> ParsedProbe | Refusal:
         index = sample.whole("deviceId")
         if index is not None and index < MAX_GPUS:
             _note(devices.setdefault(index, _Device()), sample)
-    warnings = _open_lines(text)
+        elif "deviceId" in sample.labels:
+            strange.add(shorten(sample.labels["deviceId"], 16))
+    warnings += [f"no host has a device {each!r}: left out" for each in sorted(strange)]
     facts = (
         tuple(_gpu(index, device) for index, device in sorted(devices.items())),
         tuple(_ports(devices, warnings)),

@@ -22,6 +22,7 @@ _CARD = re.compile(
 )
 _REST = re.compile(r"(?!GPU#)(?:\(.{0,300}|[^(]{1,300}\))|GPU#[0-9]{1,4}\b.{0,60}", re.ASCII)
 """What is left of a card's line that was folded: its remark, or its beginning alone."""
+_BEGINS = re.compile(r"GPU#[0-9]", re.ASCII)
 _UUID = re.compile(r"UUID:\s*([^\s)]+)", re.IGNORECASE)
 _RECOGNISED = re.compile(
     r"^[ \t]*GPU#[0-9]{1,4}[ \t].{0,200}(?:\b|Not|Un)Available\b", re.MULTILINE | re.IGNORECASE
@@ -44,6 +45,10 @@ def read(text: str) -> ParsedProbe | Refusal:
             found.append((number, _gpu(match)))
         elif _REST.fullmatch(flat):
             warnings.append(folding.rest(number))
+        elif _BEGINS.match(flat):
+            warnings.append(
+                f"line {number} has no known state and was left out: {shorten(flat, 60)}"
+            )
         if match is not None and (flat.count("(") > flat.count(")") or flat.count("GPU#") > 1):
             warnings.append(folding.rest(number))
     declared = gpu_list.attached(text)

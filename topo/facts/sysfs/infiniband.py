@@ -58,6 +58,8 @@ def read(text: str) -> ParsedProbe | Refusal:
     warnings = folding.open_paths(text, f"class/{_TREE}")
     ports: list[NetworkPort] = []
     for name, hca in hcas.items():
+        if not hca.ports:
+            warnings.append(f"{name} has no port and was left out")
         for number, words in sorted(hca.ports.items()):
             if "state" in words:
                 ports.append(_port(name, number, hca))
