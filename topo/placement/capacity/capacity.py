@@ -338,7 +338,7 @@ class Capacity:
         return allowed
 
     def _of_type(self, gpu_type: str) -> HostsOfType:
-        return self._columns.of_type(gpu_type, self._index.places())
+        return self._columns.of_type(gpu_type, self._index.domain_at())
 
     def _row(self, host_id: int) -> tuple[int, int, Host, int]:
         index = self._index

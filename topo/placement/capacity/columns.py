@@ -71,14 +71,14 @@ class HostColumns:
         """A host went; its id may be given to another."""
         self._types[host_id] = _NO_TYPE
 
-    def of_type(self, gpu_type: str, places: DomainIndices) -> HostsOfType:
-        """The hosts of a type; `places` are the tier-1 domains by host id."""
+    def of_type(self, gpu_type: str, domain_at: DomainIndices) -> HostsOfType:
+        """The hosts of a type; `domain_at` are the tier-1 domains by host id."""
         code = self._codes.get(gpu_type, _NO_TYPE - 1)
         ids = np.flatnonzero(np.array(self._types) == code)
         marks = np.array(self._marks)[ids]
         return HostsOfType(
             ids=ids,
-            at=places[ids],
+            at=domain_at[ids],
             gpus=np.array(self._gpus)[ids],
             free_gpus=np.array(self.free_gpus)[ids],
             open=(marks & OPEN) > 0,

@@ -232,7 +232,7 @@ class HostIndex:
         self._chains: Counter[tuple[tuple[Kind, ...], tuple[int, ...]]] = Counter()
         self._sorted = True
         self._layout: Layout | None = None
-        self._places: DomainIndices | None = None
+        self._domain_at: DomainIndices | None = None
 
     @property
     def tiers(self) -> int:
@@ -280,7 +280,7 @@ class HostIndex:
         self.ids[host.name] = host_id
         domain.add(host_id)
         self._chains[host.kinds, host.tiers] += 1
-        self._layout = self._places = None
+        self._layout = self._domain_at = None
         return host_id, made
 
     def drop(self, host: Host) -> None:
@@ -295,7 +295,7 @@ class HostIndex:
         self._chains[chain] -= 1
         if not self._chains[chain]:
             del self._chains[chain]
-        self._layout = self._places = None
+        self._layout = self._domain_at = None
 
     @property
     def settled(self) -> bool:
@@ -313,7 +313,7 @@ class HostIndex:
         for at, domain in enumerate(self.order):
             domain.at = at
         self._sorted = True
-        self._layout = self._places = None
+        self._layout = self._domain_at = None
         return before
 
     def layout(self) -> Layout:
@@ -322,12 +322,12 @@ class HostIndex:
             self._layout = _layout(self.order, self.tiers)
         return self._layout
 
-    def places(self) -> DomainIndices:
+    def domain_at(self) -> DomainIndices:
         """The tier-1 domain of each host id; of an id that no host has, some domain."""
-        if self._places is None:
+        if self._domain_at is None:
             domains = self.domain_of_host
-            self._places = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
-        return self._places
+            self._domain_at = np.fromiter((domain.at for domain in domains), np.intp, len(domains))
+        return self._domain_at
 
     def walk(self) -> Iterator[int]:
         """All host ids in natural order; the domains must be settled."""
