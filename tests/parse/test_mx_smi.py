@@ -110,6 +110,22 @@ def test_boxes_of_another_shape_are_passed_over():
     assert len(items(understood(text[:at] + note + text[at:]), Gpu)) == 1
 
 
+@pytest.mark.parametrize("version", ["2.1.6", "2.2.9"])
+@pytest.mark.parametrize("damage", ["rule", "index"])
+def test_a_card_that_is_not_understood_is_told(version, damage):
+    """The last one: its rule above is gone, or its number; nothing counts the cards."""
+    lines = texts.mx_table(version, CARDS[:2]).replace("Attached GPUs", "GPUs").split("\n")
+    second = next(at for at, line in enumerate(lines) if line.startswith("| 1 "))
+    if damage == "rule":
+        del lines[second - 1]
+    else:
+        lines[second] = lines[second].replace("| 1 ", "| ? ")
+    found = understood("\n".join(lines))
+    assert len(items(found, Gpu)) == 1
+    (warning,) = found.warnings
+    assert warning.endswith("a card of this box is not understood and was left out")
+
+
 def test_the_second_gpu_of_a_board_has_the_boards_name():
     """A broken rule parts them, and the board's cell is empty."""
     table = texts.mx_table("2.2.9", [("MetaX C600", "0000:0e:00.0", "Available")] * 2)

@@ -66,8 +66,10 @@ def read(text: str) -> ParsedProbe | Refusal:
         gpu = _gpu(layout, box, board=found[-1][1].model if found else None)
         if gpu is not None:
             found.append((number, gpu))
-        elif len(box) < 2:
+        if gpu is None and len(box) < 2:
             warnings.append(f"line {number}: a box is cut and was left out")
+        elif _has_address(layout, box if gpu is None else box[1:]):
+            warnings.append(f"line {number}: a card of this box is not understood and was left out")
     if layout is None:
         return _no_header(header)
     attached = gpu_list.attached(text)
@@ -116,6 +118,11 @@ def _is_rule(line: str) -> bool:
 
 def _has_bus(box: list[list[str]]) -> bool:
     return any(cell == "Bus-id" for line in box for cell in line)
+
+
+def _has_address(layout: _Layout, box: list[list[str]]) -> bool:
+    """Whether a line has a PCI address where those of cards stand."""
+    return any(normal_bdf(line[layout.bus]) for line in box if len(line) > layout.bus)
 
 
 def _no_header(header: list[list[str]]) -> Refusal:

@@ -71,7 +71,7 @@ def recognises(text: str) -> bool:
 def read(text: str) -> ParsedProbe | Refusal:
     """GPUs where the text names them, and the fabric of each. O(len(text)).
 
-    Without GPU lines the sections are numbered_lines as they come, with a warning. Refused: a text
+    Without GPU lines the sections are numbered as they come, with a warning. Refused: a text
     without any fabric state and without any GPU.
     """
     walk = _Walk()
