@@ -268,10 +268,11 @@ class Discovery:
         self._membership.begin_generation()
         marks.moved |= self._membership.wiring.settle(now_s)
         self._settle_machines(marks)
-        for node in sorted(marks.moved):  # names of groups depend on the order of placing
+        moved = sorted(marks.moved)  # names of groups depend on the order of placing
+        for node in moved:
             self._place(node, self._workers.records.get(node))
-        judged = marks.judged | marks.moved
-        for node in judged | self._count_equals(judged):
+        judged = [*moved, *(marks.judged - marks.moved)]
+        for node in (*judged, *self._count_equals(judged).difference(judged)):
             self._show(node, self._workers.records.get(node))
         return self._publish(self._forest())
 
@@ -291,7 +292,7 @@ class Discovery:
         self._conflicts.set_node(node, self._conflicts_of(record))
 
     def _count_equals(self, nodes: Iterable[NodeName]) -> set[NodeName]:
-        """Compare nodes with those of their groups anew; whose comparison may differ now."""
+        """Compare nodes with those of their groups anew; the others that may differ now."""
         touched: set[NodeName] = set()
         for node in nodes:
             touched |= self._equals.put(node, self._place_among_equals(node))
@@ -299,10 +300,10 @@ class Discovery:
 
     def _place_among_equals(self, node: NodeName) -> PlaceAmongEquals | None:
         """Where a node is compared: in a group that hardware makes, and nowhere else."""
+        if "gpus" not in self._settings.missed:
+            return None
         record, path = self._workers.records.get(node), self._placed.path(node)
         if record is None or not path or path[-1].source != WORKERS:
-            return None
-        if "gpus" not in self._settings.missed:
             return None
         hardware = record.hardware
         return PlaceAmongEquals(path[-1].key, hardware.gpu_type, hardware.gpus)

@@ -42,8 +42,11 @@ def wires(record: NodeRecord, wiring: Wiring) -> tuple[Wire, ...]:
     found = []
     for uuid, claim in record.claims.items():
         peer = peers.get(uuid)
-        state = LinkState.UNCONFIRMED if peer is None else LinkState.UP
-        found.append(Wire(claim.slot, uuid, peer, LinkState.DOWN if uuid in dead else state))
+        if uuid in dead:
+            state = LinkState.DOWN
+        else:
+            state = LinkState.UNCONFIRMED if peer is None else LinkState.UP
+        found.append(Wire(claim.slot, uuid, peer, state))
     if len(found) > 1:
         found.sort(key=_SLOT)
     return tuple(found)

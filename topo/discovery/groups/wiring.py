@@ -197,7 +197,7 @@ class Wiring:
                 self._unlink(node, other)
                 touched.update((node, other))
             for other in [other for other in partners if other not in present]:
-                since_s = self._established_s.get(frozenset((node, other)), now_s)
+                since_s = self._first_confirmed_s(node, other, now_s)
                 self._links.setdefault(node, {})[other] = since_s
                 self._links.setdefault(other, {})[node] = since_s
                 touched.update((node, other))
@@ -242,8 +242,14 @@ class Wiring:
     def _is_incumbent(self, node: NodeName, other: NodeName, now_s: float) -> bool:
         since_s = self._links.get(node, _NO_LINKS).get(other)
         if since_s is None:
-            since_s = self._established_s.get(frozenset((node, other)), now_s)
+            since_s = self._first_confirmed_s(node, other, now_s)
         return now_s - since_s >= self._incumbent_s
+
+    def _first_confirmed_s(self, node: NodeName, other: NodeName, now_s: float) -> float:
+        """Since when a link that is new to us holds: before a restart it may have held, too."""
+        if not self._established_s:
+            return now_s
+        return self._established_s.get(frozenset((node, other)), now_s)
 
     def _join(self, members: set[NodeName]) -> None:
         """Note a component; a node without a link takes no memory."""

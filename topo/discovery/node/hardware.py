@@ -26,6 +26,7 @@ from typing import TypeVar
 from topo.discovery.modes import MISSED
 from topo.discovery.node.health import Subject, failing
 from topo.discovery.node.inside_links import LinkCounts, fast_links
+from topo.discovery.node.per_object import once_per_object
 from topo.model.forest import Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState
 
@@ -36,9 +37,6 @@ PortCounts = tuple[tuple[int, int], ...]
 GPUS: Subject = ("gpus", "")
 NICS: Subject = ("nics", "")
 _PORTS, _LINKS = "ports", "links"
-_MOST_COUNTED = 256
-_COUNTED: dict[int, tuple[Ports, PortCounts]] = {}
-"""What was counted last, by identity; the object is held, so its identity is not given again."""
 
 
 @dataclass(slots=True)
@@ -132,21 +130,15 @@ def is_missing(subject: Subject) -> bool:
     return subject[0] in MISSED
 
 
+@once_per_object
 def _wired(ports: Ports) -> PortCounts:
-    """How many ports of each GPU are wired; counted once for equal hosts, which share an object."""
-    known = _COUNTED.get(id(ports))
-    if known is not None and known[0] is ports:
-        return known[1]
+    """How many ports of each GPU are wired."""
     counts: dict[int, int] = {}
     unused = PortState.UNUSED
     for port in ports:
         if port.state is not unused:
             counts[port.gpu] = counts.get(port.gpu, 0) + 1
-    found = _shared(tuple(sorted(counts.items())))
-    if len(_COUNTED) >= _MOST_COUNTED:
-        _COUNTED.clear()
-    _COUNTED[id(ports)] = ports, found
-    return found
+    return _shared(tuple(sorted(counts.items())))
 
 
 def _most(one: Iterable[tuple[T, int]], other: Iterable[tuple[T, int]]) -> Iterable[tuple[T, int]]:
@@ -163,7 +155,7 @@ def _shared(counts: PortCounts) -> PortCounts:
 
 
 def _nics(facts: NodeFacts) -> int:
-    return sum(not nic.virtual for nic in facts.nics)
+    return sum([not nic.virtual for nic in facts.nics])
 
 
 def _with_failing(what: str, facts: NodeFacts) -> str:

@@ -20,8 +20,9 @@ the third good one.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from topo.discovery.node.per_object import once_per_object
 from topo.model.forest import Reason
-from topo.model.machine import NodeFacts, PortState, ProbeState
+from topo.model.machine import LinkPort, NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
 """(kind, which one): a part (`gpu`, `port`, `fabric`, `member`, `cut-off`), what is missing
@@ -115,16 +116,20 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
         if gpu.healthy is False:
             text = _with_trouble(f"GPU {gpu.index} is unhealthy", gpu.trouble)
             bad["gpu", f"{gpu.index:03}"] = Reason("gpu-unhealthy", text)
-    down = PortState.DOWN
-    for port in facts.ports:
-        if port.state is down:
-            text = _with_trouble(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
-            bad["port", f"{port.gpu:03}/{port.port:04}"] = Reason("port-down", text)
+    for port in _down_ports(facts.ports):
+        text = _with_trouble(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
+        bad["port", f"{port.gpu:03}/{port.port:04}"] = Reason("port-down", text)
     for fabric in facts.fabrics:
         if fabric.healthy is False:
             text = _with_trouble(f"GPU {fabric.gpu} NVLink fabric is unhealthy", fabric.trouble)
             bad["fabric", f"{fabric.gpu:03}"] = Reason("fabric-unhealthy", text)
     return bad
+
+
+@once_per_object
+def _down_ports(ports: tuple[LinkPort, ...]) -> tuple[LinkPort, ...]:
+    down = PortState.DOWN
+    return tuple([port for port in ports if port.state is down])
 
 
 def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:

@@ -16,6 +16,7 @@ other. They have 6 each, GPU 2 has none: it is cut off.
 from typing import NamedTuple
 
 from topo.discovery.node.health import Subject
+from topo.discovery.node.per_object import once_per_object
 from topo.model.forest import Reason
 from topo.model.machine import LinkKind, LinkMatrix, NodeFacts
 
@@ -28,16 +29,10 @@ LinkCounts = tuple[tuple[str, int], ...]
 
 
 class _Counted(NamedTuple):
-    """A matrix, what each GPU reaches, and the GPU that alone reaches none; "" where none is so."""
+    """What each GPU reaches, and the GPU that alone reaches none; "" where none is so."""
 
-    matrix: LinkMatrix
     links: LinkCounts
     alone: str
-
-
-_MOST_COUNTED = 256
-_COUNTED: dict[int, _Counted] = {}
-"""What was counted last, by identity; the matrix is held, so its identity is not given again."""
 
 
 def fast_links(matrix: LinkMatrix | None) -> LinkCounts:
@@ -49,24 +44,19 @@ def judge_cut_off(facts: NodeFacts) -> dict[Subject, Reason]:
     """The GPU of one reading that reaches no other, where all others reach several."""
     if facts.matrix is None:
         return {}
-    _, links, alone = _counted(facts.matrix)
+    links, alone = _counted(facts.matrix)
     if not alone or _is_of_another_model(facts, alone):
         return {}
     text = f"{alone} has no fast link to the {len(links) - 1} other GPUs, which have them"
     return {("cut-off", alone): Reason("gpu-cut-off", text)}
 
 
+@once_per_object
 def _counted(matrix: LinkMatrix) -> _Counted:
-    known = _COUNTED.get(id(matrix))
-    if known is not None and known.matrix is matrix:
-        return known
     size = len(matrix.gpus)
     rows = zip(matrix.gpus, matrix.links, strict=False)
     links = tuple((name, sum(link.kind in _FAST for link in row[:size])) for name, row in rows)
-    if len(_COUNTED) >= _MOST_COUNTED:
-        _COUNTED.clear()
-    found = _COUNTED[id(matrix)] = _Counted(matrix, links, _alone(links))
-    return found
+    return _Counted(links, _alone(links))
 
 
 def _alone(links: LinkCounts) -> str:

@@ -94,14 +94,15 @@ def _shown(peer: Peer, before: Claim | None = None) -> Claim:
     connected = peer.connected
     if connected is None:
         connected = before is None or not before.seen or before.connected
-    return Claim(peer.uuid, peer.slot, connected=connected)
+    return Claim(peer.uuid, peer.slot, True, connected)
 
 
 def _by_uuid(peers: ServerPeers | None) -> dict[ServerUuid, Peer]:
     if peers is None:
         return {}
     shown: dict[ServerUuid, Peer] = {}
-    for peer in sorted(peers.remotes, key=_SLOT):
+    remotes = peers.remotes if len(peers.remotes) < 2 else sorted(peers.remotes, key=_SLOT)
+    for peer in remotes:
         if peer.uuid != peers.local:
             shown.setdefault(peer.uuid, peer)
     return shown

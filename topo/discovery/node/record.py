@@ -73,11 +73,12 @@ class NodeRecord:
         if rebooted:
             for subject in silent:
                 self._forget(subject)
-        self._reading = {} if rebooted else silent
-        self._reading |= self._judge_hardware(facts, settings)
+        self._reading = self._judge_hardware(facts, settings)
         self._reading |= judge_fabric(facts)
         self._reading |= judge_links(self.claims)
         self._reading |= self._judge_domain()
+        if silent and not rebooted:
+            self._reading = silent | self._reading
         return self.read_again() or (rebooted and bool(silent))
 
     def _judge_hardware(
@@ -85,7 +86,9 @@ class NodeRecord:
     ) -> dict[Subject, Reason]:
         shown = self.hardware.gpus if GPUS[0] in settings.missed else 0
         bad = judge(facts, settings.gpus_per_node or shown)
-        return bad | judge_cut_off(facts) | self.hardware.missing(facts, settings.missed)
+        bad |= judge_cut_off(facts)
+        bad |= self.hardware.missing(facts, settings.missed)
+        return bad
 
     def read_again(self) -> bool:
         """Take a reading equal to the last one; True if the reasons or claims changed."""

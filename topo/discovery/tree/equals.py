@@ -10,10 +10,12 @@ many must not blame all others; of two, the one with fewer is short. A node whos
 may hold what they like, and are not looked at.
 
 Cost: O(1) for a node that comes, goes or changes; O(members) where that changes what most have.
+Types are few, and so are the numbers of one; in a group of equals there is one of each.
 
 Example: a clique of 18 trays, 17 with 4 GPUs and one with 3: the one should have 4.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -21,6 +23,9 @@ from typing import NamedTuple
 
 from topo.model.errors import require
 from topo.model.ids import NodeName
+
+_NOBODY: AbstractSet[NodeName] = frozenset()
+_NONE: Mapping[int, int] = {}
 
 
 class PlaceAmongEquals(NamedTuple):
@@ -33,29 +38,41 @@ class PlaceAmongEquals(NamedTuple):
 
 @dataclass(slots=True)
 class _Group:
-    """The nodes of a group; by GPU type ("": of all) how many have each number, and what most have.
-
-    Types are few, and so are the numbers of one.
-    """
+    """The nodes of a group, and by GPU type ("": nobody knows) how many have each number."""
 
     nodes: set[NodeName] = field(default_factory=set)
     numbers: dict[str, dict[int, int]] = field(default_factory=dict)
-    most: dict[str, int] = field(default_factory=dict)
 
     def count(self, gpu_type: str, gpus: int, step: int) -> bool:
-        """Count one more or one less; whether most have another number now."""
+        """Count one more or one less; whether most may have another number now."""
+        if not self.numbers:
+            self.numbers[gpu_type] = {gpus: step}
+            return False
         numbers = self.numbers.setdefault(gpu_type, {})
+        if step > 0 and gpus in numbers and len(numbers) == len(self.numbers) == 1:
+            numbers[gpus] += step
+            return False
+        before = self._compared(gpu_type)
         numbers[gpus] = numbers.get(gpus, 0) + step
         if not numbers[gpus]:
             del numbers[gpus]
-        before = self.most.get(gpu_type)
-        if len(numbers) == 1:
-            (self.most[gpu_type],) = numbers
-        elif numbers:
-            self.most[gpu_type] = max(numbers, key=lambda each: (numbers[each], each))
+        if not numbers:
+            del self.numbers[gpu_type]
+        return self._compared(gpu_type) != before
+
+    def most(self, gpu_type: str) -> int:
+        """The number that most nodes of a type have; of all nodes for a type that nobody knows."""
+        if gpu_type or len(self.numbers) == 1:
+            numbers = self.numbers.get(gpu_type, _NONE)
         else:
-            del self.numbers[gpu_type], self.most[gpu_type]
-        return self.most.get(gpu_type) != before
+            numbers = sum(map(Counter, self.numbers.values()), Counter[int]())
+        if len(numbers) == 1:
+            return next(iter(numbers))
+        return max(numbers, key=lambda each: (numbers[each], each), default=0)
+
+    def _compared(self, gpu_type: str) -> tuple[int, int]:
+        """What nodes of a type are held against, and those of no known one, if there are any."""
+        return self.most(gpu_type), self.most("") if "" in self.numbers else 0
 
 
 class GroupEquals:
@@ -66,11 +83,11 @@ class GroupEquals:
         self._groups: dict[str, _Group] = {}
 
     def put(self, node: NodeName, place: PlaceAmongEquals | None) -> AbstractSet[NodeName]:
-        """Take where a node is, None for nowhere; the nodes that should have another number now."""
+        """Take where a node is, None for nowhere; the others that may be compared otherwise now."""
         before = self._places.get(node)
         if before == place:
-            return frozenset()
-        touched = {node}
+            return _NOBODY
+        touched = _NOBODY
         if before is not None:
             del self._places[node]
             touched |= self._count(node, before, -1)
@@ -80,9 +97,9 @@ class GroupEquals:
         return touched
 
     def expected(self, node: NodeName) -> int:
-        """The GPUs that most of its equals have; 0 where it is in no such group. O(1)."""
+        """The GPUs that most of its equals have; 0 where it is in no such group."""
         place = self._places.get(node)
-        return 0 if place is None else self._groups[place.group].most[place.gpu_type]
+        return 0 if place is None else self._groups[place.group].most(place.gpu_type)
 
     def validate(self, places: Mapping[NodeName, PlaceAmongEquals | None]) -> None:
         """The numbers are those of the nodes that stand there."""
@@ -93,11 +110,11 @@ class GroupEquals:
 
     def _count(self, node: NodeName, place: PlaceAmongEquals, step: int) -> AbstractSet[NodeName]:
         """Count a node in or out; all nodes of its group where that changes a number."""
-        group = self._groups.setdefault(place.group, _Group())
+        group = self._groups.get(place.group)
+        if group is None:
+            group = self._groups[place.group] = _Group()
         (group.nodes.add if step > 0 else group.nodes.discard)(node)
-        changed = group.count("", place.gpus, step)
-        if place.gpu_type:
-            changed |= group.count(place.gpu_type, place.gpus, step)
+        changed = group.count(place.gpu_type, place.gpus, step)
         if not group.nodes:
             del self._groups[place.group]
-        return group.nodes if changed else frozenset()
+        return group.nodes if changed else _NOBODY

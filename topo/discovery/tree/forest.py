@@ -140,9 +140,11 @@ class Tree:
             if below is None:
                 below = branch.branches[group.key] = _Branch(group)
                 branch.children = None
-            elif (below.group.name, below.group.generated) != (group.name, group.generated):
-                branch.children = None
-            below.group = group
+            elif below.group is not group:
+                named = below.group.name, below.group.generated
+                if named != (group.name, group.generated):
+                    branch.children = None
+                below.group = group
             branch = below
         return branch
 
@@ -174,8 +176,10 @@ def _children(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
     A child whose value changed is replaced in its slot; a changed set of children is sorted anew,
     and one whose smallest member changed.
     """
-    for key in branch.stale_branches & branch.branches.keys():
-        below = branch.branches[key]
+    for key in branch.stale_branches:
+        below = branch.branches.get(key)
+        if below is None:
+            continue
         least = below.least
         _grow(below, leaf)
         if below.least != least:
@@ -186,7 +190,7 @@ def _children(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
     else:
         branch.children |= {node: leaf(node) for node in branch.stale_leaves & branch.leaves}
         branch.children |= _built(branch, branch.stale_branches)
-    branch.nodes = len(branch.leaves) + sum(b.nodes for b in branch.branches.values())
+    branch.nodes = len(branch.leaves) + sum([b.nodes for b in branch.branches.values()])
     branch.stale_branches.clear()
     branch.stale_leaves.clear()
     return branch.children
@@ -203,6 +207,8 @@ def _arranged(branch: _Branch, leaf: Leaf) -> "dict[_Slot, Group | Node]":
 
 def _least(branch: _Branch) -> NodeName | None:
     """The smallest member of a branch whose branches know theirs. O(children)."""
+    if not branch.branches:
+        return min(branch.leaves, key=natural_key, default=None)
     below = (b.least for b in branch.branches.values())
     members = (*branch.leaves, *(name for name in below if name is not None))
     return min(members, key=natural_key, default=None)

@@ -67,7 +67,8 @@ def _reasons(
     if missing_tier is not None:
         kind = innermost_kind(settings.mode)
         reasons.append(Reason(missing_tier.code, f"in no {kind}: {missing_tier.text}"))
-    for subject, reason in sorted(record.troubles.items()):
+    troubles = record.troubles
+    for subject, reason in sorted(troubles.items()) if troubles else ():
         reasons.append(_named(membership, record.name, subject, reason))
     return tuple(reasons)
 
