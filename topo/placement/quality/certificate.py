@@ -1,7 +1,8 @@
 """The best value that any placement could reach, and which values of a plan are proven.
 
-Each bound leaves out a condition, so that no placement is better than it. Together they cost a few
-passes over the domains, so every answer has them. docs/placement.md explains them.
+Each bound leaves out a condition, so that no placement is better than it, on the GPU types that
+could have a plan as good in the values before. Together they cost a few passes over the domains, so
+every answer has them. docs/placement.md explains them.
 
 A value is proven only together with all before it: the best number of dragonflies is the best among
 plans with the fewest switchboxes. So the first value without a proof ends the list of the proven.
