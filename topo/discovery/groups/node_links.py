@@ -38,10 +38,10 @@ def node_links(record: NodeRecord, wiring: Wiring) -> tuple[NodeLink, ...]:
 
 def wires(record: NodeRecord, wiring: Wiring) -> tuple[Wire, ...]:
     """The links of a node by slot, without the words: what every node shows. O(its claims)."""
-    peers, dead = wiring.peers(record.name), record.dead_claims()
+    node, dead = record.name, record.dead_claims()
     found = []
     for uuid, claim in record.claims.items():
-        peer = peers.get(uuid)
+        peer = wiring.neighbour_behind(node, uuid)
         if uuid in dead:
             state = LinkState.DOWN
         else:

@@ -106,13 +106,12 @@ class Wiring:
         """The nodes at the other ends of this node's confirmed links, in natural order."""
         return tuple(sorted(self._links.get(node, ()), key=natural_key))
 
-    def peers(self, node: NodeName) -> Mapping[ServerUuid, NodeName]:
-        """The nodes at the other ends of this node's confirmed links, by their server UUID."""
-        return {self._local[other]: other for other in self._links.get(node, _NO_LINKS)}
-
     def neighbour_behind(self, node: NodeName, uuid: ServerUuid) -> NodeName | None:
         """The node at the other end of this claim, if the link is confirmed."""
         around = self._links.get(node, _NO_LINKS)
+        sole = self._owners.sole.get(uuid)
+        if sole is not None:
+            return sole if sole in around else None
         return next((other for other in around if self._local[other] == uuid), None)
 
     def is_sound(self, node: NodeName) -> bool:
