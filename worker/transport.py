@@ -1,6 +1,8 @@
 """Reports over HTTP: one connection, bounded answers, and failures with the next step."""
 
+import asyncio
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -89,17 +91,23 @@ class MasterConnection:
         await self._disconnect()
 
     async def send(self, report: Report) -> ReportAnswer:
-        """The master's answer; raises `ReportLostError`."""
+        """The master's answer within `TRY_LIMIT_S`; raises `ReportLostError`."""
         body = report.model_dump_json(exclude_unset=True)
         headers = {"Content-Type": "application/json", **self._authorization()}
         try:
-            session = self._connected()
-            async with session.post(
+            async with asyncio.timeout(TRY_LIMIT_S):
+                return await self._tried(body, headers)
+        except TimeoutError:
+            raise ReportLostError(Trouble.TIMEOUT, "the master does not answer") from None
+
+    async def _tried(self, body: str, headers: Mapping[str, str]) -> ReportAnswer:
+        try:
+            async with self._connected().post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as response:
                 return await self._answer(response)
-        except TimeoutError:
-            raise ReportLostError(Trouble.TIMEOUT, "the master does not answer") from None
+        except TimeoutError:  # some of aiohttp's are client errors as well
+            raise
         except aiohttp.ClientSSLError as error:
             await self._disconnect()
             raise ReportLostError(Trouble.TLS, _words(error)) from None
@@ -153,7 +161,7 @@ class MasterConnection:
                 raise ReportLostError(Trouble.TLS, str(error)) from None
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=1, ssl=tls),
-                timeout=aiohttp.ClientTimeout(total=TRY_LIMIT_S, sock_connect=_CONNECT_S),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
             )
         return self._session
 

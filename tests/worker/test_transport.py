@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.worker.masters import TestMaster, listening
 from tests.worker.samples import FACTS, NODE
 from topo.kit.tls import server_context
-from topo.model.wire import Report
+from topo.model.wire import TRY_LIMIT_S, Report
 from topo.sim.clustermanager.certificates import Authority
 from worker import transport
 from worker.transport import MasterConnection, ReportLostError, Trouble
@@ -182,6 +182,29 @@ async def test_a_master_that_accepts_and_says_nothing_times_out() -> None:
             f"http://127.0.0.1:{port}", token_file=None, tls_ca=None
         ) as side:
             assert (await lost(side)).trouble is Trouble.TIMEOUT
+        for writer in held:
+            writer.close()
+
+
+async def test_a_try_ends_in_time_whatever_is_found_out_about_it() -> None:
+    """Masters count on it: to ask whether a port speaks TLS is a part of the try."""
+    held: list[asyncio.StreamWriter] = []
+
+    async def break_the_first(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+        if len(held) == 1:
+            await asyncio.sleep(TRY_LIMIT_S - 0.5)
+            writer.close()
+
+    async with await asyncio.start_server(break_the_first, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with MasterConnection(
+            f"http://127.0.0.1:{port}", token_file=None, tls_ca=None
+        ) as side:
+            began_s = asyncio.get_running_loop().time()
+            await lost(side)
+            assert asyncio.get_running_loop().time() - began_s < TRY_LIMIT_S + 1
+        assert len(held) == 2
         for writer in held:
             writer.close()
 
