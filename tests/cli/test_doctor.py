@@ -120,6 +120,7 @@ async def test_machines_without_any_worker_are_one_finding_that_names_them() -> 
         assert finding.subject == "workers"
         assert "4 machines should have one: n1, n2, n3, n4" in finding.what
         assert "start topo-worker on every node" in finding.next_step
+        assert "the master's --rpc-server-port (10001 unless set)" in finding.next_step
 
 
 async def test_half_a_rollout_is_one_finding_that_names_the_other_half() -> None:
@@ -157,7 +158,7 @@ async def test_workers_that_all_fall_silent_are_one_finding_and_no_source_that_i
         finding = await sole(master, "worker-stale")
         assert finding.subject == "workers"
         assert "all 4 workers are silent" in finding.what
-        assert "--server-address" in finding.next_step
+        assert "the master's --rpc-server-port (10001 unless set)" in finding.next_step
         assert "source workers is well" not in (await examined(master)).healthy
         await report(master, facts("n3", "n4"))
         while finding.subject == "workers":

@@ -104,7 +104,8 @@ def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
     cases.of("worker-stale")
     what = f"all {number(silent, 'worker')} are silent: {stale[0].text}"
     next_step = f"see the log of one, such as that of {silent[0]}: does its --server-address still "
-    yield _wrong("worker-stale", [WORKERS], what, next_step + "lead to this master's port 10001?")
+    next_step += "lead to the master's --rpc-server-port (10001 unless set)?"
+    yield _wrong("worker-stale", [WORKERS], what, next_step)
 
 
 def _unreported(document: TopologyDocument, cases: Cases) -> list[Case]:

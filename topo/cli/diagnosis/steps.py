@@ -60,7 +60,8 @@ OTHER_MODE: Mapping[str, str] = {
 WAITING: Mapping[str, str] = {
     "cluster-manager": "it is being asked: its answer, or what is wrong with it, comes in seconds",
     "config-file": "it is being read: ask again in a moment",
-    "workers": "start topo-worker on every node; its --server-address is this master's port 10001",
+    "workers": "start topo-worker on every node; the port of its --server-address is the master's "
+    "--rpc-server-port (10001 unless set)",
 }
 FAILING: Mapping[str, str] = {
     "cluster-manager": "check --cluster-manager-address, its CA file and /secret; see its log",
