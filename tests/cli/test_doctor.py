@@ -321,6 +321,18 @@ async def test_a_configured_tree_that_nobody_counts_gpus_of_is_not_well(tmp_path
         assert not (await examined(master)).is_wrong
 
 
+async def test_workers_that_see_no_gpu_are_told_from_workers_that_are_missing() -> None:
+    """They report: to start them once more would be no help."""
+    bare = [replace(facts(a, b), gpus=()) for a, b in (("n1", "n2"), ("n2", "n1"))]
+    async with running("--mode=dragonfly", ANYBODY) as master:
+        await report(master, *bare)
+        finding = await sole(master, "no-gpus-seen")
+        assert finding.subject == "n1, n2"
+        assert "2 of 2 nodes Ready, and the worker there sees no GPU" in finding.what
+        assert "`topo node n1` lists its probes" in finding.next_step
+        assert "start" not in finding.next_step
+
+
 async def test_a_mode_for_other_machines_is_named_as_the_mode() -> None:
     """Both ways round: MetaX machines have no NVLink domain, NVIDIA's see no server."""
     async with running("--mode=nvlink", ANYBODY) as master:

@@ -15,6 +15,7 @@ from topo.cli.diagnosis.finding import Case, Finding, Severity, listed, number
 from topo.cli.diagnosis.steps import WAITING, step
 from topo.model.ids import natural_key
 from topo.model.rest.topology import (
+    GroupDocument,
     NodeDocument,
     SourceDocument,
     TopologyDocument,
@@ -23,7 +24,7 @@ from topo.model.rest.topology import (
 )
 
 _T = TypeVar("_T")
-WORKERS, CLUSTER_MANAGER = "workers", "cluster-manager"
+WORKERS, CLUSTER_MANAGER, CONFIG_FILE = "workers", "cluster-manager", "config-file"
 ALONE = 3
 """So many conflicts or cables of one kind each stand alone; more of them are one finding."""
 
@@ -219,14 +220,26 @@ def _far_end(wire: WireDocument) -> str:
 
 
 def _no_gpus(document: TopologyDocument) -> Iterator[Finding]:
-    """Ready nodes of which nobody says how many GPUs they have: no job can be placed there."""
+    """Ready nodes of which nobody says how many GPUs they have: no job can be placed there.
+
+    Only a config file calls a node Ready whose worker never spoke; elsewhere it told of 0 GPUs.
+    """
     leaves = [vertex for _, vertex in walk(document.groups) if isinstance(vertex, NodeDocument)]
     bare = [node.name for node in leaves if node.status == "Ready" and not node.gpus]
-    if not bare:
-        return
-    what = f"{len(bare)} of {number(leaves, 'node')} Ready without a known number of GPUs: "
-    what += "no job can be placed there"
-    next_step = (
-        "start topo-worker there, or the master with --gpus-per-node=8 (as many as they have)"
-    )
-    yield _wrong("no-gpus", bare, what, next_step)
+    of_file = set(_listed_by_file(document))
+    unknown = [name for name in bare if name in of_file]
+    seeing_none = [name for name in bare if name not in of_file]
+    for names, code, why in (
+        (unknown, "no-gpus", "Ready without a known number of GPUs"),
+        (seeing_none, "no-gpus-seen", "Ready, and the worker there sees no GPU"),
+    ):
+        if names:
+            what = f"{len(names)} of {number(leaves, 'node')} {why}: no job can be placed there"
+            yield _wrong(code, names, what, step(code, names[0], document.mode))
+
+
+def _listed_by_file(document: TopologyDocument) -> Iterator[str]:
+    """The nodes that may have no worker: their own group is one of the config file."""
+    for _, group in walk(document.groups):
+        if isinstance(group, GroupDocument) and group.source == CONFIG_FILE:
+            yield from (child.name for child in group.child if isinstance(child, NodeDocument))

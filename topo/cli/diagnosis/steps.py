@@ -11,6 +11,10 @@ STEPS: Mapping[str, str] = {
     "manager": "ask the cluster manager what is wrong with the machine",
     "gpus-missing": "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
     "gpus-fewer": "compare `topo node NODE` with another node of its group; dmesg on NODE",
+    "no-gpus": "`topo node NODE`: no worker there? start it, or the master with --gpus-per-node; "
+    "else see its probes: driver, vendor's tool, the container's access to devices",
+    "no-gpus-seen": "`topo node NODE` lists its probes: is the driver loaded, the vendor's tool "
+    "there, and does the container of topo-worker see both and the devices?",
     "ports-missing": "`topo node NODE` lists the ports and which probe fails; dmesg on NODE",
     "links-missing": "`topo node NODE` shows the matrix; look at the driver's log (dmesg) there",
     "gpu-cut-off": "`topo node NODE` shows the matrix; look at the driver's log (dmesg) there",
