@@ -192,6 +192,24 @@ def test_bad_sentences_are_refused_with_line_and_fix(text: str, where: str, fix:
     assert fix in refusal.fix
 
 
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("gpu 2 of node-3 vanishes", "gpu 2 of NODE fails"),
+        ("gpu 2 of node-3 explodes", "gpu 2 of NODE fails"),
+        ("gpu 2 of node-3 heal", "gpu 2 of NODE heals"),
+        ("link 3 of gpu 2 of node-3 breaks", "link 1 of gpu 2 of NODE goes down"),
+        ("remote 1 of node-3 return", "remote 1 of NODE returns"),
+        ("node-3 is silent", "NODE falls silent"),
+    ],
+)
+def test_what_is_suggested_is_never_the_contrary(said: str, meant: str) -> None:
+    """Whoever wants to break something is not told how to mend it, nor something else."""
+    refusal = parse_timeline(f"at 0s: {said}")
+    assert isinstance(refusal, Refusal)
+    assert refusal.fix == f"did you mean `{meant}`?"
+
+
 def test_a_time_in_the_faults_file_is_refused() -> None:
     """Faults that stand have no time."""
     refusal = parse_faults("at 5s: node-3 speaks")

@@ -17,9 +17,10 @@ Remotes count from 1 as the vendor's slots do; GPUs and links from 0 as the libr
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from topo.kit.durations import parse_duration
@@ -99,11 +100,15 @@ _FORMS = (
 )
 _PATTERNS = tuple((form, form.pattern) for form in _FORMS)
 _AT = re.compile(r"at (?P<time>[^:]+): *(?P<rest>.*)")
-_EXAMPLES = tuple(
-    f"{form.subject.format_map({'index': 1, 'gpu': 2, 'node': 'NODE'})} {verb}"
-    for form in _FORMS
-    for verb in (form.begins, form.ends)
+_BEGINS, _ENDS = (
+    tuple(
+        f"{form.subject.format_map({'index': 1, 'gpu': 2, 'node': 'NODE'})} {verb(form)}"
+        for form in _FORMS
+    )
+    for verb in (attrgetter("begins"), attrgetter("ends"))
 )
+_VERBS_OF_ENDS = frozenset(sentence.rpartition(" ")[2] for sentence in _ENDS)
+_VERBS = tuple(sentence.rpartition(" ")[2] for sentence in (*_BEGINS, *_ENDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,5 +235,15 @@ def _sentence(words: str, at_s: float) -> Sentence | str:
                 index=int(groups.get("index") or 0),
             )
             return Sentence(fault, begins=match["verb"] == form.begins, at_s=at_s)
-    close = nearest(words, _EXAMPLES, likeness=0.5)
-    return f"did you mean `{close}`?" if close else f"say one of: {'; '.join(_EXAMPLES)}"
+    close = nearest(words, _meant(words), likeness=0.5)
+    return f"did you mean `{close}`?" if close else f"say one of: {'; '.join((*_BEGINS, *_ENDS))}"
+
+
+def _meant(words: str) -> Sequence[str]:
+    """The sentences that may be meant: of that subject, and an end only where its verb is one.
+
+    `gpu 2 of NODE heals` looks most like `gpu 2 of node-3 vanishes`, and is its contrary.
+    """
+    subject, verb = words.partition(" ")[0], nearest(words.rpartition(" ")[2], _VERBS)
+    known = _ENDS if verb in _VERBS_OF_ENDS else _BEGINS
+    return [sentence for sentence in known if sentence.startswith(f"{subject} ")] or known
