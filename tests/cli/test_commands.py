@@ -335,7 +335,7 @@ def test_a_token_file_that_holds_more_than_a_token_is_bad_usage(
         (["--master", "http://10.0.0.1:9001", "--token-file", "TOKEN"], "travel unencrypted"),
         (["--master", "https://127.0.0.1:1", "--ca-file", "/nowhere"], "CA file cannot be used"),
         (["--depth", "-1"], "greater than or equal to 0"),
-        (["--no-such-flag"], "No such option"),
+        (["--no-such-flag"], "topo tree has no such option"),
     ],
 )
 def test_bad_usage_is_2(topo: Topo, tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -345,6 +345,44 @@ def test_bad_usage_is_2(topo: Topo, tmp_path: Path, arguments: list[str], words:
     assert shown.exit_code == Exit.USAGE
     assert words in shown.stderr
     assert "s3cret" not in shown.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (
+            ["nodes", "--status", "foo"],
+            ["'foo' is not one of", "at --status", "`topo nodes --help`"],
+        ),
+        (["tree", "--output", "foo"], ["'foo' is not one of", "at --output", "`topo tree --help`"]),
+        (["nodes", "--fre", "1"], ["no such option", "at --fre", "did you mean --free?"]),
+        (["demo", "fault"], ["it is missing", "at SENTENCE", "`topo demo fault --help`"]),
+        (["nodez"], ["No such command 'nodez'", "at topo", "`topo --help`"]),
+        (["sim", "nothing"], ["No such command 'nothing'", "at topo sim", "`topo sim --help`"]),
+        (
+            ["--master", "http://x", "doctor"],
+            ["no such option", "at --master", "after the command: `topo doctor --master ...`"],
+        ),
+        (
+            ["holds", "--key", "x", "release"],
+            ["no such option", "at --key", "next: `topo holds --help`"],
+        ),
+    ],
+)
+def test_what_typer_finds_wrong_is_three_lines_like_everything_else(
+    topo: Topo, arguments: list[str], lines: list[str]
+) -> None:
+    shown = topo(*arguments)
+    assert shown.exit_code == Exit.USAGE
+    told = shown.stderr.splitlines()
+    assert len(told) == len(lines), told
+    for words, line in zip(lines, told, strict=True):
+        assert words in line
+    assert "Value error" not in shown.stderr
+
+
+def test_nothing_but_topo_is_a_wish_for_help(topo: Topo) -> None:
+    assert "Usage: " in topo().output
 
 
 def test_tls_where_none_is_spoken_names_the_likely_cause(

@@ -14,6 +14,7 @@ with needs("cli"):
     import typer
     from typer.core import TyperGroup
 
+    from topo.cli import usage_errors
     from topo.cli.commands import export, holds, nodes, parse, place, sim, views
     from topo.cli.demo import commands as demo
     from topo.cli.exits import CliError, Exit
@@ -23,8 +24,24 @@ _EXTRAS = {"demo": "cli,master,sim,worker", "sim": "cli,sim"}
 """What commands need that simulate; the others need `cli`."""
 
 
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""typer names only this child of it: every way in which a command line can be wrong."""
+
+
 class _Commands(TyperGroup):
     """The root group: expected failures end as one finding on stderr and an exit code."""
+
+    def make_context(self, info_name: Any, args: list[str], *more: Any, **extra: Any) -> Any:
+        """Reads what stands before the command."""
+        given = tuple(args)
+        try:
+            return super().make_context(info_name, args, *more, **extra)
+        except _UsageError as error:
+            if usage_errors.is_help(error):
+                raise
+            refusal = usage_errors.refusal(error, given)
+        explain(refusal)
+        raise typer.Exit(Exit.USAGE)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command; see docs/cli.md for the exit codes."""
@@ -36,6 +53,10 @@ class _Commands(TyperGroup):
             code, refusal = error.exit_code, error.refusal
         except BadInputError as error:
             code, refusal = Exit.USAGE, error.refusal
+        except _UsageError as error:
+            if usage_errors.is_help(error):
+                raise
+            code, refusal = Exit.USAGE, usage_errors.refusal(error)
         except KeyboardInterrupt:
             raise typer.Exit(Exit.INTERRUPTED) from None
         explain(refusal)
