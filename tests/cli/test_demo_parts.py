@@ -200,6 +200,16 @@ async def test_a_process_that_dies_is_told_with_its_last_lines_and_started_again
     assert again.pid != first.pid
 
 
+async def test_a_death_is_told_with_the_lines_of_its_own_start_only(tmp_path: Path) -> None:
+    program = sleeper(tmp_path, "import os; print(os.getpid())")
+    events: list[Started | Died] = []
+    async with processes.running([program], events.append):
+        await eventually(lambda: len(events) >= 4)
+    for death in (events[1], events[3]):
+        assert isinstance(death, Died)
+        assert death.last_lines == (str(death.pid),)
+
+
 async def test_a_killed_process_is_told_by_its_signal(tmp_path: Path) -> None:
     events: list[Started | Died] = []
     program = sleeper(tmp_path, "import time; time.sleep(600)")

@@ -84,7 +84,7 @@ async def _supervise(program: Program, pid: int | None, report: Report) -> None:
     """Runs one program until cancelled; starts it again, later each time it dies at once."""
     deaths = 0
     while True:
-        began = time.monotonic()
+        began, told = time.monotonic(), _size(program.log) if pid is None else 0
         pid = pid or _spawn(program)
         report(Started(program, pid))
         try:
@@ -94,7 +94,8 @@ async def _supervise(program: Program, pid: int | None, report: Report) -> None:
             raise
         deaths = 1 if time.monotonic() - began > _STEADY_S else deaths + 1
         wait_s = _BACKOFF_S[min(deaths, len(_BACKOFF_S)) - 1]
-        report(Died(program, pid, _how_it_ended(code), _last_lines(program.log), deaths, wait_s))
+        lines = _last_lines(program.log, told)
+        report(Died(program, pid, _how_it_ended(code), lines, deaths, wait_s))
         pid = None
         await asyncio.sleep(wait_s)
 
@@ -176,10 +177,19 @@ def _how_it_ended(code: int) -> str:
         return f"was ended by signal {-code}"
 
 
-def _last_lines(log: Path) -> tuple[str, ...]:
+def _size(log: Path) -> int:
+    """Bytes of the log, 0 where there is none yet."""
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
+
+
+def _last_lines(log: Path, begin: int) -> tuple[str, ...]:
+    """The last lines of a log from its byte `begin` on: what came before, an earlier start said."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            file.seek(max(begin, log.stat().st_size - _TAIL_BYTES))
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return ()
