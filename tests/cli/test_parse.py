@@ -222,3 +222,22 @@ def test_an_endless_input_is_cut(topo: Topo, monkeypatch: pytest.MonkeyPatch) ->
     shown = topo("parse", "/dev/zero")
     assert shown.exit_code == Exit.USAGE
     assert "more than 1 MiB" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            "NVML: Unable to retrieve Nvlink information as all links are inActive",
+            "none active of GPU 0",
+        ),
+        ("Device does not have or support Nvlink", "none: NVLink is not supported by GPU 0"),
+    ],
+)
+def test_links_that_the_tool_says_are_none_are_told_from_links_not_stated(
+    topo: Topo, tmp_path: Path, line: str, told: str
+) -> None:
+    file = tmp_path / "status.txt"
+    file.write_text(f"GPU 0: NVIDIA GH200 480GB (UUID: GPU-93364fc3-0daa-b578)\n{line}\n")
+    assert f"links       {told}" in topo("parse", str(file)).stdout
+    assert json.loads(topo("parse", str(file), "-o", "json").stdout)["absent_links"] == [told]

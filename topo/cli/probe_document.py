@@ -69,8 +69,10 @@ def _several(found: Sequence[LogOutput]) -> str:
 
 
 def document(parsed: ParsedProbe) -> dict[str, Any]:
-    """The format's name, the facts by section, and the warnings."""
-    facts = {_section(fact): fact for fact in parsed.facts}
+    """The format's name, the facts by section, what stands for links if any, and the warnings."""
+    facts: dict[str, Any] = {_section(fact): fact for fact in parsed.facts}
+    if parsed.absent_links:
+        facts["absent_links"] = parsed.absent_links
     plain: dict[str, Any] = orjson.loads(
         orjson.dumps({"format": parsed.format, **facts, "warnings": parsed.warnings})
     )

@@ -60,11 +60,15 @@ ProbeFact = (
 
 @dataclass(frozen=True, slots=True)
 class ParsedProbe:
-    """One probe output, understood: its format's name, the facts, and what was odd about it."""
+    """One probe output, understood: its format's name, the facts, and what was odd about it.
+
+    `absent_links`: what it says of GPUs in place of a list of links, which makes no fact.
+    """
 
     format: str
     facts: tuple[ProbeFact, ...]
     warnings: tuple[str, ...] = ()
+    absent_links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

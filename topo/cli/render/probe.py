@@ -111,7 +111,7 @@ def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:
         "NUMA": _numa(gpus, matrix),
     }
     yield from (_Row(label, lines) for label, lines in core.items() if lines)
-    yield from _links(tuple(_each(parsed, LinkPort)))
+    yield from _links(tuple(_each(parsed, LinkPort)), parsed.absent_links)
     if fabrics := tuple(_each(parsed, GpuFabric)):
         yield _Row("fabric", _fabric(fabrics, glyphs))
     for peers in _each(parsed, ServerPeers):
@@ -215,8 +215,10 @@ def _cpus(lists: set[str]) -> str:
     return f", CPUs {only}" if only else ""
 
 
-def _links(ports: Sequence[LinkPort]) -> Iterator[_Row]:
+def _links(ports: Sequence[LinkPort], absent: Sequence[str]) -> Iterator[_Row]:
     if not ports:
+        if absent:
+            yield _Row("links", absent)
         return
     slow = [port for port in ports if port.state is PortState.UP and port.trouble]
     count = Counter(port.state for port in ports)
@@ -235,7 +237,7 @@ def _links(ports: Sequence[LinkPort]) -> Iterator[_Row]:
         f"GPU {gpu} link{plural(len(links))} {', '.join(_runs(sorted(links)))}: {trouble}"
         for (gpu, trouble), links in bad.items()
     ]
-    yield _Row("links", (head, *told), bad=bool(told))
+    yield _Row("links", (head, *told, *absent), bad=bool(told))
 
 
 def _fabric(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> tuple[str, ...]:

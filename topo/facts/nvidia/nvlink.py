@@ -6,6 +6,7 @@ leptonai/gpud issue 1085.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from topo.facts.nvidia import nvlink_ports, nvlink_sections
 from topo.facts.nvidia.nvlink_ports import SeenLinks
@@ -63,7 +64,8 @@ def read_status(text: str) -> ParsedProbe | Refusal:
         return sections
     warnings = nvlink_sections.missing(text, sections, all_links=True)
     ports = nvlink_ports.link_ports(_seen(section, warnings) for section in sections)
-    return stated(STATUS, (nvlink_sections.gpus(sections), ports), warnings)
+    parsed = stated(STATUS, (nvlink_sections.gpus(sections), ports), warnings)
+    return replace(parsed, absent_links=nvlink_sections.absent_links(sections))
 
 
 def read_remote(text: str) -> ParsedProbe | Refusal:

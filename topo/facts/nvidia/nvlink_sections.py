@@ -75,6 +75,19 @@ def gpus(found: Iterable[Section]) -> tuple[Gpu, ...]:
     return gpu_list.ordered([(section.line, section.gpu) for section in found])
 
 
+def absent_links(found: Sequence[Section]) -> tuple[str, ...]:
+    """What is said in place of lists of links, a sentence for all GPUs of which it is said."""
+    inactive = [section.gpu.index for section in found if section.all_inactive]
+    unsupported = [section.gpu.index for section in found if section.unsupported]
+    sentences = (
+        (inactive, "none active of GPU"),
+        (unsupported, "none: NVLink is not supported by GPU"),
+    )
+    return tuple(
+        f"{words} {', '.join(map(str, sorted(gpus)))}" for gpus, words in sentences if gpus
+    )
+
+
 def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str]:
     """Warnings about what the text lacks: GPUs, all links of a GPU, some of its links.
 
