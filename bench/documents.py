@@ -12,7 +12,7 @@ from bench.figure import Figure, at_most, exact, median
 from bench.processes import in_child
 from bench.scale import Progress, Scale
 from master.tree.document_cache import GZIP_LEVEL
-from master.tree.topology_document import View, document
+from master.tree.topology_document import TopologyView, document
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
 from topo.publish.nodegroup import render
@@ -53,7 +53,7 @@ def measured(nodes: int, runs: int) -> Renderings:
     snapshot = built_state(nodes).snapshot
     capacity = Capacity()
     Follower(capacity).follow(snapshot.forest)
-    view = View(snapshot, capacity.usage(()))
+    view = TopologyView(snapshot, capacity.usage(()))
     Collector.AS_MASTER.prepare()
     rendering, squeezing, telling = [], [], []
     body = squeezed = topology = b""

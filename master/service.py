@@ -27,7 +27,7 @@ from master.tree import topology_document
 from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
 from master.tree.readiness import Readiness
-from master.tree.topology_document import View
+from master.tree.topology_document import TopologyView
 from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
 from topo.model.forest import Forest
@@ -69,7 +69,7 @@ class Service:
     engine_metrics: EngineMetrics
     engine: Engine
     node_group_document: DocumentCache[Forest]
-    topology_document: DocumentCache[View]
+    topology_document: DocumentCache[TopologyView]
     source_rows: Sequence[SourceRow]
     readiness: Readiness
     tokens: Tokens
@@ -87,7 +87,7 @@ class Service:
         """Which role this master has now."""
         return self.replica.role
 
-    def view(self) -> View:
+    def view(self) -> TopologyView:
         """The forest now, what is booked on its nodes, and since when they are as they are."""
         return _view(self.engine, self.placements)
 
@@ -177,14 +177,14 @@ def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog
     return log
 
 
-def _view(engine: Engine, placements: Placements) -> View:
-    return View(engine.snapshot, placements.state.usage(), engine.status_times.copy())
+def _view(engine: Engine, placements: Placements) -> TopologyView:
+    return TopologyView(engine.snapshot, placements.state.usage(), engine.status_times.copy())
 
 
 def _topology_document(
     settings: MasterSettings, engine: Engine, placements: Placements
-) -> DocumentCache[View]:
-    def whole(view: View) -> bytes:
+) -> DocumentCache[TopologyView]:
+    def whole(view: TopologyView) -> bytes:
         return topology_document.body(
             view, settings.mode.value, engine.clock(), engine.history.run_id
         )

@@ -16,7 +16,7 @@ import orjson
 from master.api.documents import hold_summary
 from master.booking.feed import BookingFeed
 from master.tree.capacity_counts import CountedForest, capacity_document, counted
-from master.tree.topology_document import View
+from master.tree.topology_document import TopologyView
 from topo.placement.booking.events import HoldChange
 
 TICK_S = 0.25
@@ -50,7 +50,7 @@ class CapacityEvents:
     """Compares the capacity with what it was, in a thread, while somebody listens."""
 
     def __init__(
-        self, feed: BookingFeed, view: Callable[[], View], run_id: Callable[[], str]
+        self, feed: BookingFeed, view: Callable[[], TopologyView], run_id: Callable[[], str]
     ) -> None:
         self._feed, self._view, self._run_id = feed, view, run_id
         self._told: _Told | None = None
@@ -70,34 +70,38 @@ class CapacityEvents:
         if self._told is not None and view.version == self._told.of:
             return 0.0
         is_first, run = self._told is None, self._run_id()
-        told, text, took_s = await asyncio.to_thread(_compared, view, self._told, run)
+        told, text, took_s = await asyncio.to_thread(_timed, view, self._told, run)
         self._told, self._feed.greeting = told, _from(view, told.capacity_version, run)
         if text or is_first:
             self._feed.add(text or self._feed.greeting)
         return took_s
 
 
-def _compared(view: View, told: _Told | None, run: str) -> tuple[_Told, bytes, float]:
-    """What listeners know then, the event that tells them, empty for none, and the seconds."""
+def _timed(view: TopologyView, told: _Told | None, run: str) -> tuple[_Told, bytes, float]:
+    """What `_compared` gives, and the seconds of the thread that it took."""
     began_s = time.thread_time()
+    return *_compared(view, told, run), time.thread_time() - began_s
+
+
+def _compared(view: TopologyView, told: _Told | None, run: str) -> tuple[_Told, bytes]:
+    """What listeners know then, and the event that tells them, empty for none."""
     counts, now = counted(view.snapshot.forest, view.usage), view.usage.version
     if told is None:
-        return _Told(view.version, now, counts), b"", time.thread_time() - began_s
+        return _Told(view.version, now, counts), b""
     changes = _changes(told.counts, counts)
     if not changes["groups"] and not changes["nodes"]:
-        same = _Told(view.version, told.capacity_version, counts)
-        return same, b"", time.thread_time() - began_s
+        return _Told(view.version, told.capacity_version, counts), b""
     text = _capacity_event(view, run, (told.capacity_version, now), changes)
-    return _Told(view.version, now, counts), text, time.thread_time() - began_s
+    return _Told(view.version, now, counts), text
 
 
-def _from(view: View, version: int, run: str) -> bytes:
+def _from(view: TopologyView, version: int, run: str) -> bytes:
     """The event that tells where a listener begins: nothing differs from that version yet."""
     return _capacity_event(view, run, (version, version), {"groups": [], "nodes": []})
 
 
 def _capacity_event(
-    view: View, run: str, between: tuple[int, int], changes: Mapping[str, Any]
+    view: TopologyView, run: str, between: tuple[int, int], changes: Mapping[str, Any]
 ) -> bytes:
     since, version = between
     generation = view.snapshot.generation

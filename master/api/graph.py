@@ -9,7 +9,7 @@ from master.api.answers.refusals import refusing_when_full, unknown_group
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
 from master.tree.selection import Selected, find_groups
-from master.tree.topology_document import View
+from master.tree.topology_document import TopologyView
 from topo.kit.problem import problem
 from topo.model.forest import Group
 from topo.model.ids import NodeName
@@ -54,7 +54,7 @@ def _prepared(service: Service, query: Query) -> Callable[[], bytes | web.Respon
 
 
 def _made(
-    view: View, facts: Mapping[NodeName, NodeFacts], run: str, query: Query
+    view: TopologyView, facts: Mapping[NodeName, NodeFacts], run: str, query: Query
 ) -> bytes | web.Response:
     # networkx takes 0.1 s and 15 MB that a master without this call does not need.
     from topo.publish.graph import fabric_graph  # noqa: PLC0415
@@ -79,7 +79,7 @@ def _made(
     return FORMATS[query["format"]](graph)
 
 
-def _nodes(view: View, parts: tuple[Selected, ...] | None) -> int:
+def _nodes(view: TopologyView, parts: tuple[Selected, ...] | None) -> int:
     forest = view.snapshot.forest
     if parts is None:
         placed = sum(not isinstance(vertex, Group) for _, vertex in forest.walk())

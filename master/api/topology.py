@@ -15,7 +15,7 @@ from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.selection import find_groups, path_to
-from master.tree.topology_document import Part, View
+from master.tree.topology_document import Part, TopologyView
 from topo.discovery.state import NodeDetail
 from topo.kit.problem import problem
 from topo.model.forest import Forest
@@ -102,7 +102,9 @@ def _selected(forest: Forest, query: Query) -> Part | web.Response:
     return Part(depth=depth)
 
 
-def _renderer(service: Service, view: View, part: Part, node: str | None) -> Callable[[], bytes]:
+def _renderer(
+    service: Service, view: TopologyView, part: Part, node: str | None
+) -> Callable[[], bytes]:
     """What makes the document's bytes, in any thread: all that it reads is frozen now."""
     engine = service.engine
     mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()

@@ -28,7 +28,7 @@ _PROCESS = secrets.token_hex(4)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TopologyView:
     """What a document tells of: the forest, what is booked on its nodes, since when they are so.
 
     `changed_at_s`: when a node's status changed last, on the clock of the snapshot's sources.
@@ -85,7 +85,7 @@ def tag(of_version: object, query: str = "") -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def body(view: View, mode: str, now_s: float, run: str) -> bytes:
+def body(view: TopologyView, mode: str, now_s: float, run: str) -> bytes:
     """All of it. `now_s` is on the clock of the snapshot's sources (monotonic seconds)."""
     return dumped(document(view, mode, now_s), run)
 
@@ -96,7 +96,7 @@ def dumped(answer: Json, run: str) -> bytes:
     return orjson.dumps(complete, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def document(view: View, mode: str, now_s: float, part: Part = ALL) -> Json:
+def document(view: TopologyView, mode: str, now_s: float, part: Part = ALL) -> Json:
     """The document without `run`; of the tree only the part.
 
     `now_s` is on the clock of the snapshot's sources (monotonic seconds); ages are in seconds.
@@ -127,7 +127,7 @@ def document(view: View, mode: str, now_s: float, part: Part = ALL) -> Json:
     }
 
 
-def _shown(view: View, part: Part) -> tuple[Selected, ...]:
+def _shown(view: TopologyView, part: Part) -> tuple[Selected, ...]:
     if part.path is not None:
         return tuple((ROOT, root) for root in part.path[:1] if isinstance(root, Group))
     if part.groups is not None:
@@ -138,7 +138,7 @@ def _shown(view: View, part: Part) -> tuple[Selected, ...]:
 class _Writer:
     """Groups and nodes as dictionaries. `path`: the only vertices to show."""
 
-    def __init__(self, view: View, path: tuple[Vertex, ...] | None, now_s: float) -> None:
+    def __init__(self, view: TopologyView, path: tuple[Vertex, ...] | None, now_s: float) -> None:
         self._counts = SubtreeCounts(view.usage)
         self._changed_at_s, self._now_s = view.changed_at_s, now_s
         self._only = None if path is None else frozenset(map(id, path))

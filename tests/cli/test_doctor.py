@@ -21,7 +21,7 @@ from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import NEEDS_A_PERSON
 from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN
 from master.tree import topology_document
-from master.tree.topology_document import View
+from master.tree.topology_document import TopologyView
 from tests import builders
 from tests.builders import discovery
 from tests.master.placing import config
@@ -423,7 +423,7 @@ def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str
 
 def examined_state(state: Discovery, mode: str) -> list[tuple[str, str]]:
     """Code and subject of every finding about a state, without a master around it."""
-    document = topology_document.document(View(state.snapshot), mode, 0.0)
+    document = topology_document.document(TopologyView(state.snapshot), mode, 0.0)
     read = TopologyDocument.model_validate_json(orjson.dumps(document))
     return [(finding.code, finding.subject) for finding in diagnosis.examine(read)]
 

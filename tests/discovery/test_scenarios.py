@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from master.tree.topology_document import View, document
+from master.tree.topology_document import TopologyView, document
 from tests.builders import (
     codes,
     declared,
@@ -516,12 +516,12 @@ def test_restored_nodes_wait_for_their_workers_and_go_stale_without_them():
     first.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})), report("a"), report("b"))
     second = discovery(Mode.CONFIG)
     second.restore(first.memory(), age_s=12.0, now_s=500.0)
-    assert document(View(second.snapshot), "config", 500.0)["restored_age_s"] == 12.0
+    assert document(TopologyView(second.snapshot), "config", 500.0)["restored_age_s"] == 12.0
     assert not_ready(second) == set()
     second.advance(529.0, report("b"))
-    assert document(View(second.snapshot), "config", 529.0)["restored_age_s"] == 12.0
+    assert document(TopologyView(second.snapshot), "config", 529.0)["restored_age_s"] == 12.0
     second.advance(529.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})))
-    assert document(View(second.snapshot), "config", 529.0)["restored_age_s"] is None
+    assert document(TopologyView(second.snapshot), "config", 529.0)["restored_age_s"] is None
     late_s = 500.0 + RECONNECT_S + 30.0
     second.advance(late_s - 1.0, WorkerBeat(NodeName("b")))
     assert not_ready(second) == set()

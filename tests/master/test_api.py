@@ -215,7 +215,7 @@ async def test_many_readers_of_the_whole_story_cost_one_rendering(
     made: list[int] = []
     render = topology_document.document
 
-    def counted(view: topology_document.View, *rest: Any) -> Any:
+    def counted(view: topology_document.TopologyView, *rest: Any) -> Any:
         made.append(view.snapshot.generation)
         return render(view, *rest)
 

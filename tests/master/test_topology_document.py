@@ -8,7 +8,7 @@ import orjson
 from master.api.changes import change_document
 from master.tree.selection import find_groups, path_to
 from master.tree.status_times import StatusTimes
-from master.tree.topology_document import Part, View, document, tag, version
+from master.tree.topology_document import Part, TopologyView, document, tag, version
 from tests.builders import codes, declared, discovery, facts, managed, report, ring, server
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
@@ -35,7 +35,7 @@ def written(snapshot: Snapshot, mode: str, now_s: float, **part: Any) -> Any:
     """The document as it travels, of nodes on which nothing is booked."""
     capacity = Capacity()
     Follower(capacity).follow(snapshot.forest)
-    view = View(snapshot, capacity.usage(()))
+    view = TopologyView(snapshot, capacity.usage(()))
     return orjson.loads(orjson.dumps(document(view, mode, now_s, Part(**part))))
 
 
@@ -104,7 +104,7 @@ def test_a_node_tells_since_when_it_has_its_status():
     times.note(state.advance(10.0, *ring(["a", "b"])), 10.0)
 
     def since(now_s: float) -> Any:
-        view = View(state.snapshot, changed_at_s=times.copy())
+        view = TopologyView(state.snapshot, changed_at_s=times.copy())
         (fly,) = document(view, "dragonfly", now_s)["groups"]
         return {node["name"]: node["since_s"] for node in fly["child"]}
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from topo.cli.completing import group_names
 from topo.cli.exits import usage
 from topo.cli.render.safe import plain
 
@@ -27,6 +28,14 @@ class Output(StrEnum):
 OutputFormat = Annotated[
     Output,
     typer.Option("--output", "-o", help="table for people; json or yaml for programs."),
+]
+GroupName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Only this group: its name, or its path with `/`.",
+        autocompletion=group_names,
+    ),
 ]
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from topo.cli.completing import group_names
-from topo.cli.options import MasterOptions, asks_master
+from topo.cli.options import GroupName, MasterOptions, asks_master
 
 GRAPH_PATH = "/v1/topology/graph"
 
@@ -32,14 +31,7 @@ def export(
             help="node-link for networkx and d3, graphml for Gephi and yEd, dot for Graphviz.",
         ),
     ] = GraphFormat.NODE_LINK,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only this group: its name, or its path with `/`.",
-            autocompletion=group_names,
-        ),
-    ] = None,
+    group: GroupName = None,
     devices: Annotated[
         bool, typer.Option("--devices", help="GPUs and NICs as vertices, with their links.")
     ] = False,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from topo.model.rest.placements import FitsDocument, NoFitDocument
     from topo.model.rest.topology import GroupDocument
 
+    _Answer = tuple[Any, FitsDocument | NoFitDocument, list[GroupDocument]]
+
 
 class PlaceMode(StrEnum):
     """Whether a group of pods may be split when it does not fit in one group of the tree."""
@@ -108,8 +110,7 @@ def place(  # noqa: PLR0913 - a parameter per option
         explain=explain or None,
     )
     find = connection.chosen if hold is None else connection.trusted
-    raw, roots = _place(find(options), request, output)
-    document = placements.read_placement(raw)
+    raw, document, roots = _place(find(options), request, output)
     if output is PlaceOutput.NODES:
         _print_nodes(document, request)
     else:
@@ -122,18 +123,17 @@ def place(  # noqa: PLR0913 - a parameter per option
         raise typer.Exit(Exit.NO_FIT)
 
 
-def _place(
-    to: "Target", request: dict[str, Any], output: PlaceOutput
-) -> tuple[Any, "list[GroupDocument]"]:
-    """The answer, and for a picture the top groups around it."""
+def _place(to: "Target", request: dict[str, Any], output: PlaceOutput) -> "_Answer":
+    """The answer as it came and as it was read, and for a picture the top groups around it."""
     from topo.cli.client import connection, placements
 
-    async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
+    async def conversation(client: "MasterClient") -> "_Answer":
         raw = await client.send("POST", placements.PLACEMENTS_PATH, request)
-        if output is not PlaceOutput.TREE:
-            return raw, []
         document = placements.read_placement(raw)
-        return raw, await placements.roots(client, document.groups if document.feasible else ())
+        if output is not PlaceOutput.TREE:
+            return raw, document, []
+        placed = document.groups if document.feasible else ()
+        return raw, document, await placements.roots(client, placed)
 
     return connection.ask(to, conversation)
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.completing import group_names, node_names
+from topo.cli.completing import node_names
 from topo.cli.exits import Exit
-from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master, path_segment
+from topo.cli.options import (
+    GroupName,
+    MasterOptions,
+    Output,
+    OutputFormat,
+    asks_master,
+    path_segment,
+)
 from topo.model.rest.generation_id import GenerationId
 
 if TYPE_CHECKING:
@@ -31,14 +38,7 @@ def tree(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Stay, and show every change as it comes.")
     ] = False,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only this group: its name, or its path with `/`.",
-            autocompletion=group_names,
-        ),
-    ] = None,
+    group: GroupName = None,
     depth: Annotated[
         int | None, typer.Option(min=0, help="Levels of children to show; 0 shows roots only.")
     ] = None,

@@ -21,8 +21,8 @@ from topo.discovery.node.health import Subject
 from topo.model.forest import Reason
 from topo.model.machine import GpuFabric, NodeFacts
 
-_NO_FAILURE = frozenset({"", "success", "n/a", "not supported"})
 _UNSUPPORTED = frozenset({"", "n/a", "not supported"})
+_NO_FAILURE = _UNSUPPORTED | {"success"}
 _MEMBER = "member"
 
 

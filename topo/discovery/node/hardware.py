@@ -40,7 +40,7 @@ _PORTS, _LINKS = "ports", "links"
 
 
 @dataclass(slots=True)
-class Hardware:
+class ShownHardware:
     """The most that a node has shown. `ports`: (GPU, its wired link ports). Mutable."""
 
     gpus: int = 0

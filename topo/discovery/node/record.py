@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
-from topo.discovery.node.hardware import GPUS, Hardware, is_missing
+from topo.discovery.node.hardware import GPUS, ShownHardware, is_missing
 from topo.discovery.node.health import Subject, Verdict, judge, unsaid
 from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
@@ -40,7 +40,7 @@ class NodeRecord:
     facts: NodeFacts | None = None
     gpus: int = 0
     gpu_type: str = ""
-    hardware: Hardware = field(default_factory=Hardware)
+    hardware: ShownHardware = field(default_factory=ShownHardware)
     local: ServerUuid | None = None
     claims: Claims = field(default_factory=dict)
     cables: int = 0
@@ -217,7 +217,7 @@ class NodeRecord:
             seen_at_s=now_s,
             gpus=memory.gpus,
             gpu_type=memory.gpu_type,
-            hardware=Hardware(
+            hardware=ShownHardware(
                 gpus=max(memory.gpus, memory.most_gpus),
                 gpu_type=memory.gpu_type,
                 ports=memory.most_ports,
