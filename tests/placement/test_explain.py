@@ -254,3 +254,23 @@ def test_of_a_plan_with_many_pods_bounds_alone_are_told():
     )
     assert "alternative" in " ".join(explain(capacity, few))
     assert "alternative" not in " ".join(explain(capacity, many))
+
+
+def test_the_most_whole_groups_left_are_the_most_of_placements_that_are_as_good_before():
+    """A type that would leave more, but needs more switchboxes, makes the sentence no lie."""
+    capacity = Capacity()
+    for top, (gpu_type, pairs) in enumerate((("A", 2), *[("B", 1)] * 7), start=1):
+        for inner in range(1, pairs + 1):
+            for number in (1, 2):
+                path = GroupPath((GroupName(f"s{top}"), GroupName(f"d{inner}")))
+                name = NodeName(f"n-{top}-{inner}-{number}")
+                capacity.upsert(Host(name=name, path=path, kinds=(SWITCHBOX, DRAGONFLY),
+                                     tiers=(2, 1), gpus=8, gpu_type=gpu_type))  # fmt: skip
+    job = Request(pods=4, gpus_per_pod=8, group_size=16)
+    plan = planned(capacity, job)
+    on_b = planned(capacity, replace(job, eligible=replace(job.eligible, gpu_type="B")))
+    assert (plan.gpu_type, plan.objective.span, on_b.objective.span) == ("A", (1, 2), (2, 2))
+    assert plan.bounds["whole_groups_left"] == 0 < on_b.objective.whole_groups_left == 5
+    assert sentence(capacity, plan, "whole_groups_left") == (
+        "0 whole groups of 16 GPUs stay free; 0 is the most there can be, given the numbers before."
+    )

@@ -94,8 +94,9 @@ class RoomDocument(Document):
 class FitsDocument(Document):
     """A plan with its proof: nodes by group in rank order, objective, bounds, one sentence each.
 
-    `objective` in the order of comparison; `bounds` has the best value that any placement could
-    have, null where unknown. These, and `capacity`, are empty where a key's hold is told again.
+    `objective` in the order of comparison; `bounds` has the best value that a placement with the
+    same numbers before could have, null where unknown. These, and `capacity`, are empty where a
+    key's hold is told again.
     `replanned` only where groups were given: whether others had to be found, and why.
     """
 

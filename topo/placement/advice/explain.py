@@ -8,7 +8,7 @@ test_explain.py` has more):
     0 of 2 groups are split over several dragonflies; 0 is the least there is.
     1 switchbox, s1; 1 is the least there is.
     2 dragonflies: the fullest one has room for 1 of 2 groups, so 1 cannot do.
-    0 whole groups of 64 GPUs stay free; 0 is the most that can be.
+    0 whole groups of 64 GPUs stay free; 0 is the most there can be, given the numbers before.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ _DOMAIN = "domain"
 """What groups of different kinds at one tier are called together."""
 _SHOWN = 2
 _LEAST = "{} is the least there is"
+_MOST = "{} is the most there can be, given the numbers before"
 _PROVEN = "; that is proven the best, given the numbers before"
 _UNPROVEN = "the best that was found, without proof"
 
@@ -218,7 +219,7 @@ def _verdict(case: _Explained, name: str, verb: str) -> str:
     other = _alternative(case, name, verb)
     if value == bound:
         most = name == "whole_groups_left"
-        return f"; {f'{bound} is the most that can be' if most else _LEAST.format(bound)}{other}"
+        return f"; {(_MOST if most else _LEAST).format(bound)}{other}"
     if plan.certified.get(name):
         return f"{_PROVEN}{other}"
     if other:

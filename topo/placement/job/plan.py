@@ -42,10 +42,11 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A placement. `bounds` has the best value that any placement could have, None where unknown.
+    """A placement, and what is known of better ones.
 
-    `certified` says for each name whether the value is proven the best possible given those
-    before it. `mode` is the one used, `gpu_type` the one found.
+    `bounds` has the best value that a placement with the same numbers before could have, None
+    where unknown. `certified` says for each name whether the value is proven the best possible
+    given those before it. `mode` is the one used, `gpu_type` the one found.
     """
 
     request: Request
