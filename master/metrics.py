@@ -4,7 +4,7 @@ Labels are bounded: no node, no path as it was asked, no group unless --group-me
 """
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from topo.model.forest import Group, Snapshot, Status
 from topo.model.observation import Event
+from topo.model.rest.topology import WarningDocument
 
 PREFIX = "topo_master_"
 MAX_KINDS = 16
@@ -117,6 +118,7 @@ class TreeCollector(Collector):
     waiting: Callable[[], int]
     workers: Callable[[], int]
     ready: Callable[[], bool]
+    warnings: Callable[[], Sequence[WarningDocument]]
     document_sizes: Callable[[], tuple[int, int]]
     by_group: bool = False
     """Whether there is a series for each group: asked for by --group-metrics."""
@@ -153,6 +155,9 @@ class TreeCollector(Collector):
             "Age of the state file that the tree still rests on, 0 when a source has spoken",
             restored or 0.0,
         )
+        warnings = {warning.code: 1 for warning in self.warnings()}
+        text = "1 for each secret that can be read on the network"
+        yield _labelled("warnings", text, ("code",), warnings)
         yield from self._sources(snapshot)
 
     def _sources(self, snapshot: Snapshot) -> Iterator[GaugeMetricFamily]:

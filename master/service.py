@@ -12,6 +12,7 @@ from master.booking.capacity_metrics import CapacityCollector
 from master.booking.executors import SingleThreadExecutor
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
+from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
 from master.metrics import EngineMetrics, ServiceMetrics, TreeCollector, new_registry
 from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
@@ -30,6 +31,7 @@ from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
 from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
+from topo.kit.addresses import networks
 from topo.model.forest import Forest
 from topo.publish.nodegroup import render
 
@@ -74,6 +76,7 @@ class Service:
     readiness: Readiness
     tokens: Tokens
     writers: Tokens
+    clear_text: ClearText
     worker_port: WorkerPort
     streams: Streams
     graphs: SingleThreadExecutor
@@ -89,12 +92,13 @@ class Service:
 
     def view(self) -> TopologyView:
         """The forest now, what is booked on its nodes, and since when they are as they are."""
-        return _view(self.engine, self.placements)
+        return _view(self.engine, self.placements, self.clear_text)
 
     def version(self) -> object:
         """What tells the documents of `view` from others; O(1)."""
         capacity = self.placements.state.capacity
-        return topology_document.version(self.engine.snapshot, capacity.version)
+        warnings = self.clear_text.warnings
+        return topology_document.version(self.engine.snapshot, capacity.version, warnings)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -130,7 +134,12 @@ def build_service(
     engine.on_published = placements.state.follow
     startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
     readiness = Readiness(settings.mode, startup, sources)
+    clear_text = ClearText(networks(settings.tls_proxies))
+    clear_text.judge_manager(settings)
     tokens = read_tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
+    writers = read_tokens(settings.api_token_file)
+    tokens.accepted = clear_text.accepting(WORKER_TOKEN)
+    writers.accepted = clear_text.accepting(API_TOKEN)
     service = Service(
         settings=settings,
         registry=registry,
@@ -143,11 +152,12 @@ def build_service(
             lambda: engine.snapshot.generation,
             clock=clock,
         ),
-        topology_document=_topology_document(settings, engine, placements),
+        topology_document=_topology_document(settings, engine, placements, clear_text),
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
-        writers=read_tokens(settings.api_token_file),
+        writers=writers,
+        clear_text=clear_text,
         worker_port=WorkerPort(
             tokens=tokens,
             sessions=_sessions(settings, engine, startup),
@@ -177,12 +187,13 @@ def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog
     return log
 
 
-def _view(engine: Engine, placements: Placements) -> TopologyView:
-    return TopologyView(engine.snapshot, placements.state.usage(), engine.status_times.copy())
+def _view(engine: Engine, placements: Placements, clear_text: ClearText) -> TopologyView:
+    times = engine.status_times.copy()
+    return TopologyView(engine.snapshot, placements.state.usage(), times, clear_text.warnings)
 
 
 def _topology_document(
-    settings: MasterSettings, engine: Engine, placements: Placements
+    settings: MasterSettings, engine: Engine, placements: Placements, clear_text: ClearText
 ) -> DocumentCache[TopologyView]:
     def whole(view: TopologyView) -> bytes:
         return topology_document.body(
@@ -191,9 +202,9 @@ def _topology_document(
 
     capacity = placements.state.capacity
     return DocumentCache(
-        lambda: _view(engine, placements),
+        lambda: _view(engine, placements, clear_text),
         whole,
-        lambda: topology_document.version(engine.snapshot, capacity.version),
+        lambda: topology_document.version(engine.snapshot, capacity.version, clear_text.warnings),
         fresh_s=topology_document.FRESH_S,
         clock=engine.clock,
     )
@@ -244,6 +255,7 @@ def _tree_collector(service: Service) -> TreeCollector:
         waiting=lambda: engine.waiting,
         workers=lambda: len(service.worker_port.sessions),
         ready=lambda: not service.missing(),
+        warnings=lambda: service.clear_text.warnings,
         document_sizes=lambda: service.node_group_document.sizes,
         by_group=service.settings.group_metrics,
     )

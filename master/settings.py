@@ -8,6 +8,7 @@ from pydantic import Field
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
+from topo.kit.addresses import networks
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
 from topo.kit.settings import CommaList, Env, ServiceSettings
@@ -117,6 +118,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     tls_scope: Literal["all", "reports"] = "all"
     """Which ports speak TLS when a certificate is given: all of them, or reports: the workers'
     one."""
+    tls_proxies: CommaList = ()
+    """Addresses or networks of proxies that end TLS before this master: a token that comes from
+    there is no secret in clear text."""
 
     queue_limit: Count = 50_000
     """Events that may wait for the engine; beyond it workers are told to come back."""
@@ -143,6 +147,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             *self._missed_refusals(),
             *self._manager_refusals(),
             *self._tls_refusals(),
+            *self._proxy_refusals(),
             *self._reserve_refusals(),
         )
 
@@ -180,6 +185,14 @@ class MasterSettings(ServiceSettings, LogSettings):
             ("--tls-cert", "--tls-key") if self.tls_cert else ("--tls-key", "--tls-cert")
         )
         return (Refusal(f"{given} is given without {missing}", missing, f"give {missing} too"),)
+
+    def _proxy_refusals(self) -> tuple[Refusal, ...]:
+        try:
+            networks(self.tls_proxies)
+        except ValueError as error:
+            fix = "write addresses or networks, such as 10.0.0.7,10.1.0.0/16"
+            return (Refusal(f"that is no network: {error}", "--tls-proxies", fix),)
+        return ()
 
     def _reserve_refusals(self) -> tuple[Refusal, ...]:
         fix = "write <path>=<groups>, such as switchbox-1=2 or switchbox-1/dragonfly-3=1"

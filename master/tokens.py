@@ -19,16 +19,23 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class Tokens:
-    """The tokens in force. `tokens=None` with `anonymous=False` lets nobody in."""
+    """The tokens in force. `tokens=None` with `anonymous=False` lets nobody in.
+
+    `accepted` is called with each request whose token is one of them.
+    """
 
     tokens: WorkerTokens | None
     anonymous: bool = False
+    accepted: Callable[[web.Request], None] = lambda _: None
 
     def identify(self, request: web.Request) -> Identity | None:
         """Whom the request speaks for; None is for nobody known."""
         token = bearer(request.headers)
         if self.tokens is not None and token is not None:
-            return self.tokens.identify(token)
+            identity = self.tokens.identify(token)
+            if identity is not None:
+                self.accepted(request)
+            return identity
         return Identity() if self.anonymous and self.tokens is None else None
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import structlog
 
+from topo.kit.addresses import is_loopback
 from topo.kit.extras import needs
 from topo.kit.logs import configure_logs
 from topo.kit.settings import load
 from topo.kit.tasks import Site, run, serve
-from topo.kit.tls import is_loopback
 from topo.model.errors import BadInputError
 from worker.replay import open_replay
 from worker.settings import WorkerSettings
@@ -74,7 +74,11 @@ def warn(settings: WorkerSettings) -> None:
         _log.warning("--enable-training does nothing: this worker never changes hardware state")
     host = settings.server_address.rpartition(":")[0]
     if settings.token_file is not None and not settings.server_tls and not is_loopback(host):
-        _log.warning("the token travels in the clear", fix="add --server-tls and --tls-ca")
+        _log.warning(
+            "the token crosses the network in clear text",
+            to=settings.server_url,
+            fix="add --server-tls, and to the master --tls-cert and --tls-key",
+        )
 
 
 if __name__ == "__main__":

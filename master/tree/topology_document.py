@@ -7,7 +7,7 @@ tests hold every answer against the models.
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from master.tree.capacity_counts import SubtreeCounts, capacity_document
 from master.tree.selection import Selected, Vertex
 from topo.model.forest import ROOT, Forest, Group, Node, Snapshot, SourceState
 from topo.model.ids import NODE, GroupPath, NodeName
+from topo.model.rest.topology import WarningDocument
 from topo.placement.capacity.node_usage import NO_COUNTS, NodeUsage
 from topo.publish.wires import nodes_of, wires_of
 
@@ -32,16 +33,18 @@ class TopologyView:
     """What a document tells of: the forest, what is booked on its nodes, since when they are so.
 
     `changed_at_s`: when a node's status changed last, on the clock of the snapshot's sources.
+    `warnings` are about the master itself.
     """
 
     snapshot: Snapshot
     usage: NodeUsage = field(default_factory=NodeUsage)
     changed_at_s: Mapping[NodeName, float] = field(default_factory=dict)
+    warnings: tuple[WarningDocument, ...] = ()
 
     @property
     def version(self) -> object:
         """What tells its documents from others, see `version`."""
-        return version(self.snapshot, self.usage.version)
+        return version(self.snapshot, self.usage.version, self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Part:
 ALL = Part()
 
 
-def version(snapshot: Snapshot, capacity: int) -> object:
+def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocument]) -> object:
     """What tells two documents apart but for the ages in them; `capacity` is its version.
 
     A hold is no change of the forest, so the generation does not count it, and a tag does.
@@ -76,7 +79,8 @@ def version(snapshot: Snapshot, capacity: int) -> object:
         )
         for s in snapshot.sources
     )
-    return snapshot.generation, snapshot.restored_age_s is not None, states, capacity
+    warned = tuple(warning.code for warning in warnings)
+    return snapshot.generation, snapshot.restored_age_s is not None, states, capacity, warned
 
 
 def tag(of_version: object, query: str = "") -> str:
@@ -124,6 +128,7 @@ def document(view: TopologyView, mode: str, now_s: float, part: Part = ALL) -> J
             for machine in forest.unjoined
         ],
         "sources": [_source(state, now_s) for state in snapshot.sources],
+        "warnings": [warning.model_dump() for warning in view.warnings],
     }
 
 

@@ -332,7 +332,10 @@ def test_a_token_file_that_holds_more_than_a_token_is_bad_usage(
         (["--master", "http://"], "not an http or https URL"),
         (["--master", "http://x:99999"], "not a URL"),
         (["--token-file", "/nowhere"], "does not exist"),
-        (["--master", "http://10.0.0.1:9001", "--token-file", "TOKEN"], "travel unencrypted"),
+        (
+            ["--master", "http://10.0.0.1:9001", "--token-file", "TOKEN"],
+            "cross the network in clear text",
+        ),
         (["--master", "https://127.0.0.1:1", "--ca-file", "/nowhere"], "CA file cannot be used"),
         (["--depth", "-1"], "greater than or equal to 0"),
         (["--no-such-flag"], "topo tree has no such option"),

@@ -14,7 +14,7 @@ from topo.kit.backoff import (
     parse_retry_after,
     retry_after_or,
 )
-from topo.kit.tls import client_context, is_loopback, server_context
+from topo.kit.tls import client_context, server_context
 from topo.kit.tokens import Identity, WorkerTokens, bearer
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
@@ -167,20 +167,3 @@ def test_a_broken_token_file_is_refused(text: str, where: str, what: str) -> Non
 def test_the_bearer_token_is_taken_from_its_header(header: str, token: str | None) -> None:
     assert bearer({"Authorization": header}) == token
     assert bearer({}) is None
-
-
-@pytest.mark.parametrize(
-    ("host", "stays"),
-    [
-        ("localhost", True),
-        ("127.0.0.1", True),
-        ("127.0.0.2", True),
-        ("::1", True),
-        ("[::1]", True),
-        ("10.0.0.1", False),
-        ("localhost.example", False),
-        ("", False),
-    ],
-)
-def test_only_loopback_keeps_what_is_sent_on_this_machine(host: str, *, stays: bool) -> None:
-    assert is_loopback(host) is stays

@@ -55,6 +55,7 @@ def _collector(shown: list[Snapshot], *, by_group: bool) -> TreeCollector:
         waiting=lambda: 0,
         workers=lambda: 0,
         ready=lambda: True,
+        warnings=lambda: (),
         document_sizes=lambda: (0, 0),
         by_group=by_group,
     )

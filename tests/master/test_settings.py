@@ -104,6 +104,15 @@ def test_a_refused_address_is_not_shown_since_it_may_hold_a_password() -> None:
     assert "s3cret" not in str(refused)
 
 
+@pytest.mark.parametrize("text", ["10.0.0.0/33", "proxy", "10.1.0.1/16", "10.0.0.7,proxy"])
+def test_a_proxy_is_an_address_or_a_network(text: str) -> None:
+    refused = read(MasterSettings, (f"--tls-proxies={text}",))
+    assert isinstance(refused, tuple)
+    assert refused[0].where == "--tls-proxies"
+    assert "10.1.0.0/16" in refused[0].fix
+    assert settings("--tls-proxies=10.0.0.7, fd00::/8").tls_proxies == ("10.0.0.7", "fd00::/8")
+
+
 def test_what_fits_is_not_refused() -> None:
     trial = ("--cluster-manager-address=http://h", "--cluster-manager-allow-http")
     assert settings("--mode=switchbox", *trial).cluster_manager_allow_http

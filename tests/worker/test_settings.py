@@ -120,6 +120,8 @@ def test_probes_stand_in_the_order_of_precedence() -> None:
         (("--token-file=/t", "--server-address=127.0.0.1:1"), False),
         (("--token-file=/t", "--server-address=[::1]:1"), False),
         (("--token-file=/t", "--server-address=localhost:1"), False),
+        (("--token-file=/t", "--server-address=[::ffff:127.0.0.1]:1"), False),
+        (("--token-file=/t", "--server-address=[::ffff:10.0.0.1]:1"), True),
         (("--server-address=master:1",), False),
     ],
 )
@@ -127,4 +129,6 @@ def test_a_token_in_the_clear_is_told(argv: tuple[str, ...], told: bool) -> None
     """Unless it never leaves the host."""
     with capture_logs() as lines:
         worker_main.warn(load(*argv))
-    assert [line["event"] for line in lines] == ["the token travels in the clear"] * told
+    assert [line["event"] for line in lines] == [
+        "the token crosses the network in clear text"
+    ] * told

@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from contextlib import suppress
-from ipaddress import ip_address
 from pathlib import Path
 
 from topo.model.errors import BadInputError, Refusal
@@ -66,11 +65,3 @@ async def speaks_tls(host: str, port: int) -> bool:
             writer.transport.abort()
         return True
     return False
-
-
-def is_loopback(host: str) -> bool:
-    """Whether what is sent to the host stays on this machine; IPv6 may stand in brackets."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -91,7 +91,6 @@ class ClusterManager:
 
     async def run(self) -> None:
         """Polls until it is cancelled."""
-        self._warn()
         async with open_session(self._settings) as http:
             transport = Transport(self._settings, http)
             client = ManagerClient(
@@ -244,12 +243,6 @@ class ClusterManager:
         if self._sink.submit(SourceRecovered(CLUSTER_MANAGER)):
             self._sent_failing = None
             _log.info("cluster manager answers again")
-
-    def _warn(self) -> None:
-        if self._settings.insecure:
-            _log.warning("the cluster manager's certificate is not verified: anybody can be it")
-        if base_url(self._settings).scheme == "http":
-            _log.warning("credentials travel to the cluster manager in clear text")
 
 
 def _settings(settings: MasterSettings) -> ClusterManagerSettings:

@@ -14,8 +14,9 @@ from topo.cli.client.failures import failure, refused
 from topo.cli.client.reading import from_json, read
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
+from topo.kit.addresses import is_loopback
 from topo.kit.secrets import read_token
-from topo.kit.tls import client_context, is_loopback
+from topo.kit.tls import client_context
 from topo.model.errors import Refusal
 from topo.model.rest.changes import StepDocument
 from topo.model.rest.generation_id import GenerationId
@@ -69,8 +70,9 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
         raise usage("not an http or https URL", f"--master {url}", "write http://HOST:9001")
     token = read_token(token_file) if token_file is not None else None
     if token is not None and parsed.scheme == "http" and not is_loopback(host):
-        fix = "use https://, or leave --token-file away: reading needs no token by default"
-        raise usage("a token would travel unencrypted", f"--master {url}", fix)
+        fix = "give the master --tls-cert and --tls-key and write https://, or ask on its own "
+        fix += "machine; reading needs no --token-file"
+        raise usage("the token would cross the network in clear text", f"--master {url}", fix)
     return Target(parsed, token, ca_file)
 
 

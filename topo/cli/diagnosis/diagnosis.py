@@ -37,6 +37,7 @@ def examine(document: TopologyDocument) -> list[Finding]:
         *_restored(document),
         *_grouped(cases.left, document),
         *_emptiness(document),
+        *_warnings(document),
     ]
 
 
@@ -140,6 +141,12 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
             next_step = part[0].fix or step(code, names[0], document.mode)
             severity = Severity.NOTE if code in DOUBTS else Severity.WRONG
             yield Finding(severity, code, listed(names), what, next_step)
+
+
+def _warnings(document: TopologyDocument) -> Iterator[Finding]:
+    """What is wrong with how the master is run: notes, for a network may be trusted."""
+    for warning in document.warnings:
+        yield Finding(Severity.NOTE, warning.code, "master", warning.text, warning.fix)
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:

@@ -141,6 +141,17 @@ class SourceDocument(Document):
     warnings: tuple[Reason, ...] = ()
 
 
+class WarningDocument(Document):
+    """What is wrong with how the master itself is run, and the next step.
+
+    `code`: a kind of secret that others can read, such as `worker-token-in-clear`.
+    """
+
+    code: str
+    text: str
+    fix: str = ""
+
+
 class NodeWireDocument(Document):
     """One wire as this node sees it: its slot, and the server that should be at the other end.
 
@@ -181,6 +192,7 @@ class TopologyDocument(Document):
     `capacity_version` grows whenever what is free, used, held or cordoned may differ. `wires` are
     those of the nodes shown.
     `restored_age_s`: the tree is that of the state file, so old, and no source has spoken yet.
+    `warnings` are about the master itself; those about a source are in `sources`.
     """
 
     generation: int
@@ -194,4 +206,5 @@ class TopologyDocument(Document):
     conflicts: tuple[Conflict, ...] = ()
     unjoined: tuple[UnjoinedDocument, ...] = ()
     sources: tuple[SourceDocument, ...] = ()
+    warnings: tuple[WarningDocument, ...] = ()
     node: NodeDetailDocument | None = optional(None)

@@ -1,0 +1,44 @@
+"""Which addresses are this machine's own."""
+
+import pytest
+
+from topo.kit.addresses import address_of, is_loopback, networks
+
+
+@pytest.mark.parametrize(
+    ("host", "stays"),
+    [
+        ("localhost", True),
+        ("LOCALHOST.", True),
+        ("127.0.0.1", True),
+        ("127.0.0.2", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("::1%lo", True),
+        ("::ffff:127.0.0.1", True),
+        ("[::ffff:127.1.2.3]", True),
+        ("::ffff:10.0.0.1", False),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),  # noqa: S104 - nobody listens there
+        ("fe80::1%eth0", False),
+        ("localhost.example", False),
+        ("my.localhost", False),
+        ("", False),
+    ],
+)
+def test_only_loopback_keeps_what_is_sent_on_this_machine(host: str, *, stays: bool) -> None:
+    assert is_loopback(host) is stays
+
+
+def test_an_address_is_in_a_network_however_it_is_written() -> None:
+    """A socket that takes both families shows IPv4 peers as addresses of IPv6."""
+    (network, single) = networks(["10.1.0.0/16", "fd00::7"])
+    assert address_of("::ffff:10.1.2.3") in network
+    assert address_of("fd00::7%eth0") in single
+    assert address_of("master") is None
+
+
+@pytest.mark.parametrize("text", ["10.1.0.1/16", "master", "10.0.0.0/33", ""])
+def test_what_is_no_network_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        networks(["10.0.0.1", text])

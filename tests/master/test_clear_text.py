@@ -1,0 +1,220 @@
+"""A secret that others can read is said once, in the log and by the doctor, with the next step."""
+
+import asyncio
+import json
+import sys
+import sysconfig
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+from structlog.testing import capture_logs
+
+from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
+from master.tree.document_cache import REST_MAX_S
+from tests.master.placing import WRITER
+from tests.master.world import TOKEN, running, settings
+from tests.support.network import BEYOND, own_network
+from tests.support.waiting import CEILING_S
+from topo.kit.addresses import networks
+from topo.sim.bundles import write_bundle
+from topo.sim.worlds.presets import demo_world
+
+TOPO = str(Path(sysconfig.get_path("scripts")) / "topo")
+Log = list[dict[str, Any]]
+
+
+def accept(clear_text: ClearText, *peers: str, scheme: str = "http") -> Log:
+    """What is logged while the tokens of workers at these addresses are accepted."""
+    accepted = clear_text.accepting(WORKER_TOKEN)
+    with capture_logs() as lines:
+        for peer in peers:
+            accepted(make_mocked_request("POST", "/").clone(scheme=scheme, remote=peer))
+    return [dict(line) for line in lines]
+
+
+def test_the_first_token_from_beyond_the_machine_is_said_and_no_other() -> None:
+    clear_text = ClearText()
+    (line,) = accept(clear_text, "10.0.0.5", "10.0.0.5", "10.0.0.6", "fd00::1")
+    (warning,) = clear_text.warnings
+    assert (line["code"], line["what"]) == (warning.code, warning.text)
+    assert "10.0.0.5" in warning.text
+    assert "--tls-cert" in warning.fix
+    assert "--server-tls" in warning.fix
+
+
+@pytest.mark.parametrize("peer", ["127.0.0.1", "127.0.0.6", "::1", "::ffff:127.0.0.1", ""])
+def test_what_stays_on_the_machine_is_no_clear_text(peer: str) -> None:
+    """Nor is a peer that is gone before it can be looked at."""
+    clear_text = ClearText()
+    assert accept(clear_text, peer) == []
+    assert clear_text.warnings == ()
+
+
+def test_what_came_over_tls_is_no_clear_text() -> None:
+    assert accept(ClearText(), "10.0.0.5", scheme="https") == []
+
+
+def test_what_a_proxy_that_ends_tls_passes_on_is_no_clear_text() -> None:
+    """However its address is written; whoever goes round the proxy is said."""
+    clear_text = ClearText(networks(["10.1.0.0/16", "fd00::7"]))
+    assert accept(clear_text, "10.1.2.3", "::ffff:10.1.2.3", "fd00::7") == []
+    (line,) = accept(clear_text, "10.2.0.1")
+    assert "10.2.0.1" in line["what"]
+
+
+def test_tokens_of_workers_and_of_the_api_are_said_apart() -> None:
+    clear_text = ClearText()
+    accept(clear_text, "10.0.0.5")
+    request = make_mocked_request("POST", "/").clone(remote="10.0.0.9")
+    clear_text.accepting(API_TOKEN)(request)
+    assert [w.code for w in clear_text.warnings] == [WORKER_TOKEN.code, API_TOKEN.code]
+
+
+@pytest.mark.parametrize(
+    ("address", "flags", "code"),
+    [
+        ("http://10.0.0.1", ("--cluster-manager-allow-http",), "manager-login-in-clear"),
+        ("http://manager:8080", ("--cluster-manager-allow-http",), "manager-login-in-clear"),
+        ("http://127.0.0.1:8080", ("--cluster-manager-allow-http",), None),
+        ("http://[::1]:8080", ("--cluster-manager-allow-http",), None),
+        ("https://10.0.0.1", ("--cluster-manager-insecure",), "manager-unverified"),
+        ("https://localhost", ("--cluster-manager-insecure",), None),
+        ("https://10.0.0.1", (), None),
+    ],
+)
+def test_a_login_that_others_can_read_on_its_way_to_the_manager_is_said(
+    address: str, flags: tuple[str, ...], code: str | None
+) -> None:
+    clear_text = ClearText()
+    with capture_logs() as lines:
+        clear_text.judge_manager(
+            settings("--mode=switchbox", f"--cluster-manager-address={address}", *flags)
+        )
+    assert [warning.code for warning in clear_text.warnings] == ([code] if code else [])
+    assert [line["code"] for line in lines] == ([code] if code else [])
+
+
+def test_a_manager_that_is_not_asked_is_not_judged() -> None:
+    clear_text = ClearText()
+    flags = ("--cluster-manager-address=http://10.0.0.1", "--cluster-manager-allow-http")
+    clear_text.judge_manager(settings("--mode=dragonfly", *flags))
+    assert clear_text.warnings == ()
+
+
+@pytest.mark.virtual_time
+async def test_a_token_that_is_refused_is_no_secret(token_flag: str) -> None:
+    """Only one that opens something is worth a warning; a new warning changes the tag."""
+    async with running("--mode=dragonfly", token_flag) as master:
+        asked: list[str] = []
+        master.service.tokens.accepted = lambda request: asked.append(request.path)
+        await master.worker("n1", "no such token").beat()
+        assert asked == []
+        await master.worker("n1", TOKEN).beat()
+        assert asked == ["/v1/reports"]
+        before = (await master.get("/v1/topology")).headers["ETag"]
+        accept(master.service.clear_text, "10.0.0.5")
+        await asyncio.sleep(REST_MAX_S)
+        after = await master.get("/v1/topology", If_None_Match=before)
+        assert [w["code"] for w in after.json["warnings"]] == [WORKER_TOKEN.code]
+        metrics = (await master.get("/metrics")).body.decode()
+        assert f'topo_master_warnings{{code="{WORKER_TOKEN.code}"}} 1.0' in metrics
+
+
+# -- real processes, in a network in which an address beyond the loopback exists --------------
+
+CALL = f"""
+import sys, urllib.request
+headers = {{"Authorization": "Bearer {WRITER}"}}
+urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/v1/holds/none", None, headers,
+                                              method="DELETE"))
+"""
+
+
+async def until(process: Process, log: Log, holds: Callable[[Log], bool]) -> None:
+    """Reads the log of a process until it holds."""
+    assert process.stdout is not None
+    async with asyncio.timeout(CEILING_S):
+        while not holds(log):
+            line = await process.stdout.readline()
+            assert line, "the process has ended"
+            log.append(json.loads(line))
+
+
+@asynccontextmanager
+async def started(*command: str) -> AsyncIterator[Process]:
+    """A process, killed at the end."""
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def output(*command: str) -> str:
+    """What a command prints, whatever its exit code."""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), CEILING_S)
+    return " ".join(out.decode().split())
+
+
+def listening(log: Log) -> dict[str, int]:
+    return {line["site"]: line["port"] for line in log if line["event"] == "listening"}
+
+
+def told(log: Log) -> list[str]:
+    return [line["code"] for line in log if line["event"] == "a secret can be read on the network"]
+
+
+@pytest.mark.slow
+async def test_tokens_that_cross_a_network_in_clear_text_are_said_by_all_who_can_know(
+    token_flag: str, tmp_path: Path
+) -> None:
+    """The worker that sends one, the master that accepts it, and the doctor that is asked."""
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "writers").write_text(WRITER)
+    recording = tmp_path / "recording"
+    write_bundle(recording, demo_world().nodes[2])
+    with own_network() as inside:
+        async with AsyncExitStack() as stack:
+            python = (*inside, sys.executable, "-m")
+            ports = ("--server-port=0", "--rpc-server-port=0", "--bind-address=0.0.0.0")
+            writers = f"--api-token-file={tmp_path / 'writers'}"
+            flags = ("--mode=dragonfly", "--beat-interval=0.2", token_flag, writers)
+            master = await stack.enter_async_context(started(*python, "master", *ports, *flags))
+            log: Log = []
+            await until(master, log, lambda seen: len(listening(seen)) == 2)
+            port = listening(log)
+            worker = await stack.enter_async_context(
+                started(
+                    *python,
+                    "worker",
+                    "--metrics-address=0",
+                    f"--server-address={BEYOND}:{port['reports']}",
+                    f"--token-file={tmp_path / 'token'}",
+                    f"--replay={recording}",
+                )
+            )
+            warned = "the token crosses the network in clear text"
+            await until(worker, [], lambda seen: seen[-1:] != [] and seen[-1]["event"] == warned)
+            await until(master, log, lambda seen: len(told(seen)) == 1)
+            await output(*inside, sys.executable, "-c", CALL, f"http://{BEYOND}:{port['api']}")
+            await until(master, log, lambda seen: len(told(seen)) == 2)
+            doctor = await output(
+                *inside, TOPO, "doctor", f"--master=http://127.0.0.1:{port['api']}"
+            )
+            master.terminate()
+            rest, _ = await asyncio.wait_for(master.communicate(), CEILING_S)
+    log += [json.loads(line) for line in rest.splitlines()]
+    assert told(log) == [WORKER_TOKEN.code, API_TOKEN.code]
+    assert f"a worker's token came from {BEYOND} over plain HTTP" in doctor
+    assert f"an API token came from {BEYOND} over plain HTTP" in doctor
+    assert "--tls-cert and --tls-key" in doctor

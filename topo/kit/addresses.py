@@ -1,0 +1,41 @@
+"""Addresses of peers: whether what is sent there, or came from there, stays on this machine."""
+
+from collections.abc import Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+Network = IPv4Network | IPv6Network
+
+
+def address_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The address, None for a name.
+
+    IPv6 may stand in brackets and with a zone; an IPv4 address mapped into IPv6 is that IPv4 one
+    (RFC 4291 2.5.5.2).
+    """
+    try:
+        address = ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to the host, an address or a name, stays on this machine."""
+    address = address_of(host)
+    if address is None:
+        return host.lower().removesuffix(".") == "localhost"
+    return address.is_loopback
+
+
+def networks(texts: Sequence[str]) -> tuple[Network, ...]:
+    """Addresses and networks such as 10.0.0.7 or 10.1.0.0/16; raises `ValueError` for the first
+    that is neither.
+    """
+    return tuple(map(ip_network, texts))
