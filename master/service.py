@@ -102,7 +102,10 @@ class Service:
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
-        return self.readiness.missing(self.engine.snapshot, self.engine.clock())
+        now_s = self.engine.clock()
+        if self.role.acts:
+            self.readiness.startup.reachable(now_s)
+        return self.readiness.missing(self.engine.snapshot, now_s)
 
 
 SERVICE = web.AppKey("service", Service)
@@ -132,8 +135,9 @@ def build_service(
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
     booking_log = _booking_log(settings, placements)
     engine.on_published = placements.state.follow
-    startup = Startup(started_s=engine.clock(), beat_s=settings.beat_interval)
+    startup = Startup(began_s=engine.clock(), heard_s=settings.discovery.heard_s)
     readiness = Readiness(settings.mode, startup, sources)
+    engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
     clear_text = ClearText(networks(settings.tls_proxies))
     clear_text.judge_manager(settings)
     tokens = read_tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
@@ -211,9 +215,6 @@ def _topology_document(
 
 
 def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Sessions:
-    def resumed() -> None:
-        startup.resumed = True
-
     return Sessions(
         submit=engine.submit,
         rate=settings.worker_rate_limit,
@@ -223,7 +224,7 @@ def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Ses
         max_nodes=settings.max_nodes,
         known=engine.knows,
         on_node=startup.node_reported,
-        on_resumed=resumed,
+        on_resumed=startup.worker_resumed,
     )
 
 

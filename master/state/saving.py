@@ -43,6 +43,8 @@ class StateStore(Protocol):
 
     name: str
     """What people know the store by, for logs."""
+    is_new: bool
+    """Whether the last `load` found nothing kept there, neither good nor bad."""
 
     def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
         """The kept state; only its holds where the judgement is unusable; None without either.

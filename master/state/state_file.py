@@ -21,6 +21,7 @@ class StateFile:
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
+        self.is_new = False
         self._path = path
         self._saved_at_s: float | None = None
 
@@ -28,7 +29,8 @@ class StateFile:
         """See `StateStore`; a file that is unusable is renamed to `NAME.<Unix time>.unusable`."""
         content = read_bounded(self._path, MAX_STATE_BYTES)
         if isinstance(content, Refusal):
-            if self._path.exists():
+            self.is_new = not self._path.exists()
+            if not self.is_new:
                 _log.warning("state file not used", reason=str(content))
             return None
         found = decode(content, mode)

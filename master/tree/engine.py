@@ -70,6 +70,8 @@ class Engine:
         self.clock = clock
         self.on_published: Callable[[Snapshot], None] | None = None
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
+        self.on_advanced: Callable[[float], None] | None = None
+        """Called with the time of every step, about once a second at least."""
         self.advanced_at_s = clock()
         self.history = History(history_limit, discovery.snapshot.generation)
         self.status_times = StatusTimes()
@@ -146,6 +148,8 @@ class Engine:
         number = min(BATCH_LIMIT, len(self._queue))
         batch = [self._queue.popleft() for _ in range(number)] or [Ticked()]
         began_s = self.clock()
+        if self.on_advanced is not None:
+            self.on_advanced(began_s)
         paused_s = began_s - self.advanced_at_s
         if paused_s > self._standstill_s:
             _log.warning(

@@ -30,7 +30,8 @@ class Readiness:
         # Those that list machines come first: who else is silent may follow from their silence.
         needed = [source for source in self.sources if self.mode in source.needed_in]
         needed.sort(key=lambda source: not source.lists_machines)
-        listed = any(source.lists_machines for source in needed)
+        # A list of nobody lists nobody's machines: it ends no wait.
+        listed = bool(snapshot.forest.roots) and any(s.lists_machines for s in needed)
         states = {state.source: state for state in snapshot.sources}
         found = (
             source.unsettled(

@@ -223,6 +223,7 @@ async def test_many_readers_of_the_whole_story_cost_one_rendering(
     async with running("--mode=dragonfly", token_flag) as master:
         first, _ = await master.pair("n1", "n2")
         await master.tree()
+        await first.beat()
         now = await master.generation()
         answers = [await master.get("/v1/topology", Accept_Encoding="gzip") for _ in range(20)]
         plain = [await master.get("/v1/topology") for _ in range(20)]

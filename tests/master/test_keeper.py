@@ -20,6 +20,7 @@ from tests.support.waiting import eventually
 from topo.discovery.modes import Mode
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
+from topo.model.wire import RECONNECT_S
 from topo.placement.booking.holds import HoldsMemory
 
 pytestmark = pytest.mark.virtual_time
@@ -72,16 +73,42 @@ async def test_names_and_tag_survive_a_restart(state: Path, token_flag: str) -> 
         assert await tag(master) == before
 
 
-async def test_without_it_the_tree_waits_for_the_workers_next_beat(token_flag: str) -> None:
-    """A worker that knows a master before us shows that the cluster is older than we are."""
+async def test_at_the_first_start_the_tree_waits_for_no_worker_that_ran_before(
+    state: Path, token_flag: str
+) -> None:
+    """Nothing was ever kept: who starts now has reported when no more come."""
+    async with running("--mode=dragonfly", f"--state-file={state}", token_flag) as master:
+        await master.pair("n1", "n2")
+        await asyncio.sleep(2)
+        assert (await master.get("/node_group")).status == 200
+
+
+async def test_a_state_that_cannot_be_used_shows_that_this_is_no_first_start(
+    state: Path, token_flag: str
+) -> None:
+    state.parent.mkdir()
+    state.write_text("unusable")
+    async with running("--mode=dragonfly", f"--state-file={state}", token_flag) as master:
+        await master.pair("n1", "n2")
+        await asyncio.sleep(2)
+        assert (await master.get("/node_group")).status == 503
+
+
+async def test_without_it_the_tree_waits_for_the_longest_silence_of_a_running_worker(
+    token_flag: str,
+) -> None:
+    """Before that, one node of many would be served as all of them."""
     async with running("--mode=dragonfly", token_flag) as master:
         assert (await master.get("/node_group")).status == 503
         worker = master.worker("n1")
         worker.seq = 7
         assert (await worker.beat()).json["want"] == "full"
         await worker.full(facts("n1"))
-        await asyncio.sleep(9)
-        assert (await master.get("/node_group")).status == 503
+        await asyncio.sleep(RECONNECT_S + 9.5)
+        answer = await master.get("/node_group")
+        assert answer.status == 503
+        assert "1 node so far" in answer.json["detail"]
+        assert "silent for another 1 s" in answer.json["detail"]
         await asyncio.sleep(1)
         assert (await master.get("/node_group")).status == 200
 

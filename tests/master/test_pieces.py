@@ -94,6 +94,7 @@ class PieceStore(StateStore):
     """A `StateStore` whose only own business is to put small values somewhere."""
 
     name = "pieces"
+    is_new = False
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}

@@ -13,6 +13,7 @@ from master.role import ALONE, Replica, Role, RoleKind
 from tests.master.placing import WRITER, Caller, config
 from tests.master.world import facts, running
 from topo.model.errors import BrokenInvariantError
+from topo.model.wire import RECONNECT_S
 
 pytestmark = pytest.mark.virtual_time
 
@@ -85,6 +86,17 @@ async def test_its_sources_begin_when_it_leads(tmp_path: Path) -> None:
         master.service.replica.become(LEADER)
         await master.ready()
         assert (await caller.post("/v1/holds", JOB)).status == 200
+
+
+async def test_who_comes_to_lead_waits_for_workers_from_then_on(token_flag: str) -> None:
+    """A follower hears none, however long it follows: its silence says nothing of them."""
+    async with running("--mode=dragonfly", token_flag, role=FOLLOWER) as master:
+        await asyncio.sleep(600)
+        assert (await master.get("/ready")).status == 503
+        master.service.replica.become(LEADER)
+        await asyncio.sleep(RECONNECT_S)
+        assert (await master.get("/ready")).status == 503
+        await master.ready()
 
 
 async def test_a_report_of_a_worker_is_not_taken(token_flag: str) -> None:

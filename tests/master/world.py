@@ -30,6 +30,9 @@ from topo.model.wire import REPORTS_PATH
 
 TOKEN = "worker-secret-1"
 
+READY_LOOK_S = 0.25
+"""A start without a state takes half a minute of virtual time: each look at it is a call."""
+
 _FACTS = TypeAdapter(NodeFacts)
 _instances = count(1)
 
@@ -137,7 +140,10 @@ class Master:
         """Returns when the master is ready."""
 
         async def is_ready() -> bool:
-            return (await self.get("/ready")).status == 200
+            if (await self.get("/ready")).status == 200:
+                return True
+            await asyncio.sleep(READY_LOOK_S)
+            return False
 
         await eventually(is_ready)
 

@@ -76,6 +76,13 @@ class DiscoverySettings:
         return self.beat_s * max(1, self.stale_beats - 1) / 2
 
     @property
+    def heard_s(self) -> float:
+        """Time in which every running worker has spoken, once it can reach us: the longest wait
+        between its tries, and a beat.
+        """
+        return self.reconnect_s + self.beat_s
+
+    @property
     def return_s(self) -> float:
         """Silence after which a worker counts as stale that has not found us since we were away."""
         return self.reconnect_s + self.stale_s

@@ -6,7 +6,7 @@ decides it. A new source is one more `Source`, in one row of `master.sources.tab
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from topo.discovery.modes import Mode
@@ -19,32 +19,60 @@ from topo.model.observation import (
     SourceFailed,
     SourceWarned,
 )
-from topo.model.wire import RETRY_CEILING_S
 
 QUIET_S = 1.0
 """No new node for this long after the first one: those that start together have all reported."""
+LONGEST_PAUSE_S = 5.0
+"""A worker waits as long for a connection; in a longer pause of ours its tries may have failed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Startup:
-    """What has happened since the start. Times in monotonic seconds.
+    """What has happened since workers can reach us. Times in monotonic seconds.
 
-    `beat_s` bounds the wait for workers, `quiet_s` ends it sooner. `resumed` says that a worker
-    reported from the middle of its sequence: workers run longer than we do, each comes at its next
-    beat or try, and quiet proves nothing.
+    Within `heard_s` every running worker has spoken, however long it waits between its tries.
+    Sooner, silence proves nothing, for those that ran before us may all be waiting. `is_first`:
+    none did, as far as we know, for no state was ever kept.
     """
 
-    started_s: float
-    beat_s: float
+    began_s: float
+    heard_s: float
     quiet_s: float = QUIET_S
-    resumed: bool = False
+    is_first: bool = False
     nodes: int = 0
     newest_node_s: float | None = None
+    _reachable_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._reachable_s = self.began_s
+
+    def reachable(self, now_s: float) -> None:
+        """Workers can reach us now, and could since the last call if that is not long ago.
+
+        After a pause all begins anew: they have tried in vain, and wait.
+        """
+        if now_s - self._reachable_s > LONGEST_PAUSE_S:
+            self.began_s, self.is_first = now_s, False
+        self._reachable_s = now_s
+
+    def worker_resumed(self) -> None:
+        """A worker unknown to us spoke from the middle of its sequence, so others may have, too."""
+        self.is_first = False
 
     def node_reported(self, now_s: float) -> None:
         """A node that had not spoken before sent its facts."""
         self.nodes += 1
         self.newest_node_s = now_s
+
+    @property
+    def hidden_s(self) -> float:
+        """For how long a running worker may still be silent; 0 or less once all have spoken."""
+        return self.heard_s - (self._reachable_s - self.began_s)
+
+    def is_quiet(self, now_s: float) -> bool:
+        """Whether those that start with us for the first time have all reported."""
+        newest_s = self.newest_node_s
+        return self.is_first and newest_s is not None and now_s - newest_s >= self.quiet_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +128,19 @@ def answered(waiting: str) -> SettledRule:
 
 
 def _workers_unsettled(view: SourceView) -> str:
-    """All have spoken within a beat or a wait; sooner where every machine has, or no more come."""
-    startup, now_s = view.startup, view.now_s
-    within_s = max(startup.beat_s, RETRY_CEILING_S) if startup.resumed else startup.beat_s
-    if now_s - startup.started_s >= within_s:
+    """No running worker can be silent any more; sooner where all machines have spoken, or all that
+    started with us.
+    """
+    startup = view.startup
+    if startup.hidden_s <= 0 or startup.is_quiet(view.now_s):
         return ""
-    if startup.newest_node_s is not None:
-        is_quiet = now_s - startup.newest_node_s >= startup.quiet_s
-        if view.all_joined or (is_quiet and not startup.resumed):
-            return ""
-    return f"workers are still reporting ({startup.nodes} nodes so far)"
+    if view.all_joined and startup.nodes:
+        return ""
+    nodes = "1 node" if startup.nodes == 1 else f"{startup.nodes} nodes"
+    return (
+        f"workers are still reporting ({nodes} so far): one that ran before this start "
+        f"may be silent for another {math.ceil(startup.hidden_s)} s"
+    )
 
 
 CONFIGURED = Source(
