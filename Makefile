@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow fuzz oracle coverage lint format bench lock clean
+.PHONY: help install run test test-slow fuzz chaos oracle coverage lint format bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,11 @@ test-slow: $(STAMP) ## the suites that take minutes
 fuzz: MINUTES ?= 10
 fuzz: $(STAMP) ## the property tests with fresh examples, for MINUTES=10
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+chaos: MINUTES ?= 5
+chaos: SEED ?= 1
+chaos: $(STAMP) ## faults at random on a real cluster, judged by a model: MINUTES=5 SEED=1
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
 
 oracle: $(STAMP) ## placements beside the best that CP-SAT finds: 400 + 400 instances
 	$(PYTEST) -n 2 -m oracle -rP

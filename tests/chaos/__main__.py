@@ -1,0 +1,160 @@
+"""Faults at random on a real running cluster: `make chaos MINUTES=5 SEED=1`.
+
+Exit code 1 where the model found a violation. What was done and seen is in the log that the first
+line names; the same seed does the same again.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from itertools import takewhile
+from pathlib import Path
+
+from aiohttp import ClientSession, TCPConnector
+
+from tests.chaos.acts import Acts
+from tests.chaos.cluster import Cluster
+from tests.chaos.holding import Holders
+from tests.chaos.model import service
+from tests.chaos.model.ledger import Ledger
+from tests.chaos.model.truth import Truth, Wiring
+from tests.chaos.model.verdicts import Bounds
+from tests.chaos.notes import Notes, table
+from tests.chaos.readers import Readers
+from tests.chaos.schedule import GPUS, Round, rounds
+
+_GIVE_UP_S = 60.0
+"""Beyond the limit, so that a late tree is told from none."""
+_LOOK_S = 0.05
+
+
+class Run:
+    """One run: everything that has a part in it."""
+
+    def __init__(self, home: Path, bounds: Bounds, notes: Notes, session: ClientSession) -> None:
+        self._now = asyncio.get_running_loop().time
+        self.notes, self.session = notes, session
+        self.truth = Truth(Wiring(), bounds, self._now())
+        self.ledger = Ledger(GPUS, bounds)
+        self.service = service.Service(self.truth)
+        self.cluster = Cluster(home, self.truth, self._now, notes.found)
+        url = self.cluster.ports.master
+        self.acts = Acts(self.cluster, (self.service, self.ledger), notes, session)
+        self.readers = Readers(url, self.truth, self.service, notes)
+        self.holders = Holders(url, self.acts.tokens, self.ledger, notes)
+
+    async def go(self, seed: int, minutes: float) -> None:
+        """Rounds until the time is over, with everybody at work meanwhile."""
+        ends_s = self._now() + minutes * 60
+        async with asyncio.TaskGroup() as group:
+            work = self.readers.run(group, self.session)
+            await self._settle(Round(0, (), keeps=False))
+            work += self.holders.run(group, self.session, seed)
+            work.append(group.create_task(self.acts.try_old_tokens()))
+            for each in takewhile(lambda _: self._now() < ends_s, rounds(seed, self.truth.wiring)):
+                await self.acts.round(each)
+                await self._settle(each)
+            for task in work:
+                task.cancel()
+        await self.cluster.end()
+
+    async def _settle(self, done: Round) -> None:
+        """Waits for the tree that must come, and for it to last; then nothing may disturb it."""
+        await self.acts.mend(hardware=not done.keeps)
+        began_s, bounds = self._now(), self.truth.bounds
+        allowance_s = self.truth.allowance_s()
+        gives_up_s = began_s + allowance_s + bounds.settle_s + _GIVE_UP_S
+        seen_s = await self._tree_stands(began_s, gives_up_s)
+        took_s = (seen_s or gives_up_s) - began_s
+        found = list(service.convergence(took_s, allowance_s, bounds.settle_s))
+        self.notes.judged("settled", found)
+        self.notes.converged_s.append(max(0.0, took_s - allowance_s))
+        if seen_s is None:
+            self.notes.say(f"expected {self.truth.expected()}")
+            self.notes.say(f"found    {self.readers.tree[1]}")
+        else:
+            self.truth.settled()
+            await self._events_arrive()
+        for name, text in self.cluster.new_logs():
+            self.notes.judged("logs", service.log(name, text, self.acts.secrets))
+        print(progress(done, took_s, self.notes), flush=True)
+
+    async def _tree_stands(self, began_s: float, gives_up_s: float) -> float | None:
+        """Since when the expected tree was seen without a break, None where it never was so long.
+
+        So long: until the state file has it, which is written every second.
+        """
+        since_s, expected = None, self.truth.expected()
+        while self._now() < gives_up_s:
+            asked_s, tree = self.readers.tree
+            if asked_s > began_s and tree == expected:
+                since_s = since_s or self._now()
+                if self._now() - since_s > self.truth.bounds.calm_s:
+                    return since_s
+            else:
+                since_s = None
+            await asyncio.sleep(_LOOK_S)
+        return None
+
+    async def _events_arrive(self) -> None:
+        """The listener must have heard of the generation that is served."""
+        began_s = self._now()
+        while True:
+            asked_s, run, generation = self.readers.generation
+            behind = list(self.readers.events.behind(run, generation))
+            if asked_s > began_s and not behind:
+                return
+            if self._now() - began_s > self.truth.bounds.start_s:
+                self.notes.judged("listener", behind)
+                return
+            await asyncio.sleep(_LOOK_S)
+
+
+def progress(done: Round, took_s: float, notes: Notes) -> str:
+    """A line per round."""
+    acts, found = len(done.acts), sum(notes.violations.values())
+    stands = "broken hardware stands" if done.keeps else "all mended"
+    words = f"{acts:2} acts, {stands:22}  tree after {took_s:5.2f} s  {found} violations"
+    return f"round {done.number:3}: {words}"
+
+
+async def chaos(seed: int, minutes: float, bounds: Bounds, log: Path) -> Notes:
+    """A whole run; raises what the driver itself did wrong."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    with (
+        tempfile.TemporaryDirectory(prefix="topo-chaos-") as folder,
+        log.open("w", encoding="utf-8") as file,
+    ):
+        notes = Notes(file, lambda: loop.time() - began_s)
+        notes.say(f"seed {seed}, {minutes:g} min, {bounds}")
+        async with ClientSession(connector=TCPConnector(limit=0)) as session:
+            await Run(Path(folder, "demo"), bounds, notes, session).go(seed, minutes)
+        if notes.violations:
+            shutil.copytree(Path(folder, "demo", "logs"), log.with_suffix(".logs"))
+        for line in table(notes):
+            notes.say(line)
+    return notes
+
+
+def main() -> int:
+    """Runs and prints; 1 where anything was violated."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log", type=Path, help="what was done and seen")
+    parser.add_argument("--patience", type=float, default=1.0, help="factor of every limit")
+    asked = parser.parse_args()
+    log = asked.log or Path(tempfile.gettempdir(), f"topo-chaos-{asked.seed}-{os.getpid()}.log")
+    print(f"seed {asked.seed}; what is done and seen: {log}", flush=True)
+    bounds = Bounds().patient(asked.patience)
+    notes = asyncio.run(chaos(asked.seed, asked.minutes, bounds, log))
+    print("\n".join(table(notes)))
+    return 1 if notes.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
