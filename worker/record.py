@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from topo.kit.logs import hide_in_text
+from topo.kit.hiding import hide_in_text
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeIdentity, ProbeState

@@ -3,7 +3,7 @@
 import re
 
 from topo.facts.registry import READERS
-from topo.kit.logs import hide_in_text
+from topo.kit.hiding import hide_in_text
 from topo.model.errors import Refusal
 from worker.host_facts import understand
 

@@ -10,7 +10,7 @@ import pytest
 import structlog
 from yarl import URL
 
-from topo.kit.logs import LogSettings, RotatingFile, configure_logs, hide_in_text, hide_secrets
+from topo.kit.logs import LogSettings, RotatingFile, configure_logs, hide_secrets
 from topo.model.errors import BadInputError
 
 pytestmark = pytest.mark.usefixtures("logging_as_it_was")
@@ -86,65 +86,19 @@ def test_a_traceback_shows_no_local_variable(
         {"seen": {"token=s3cr3t"}},
         {"seen": frozenset({"token=s3cr3t"})},
         {"url": URL("https://s3cr3t@host/")},
+        {"url": URL("https://host/topology?sig=s3cr3t&page=2")},
+        {"url": "http://host/a?x=1&X-Amz-Signature=s3cr3t"},
+        {"error": ConnectionError("cannot connect to user:s3cr3t@proxy:3128")},
+        {"signature": "s3cr3t"},
     ],
 )
 def test_a_secret_is_hidden_wherever_it_stands(event: dict[str, object]) -> None:
     assert "s3cr3t" not in str(hide_secrets(None, "", event))
 
 
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("HF_TOKEN=x", "HF_TOKEN=***"),
-        ("MYSQL_PASSWORD=x", "MYSQL_PASSWORD=***"),
-        ("MYSQL_PWD=x DB_PASS=y", "MYSQL_PWD=*** DB_PASS=***"),
-        ("AWS_SECRET_ACCESS_KEY=x/y+z=", "AWS_SECRET_ACCESS_KEY=***"),
-        ("client_secret=x", "client_secret=***"),
-        ("train.py --token x --lr 3", "train.py --token *** --lr 3"),
-        ("train.py --wandb-token=x --lr 3", "train.py --wandb-token=*** --lr 3"),
-        ("curl --password x", "curl --password ***"),
-        ("--token --next", "--token --next"),
-        ("https://x@host/a", "https://***@host/a"),
-        ("https://u:a&b@h", "https://***@h"),
-        ("https://u:a@b,c@h/p?q", "https://***@h/p?q"),
-        ("password=a,b c", "password=*** c"),
-        ("password=a;b&c}d", "password=***"),
-        ("password='a b\" c' d", "password='***' d"),
-        ('{"password": "a, \\" b", "n": 1}', '{"password": "***", "n": 1}'),
-        (r'{"body": "{\"token\": \"x\"}"}', r'{"body": "{\"token\": \"***\"}"}'),
-        ("Authorization: Key abc,def next", "Authorization: Key *** next"),
-        ("Authorization: Bearer a.b,c next", "Authorization: Bearer *** next"),
-        (
-            "<process_name>python --wandb-token=x</process_name>",
-            "<process_name>python --wandb-token=***</process_name>",
-        ),
-        ("<p>run --token x</p>", "<p>run --token ***</p>"),
-        ("--token-file=/secret/token --max-tokens-per-s 5", None),
-        ("mail a@b about http://h/x", None),
-    ],
-)
-def test_a_secret_in_a_text_is_masked_to_its_end(text: str, masked: str | None) -> None:
-    """Nothing of it is left over, and what stands around it stays."""
-    assert hide_in_text(text) == (text if masked is None else masked)
-    assert hide_in_text(hide_in_text(text)) == hide_in_text(text)
-
-
-@pytest.mark.parametrize(
-    "piece", ["token", "://", 'token="', "password=\\", "a", "--a-", " ", "--"]
-)
-def test_masking_takes_time_in_proportion(piece: str) -> None:
-    """Under a second of this thread's own time; by the square it would be minutes."""
-    text = piece * (200_000 // len(piece))
-    began_s = time.thread_time()
-    hide_in_text(text)
-    assert time.thread_time() - began_s < 20
-
-
 def test_places_of_secrets_and_facts_about_them_stay() -> None:
     event = {"token_file": "/secret/token", "credentials_dir": "/secret", "token": "", "n": 1}
     assert hide_secrets(None, "", event) == event
-    assert hide_in_text("secretary of basic training") == "secretary of basic ***"
-    assert hide_in_text("nothing to hide") == "nothing to hide"
 
 
 def test_a_log_file_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:

@@ -209,6 +209,36 @@ async def test_a_secret_in_an_output_does_not_reach_the_bundle() -> None:
     assert "train.py" in take.text
 
 
+PEM = "-----BEGIN PRIVATE KEY-----\nSEKRET0123456789abcdef\n-----END PRIVATE KEY-----"
+JWT = "eyJSEKRET0.eyJSEKRET1.SEKRET2"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        PEM,
+        PEM.replace("\n", "\n| "),
+        f"dial with {JWT} failed",
+        "clone of https://SEKRET:SEKRET@github.example/repo failed",
+        "gh" + "p_SEKRET0123456789abcdef0123456789abcd is expired",
+        "GET https://store.example/a?sv=2&sig=SEKRET%3D&se=1 answers 403",
+        "GET https://store.example/a?X-Amz-Signature=SEKRET&X-Amz-Date=1 answers 403",
+        "AccountName=a;AccountKey=SEKRET==;EndpointSuffix=b",
+        "AK" + "IASEKRET0123456789 is not allowed",
+        "xo" + "xb-1234567890-SEKRET",
+        "curl -H 'Authorization: Bearer SEKRET' -u me:SEKRET --password SEKRET",
+    ],
+)
+async def test_every_kind_of_secret_is_masked_in_an_output(note: str) -> None:
+    """And what the output states is as it was."""
+    text = bundle_of(HOST).probes[3].text
+    take = await recorded("mx-smi-table", ok(text + note + "\n"))
+    assert take.state is ProbeState.OK
+    assert take.text.startswith(text)
+    assert "SEKRET" not in take.text
+    assert "SEKRET" not in (await recorded("mx-smi-table", failed(note))).detail
+
+
 async def test_processes_do_not_reach_the_bundle() -> None:
     """Their command lines are nobody's business: the table of mx-smi, the element of NVIDIA."""
     table = bundle_of(HOST).probes[3].text

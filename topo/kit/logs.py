@@ -16,33 +16,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 from structlog.typing import EventDict, Processor
 
 from topo.kit.durations import Seconds
+from topo.kit.hiding import HIDDEN, hide_in_text, is_secret_name
 from topo.model.errors import BadInputError, Refusal
 
-HIDDEN = "***"
-
 _WEEK_S = 7 * 86400.0
-_WORDS = (
-    r"tokens?|passw(?:or)?ds?|passphrase|[_-](?:pwd|pass)|secrets?|authorization|cookie|credentials?|"
-    r"(?:api|access|secret|private|signing|encryption|account)[_-]?key"
-)
-_SECRET_KEY = re.compile(rf"(?:{_WORDS})$", re.IGNORECASE)
-"""Ends of keys whose values are secrets; `token_file` or `credentials_dir` name places."""
-_VALUE = (
-    r"(?:(?P<quote>[\"'])(?:(?!(?P=quote))[^\\\n]|\\[^\n]){1,8192}(?P=quote)"
-    r"|(?:[^\s\"'<\\]|<(?!/)|\\(?![\"']))+)"
-)
-"""To the closing quote, or to the next blank; never past the end of an XML element or a text."""
-_SECRET_TEXT = re.compile(
-    # A URL's user information: with or without a colon it may be all secret (RFC 3986 3.2.1).
-    r"(?P<url>(?<=://)[^\s/?#\"'<>]+(?=@))"
-    rf"|(?P<keep>\b(?:bearer|basic)\s+"
-    rf"|authorization\\*[\"']?\s*[=:]\s*(?:\\*[\"'])?[\w-]+[ ](?=\S)"
-    rf"|(?:{_WORDS})\\*[\"']?\s*[=:]\s*(?:\\+[\"'])?"
-    # A flag and its value in two words, as in a command line.
-    rf"|(?<![\w-])--[\w-]{{0,64}}?(?:{_WORDS})\s+(?!-))"
-    rf"{_VALUE}",
-    re.IGNORECASE,
-)
 
 
 def _level(word: object) -> object:
@@ -77,7 +54,7 @@ def hide_secrets(_logger: object, _name: str, event: EventDict) -> Mapping[str, 
 
 
 def _hidden(key: object, value: object) -> object:
-    if isinstance(key, str) and _SECRET_KEY.search(key) and value not in (None, "", True, False):
+    if isinstance(key, str) and is_secret_name(key) and value not in (None, "", True, False):
         return HIDDEN
     if isinstance(value, Mapping):
         return {k: _hidden(k, v) for k, v in value.items()}
@@ -87,20 +64,6 @@ def _hidden(key: object, value: object) -> object:
         return value
     # Whatever else it is, it is going to be printed as a text: better here than unseen later.
     return hide_in_text(repr(value) if isinstance(value, Exception) else str(value))
-
-
-def hide_in_text(text: str) -> str:
-    """The text with what looks like a secret masked: from where it starts to where it surely ends.
-
-    Bearer values, the user information of URLs, and the values of keys and flags whose names end
-    like a secret's (`HF_TOKEN=…`, `--password …`). O(n) for n characters.
-    """
-    return _SECRET_TEXT.sub(_masked, text)
-
-
-def _masked(match: re.Match[str]) -> str:
-    quote = match["quote"] or ""
-    return f"{match['keep'] or ''}{quote}{HIDDEN}{quote}"
 
 
 def make_writable(_logger: object, _name: str, event: EventDict) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
 from topo.kit.durations import SPAN, format_duration
-from topo.kit.logs import HIDDEN, hide_in_text
+from topo.kit.hiding import HIDDEN, hide_in_text
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean, nearest
 

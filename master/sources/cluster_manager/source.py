@@ -34,7 +34,7 @@ from master.tree.engine import EventSink
 from topo.discovery.manager.events import apply_events
 from topo.discovery.sources import MANAGED
 from topo.kit.backoff import full_jitter, requested_wait_s, retry_after_or
-from topo.kit.logs import hide_in_text
+from topo.kit.hiding import hide_in_text
 from topo.kit.tasks import Work
 from topo.model.errors import Refusal
 from topo.model.observation import (
