@@ -124,7 +124,6 @@ def _problems(route: Route) -> dict[int, str]:
     return {
         **_PROBLEM_STATUS,
         **(_TOKEN_STATUS if route.writes != "never" else {}),
-        **({413: "the body is larger than 64 KiB"} if route.body is not None else {}),
     }
 
 

@@ -24,7 +24,11 @@ _NOT_COMPLETE = {503: "the tree is not complete yet"}
 _BUSY = {
     503: "the tree is not complete yet, too many ask at once, or the state file cannot be written"
 }
-_BODY = {408: "the body did not come in time", 413: "the body is beyond 64 KiB"}
+_BODY = {
+    408: "the body did not come in time",
+    413: "the body is beyond 64 KiB, as it came or unpacked",
+    415: "the body is packed neither as gzip nor as deflate",
+}
 _NO_HOLD = {
     409: "the key belongs to another request",
     429: "there are as many holds as there may be",

@@ -14,7 +14,7 @@ from tests.master.documents import faults, read_json
 from tests.master.placing import Caller, placing
 from tests.master.world import running
 from topo.discovery import modes
-from topo.kit.tasks import MAX_LINE_BYTES
+from topo.kit.runner import MAX_LINE_BYTES
 from topo.model.rest.service import Problem
 from topo.placement.booking.holds import HoldState
 from topo.placement.job import request
@@ -113,6 +113,7 @@ async def test_the_answers_to_calls_that_write_are_described_where_they_happen(
             ("/v1/holds", await caller.post("/v1/holds", {**job, "key": "b"})),
             ("/v1/holds", await caller.post("/v1/holds", {})),
             ("/v1/holds", await caller.post("/v1/holds", b" " * 70_000)),
+            ("/v1/holds", await caller.post("/v1/holds", b"{}", Content_Encoding="br")),
             ("/v1/holds", await stranger.post("/v1/holds", job)),
             ("/v1/placements", await caller.post("/v1/placements", {**job, "key": "b"})),
             ("/v1/placements", await stranger.post("/v1/placements", job)),
@@ -130,7 +131,7 @@ async def test_the_answers_to_calls_that_write_are_described_where_they_happen(
             told = operation["responses"][str(answer.status)]
             assert answer.headers["Content-Type"].split(";")[0] in told["content"]
         statuses = {answer.status for _, answer in described}
-        assert statuses == {200, 400, 401, 403, 404, 409, 410, 413, 429}
+        assert statuses == {200, 400, 401, 403, 404, 409, 410, 413, 415, 429}
 
 
 def test_what_needs_a_token_says_so() -> None:

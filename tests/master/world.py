@@ -23,6 +23,7 @@ from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.tree.engine import GATHER_CEILING_S
 from tests.support.waiting import eventually
+from topo.kit.runner import app_runner
 from topo.kit.settings import read
 from topo.model.ids import BootId, NodeName, ServerUuid
 from topo.model.machine import Gpu, NodeFacts, NodeIdentity, Peer, ServerPeers
@@ -174,7 +175,7 @@ async def running(
     runners = []
     urls = []
     for app in (build_app(service), service.worker_port.app()):
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=False, shutdown_timeout=2)
+        runner = app_runner(app, drain_s=2)
         await runner.setup()
         runners.append(runner)
         await web.TCPSite(runner, "127.0.0.1", 0).start()

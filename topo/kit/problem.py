@@ -7,6 +7,7 @@ import orjson
 import structlog
 from aiohttp import web
 
+from topo.kit.unpacking import CODINGS, TooLargeError, UnknownCodingError
 from topo.model.errors import BadInputError, Refusal
 
 CONTENT_TYPE = "application/problem+json"
@@ -18,7 +19,6 @@ _FIXES = {
     404: "see /openapi.json for the calls there are",
     405: "use a method of the Allow header",
     408: "send all of the body at once",
-    413: "send a smaller body",
     503: "ask again after Retry-After",
 }
 
@@ -56,13 +56,22 @@ def refusal(
     return problem(status, refused.what, field=refused.where, fix=refused.fix, headers=headers)
 
 
+def bad_input(error: BadInputError) -> web.Response:
+    """What a caller got wrong: 400, 413 for too large a body, 415 for one in an unknown coding."""
+    if isinstance(error, TooLargeError):
+        return refusal(413, error.refusal)
+    if isinstance(error, UnknownCodingError):  # RFC 9110 15.5.16 wants the codings named
+        return refusal(415, error.refusal, headers={"Accept-Encoding": ", ".join(CODINGS)})
+    return refusal(400, error.refusal)
+
+
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns everything raised below into a problem document; our own mistakes are logged."""
     try:
         return await handler(request)
     except BadInputError as error:
-        return refusal(400, error.refusal)
+        return bad_input(error)
     except web.HTTPException as error:
         if error.status < 400:
             raise

@@ -16,13 +16,11 @@ import structlog
 import uvloop
 from aiohttp import web
 
+from topo.kit.runner import app_runner
 from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
 
 Work = Callable[[], Awaitable[None]]
 """Runs until it is cancelled; to return is as wrong as to raise."""
-MAX_LINE_BYTES = 64 * 1024
-"""The longest request line: a URL with every parameter of a call as long as it may be. What is
-longer is refused by aiohttp, in plain text."""
 
 _log = structlog.get_logger(__name__)
 
@@ -127,15 +125,7 @@ def run(service: Coroutine[None, None, int]) -> int:
 
 
 async def _start(site: Site, stack: AsyncExitStack) -> None:
-    runner = web.AppRunner(
-        site.app,
-        handle_signals=False,
-        access_log=None,
-        handler_cancellation=False,
-        shutdown_timeout=site.drain_s,
-        keepalive_timeout=75.0,
-        max_line_size=MAX_LINE_BYTES,
-    )
+    runner = app_runner(site.app, drain_s=site.drain_s)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
     try:

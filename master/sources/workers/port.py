@@ -17,7 +17,7 @@ from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN, 
 from master.sources.workers.sessions import TOO_MANY_NODES, ReportRefused, Result, Sessions
 from master.tokens import Tokens
 from topo.kit.body import body_bytes
-from topo.kit.problem import problem, problems, refusal
+from topo.kit.problem import bad_input, problem, problems, refusal
 from topo.kit.tokens import Identity, bearer
 from topo.model.errors import BadInputError, Refusal
 from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
@@ -77,9 +77,12 @@ class WorkerPort:
             try:
                 report = Report.model_validate_json(await body_bytes(request))
             except BadInputError as error:
-                return self._malformed(request, error.refusal)
+                self._malformed(request, error.refusal)
+                return bad_input(error)
             except ValidationError as error:
-                return self._malformed(request, _not_understood(error))
+                refused = _not_understood(error)
+                self._malformed(request, refused)
+                return refusal(400, refused)
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
                 self.reports.labels(report.kind, answer.code).inc()
@@ -107,10 +110,9 @@ class WorkerPort:
         if self.role().acts:
             self.refused.add(code, request.remote or "an unknown address", why, self.clock())
 
-    def _malformed(self, request: web.Request, refused: Refusal) -> web.Response:
+    def _malformed(self, request: web.Request, refused: Refusal) -> None:
         self.reports.labels("unknown", "malformed").inc()
         self._note(request, MALFORMED, f"{refused.what} (at {refused.where})")
-        return refusal(400, refused)
 
     def _unauthorized(self, request: web.Request) -> web.Response:
         self.reports.labels("unknown", "unauthorized").inc()

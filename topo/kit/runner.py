@@ -1,0 +1,57 @@
+"""How every application here is served: what aiohttp does before a handler has said who is there.
+
+It would unpack bodies while it reads, and go on reading for ten seconds what nobody asked for.
+"""
+
+import asyncio
+import contextlib
+
+from aiohttp import web
+
+from topo.kit.problem import Handler
+
+MAX_LINE_BYTES = 64 * 1024
+"""The longest request line: a URL with every parameter of a call as long as it may be. What is
+longer is refused by aiohttp, in plain text."""
+KEEPALIVE_S = 75.0
+UNREAD_BYTES = 2 << 20
+"""What is still taken of a body that nobody read, so that its sender gets to read the answer: a
+connection that is closed with bytes unread is reset. Twice the largest report."""
+UNREAD_S = 2.0
+
+
+def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
+    """The application, not yet set up; `drain_s` bounds the wait for requests at its end.
+
+    A body comes packed, as it was sent. One that no handler read ends its connection.
+    """
+    app.middlewares.insert(0, _unread_bodies)
+    return web.AppRunner(
+        app,
+        handle_signals=False,
+        access_log=None,
+        handler_cancellation=False,
+        shutdown_timeout=drain_s,
+        keepalive_timeout=KEEPALIVE_S,
+        max_line_size=MAX_LINE_BYTES,
+        auto_decompress=False,
+        lingering_time=0.0,
+    )
+
+
+@web.middleware
+async def _unread_bodies(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers before the rest of a body is dropped, then closes."""
+    answer = await handler(request)
+    body = request.content
+    if body.is_eof():
+        return answer
+    with contextlib.suppress(ConnectionError, TimeoutError, web.RequestPayloadError):
+        answer.force_close()
+        await answer.prepare(request)
+        await answer.write_eof()
+        async with asyncio.timeout(UNREAD_S):
+            dropped = 0
+            while dropped < UNREAD_BYTES and (part := await body.readany()):
+                dropped += len(part)
+    return answer

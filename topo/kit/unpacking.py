@@ -1,0 +1,109 @@
+"""Packed bodies (RFC 9110 8.4: gzip, deflate), unpacked in small steps up to a ceiling.
+
+aiohttp unpacks by itself while it reads, before anybody has asked whose body it is; `runner` and
+whoever reads answers turn that off and come here once they know.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Iterable, Iterator
+
+from topo.model.errors import BadInputError, Refusal
+
+STEP_BYTES = 64 * 1024
+"""What is unpacked in one go: a tenth of a millisecond, then others have their turn."""
+MOST_MEMBERS = 16
+"""Parts of one gzip file (RFC 1952 2.2). Who packs sends one; each costs a window of 32 KiB."""
+CODINGS = ("gzip", "deflate")
+
+_HEADER = "Content-Encoding"
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+_DEFLATED = 8
+"""The method in a zlib header (RFC 1950 2.2); without the header the stream is a bare one, which
+many send as `deflate`."""
+
+
+class TooLargeError(BadInputError):
+    """A body that is larger than it may be, packed or unpacked."""
+
+
+class UnknownCodingError(BadInputError):
+    """A body in a coding, or in several, that nobody here unpacks."""
+
+
+def coding_of(values: Iterable[str]) -> str:
+    """The one coding that all `Content-Encoding` headers of a message name; empty for none.
+
+    Raises `UnknownCodingError`.
+    """
+    words = [word.strip().lower() for value in values for word in value.split(",")]
+    named = [word.removeprefix("x-") for word in words if word not in ("", "identity")]
+    if not named:
+        return ""
+    if len(named) == 1 and named[0] in CODINGS:
+        return named[0]
+    shown = ", ".join(named)[:64]
+    what = f"the body is packed as {shown!r}"
+    fix = f"send it as it is, or packed once as {' or '.join(CODINGS)}"
+    raise UnknownCodingError(Refusal(what, _HEADER, fix))
+
+
+async def unpacked(packed: bytes, coding: str, limit_bytes: int) -> bytes:
+    """The content of a body, others having their turn after every `STEP_BYTES`.
+
+    Raises `TooLargeError` as soon as it is larger than the limit, and `BadInputError` for one that
+    is not in its coding, ends too early or goes on after its end.
+    """
+    content = bytearray()
+    for piece in _pieces(packed, coding):
+        if content:
+            await asyncio.sleep(0)
+        content += piece
+        if len(content) > limit_bytes:
+            raise too_large(limit_bytes)
+    return bytes(content)
+
+
+def too_large(limit_bytes: int) -> TooLargeError:
+    """The error for a body over the limit."""
+    what = f"the body has more than {limit_bytes} bytes"
+    return TooLargeError(Refusal(what, "body", "send a smaller body"))
+
+
+def _pieces(packed: bytes, coding: str) -> Iterator[bytes]:
+    """The content in pieces of at most `STEP_BYTES`, each made when it is asked for."""
+    if not packed:
+        return
+    bits = _window_bits(packed, coding)
+    member, members, taken = zlib.decompressobj(bits), 1, 0
+    waiting, piece = b"", b""
+    # A full piece may have left something inside the decoder, which comes without further input.
+    while waiting or taken < len(packed) or len(piece) == STEP_BYTES:
+        if not waiting:
+            waiting = packed[taken : taken + STEP_BYTES]
+            taken += len(waiting)
+        if member.eof:
+            if not waiting:
+                break
+            members += 1
+            member = zlib.decompressobj(bits)
+            if coding != "gzip" or members > MOST_MEMBERS:
+                raise _broken(f"goes on after its end, or has more than {MOST_MEMBERS} parts")
+        try:
+            piece = member.decompress(waiting, STEP_BYTES)
+        except zlib.error:
+            raise _broken("is not in its Content-Encoding") from None
+        waiting = member.unused_data if member.eof else member.unconsumed_tail
+        yield piece
+    if not member.eof:
+        raise _broken("ends before its Content-Encoding does")
+
+
+def _window_bits(packed: bytes, coding: str) -> int:
+    if coding == "gzip":
+        return _GZIP_BITS
+    return zlib.MAX_WBITS if packed[0] & 0x0F == _DEFLATED else -zlib.MAX_WBITS
+
+
+def _broken(how: str) -> BadInputError:
+    return BadInputError(Refusal(f"the body {how}", _HEADER, "send a JSON object as it is"))
