@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from ssl import SSLContext
@@ -21,10 +21,11 @@ from master.state.document import State
 from master.state.saving import StateSaver
 from master.tokens import token_reload
 from master.tree.engine import Clock
-from topo.kit.files import fingerprint
+from topo.kit.files import WatchedFile
 from topo.kit.problem import problems
 from topo.kit.tasks import Work, background
-from topo.kit.tls import reload_certificate
+from topo.kit.threads import off_loop
+from topo.kit.tls import MAX_PEM_BYTES, reload_certificate
 from topo.model.errors import BadInputError
 from topo.model.forest import Forest
 from topo.placement.booking.events import HoldChange
@@ -71,7 +72,8 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
 
 async def _restore(service: Service, saver: StateSaver) -> None:
     now_s, engine = time.time(), service.engine
-    found = await asyncio.to_thread(saver.store.load, service.settings.mode, now_s)
+    load = partial(saver.store.load, service.settings.mode, now_s)
+    found = await off_loop(load)
     service.readiness.startup.is_first = saver.store.is_new
     if found is None:
         return
@@ -108,33 +110,38 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works["state-file"] = partial(service.replica.run, service.saver.run)
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
-    reloads = _reloads(service, tls)
-    if reloads:
-        works["reload"] = partial(_every, settings.config_poll_interval, reloads)
+    for name, reload in _reloads(service, tls).items():
+        works[f"reload of {name}"] = partial(_every, settings.config_poll_interval, reload)
     return works
 
 
-def _reloads(service: Service, tls: SSLContext | None) -> Sequence[Callable[[], None]]:
-    """What takes up files that changed: tokens, and the certificate."""
+def _reloads(service: Service, tls: SSLContext | None) -> Mapping[str, Callable[[], None]]:
+    """What takes up files that changed: tokens, and the certificate; each on its own."""
     settings = service.settings
-    reloads: list[Callable[[], None]] = []
+    reloads: dict[str, Callable[[], None]] = {}
     if settings.worker_token_file is not None:
-        reloads.append(token_reload(service.tokens, settings.worker_token_file, "worker"))
+        worker_tokens = token_reload(service.tokens, settings.worker_token_file, "worker")
+        reloads["worker tokens"] = worker_tokens
     if settings.api_token_file is not None:
-        reloads.append(token_reload(service.writers, settings.api_token_file, "writers'"))
+        writers = token_reload(service.writers, settings.api_token_file, "writers'")
+        reloads["writers' tokens"] = writers
     if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
-        reloads.append(_certificate_reload(tls, settings.tls_cert, settings.tls_key))
+        reloads["certificate"] = _certificate_reload(tls, settings.tls_cert, settings.tls_key)
     return reloads
 
 
 def _certificate_reload(tls: SSLContext, cert: Path, key: Path) -> Callable[[], None]:
-    seen = [(fingerprint(cert), fingerprint(key))]
+    watched = [WatchedFile(path, MAX_PEM_BYTES) for path in (cert, key)]
+
+    def changed() -> bool:
+        polled = [file.poll() for file in watched]  # each of them, each time
+        return any(content is not None for content in polled)
+
+    changed()
 
     def reload() -> None:
-        now = (fingerprint(cert), fingerprint(key))
-        if now == seen[0]:
+        if not changed():
             return
-        seen[0] = now
         try:
             reload_certificate(tls, cert, key)
         except BadInputError as error:
@@ -145,11 +152,10 @@ def _certificate_reload(tls: SSLContext, cert: Path, key: Path) -> Callable[[], 
     return reload
 
 
-async def _every(interval_s: float, reloads: Sequence[Callable[[], None]]) -> None:
+async def _every(interval_s: float, reload: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(interval_s)
-        for reload in reloads:
-            await asyncio.to_thread(reload)
+        await off_loop(reload)
 
 
 async def _measure_lag(service: Service, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from topo.kit.files import WatchedFile, fingerprint, read_bounded
+from topo.kit.files import AbsentFile, WatchedFile, read_bounded
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, NodeIdentity
@@ -82,7 +82,7 @@ class TimelineReplay:
         content = self._file.poll()
         if content is None:
             return
-        if isinstance(content, Refusal) and fingerprint(self._file.path) is None:
+        if isinstance(content, AbsentFile):
             found: frozenset[Fault] | Refusal = frozenset()
         elif isinstance(content, Refusal):
             found = content
@@ -103,9 +103,9 @@ def open_replay(directory: Path) -> TimelineReplay:
 
 
 def _script(path: Path) -> Timeline:
-    if fingerprint(path) is None:
-        return Timeline()
     content = read_bounded(path, _MAX_FILE_BYTES)
+    if isinstance(content, AbsentFile):
+        return Timeline()
     if not isinstance(content, Refusal):
         script = timeline.parse_timeline(content.decode("utf-8", "replace"))
         if not isinstance(script, Refusal):

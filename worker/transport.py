@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -15,6 +16,7 @@ from yarl import URL
 
 from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.secrets import read_token
+from topo.kit.threads import off_loop
 from topo.kit.tls import client_context, speaks_tls
 from topo.model.errors import BadInputError
 from topo.model.wire import REPORTS_PATH, TRY_LIMIT_S, Report, ReportAnswer
@@ -93,16 +95,17 @@ class MasterConnection:
     async def send(self, report: Report) -> ReportAnswer:
         """The master's answer within `TRY_LIMIT_S`; raises `ReportLostError`."""
         body = report.model_dump_json(exclude_unset=True)
-        headers = {"Content-Type": "application/json", **self._authorization()}
         try:
             async with asyncio.timeout(TRY_LIMIT_S):
+                headers = {"Content-Type": "application/json", **await self._authorization()}
                 return await self._tried(body, headers)
         except TimeoutError:
             raise ReportLostError(Trouble.TIMEOUT, "the master does not answer") from None
 
     async def _tried(self, body: str, headers: Mapping[str, str]) -> ReportAnswer:
         try:
-            async with self._connected().post(
+            session = await self._connected()
+            async with session.post(
                 self._url, data=body, headers=headers, allow_redirects=False
             ) as response:
                 return await self._answer(response)
@@ -143,20 +146,22 @@ class MasterConnection:
             asked = _PATIENCE_S
         return ReportLostError(trouble, f"status {status}{_problem(content)}", asked)
 
-    def _authorization(self) -> dict[str, str]:
+    async def _authorization(self) -> dict[str, str]:
         """The header with the token, read from its file each time, for tokens are renewed."""
         if self._token_file is None:
             return {}
         try:
-            return {"Authorization": f"Bearer {read_token(self._token_file)}"}
+            token = await off_loop(partial(read_token, self._token_file))
         except BadInputError as error:
             raise ReportLostError(Trouble.TOKEN_FILE, str(error)) from None
+        return {"Authorization": f"Bearer {token}"}
 
-    def _connected(self) -> aiohttp.ClientSession:
+    async def _connected(self) -> aiohttp.ClientSession:
         """The session, made anew after a TLS failure, for the authority may have been renewed."""
         if self._session is None:
             try:
-                tls = client_context(self._tls_ca) if self._url.startswith("https") else True
+                is_https = self._url.startswith("https")
+                tls = await off_loop(partial(client_context, self._tls_ca)) if is_https else True
             except BadInputError as error:
                 raise ReportLostError(Trouble.TLS, str(error)) from None
             self._session = aiohttp.ClientSession(

@@ -12,6 +12,7 @@ from topo.discovery.sources import CONFIGURED
 from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import WatchedFile
 from topo.kit.tasks import Work
+from topo.kit.threads import off_loop
 from topo.model.errors import Refusal
 from topo.model.forest import Reason
 from topo.model.observation import (
@@ -43,7 +44,7 @@ class ConfigFile:
         good: ConfigLoaded | None = None
         unsent: list[Event] = []
         while True:
-            content = await asyncio.to_thread(watched.poll)
+            content = await off_loop(watched.poll)
             if content is not None:
                 event, warnings = await asyncio.to_thread(observed, content)
                 self._log(event, warnings)

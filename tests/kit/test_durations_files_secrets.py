@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from topo.kit.durations import Seconds, format_duration, parse_duration
-from topo.kit.files import WatchedFile, fingerprint, read_bounded
+from topo.kit.files import WatchedFile, read_bounded
 from topo.kit.secrets import MAX_SECRET_BYTES, read_credential, read_secret, read_token
 from topo.model.errors import BadInputError, Refusal
 
@@ -94,10 +94,6 @@ def test_a_file_beyond_its_bound_is_refused(tmp_path: Path) -> None:
     assert isinstance(refused, Refusal)
     assert "larger than 10" in refused.what
     assert read_bounded(tmp_path / "big", 11) == b"x" * 11
-    directory = read_bounded(tmp_path, 10)
-    assert isinstance(directory, Refusal)
-    assert "directory" in directory.what.lower()
-    assert fingerprint(tmp_path / "absent") is None
 
 
 @pytest.mark.parametrize(

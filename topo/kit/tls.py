@@ -2,11 +2,16 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from topo.kit.files import asked, read_bounded
 from topo.model.errors import BadInputError, Refusal
 
+MAX_PEM_BYTES = 4 << 20
+"""The authorities of a whole system are about 250 kB."""
 _PROBE_S = 2.0
 
 
@@ -14,15 +19,13 @@ def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLConte
     """A context that verifies the peer against `ca_file`, or the system's authorities without one.
 
     `verify=False` is for those who said so by a flag. Raises `BadInputError` for an unusable file.
+    Reads files, which may take `topo.kit.files.SILENCE_S` each: not for a loop's own thread.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=ca_file)
-        except (OSError, ssl.SSLError) as error:
-            what = f"the CA file cannot be used: {error}"
-            raise BadInputError(Refusal(what, str(ca_file), "give a PEM certificate")) from error
+        load = partial(context.load_verify_locations, cafile=ca_file)
+        _load("the CA file", [ca_file], load, "give a PEM certificate")
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -42,15 +45,30 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
 
     Raises `BadInputError`; the context then keeps the pair it had.
     """
+    fix = "give a PEM certificate chain and its unencrypted private key"
+    # OpenSSL replaces the certificate before it checks the key, so a mismatch must be found on a
+    # context that serves nobody. Without a password it would ask the terminal for one.
+    for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
+        load = partial(each.load_cert_chain, cert, key, password="")
+        _load("the certificate and key", [cert, key], load, fix)
+
+
+def _load(what: str, paths: Sequence[Path], load: Callable[[], None], fix: str) -> None:
+    """Has OpenSSL read the files, once they proved to be files; raises `BadInputError`."""
+    where = ", ".join(map(str, paths))
+    for path in paths:
+        if isinstance(content := read_bounded(path, MAX_PEM_BYTES), Refusal):
+            raise _unusable(what, content)
     try:
-        # OpenSSL replaces the certificate before it checks the key, so a mismatch must be found
-        # on a context that serves nobody.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key)
-        context.load_cert_chain(cert, key)
+        silent = asked(paths[0], lambda _: load())
     except (OSError, ssl.SSLError) as error:
-        what = f"the certificate and key cannot be used: {error}"
-        fix = "give a PEM certificate chain and its unencrypted private key"
-        raise BadInputError(Refusal(what, f"{cert}, {key}", fix)) from error
+        raise _unusable(what, Refusal(str(error), where, fix)) from error
+    if isinstance(silent, Refusal):
+        raise _unusable(what, silent)
+
+
+def _unusable(what: str, why: Refusal) -> BadInputError:
+    return BadInputError(Refusal(f"{what} cannot be used: {why.what}", why.where, why.fix))
 
 
 async def speaks_tls(host: str, port: int) -> bool:

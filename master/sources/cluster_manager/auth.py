@@ -6,6 +6,7 @@ never looked at.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +27,7 @@ from topo.discovery.manager.rules import BasicAuth, LoginAuth, TokenAuth
 from topo.discovery.manager.translation import Grant, map_login
 from topo.kit.backoff import requested_wait_s
 from topo.kit.secrets import as_token, read_credential
+from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, Refusal
 
 RENEW_AT = 0.9
@@ -61,10 +63,10 @@ class FixedAuthentication(Authentication):
         """The header made of what the files say now."""
         rule = self._rule
         if isinstance(rule, BasicAuth):
-            username = _credential(self._settings, "username", _without_colon)
-            password = _credential(self._settings, "password")
+            username = await _credential(self._settings, "username", _without_colon)
+            password = await _credential(self._settings, "password")
             return {"Authorization": aiohttp.encode_basic_auth(username, password, "utf-8")}
-        return {rule.header: rule.prefix + _credential(self._settings, rule.file, as_token)}
+        return {rule.header: rule.prefix + await _credential(self._settings, rule.file, as_token)}
 
     def accepted(self) -> None:
         """Nothing to note."""
@@ -138,8 +140,8 @@ class LoginAuthentication(Authentication):
     async def _ask(self) -> Grant:
         rule = self._rule
         body = {
-            rule.username_field: _credential(self._settings, "username"),
-            rule.password_field: _credential(self._settings, "password"),
+            rule.username_field: await _credential(self._settings, "username"),
+            rule.password_field: await _credential(self._settings, "password"),
         }
         try:
             question = ManagerQuestion(path=rule.path, method="POST", body=body)
@@ -209,13 +211,13 @@ def _without_colon(username: str, path: Path) -> str:
     raise BadInputError(Refusal(what, str(path), "write a user name without a colon into it"))
 
 
-def _credential(
+async def _credential(
     settings: ClusterManagerSettings,
     name: str,
     checked: Callable[[str, Path], str] = lambda text, _: text,
 ) -> str:
     path = settings.credentials_dir / name
     try:
-        return checked(read_credential(path), path)
+        return checked(await off_loop(partial(read_credential, path)), path)
     except BadInputError as error:
         raise TroubleError(TroubleKind.CREDENTIALS, error.refusal) from None

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from yarl import URL
 
 from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
 from topo.kit.backoff import RetryLaterError, parse_retry_after
+from topo.kit.threads import off_loop
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError, Refusal
 
@@ -76,14 +78,14 @@ class Reply:
 class Transport:
     """Exchanges with one manager over `http`, a session that belongs to the caller.
 
-    Raises `BadInputError` for an unusable address or CA file.
+    Raises `BadInputError` for an unusable address.
     """
 
     def __init__(self, settings: ClusterManagerSettings, http: aiohttp.ClientSession) -> None:
         self._settings = settings
         self._http = http
         self._base = base_url(settings)
-        self._tls: ssl.SSLContext | None = tls_context(settings)
+        self._tls: ssl.SSLContext | None = None
 
     async def ask(self, question: ManagerQuestion) -> Reply:
         """The reply, whatever its status. Raises `TroubleError` where there is none."""
@@ -115,7 +117,7 @@ class Transport:
                 headers=question.headers,
                 json=question.body,
                 allow_redirects=False,
-                ssl=self._context(),
+                ssl=await self._context(),
             ) as response:
                 if response.status not in _REDIRECTS:
                     return await self._read(response, question)
@@ -123,10 +125,10 @@ class Transport:
         what = f"more than {MAX_REDIRECTS} redirects"
         raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
 
-    def _context(self) -> ssl.SSLContext:
+    async def _context(self) -> ssl.SSLContext:
         if self._tls is None:
             try:
-                self._tls = tls_context(self._settings)
+                self._tls = await off_loop(partial(tls_context, self._settings))
             except BadInputError as error:
                 raise TroubleError(TroubleKind.TLS, error.refusal) from error
         return self._tls

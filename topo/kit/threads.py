@@ -1,0 +1,42 @@
+"""Calls that may never return, in daemon threads: one that hangs keeps no process from ending.
+
+`asyncio.to_thread` is for work that surely ends: the threads of a loop's own executor are waited
+for when the loop is closed, and when the interpreter ends.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class DaemonThreads(Executor):
+    """An executor with a thread for each call, for which nobody waits at the end."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Begins the call; its future cannot be cancelled any more."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def work() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=work, name="daemon-call", daemon=True).start()
+        return future
+
+
+DAEMON_THREADS = DaemonThreads()
+
+
+async def off_loop(call: Callable[[], T]) -> T:
+    """The result of a call that may hang; who is cancelled meanwhile leaves it to its thread."""
+    return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, call)
