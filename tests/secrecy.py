@@ -1,6 +1,7 @@
 """What the test run knows of secrets."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 from topo.discovery.manager.translation import Grant
 from topo.kit import files
 from topo.kit import secrets as kit_secrets
+from topo.kit import settings as kit_settings
 from topo.kit.tokens import WorkerTokens
 from topo.model.errors import Refusal
 
 HEARD: set[str] = set()
 """Every secret that this process has read, or was granted at a login."""
+_IN_ADDRESS = re.compile(r"://[^/?#]*:([^/?#]+)@|[?&](?:sig|signature|token|key)=([^&#]+)")
+"""A password or a signed part in an address that somebody gave by mistake."""
 SHORTEST = 8
 """Shorter ones are user names and the passwords of examples; any text contains them."""
 
@@ -48,7 +52,14 @@ def listen() -> None:
         hear(token)
         granted(self, token, expires_in_s)
 
+    read = kit_settings.read
+
+    def noted_read(cls: Any, argv: Sequence[str]) -> Any:
+        hear(*(word for found in _IN_ADDRESS.findall(" ".join(argv)) for word in found))
+        return read(cls, argv)
+
     patch = pytest.MonkeyPatch()
+    patch.setattr(kit_settings, "read", noted_read)
     patch.setattr(kit_secrets, "read_bounded", noted)
     patch.setattr(Grant, "__init__", noted_grant)
     patch.setattr(WorkerTokens, "parse", classmethod(parsed))

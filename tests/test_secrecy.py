@@ -6,8 +6,14 @@ import pytest
 
 from tests.secrecy import HEARD, leaks
 from topo.discovery.manager.translation import Grant
+from topo.kit import settings
+from topo.kit.logs import LogSettings
 from topo.kit.secrets import read_secret
 from topo.kit.tokens import WorkerTokens
+
+
+class LogsAlone(settings.ServiceSettings, LogSettings):
+    """The smallest settings that there are."""
 
 
 def test_a_secret_in_a_text_is_found():
@@ -15,13 +21,17 @@ def test_a_secret_in_a_text_is_found():
     assert leaks("… Bearer hunter2-hunter2 …", ["hunter2-hunter2", "absent-secret"]) == ["hunt…"]
 
 
-@pytest.mark.parametrize("way", ["file", "tokens", "login"])
+@pytest.mark.parametrize("way", ["file", "tokens", "login", "address", "query"])
 def test_secrets_are_heard_on_their_way_in(way, tmp_path):
     """Every door is listened to."""
     secret = f"heard-through-{way}"
     if way == "file":
         (tmp_path / "password").write_text(secret + "\n")
         read_secret(tmp_path / "password")
+    elif way == "address":
+        settings.read(LogsAlone, [f"--log-file=https://me:{secret}@host/log"])
+    elif way == "query":
+        settings.read(LogsAlone, [f"--log-file=https://host/log?sv=1&sig={secret}"])
     elif way == "login":
         Grant(secret, 60.0)
     else:

@@ -329,6 +329,9 @@ def test_a_token_file_that_holds_more_than_a_token_is_bad_usage(
     ("arguments", "words"),
     [
         (["--master", "ftp://x"], "not an http or https URL"),
+        (["--master", "http://x:9001/?token=s3cret"], "carries a query"),
+        (["--master", "ftp://x/#s3cret"], "carries a query or a fragment"),
+        (["--master", "http://me:s3cret@x:9001"], "credentials do not belong"),
         (["--master", "http://"], "not an http or https URL"),
         (["--master", "http://x:99999"], "not a URL"),
         (["--token-file", "/nowhere"], "does not exist"),

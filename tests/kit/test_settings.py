@@ -71,13 +71,23 @@ def test_what_is_no_log_level_is_refused_with_those_that_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "port", ["http://user:hunter2@h:1", "user:hunter2@h:1", "hun'ter2@h", "password=hunter2"]
+    "port",
+    [
+        *("http://user:hunter2@h:1", "user:hunter2@h:1", "hun'ter2@h", "password=hunter2"),
+        *("http://h:1/?sig=hunter2&a=b", "h:1?X-Amz-Signature=hunter2", "h:1?a=b&key=hunter2"),
+    ],
 )
 def test_a_refused_value_is_shown_without_the_secret_in_it(port: str) -> None:
     """People put credentials into addresses, and what we print ends up in a pod's log."""
     refusal = _refused(f"--server-port={port}")
     assert "ter2" not in str(refusal)
     assert "***" in refusal.what
+
+
+def test_an_argument_without_a_flag_is_shown_without_the_secret_in_it() -> None:
+    refusal = _refused("http://user:hunter2@h:1")
+    assert "hunter2" not in str(refusal)
+    assert refusal.where == "http://***@h:1"
 
 
 def test_flags_come_with_equals_or_as_the_next_word() -> None:

@@ -156,7 +156,8 @@ def _flags(cls: type[ServiceSettings], argv: Sequence[str]) -> dict[str, _Given]
 
 def _unknown_flag(flag: str, known: list[str]) -> Refusal:
     if not flag.startswith("-"):
-        return Refusal("an argument that belongs to no flag", flag, "write flags as --name=value")
+        fix = "write flags as --name=value"
+        return Refusal("an argument that belongs to no flag", hide_in_text(flag), fix)
     return Refusal("there is no such flag", flag, did_you_mean(flag, known, "see --help"))
 
 

@@ -66,6 +66,9 @@ def target(url: str, token_file: Path | None, ca_file: Path | None) -> Target:
         host = parsed.host
     except ValueError as error:
         raise usage(f"not a URL: {error}", "--master", "write http://HOST:9001") from None
+    if parsed.query_string or parsed.fragment:
+        fix = "write http://HOST:9001, and give the token with --token-file"
+        raise usage("the address carries a query or a fragment", "--master", fix)
     if parsed.scheme not in {"http", "https"} or not host:
         raise usage("not an http or https URL", f"--master {url}", "write http://HOST:9001")
     token = read_token(token_file) if token_file is not None else None
