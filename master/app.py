@@ -62,12 +62,16 @@ def _tell_hold(service: Service, change: HoldChange) -> None:
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
     """Takes up the kept state before anything else speaks; a follower does when it leads."""
-    service = app[SERVICE]
-    if service.saver is not None:
-        service.replica.restore = partial(_restore, service, service.saver)
-    if service.role.acts:
-        await service.replica.restored()
-    yield
+    service, saver = app[SERVICE], app[SERVICE].saver
+    if saver is not None:
+        service.replica.restore = partial(_restore, service, saver)
+    try:
+        if service.role.acts:
+            await service.replica.restored()
+        yield
+    finally:
+        if saver is not None:
+            saver.store.close()
 
 
 async def _restore(service: Service, saver: StateSaver) -> None:

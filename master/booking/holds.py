@@ -86,7 +86,7 @@ class HoldService:
         self._state.metrics.declined(Obstacle.DISK)
         done = "so the hold was given back" if new else "so a restart may forget this"
         what = f"the state file cannot be written ({why}), {done}"
-        fix = "make room or mend the rights of the state file's directory, and ask again"
+        fix = "do what it says, make room or mend the rights of its directory, and ask again"
         return HoldRefused(Obstacle.DISK, Refusal(what, "--state-file", fix))
 
     def commit(self, hold_id: HoldId) -> Hold | Ended | None:

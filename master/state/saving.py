@@ -50,7 +50,8 @@ class StateStore(Protocol):
         """The kept state; only its holds where the judgement is unusable; None without either.
 
         `now_s` is Unix time. What is unusable is set aside and logged, never deleted: somebody
-        may have named the wrong place. Blocks.
+        may have named the wrong place. From then on no other master may use the store. Blocks;
+        raises `BadInputError` where another one does, or what is there cannot be read.
         """
         ...
 
@@ -63,6 +64,10 @@ class StateStore(Protocol):
 
         None where none is kept; 0 where the clock was set back.
         """
+        ...
+
+    def close(self) -> None:
+        """Leaves the store to other masters; the last call."""
         ...
 
 
@@ -172,7 +177,11 @@ class StateSaver:
         """Saves discovery with the holds as they are now; those who wait for it are told."""
         holds = self.bookings.memory()
         changes = self.bookings.saved.start_save()
-        reason = await asyncio.to_thread(self._write, make, holds)
+        writing = asyncio.ensure_future(asyncio.to_thread(self._write, make, holds))
+        try:
+            reason = await asyncio.shield(writing)
+        finally:
+            await asyncio.wait({writing})  # the last save must not be overtaken by this one
         if reason:
             self.bookings.saved.save_failed(reason)
         else:

@@ -1,61 +1,175 @@
-"""The state file: a `StateStore` on the local disk, readable by its owner only."""
+"""The state file: a `StateStore` on the local disk, of one master, readable by its owner only.
 
-import shutil
+What could not be read, and what somebody else wrote, is never replaced: holds of running jobs may
+be in it. What is broken is put aside.
+"""
+
+import errno
+import glob
+import os
+import stat
 from pathlib import Path
 
 import structlog
 
 from master.state.document import SavedDiscovery, State, Unusable, decode
 from topo.discovery.modes import Mode
-from topo.kit.files import read_bounded, replace_whole
-from topo.model.errors import Refusal
+from topo.kit.file_lock import FileLock
+from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
+from topo.model.errors import BadInputError, Refusal
 from topo.placement.booking.holds import HoldsMemory
 
 MAX_STATE_BYTES = 1 << 30
+
+_Version = tuple[int, int, int, int]
 
 _log = structlog.get_logger(__name__)
 
 
 class StateFile:
-    """Keeps the state in one file of JSON, which is replaced at once."""
+    """Keeps the state in one file of JSON, which is replaced at once; a link to it stays."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self.is_new = False
-        self._path = path
+        self._path = Path(os.path.realpath(path))
+        self._lock = FileLock(self._path)
+        self._known: _Version | None = None
+        """The version that this master read or wrote last; None where there was no file."""
         self._saved_at_s: float | None = None
 
     def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
-        """See `StateStore`; a file that is unusable is renamed to `NAME.<Unix time>.unusable`."""
-        content = read_bounded(self._path, MAX_STATE_BYTES)
-        if isinstance(content, Refusal):
-            self.is_new = not self._path.exists()
-            if not self.is_new:
-                _log.warning("state file not used", reason=str(content))
+        """See `StateStore`; a file that is unusable is put aside as `NAME.<Unix time>.unusable`."""
+        self._take()
+        self._known = _version(self._path)
+        content = self._content()
+        if content is None:
             return None
+        self._warn_of_others()
         found = decode(content, mode)
         if isinstance(found, Unusable):
-            self._set_aside(found, now_s)
+            self._set_aside(found, content, now_s)
             return found.holds
         if found.saved_at_s > now_s:
             _log.warning("state file is from the future; is the clock right?", file=self.name)
         self._saved_at_s = found.saved_at_s
         return found
 
-    def _set_aside(self, found: Unusable, now_s: float) -> None:
-        aside = self._path.with_name(f"{self._path.name}.{int(now_s)}.unusable")
-        if found.holds is None:
-            self._path.replace(aside)
-        else:  # a master that ends before its first write must find the holds again
-            shutil.copy2(self._path, aside)
-        _log.warning("state file not used", reason=found.reason, moved_to=str(aside))
-
     def save(self, content: bytes, discovery: SavedDiscovery) -> None:
         """See `StateStore`; makes the directory where it is missing."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        replace_whole(self._path, content)
+        self._acquire()
+        now = _version(self._path)
+        if now is not None and now != self._known:
+            what = "somebody else changed it: restart the master to take it up, or move it away"
+            raise OSError(errno.ESTALE, what)
+        self._known = _told_apart(replace_whole(self._path, content))
         self._saved_at_s = discovery.saved_at_s
 
     def age_s(self, now_s: float) -> float | None:
         """See `StateStore`."""
         return None if self._saved_at_s is None else max(0.0, now_s - self._saved_at_s)
+
+    def close(self) -> None:
+        """See `StateStore`."""
+        self._lock.release()
+
+    def _take(self) -> None:
+        """Keeps other masters away, and clears what a kill left; says so where that fails.
+
+        Where the lock file cannot be made nothing can be saved either, so nothing can be lost.
+        """
+        try:
+            self._acquire()
+            removed = remove_abandoned(self._path)
+        except BlockingIOError as error:
+            what = f"another master keeps its state there: {error.strerror}"
+            raise self._refused(what, "stop it, or give each a --state-file of its own") from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            _log.error("state file cannot be written; no hold is given", file=self.name, why=reason)
+        else:
+            if removed:
+                _log.info("what a kill left of the state file was removed", files=removed)
+
+    def _acquire(self) -> None:
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock.acquire()
+
+    def _content(self) -> bytes | None:
+        """The file's bytes; None where there is no file. Raises `BadInputError` otherwise."""
+        content = read_bounded(self._path, MAX_STATE_BYTES)
+        self.is_new = isinstance(content, AbsentFile)
+        if isinstance(content, bytes):
+            return content
+        if not self.is_new:
+            what = f"the state, in which holds may be, cannot be read: {content.what}"
+            fix = f"make it a file that user {os.geteuid()} can read, or name another one"
+            raise self._refused(what, fix)
+        return None
+
+    def _refused(self, what: str, fix: str) -> BadInputError:
+        return BadInputError(Refusal(what, f"--state-file {self.name}", fix))
+
+    def _warn_of_others(self) -> None:
+        """Says who else could read or change the file; the next write makes it private."""
+        found, folder = self._path.stat(), self._path.parent
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            fix = f"chmod 600 {self.name}"
+            _log.warning("others can read or change the state file", file=self.name, fix=fix)
+        if found.st_uid != os.geteuid():
+            fix = f"chown {os.geteuid()} {self.name}"
+            _log.warning("the state file is another user's", owner=found.st_uid, fix=fix)
+        if folder.stat().st_mode & 0o022:
+            fix = f"chmod go-w {folder}"
+            _log.warning("others can replace the state file", directory=str(folder), fix=fix)
+
+    def _set_aside(self, found: Unusable, content: bytes, now_s: float) -> None:
+        """Keeps the unusable file under another name; raises `BadInputError` where that fails."""
+        pattern = f"{glob.escape(self._path.name)}.*.unusable"
+        earlier = sorted(self._path.parent.glob(pattern))
+        aside = next((path for path in earlier if _has(path, content)), None)
+        try:
+            self._lock.acquire()
+            if found.holds is None:
+                aside = self._free_name(now_s)
+                self._path.replace(aside)
+                self._known = None
+            elif aside is None:  # a master that ends before its first write finds the holds again
+                aside = self._free_name(now_s)
+                replace_whole(aside, content)
+        except OSError as error:
+            why = error.strerror or str(error)
+            what = f"the state cannot be used ({found.reason}), nor put aside: {why}"
+            raise self._refused(what, f"mend that, or move {self.name} away") from error
+        moved = {"moved_to": str(aside), "put_aside_before": len(earlier)}
+        _log.warning("state file not used", reason=found.reason, **moved)
+
+    def _free_name(self, now_s: float) -> Path:
+        """A name that no file has: two may be put aside in one second."""
+        stem, number = f"{self._path.name}.{int(now_s)}", 1
+        aside = self._path.with_name(f"{stem}.unusable")
+        while os.path.lexists(aside):
+            number += 1
+            aside = self._path.with_name(f"{stem}-{number}.unusable")
+        return aside
+
+
+def _version(path: Path) -> _Version | None:
+    """What tells the file from the one that this master wrote; None where there is none."""
+    try:
+        return _told_apart(path.stat())
+    except OSError:
+        return None
+
+
+def _told_apart(found: os.stat_result) -> _Version:
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _has(path: Path, content: bytes) -> bool:
+    """Whether a file has these bytes."""
+    try:
+        same_size = path.is_file() and path.stat().st_size == len(content)
+    except OSError:
+        return False
+    return same_size and read_bounded(path, len(content)) == content

@@ -115,6 +115,9 @@ class PieceStore(StateStore):
     def age_s(self, now_s: float) -> float | None:
         return None if self._saved_at_s is None else now_s - self._saved_at_s
 
+    def close(self) -> None:
+        self.values.clear()
+
 
 def test_a_store_of_small_values_needs_nothing_else() -> None:
     store = PieceStore()

@@ -9,105 +9,25 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import structlog
-from aiohttp import ClientSession, ClientTimeout
+from aiohttp import ClientSession
 
 from master.__main__ import COLLECTOR_THRESHOLDS, main, settle_collector
 from tests.master.placing import WRITER, config
+from tests.master.process import FREE_PORTS, MASTER, MasterProcess, master_process
 from tests.master.world import TOKEN, Worker, facts
 from tests.support.waiting import CEILING_S, eventually
 from topo.kit.tls import client_context
-
-_MASTER = (sys.executable, "-m", "master")
-_FREE_PORTS = ("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1")
-
-
-@dataclass
-class _Process:
-    process: asyncio.subprocess.Process
-    session: ClientSession
-    ports: dict[str, int] = field(default_factory=dict)
-    scheme: str = "http"
-    log: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def url(self) -> str:
-        return f"{self.scheme}://127.0.0.1:{self.ports['api']}"
-
-    async def read_log(self) -> None:
-        """Reads events until both ports are known, or the process has ended."""
-        assert self.process.stdout is not None
-        while len(self.ports) < 2 and (line := await self.process.stdout.readline()):
-            event = json.loads(line)
-            self.log.append(event)
-            if event["event"] == "listening":
-                self.ports[event["site"]] = event["port"]
-
-    async def logged(self, event: str) -> None:
-        """Reads events until this one has come."""
-        assert self.process.stdout is not None
-        async with asyncio.timeout(CEILING_S):
-            while all(line["event"] != event for line in self.log):
-                self.log.append(json.loads(await self.process.stdout.readline()))
-
-    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """The exit code after a signal; the rest of the log is kept."""
-        self.process.send_signal(number)
-        return await self.wait()
-
-    async def wait(self) -> int:
-        """The exit code; the rest of the log is kept."""
-        out, _ = await asyncio.wait_for(self.process.communicate(), CEILING_S)
-        self.log += [json.loads(line) for line in out.splitlines()]
-        assert self.process.returncode is not None
-        return self.process.returncode
-
-    def worker(self, node: str) -> Worker:
-        """A worker of this master."""
-        url = f"http://127.0.0.1:{self.ports['reports']}"
-        return Worker(url, self.session, node)
-
-    async def status(self, path: str) -> int:
-        """The status of a GET, 0 where nobody answers."""
-        try:
-            async with self.session.get(self.url + path) as answer:
-                return answer.status
-        except OSError:
-            return 0
-
-
-@asynccontextmanager
-async def _master(*flags: str, command: Sequence[str] = _MASTER) -> AsyncIterator[_Process]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        *_FREE_PORTS,
-        *flags,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with ClientSession(timeout=ClientTimeout(total=CEILING_S)) as session:
-        running = _Process(process, session)
-        try:
-            await asyncio.wait_for(running.read_log(), CEILING_S)
-            yield running
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_it_with_0_and_with_its_streams(
     token_flag: str, number: signal.Signals
 ) -> None:
-    async with _master("--mode=dragonfly", token_flag) as master:
+    async with master_process("--mode=dragonfly", token_flag) as master:
         stream = await master.session.get(master.url + "/v1/topology/events")
         await stream.content.readline()
         assert await master.end(number) == 0
@@ -122,7 +42,7 @@ async def test_a_master_that_ends_before_its_tree_settled_leaves_the_older_state
     """Its workers spoke, its cluster manager never does."""
     flags = ("--mode=switchbox", token_flag, f"--state-file={tmp_path / 'state'}")
     silent = "--cluster-manager-address=https://127.0.0.1:9"
-    async with _master(*flags, silent, "--state-save-interval=50ms") as master:
+    async with master_process(*flags, silent, "--state-save-interval=50ms") as master:
         assert (await master.worker("n1").full(facts("n1", "n2"))).status == 200
 
         async def is_known() -> bool:
@@ -136,12 +56,12 @@ async def test_a_master_that_ends_before_its_tree_settled_leaves_the_older_state
 
 async def test_a_killed_master_comes_back_with_the_tree(tmp_path: Path, token_flag: str) -> None:
     flags = ("--mode=dragonfly", token_flag, f"--state-file={tmp_path / 'state'}")
-    async with _master(*flags, "--state-save-interval=50ms") as master:
+    async with master_process(*flags, "--state-save-interval=50ms") as master:
         for one, two in (("n1", "n2"), ("n2", "n1")):
             assert (await master.worker(one).full(facts(one, two))).status == 200
         await eventually((tmp_path / "state").exists)  # not before the tree has settled
         assert await master.end(signal.SIGKILL) == -signal.SIGKILL
-    async with _master(*flags) as master:
+    async with master_process(*flags) as master:
         async with master.session.get(master.url + "/node_group") as answer:
             (group,) = await answer.json()
         assert [c["name"] for c in group["child"]] == ["n1", "n2"]
@@ -163,9 +83,9 @@ async def test_a_hold_that_was_given_outlives_a_kill(tmp_path: Path) -> None:
     job = {"pods": 4, "gpus_per_pod": 8, "hold_s": 600}
     given: list[str] = []
     for _ in range(2):  # the first judgement, then beside the one that was found
-        async with _master(*flags) as master:
+        async with master_process(*flags) as master:
 
-            async def is_ready(now: _Process = master) -> bool:
+            async def is_ready(now: MasterProcess = master) -> bool:
                 return await now.status("/ready") == 200
 
             await eventually(is_ready)
@@ -175,7 +95,10 @@ async def test_a_hold_that_was_given_outlives_a_kill(tmp_path: Path) -> None:
                 given.append((await answer.json())["hold"]["id"])
             assert given[-1] in state.read_text()
             assert await master.end(signal.SIGKILL) == -signal.SIGKILL
-    async with _master(*flags) as master, master.session.get(master.url + "/v1/holds") as answer:
+    async with (
+        master_process(*flags) as master,
+        master.session.get(master.url + "/v1/holds") as answer,
+    ):
         assert [hold["id"] for hold in (await answer.json())["holds"]] == given
     assert WRITER not in json.dumps(master.log)
 
@@ -190,7 +113,7 @@ async def test_a_dead_background_task_ends_it_with_1_and_its_reason(token_flag: 
         "sys.exit(m.main(sys.argv[1:]))\n"
     )
     command = (sys.executable, "-c", script)
-    async with _master("--mode=dragonfly", token_flag, command=command) as master:
+    async with master_process("--mode=dragonfly", token_flag, command=command) as master:
         assert await master.wait() == 1
     died = next(e for e in master.log if e["event"] == "background task died")
     assert (died["task"], died["reason"]) == ("engine", "the wire is cut")
@@ -200,7 +123,7 @@ async def test_a_dead_background_task_ends_it_with_1_and_its_reason(token_flag: 
 async def test_a_taken_port_ends_it_with_1_and_names_the_port(token_flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        async with _master("--mode=auto", token_flag, f"--rpc-server-port={port}") as master:
+        async with master_process("--mode=auto", token_flag, f"--rpc-server-port={port}") as master:
             assert await master.wait() == 1
     assert str(port) in master.log[-1]["what"]
 
@@ -208,7 +131,7 @@ async def test_a_taken_port_ends_it_with_1_and_names_the_port(token_flag: str) -
 def test_settings_that_cannot_be_used_end_it_with_2_and_the_fix() -> None:
     flags = ("--mode=switchbox", "--cluster-manager-address=http://h")
     result = subprocess.run(
-        [*_MASTER, *flags], capture_output=True, text=True, timeout=CEILING_S, check=False
+        [*MASTER, *flags], capture_output=True, text=True, timeout=CEILING_S, check=False
     )
     assert result.returncode == 2
     assert "--cluster-manager-allow-http" in result.stderr
@@ -236,7 +159,7 @@ def test_files_that_cannot_be_used_end_it_with_2_before_it_listens(
     flags: list[str], part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
-        assert main([*_FREE_PORTS, *flags]) == 2
+        assert main([*FREE_PORTS, *flags]) == 2
     finally:
         logging.getLogger().handlers.clear()
         structlog.reset_defaults()
@@ -269,7 +192,7 @@ async def _serial(port: int, cert: Path) -> str:
 async def test_tls_serves_both_ports_or_the_workers_alone(tmp_path: Path, token_flag: str) -> None:
     cert, key = _pair(tmp_path)
     flags = ("--mode=dragonfly", token_flag, f"--tls-cert={cert}", f"--tls-key={key}")
-    async with _master(*flags) as master:
+    async with master_process(*flags) as master:
         for port in master.ports.values():
             assert await _serial(port, cert)
         with pytest.raises(ssl.SSLError):
@@ -277,7 +200,7 @@ async def test_tls_serves_both_ports_or_the_workers_alone(tmp_path: Path, token_
                 "127.0.0.1", master.ports["api"], ssl=client_context(None)
             )
         assert await master.end() == 0
-    async with _master(*flags, "--tls-scope=reports") as master:
+    async with master_process(*flags, "--tls-scope=reports") as master:
         assert await master.status("/health") == 200
         assert await _serial(master.ports["reports"], cert)
 
@@ -287,7 +210,7 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(
 ) -> None:
     cert, key = _pair(tmp_path)
     flags = (f"--tls-cert={cert}", f"--tls-key={key}", "--config-poll-interval=50ms")
-    async with _master("--mode=dragonfly", token_flag, *flags) as master:
+    async with master_process("--mode=dragonfly", token_flag, *flags) as master:
         port = master.ports["api"]
         before = await _serial(port, cert)
         key.write_text("broken")
@@ -306,7 +229,7 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(
 
 
 async def test_the_log_holds_no_token_and_no_line_per_request(token_flag: str) -> None:
-    async with _master("--mode=dragonfly", token_flag, "--log-level=debug") as master:
+    async with master_process("--mode=dragonfly", token_flag, "--log-level=debug") as master:
         worker = master.worker("n1")
         await worker.full(facts("n1"))
         for _ in range(20):
@@ -332,7 +255,7 @@ def test_the_collector_leaves_alone_what_stays() -> None:
         gc.set_threshold(*threshold)
 
 
-async def _resident_mb(master: _Process) -> float:
+async def _resident_mb(master: MasterProcess) -> float:
     async with master.session.get(master.url + "/metrics") as answer:
         text = await answer.text()
     (line,) = [li for li in text.splitlines() if li.startswith("process_resident_memory_bytes ")]
@@ -343,7 +266,7 @@ async def _resident_mb(master: _Process) -> float:
 async def test_connections_that_come_and_go_leave_no_memory_behind(token_flag: str) -> None:
     """The collector runs rarely in this process, and often enough."""
     resident_mb = []
-    async with _master("--mode=dragonfly", token_flag) as master:
+    async with master_process("--mode=dragonfly", token_flag) as master:
         for _ in range(3):
             for _ in range(500):
                 async with ClientSession() as fresh:

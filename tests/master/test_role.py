@@ -12,7 +12,7 @@ from master.api.routes import ROUTES
 from master.role import ALONE, Replica, Role, RoleKind
 from tests.master.placing import WRITER, Caller, config
 from tests.master.world import facts, running
-from topo.model.errors import BrokenInvariantError
+from topo.model.errors import BadInputError, BrokenInvariantError
 from topo.model.wire import RECONNECT_S
 
 pytestmark = pytest.mark.virtual_time
@@ -135,6 +135,15 @@ async def test_who_comes_to_lead_takes_up_what_was_kept_before_it_saves(tmp_path
         listed = [hold["id"] for hold in (await caller.master.get("/v1/holds")).json["holds"]]
     assert listed == [kept, added]
     assert kept in (tmp_path / "state").read_text()
+
+
+async def test_who_comes_to_lead_while_another_still_leads_ends(tmp_path: Path) -> None:
+    """Else the holds of one of them are lost; it is started again and follows."""
+    flags = (f"--state-file={tmp_path / 'state'}", "--gpus-per-node=8")
+    async with replica(tmp_path, *flags, role=ALONE) as leader, replica(tmp_path, *flags) as other:
+        await leader.master.ready()
+        with pytest.raises(BadInputError, match="another master keeps its state there"):
+            await other.master.service.replica.restored()
 
 
 async def test_who_acted_never_follows() -> None:

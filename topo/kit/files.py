@@ -6,6 +6,7 @@ a size, and never for longer than the file system gives signs of life. A mount w
 """
 
 import os
+import re
 import stat
 import tempfile
 import time
@@ -114,7 +115,7 @@ def _content(path: Path, limit_bytes: int, alive: Callable[[], None]) -> bytes |
         # To open a device can do something: what is no file is not opened.
         refused = _no_file(path, path.stat().st_mode)
         content = _read(path, limit_bytes, alive) if refused is None else refused
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return AbsentFile("the file does not exist", str(path), "create it, or correct the path")
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         number = getattr(error, "errno", None)
@@ -156,17 +157,19 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def replace_whole(path: Path, content: bytes) -> None:
+def replace_whole(path: Path, content: bytes) -> os.stat_result:
     """Replaces a file at once, readable by its owner only: readers see all of it or the old one.
 
-    Returns when the content is on disk. Raises `OSError`, and then leaves the old file.
+    Returns what the new file is, when its content is on disk. Raises `OSError`, and then leaves the
+    old file.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+            written = os.fstat(file.fileno())
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -177,6 +180,24 @@ def replace_whole(path: Path, content: bytes) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+    return written
+
+
+def remove_abandoned(path: Path) -> int:
+    """Removes what kills in the middle of `replace_whole` left beside a file; how many files.
+
+    Only for who knows that nobody else replaces it now. Raises `OSError`.
+    """
+    temporary = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.tmp")  # as mkstemp names
+    with os.scandir(path.parent) as entries:
+        found = [
+            entry.path
+            for entry in entries
+            if temporary.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+        ]
+    for name in found:
+        Path(name).unlink(missing_ok=True)
+    return len(found)
 
 
 @dataclass(slots=True)

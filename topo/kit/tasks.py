@@ -25,6 +25,10 @@ Work = Callable[[], Awaitable[None]]
 _log = structlog.get_logger(__name__)
 
 
+class _PortTakenError(BadInputError):
+    """A port that cannot be had now, though nothing is wrong with the settings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """One application on one port.
@@ -75,8 +79,9 @@ async def _until_cancelled(name: str, work: Work) -> None:
 async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     """Serves the sites until SIGTERM or SIGINT; the exit code of the process.
 
-    0 after a signal, 1 when a background task died or a port could not be had. Sites start in the
-    order given and stop in reverse, so the one that owns the background work comes first.
+    0 after a signal, 1 when a background task died or a port could not be had, 2 when a site found
+    something at its start that it cannot use. Sites start in the order given and stop in reverse,
+    so the one that owns the background work comes first.
     """
     stop = asyncio.Event()
 
@@ -95,7 +100,7 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     except BadInputError as error:
         refusal = error.refusal
         _log.critical("cannot start", what=refusal.what, where=refusal.where, fix=refusal.fix)
-        return 1
+        return 1 if isinstance(error, _PortTakenError) else 2
     except Exception as error:  # noqa: BLE001 - whatever it is, it ends the process and is said
         _log.critical("stopped by a failure", failures=list(_messages(error)))
         return 1
@@ -133,7 +138,7 @@ async def _start(site: Site, stack: AsyncExitStack) -> None:
     except OSError as error:
         what = f"port {site.port} cannot be had: {error.strerror or error}"
         fix = "stop what holds it, or choose another port"
-        raise BadInputError(Refusal(what, f"{site.name} port", fix)) from error
+        raise _PortTakenError(Refusal(what, f"{site.name} port", fix)) from error
     for address in runner.addresses:
         _log.info("listening", site=site.name, host=address[0], port=address[1], tls=bool(site.tls))
 

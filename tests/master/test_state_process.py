@@ -1,0 +1,142 @@
+"""Holds that were given outlive kills, files that cannot be read, and a second master."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from tests.master.placing import WRITER, config
+from tests.master.process import MASTER, MasterProcess, master_process
+from tests.support.waiting import eventually
+
+NOBODY = 65534
+_AS_NOBODY = f"""
+import encodings.idna, os, sys, uvloop
+import master.__main__ as started
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid({NOBODY})
+    os.setuid({NOBODY})
+sys.exit(started.main(sys.argv[1:]))
+"""
+"""A user whom rights bind; what it imports may be root's alone, so that comes first."""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory of `NOBODY` where root runs the test: pytest's own are closed to others."""
+    with TemporaryDirectory() as name:
+        if os.geteuid() == 0:
+            os.chown(name, NOBODY, NOBODY)
+        yield Path(name)
+
+
+@pytest.fixture
+def flags(home: Path) -> tuple[str, ...]:
+    """Of a master with a small cluster and a state file."""
+    (home / "nodegroup.yaml").write_text(config())
+    (home / "writers").write_text(WRITER)
+    return (
+        f"--config-file={home / 'nodegroup.yaml'}",
+        f"--api-token-file={home / 'writers'}",
+        f"--state-file={home / 'state'}",
+        "--gpus-per-node=8",
+        "--state-save-interval=50ms",
+    )
+
+
+@asynccontextmanager
+async def ready(
+    flags: Sequence[str], command: Sequence[str] = MASTER
+) -> AsyncIterator[MasterProcess]:
+    """A master that has its tree."""
+    async with master_process(*flags, command=command) as master:
+
+        async def is_ready() -> bool:
+            return await master.status("/ready") == 200
+
+        await eventually(is_ready)
+        yield master
+
+
+async def held(master: MasterProcess) -> str:
+    """The id of a hold that was given."""
+    job = {"pods": 1, "gpus_per_pod": 1, "hold_s": 600}
+    bearer = {"Authorization": f"Bearer {WRITER}"}
+    url = master.url + "/v1/holds"
+    async with master.session.post(url, json=job, headers=bearer) as answer:
+        assert answer.status == 200, await answer.text()
+        return str((await answer.json())["hold"]["id"])
+
+
+async def holds(master: MasterProcess) -> list[str]:
+    """The ids of all holds."""
+    async with master.session.get(master.url + "/v1/holds") as answer:
+        return [hold["id"] for hold in (await answer.json())["holds"]]
+
+
+async def refused(flags: Sequence[str], command: Sequence[str] = MASTER) -> dict[str, Any]:
+    """The last event of a master that does not start."""
+    async with master_process(*flags, command=command) as master:
+        assert await master.wait() == 2
+    assert master.log[-1]["event"] == "cannot start"
+    return master.log[-1]
+
+
+async def test_a_file_without_rights_ends_the_start_with_2_and_its_holds_stay(
+    home: Path, flags: Sequence[str]
+) -> None:
+    file, command = home / "state", (sys.executable, "-c", _AS_NOBODY)
+    async with ready(flags, command) as master:
+        given = await held(master)
+        assert await master.end(signal.SIGKILL) == -signal.SIGKILL
+    before = file.read_bytes()
+    file.chmod(0)
+    said = await refused(flags, command)
+    assert "Permission denied" in said["what"]
+    assert str(file) in said["where"]
+    assert "can read" in said["fix"]
+    assert file.stat().st_mode & 0o777 == 0
+    file.chmod(0o600)
+    assert file.read_bytes() == before
+    async with ready(flags, command) as master:
+        assert await holds(master) == [given]
+
+
+async def test_a_second_master_on_one_file_ends_with_2_and_names_the_first(
+    flags: Sequence[str],
+) -> None:
+    async with ready(flags) as first:
+        given = [await held(first)]
+        said = await refused(flags)
+        assert f"process {first.process.pid} on " in said["what"]
+        assert "--state-file of its own" in said["fix"]
+        given.append(await held(first))
+        assert await first.end(signal.SIGKILL) == -signal.SIGKILL
+    async with ready(flags) as second:
+        assert await holds(second) == given, "the lock has ended with the first"
+        assert await second.end() == 0
+
+
+async def test_of_masters_that_start_at_once_on_one_file_one_runs(
+    home: Path, flags: Sequence[str]
+) -> None:
+    async def run(stop: asyncio.Event) -> int:
+        async with master_process(*flags) as master:
+            if len(master.ports) < 2:
+                stop.set()
+                return await master.wait()
+            await stop.wait()
+            return await master.end()
+
+    stop = asyncio.Event()
+    assert sorted(await asyncio.gather(run(stop), run(stop))) == [0, 2]
+    assert json.loads((home / "state").read_text())["mode"] == "config"
