@@ -48,7 +48,7 @@ class PendingReport:
         if self._reports_due == 0:
             self._due.clear()
 
-    async def wait(self, timeout_s: float | None) -> bool:
+    async def wait(self, timeout_s: float) -> bool:
         """Whether a report is due; waits for one until the time is over."""
         try:
             async with asyncio.timeout(timeout_s):

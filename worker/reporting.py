@@ -44,7 +44,7 @@ class ReportLoop:
     async def run(self) -> None:
         """Sends until cancelled: always the latest facts, one report at a time."""
         while True:
-            await self._pending.wait(self._session.beat_s if self._delivered else None)
+            await self._pending.wait(self._session.beat_s)
             await self._retrying()(self._send)
 
     def _retrying(self) -> AsyncRetrying:

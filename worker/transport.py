@@ -14,6 +14,7 @@ import orjson
 from pydantic import ValidationError
 from yarl import URL
 
+from topo.kit.answers import answer_bytes
 from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.secrets import read_token
 from topo.kit.threads import off_loop
@@ -114,20 +115,23 @@ class MasterConnection:
         except aiohttp.ClientSSLError as error:
             await self._disconnect()
             raise ReportLostError(Trouble.TLS, _words(error)) from None
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             raise await self._broken(error) from None
 
-    async def _broken(self, error: aiohttp.ClientError) -> ReportLostError:
+    async def _broken(self, error: Exception) -> ReportLostError:
         """The network's failure, or the plain http that a TLS port does not answer."""
         never_stood = isinstance(error, aiohttp.ClientConnectorError)
         url = URL(self._url)
         is_plain = url.scheme == "http" and not never_stood
         if is_plain and url.host and url.port and await speaks_tls(url.host, url.port):
             return ReportLostError(Trouble.TLS, "the master speaks TLS, this worker plain http")
+        if isinstance(error, aiohttp.ClientResponseError | ValueError):
+            # Also what the libraries make of a header that nobody foresaw.
+            return ReportLostError(Trouble.ANSWER, "what answers does not keep to HTTP")
         return ReportLostError(Trouble.NETWORK, _words(error))
 
     async def _answer(self, response: aiohttp.ClientResponse) -> ReportAnswer:
-        content = await _bounded(response)
+        content = await answer_bytes(response, MAX_ANSWER_BYTES)
         if response.status != 200:
             raise self._lost(response, content)
         if content is None:
@@ -166,6 +170,7 @@ class MasterConnection:
                 raise ReportLostError(Trouble.TLS, str(error)) from None
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=1, ssl=tls),
+                cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
             )
         return self._session
@@ -176,22 +181,14 @@ class MasterConnection:
             self._session = None
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes | None:
-    content = bytearray()
-    async for part in response.content.iter_chunked(MAX_ANSWER_BYTES):
-        content += part
-        if len(content) > MAX_ANSWER_BYTES:
-            return None
-    return bytes(content)
-
-
 def _problem(content: bytes | None) -> str:
     """The detail of a problem document, empty where there is none."""
     try:
-        detail = orjson.loads(content or b"").get("detail", "")
-    except (orjson.JSONDecodeError, AttributeError):
+        problem = orjson.loads(content or b"")
+    except orjson.JSONDecodeError:
         return ""
-    return f": {str(detail)[:200]}" if detail else ""
+    detail = problem.get("detail") if isinstance(problem, dict) else None
+    return f": {detail[:200]}" if isinstance(detail, str) and detail else ""
 
 
 def _words(error: Exception) -> str:

@@ -532,6 +532,36 @@ def test_yaml_with_surprises_is_refused_with_its_line(content: bytes, words: str
     assert words in str(refusal)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2024-02-30", "2024-02-30"),
+        ("2024-02-28", "2024-02-28"),
+        ("2024-01-01T99:99:99Z", "2024-01-01T99:99:99Z"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("-1.5e+3", -1500.0),
+        ("0", 0),
+        ("On", True),
+        ("no", False),
+        ("~", None),
+        ("", None),
+    ],
+)
+def test_a_sample_is_read_as_the_answer_that_it_is_a_copy_of(text: str, value: object) -> None:
+    """JSON has no dates, and no calendar either."""
+    assert parse_yaml(f"a: [{{b: {text}}}]".encode()) == {"a": [{"b": value}]}
+
+
+@pytest.mark.parametrize("text", ["0x_", "9" * 5000, "0x1f", "012", "1_000", ".inf", "-.inf"])
+def test_a_number_that_json_does_not_have_is_refused_with_its_line(text: str) -> None:
+    """YAML 1.1 has more, which are texts or slips; some end its own reader."""
+    refusal = parse_yaml(f"a: 1\nb:\n- {text}".encode())
+    assert isinstance(refusal, Refusal)
+    assert "that JSON does not have" in refusal.what
+    assert refusal.where == "line 3"
+
+
 def test_a_refused_file_is_named_with_the_place_in_it(tmp_path: Path) -> None:
     file = tmp_path / "mapping.yaml"
     file.write_text("version: 7\n")

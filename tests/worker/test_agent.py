@@ -100,6 +100,17 @@ async def test_beats_come_at_the_masters_pace_and_silence_is_silence(recording: 
         await master.hear(5, within_s=2.5)
 
 
+async def test_a_node_that_starts_silent_speaks_when_its_silence_ends(recording: Path) -> None:
+    """Within a beat, and everything: the master has heard nothing yet."""
+    put(recording, f"{HOST.name} falls silent\n")
+    async with listening(TestMaster(beat_s=2)) as master, agent(master, recording):
+        await asyncio.sleep(60)
+        assert master.reports == []
+        put(recording, "")
+        assert (await master.hear(1, within_s=12))[0].kind == "full"
+        await master.hear(3, within_s=5)
+
+
 async def test_a_master_that_was_away_hears_everything_once_it_is_back(
     recording: Path, lines: Lines
 ) -> None:

@@ -174,6 +174,16 @@ def says_both(report: Report) -> bool:
     return states["mx-smi-list"] == "ok" and len(facts.gpus) == 8 and facts.matrix is not None
 
 
+async def test_a_recording_that_starts_silent_is_heard_when_its_silence_ends(
+    recording: Path,
+) -> None:
+    """Its timeline begins with the process."""
+    script = f"at 0s: {HOST.name} falls silent\nat 2s: {HOST.name} speaks\n"
+    (recording / "timeline.txt").write_text(script)
+    async with listening(TestMaster()) as master, worker(*replaying(master, recording)):
+        assert (await master.hear(1))[0].kind == "full"
+
+
 async def test_training_is_refused_in_words(recording: Path) -> None:
     """Accepted, does nothing, and says so once."""
     async with (

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from tests.support.peers import peer
 from tests.worker.masters import TestMaster, listening
 from tests.worker.samples import FACTS, NODE
 from topo.kit.tls import server_context
@@ -146,6 +147,39 @@ async def test_an_answer_that_is_none_is_found_out(body: str) -> None:
 
     async with listening(TestMaster(reply=nonsense)) as master, client(master) as side:
         assert (await lost(side)).trouble is Trouble.ANSWER
+
+
+@pytest.mark.parametrize("beat", ["NaN", "Infinity", "-Infinity", "1e999", '"inf"', "9" * 5000])
+async def test_a_pace_that_is_no_number_loses_the_answer_not_the_worker(beat: str) -> None:
+    """JSON for Python has numbers that no clock has."""
+
+    def endless(_: Report) -> web.Response:
+        return web.Response(text=f'{{"seq": 0, "beat_s": {beat}}}')
+
+    async with listening(TestMaster(reply=endless)) as master, client(master) as side:
+        assert (await lost(side)).trouble is Trouble.ANSWER
+
+
+async def test_a_refusal_nested_too_deeply_to_be_told_is_told_without_it() -> None:
+    """Only a sentence is passed on."""
+
+    def nested(_: Report) -> web.Response:
+        return web.Response(status=500, text='{"detail": ' + "[" * 1000 + "]" * 1000 + "}")
+
+    async with listening(TestMaster(reply=nested)) as master, client(master) as side:
+        error = await lost(side)
+        assert (error.trouble, error.detail) == (Trouble.SERVER, "status 500")
+
+
+async def test_what_is_no_http_is_told_as_that() -> None:
+    """Another service at that port; what it says is not shown."""
+    async with (
+        peer(lambda _: b"SSH-2.0-OpenSSH_9.6\r\n") as port,
+        MasterConnection(f"http://127.0.0.1:{port}", token_file=None, tls_ca=None) as side,
+    ):
+        error = await lost(side)
+        assert error.trouble is Trouble.ANSWER
+        assert error.detail == "what answers does not keep to HTTP"
 
 
 async def test_redirects_are_not_followed() -> None:

@@ -87,4 +87,4 @@ class ReportAnswer(_Message):
 
     seq: int
     want: Literal["change", "full"] = "change"
-    beat_s: float = 10.0
+    beat_s: Annotated[float, Field(allow_inf_nan=False)] = 10.0

@@ -139,9 +139,10 @@ class ManagerClient:
 
 def _read(understand: Callable[[object], T], body: bytes, where: str) -> T:
     """An answer that breaks its reader is the manager's trouble, not the end of the source."""
+    document = decoded(body, where)
     try:
-        return understand(decoded(body, where))
-    except (RecursionError, ValueError) as error:
+        return understand(document)
+    except Exception as error:
         what = f"the answer cannot be read: {type(error).__name__}"
         refusal = Refusal(what, where, "look at what the manager answers there")
         raise TroubleError(TroubleKind.CONTENT, refusal) from error

@@ -15,6 +15,7 @@ import aiohttp
 from yarl import URL
 
 from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
+from topo.kit.answers import answer_bytes
 from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context
@@ -24,7 +25,8 @@ MAX_REDIRECTS = 3
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEP_METHOD = frozenset({307, 308})
 """Redirects that repeat a POST as it is (RFC 9110 15.4); the others would turn it into a GET."""
-_CHUNK_BYTES = 64 * 1024
+_MOST_SHOWN_CHARS = 100
+"""Of what a manager says about itself: an origin may be as long as a header."""
 
 
 class TroubleKind(StrEnum):
@@ -101,6 +103,11 @@ class Transport:
         except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
             what = "the answer broke off"
             raise _trouble(TroubleKind.CUT, what, question, "look at the manager's log") from error
+        except (aiohttp.ClientResponseError, ValueError) as error:
+            # Also what the libraries make of a header that nobody foresaw.
+            what = "what answers does not keep to HTTP"
+            fix = "is the address right, and is no other service at that port?"
+            raise _trouble(TroubleKind.MALFORMED, what, question, fix) from error
         except (aiohttp.ClientError, OSError) as error:
             what = f"no connection: {_os_reason(error)}"
             fix = "is the address right, and is the manager running?"
@@ -137,20 +144,20 @@ class Transport:
         retry_after_s = _patience(response.headers)
         if response.status != 200:
             return Reply(response.status, b"", retry_after_s)
-        body = bytearray()
-        # The chunks are decompressed, so a bomb is stopped at the limit too.
-        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
-            body += chunk
-            if len(body) > self._settings.max_answer_bytes:
-                what = f"the answer is larger than {self._settings.max_answer_bytes} bytes"
-                fix = "is this the right path?"
-                raise _trouble(TroubleKind.TOO_LARGE, what, question, fix)
-        return Reply(200, bytes(body), retry_after_s)
+        limit_bytes = self._settings.max_answer_bytes
+        body = await answer_bytes(response, limit_bytes)
+        if body is None:
+            what = f"the answer is larger than {limit_bytes} bytes"
+            raise _trouble(TroubleKind.TOO_LARGE, what, question, "is this the right path?")
+        return Reply(200, body, retry_after_s)
 
     def _redirected(
         self, url: URL, response: aiohttp.ClientResponse, question: ManagerQuestion
     ) -> URL:
-        """Where a redirect leads, if it stays with the same scheme, host and port."""
+        """Where a redirect leads, if it stays with the same scheme, host and port.
+
+        One that brings a user of its own is refused: whom we are to the manager, we say.
+        """
         try:
             target = url.join(URL(response.headers.get("Location", "")))
             elsewhere = target.origin() != self._base.origin()
@@ -159,7 +166,11 @@ class Transport:
                 TroubleKind.REDIRECT, "a redirect to nowhere", question, _REDIRECT_FIX
             ) from None
         if elsewhere:
-            what = f"a redirect to {target.origin()}, where credentials must not go"
+            origin = str(target.origin())[:_MOST_SHOWN_CHARS]
+            what = f"a redirect to {origin}, where credentials must not go"
+            raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
+        if target.user is not None or target.password is not None:
+            what = "a redirect with credentials in it"
             raise _trouble(TroubleKind.REDIRECT, what, question, _REDIRECT_FIX)
         if question.method != "GET" and response.status not in _KEEP_METHOD:
             what = f"a redirect ({response.status}) that would drop the body of the request"

@@ -15,6 +15,7 @@ from topo.cli.client.reading import from_json, read
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
+from topo.kit.answers import answer_bytes
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
@@ -26,6 +27,8 @@ TOPOLOGY_PATH = "/v1/topology"
 DIFF_PATH = "/v1/topology/diff"
 MAX_ANSWER_BYTES = 256 << 20
 """100,000 nodes with reasons are about 30 MB; anything near this is not a topology."""
+MAX_PROBLEM_BYTES = 1 << 20
+"""Of an answer that is a refusal: a few sentences."""
 _ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _SILENCE_S = 60.0
 """An event stream sends comments when nothing happens; a minute of silence is a dead connection."""
@@ -88,6 +91,7 @@ async def connect(to: Target) -> AsyncIterator["MasterClient"]:
     context = client_context(to.ca_file) if to.url.scheme == "https" else True
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=context),
+        cookie_jar=aiohttp.DummyCookieJar(),
         headers=headers,
         timeout=_ANSWER_TIMEOUT,
         raise_for_status=False,
@@ -148,11 +152,12 @@ class MasterClient:
             async with self._session.request(
                 method, url, data=data, headers=headers, allow_redirects=False
             ) as response:
-                content = await _body(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                content = await answer_bytes(response, _limit_bytes(response.status))
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise await failure(error, self.url) from error
         if content is None:
-            raise self._not_a_master(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+            limit_bytes = _limit_bytes(response.status)
+            raise self._not_a_master(f"an answer of more than {limit_bytes} bytes")
         return Response(response.status, content)
 
     async def changes(self, since: GenerationId) -> AsyncGenerator[ChangeEvent | None, None]:
@@ -168,7 +173,7 @@ class MasterClient:
                 url, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 if response.status != 200:
-                    body = await _body(response) or b""
+                    body = await answer_bytes(response, MAX_PROBLEM_BYTES) or b""
                     raise refused(response.status, body, ("GET events", Exit.REFUSED))
                 async for event in events(response.content.iter_any()):
                     if event.event in ("change", "reset"):
@@ -191,11 +196,5 @@ class MasterClient:
         return CliError(Exit.UNREACHABLE, Refusal(what, str(self.url), fix))
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes | None:
-    """The whole body, None where it is larger than `MAX_ANSWER_BYTES`."""
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            return None
-    return bytes(body)
+def _limit_bytes(status: int) -> int:
+    return MAX_ANSWER_BYTES if status < 300 else MAX_PROBLEM_BYTES

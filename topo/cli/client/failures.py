@@ -77,6 +77,8 @@ async def _of_break(error: Exception, url: URL) -> tuple[str, str]:
     if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
         # the library's words speak of a status 400
         return "the connection broke before the answer was whole", "try again"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "what answers does not keep to HTTP", _NO_MASTER
     return f"the connection broke ({str(error) or type(error).__name__})", "try again"
 
 
