@@ -59,6 +59,7 @@ def _sites(settings: MasterSettings) -> tuple[Site, Site]:
         name="api",
         tls=tls if settings.tls_scope == "all" else None,
         drain_s=3.0,
+        on_malformed=service.metrics.malformed.labels("api").inc,
     )
     reports = Site(
         app=service.worker_port.app(),
@@ -67,6 +68,7 @@ def _sites(settings: MasterSettings) -> tuple[Site, Site]:
         name="reports",
         tls=tls,
         drain_s=1.0,
+        on_malformed=service.metrics.malformed.labels("reports").inc,
     )
     return api, reports
 

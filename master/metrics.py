@@ -67,6 +67,11 @@ class ServiceMetrics:
         self.reports = counter(
             PREFIX + "reports", "Worker reports, by kind and result", ["kind", "result"]
         )
+        self.malformed = counter(
+            PREFIX + "malformed_requests", "Requests that are no HTTP, by port", ["port"]
+        )
+        for port in ("api", "reports"):
+            self.malformed.labels(port)
         self.event_streams = gauge(PREFIX + "event_streams", "Event streams open now")
         self.saves = counter(PREFIX + "state_saves", "Writes of the state file", ["result"])
         for result in ("ok", "failed"):

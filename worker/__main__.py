@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         host=settings.metrics_host,
         name="metrics",
         drain_s=0.25,
+        on_malformed=agent.metrics.malformed.inc,
     )
     return run(serve(site))
 

@@ -48,6 +48,10 @@ class Metrics:
             "topo_worker_last_report_timestamp_seconds",
             "Unix time of the last report that the master accepted, 0 before the first.",
         )
+        self.malformed = counter(
+            "topo_worker_malformed_requests_total",
+            "Requests at the port of the metrics that are no HTTP.",
+        )
         self._gpus = gauge("topo_worker_gpus", "GPUs seen, by health.", ["health"])
         self._ports = gauge(
             "topo_worker_link_ports", "Interconnect ports of GPUs, by state.", ["state"]

@@ -110,12 +110,13 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
 def _start(request: web.Request, query: Query, run: str) -> int | None:
     """Where to start; the header of a browser that reconnects is newer than its first URL.
 
-    An id of another run of the master is no place in this history, whatever its number.
+    An id of another run of the master is no place in this history, whatever its number, nor is one
+    that was given by nobody here.
     """
-    header = GenerationId.read(request.headers.get("Last-Event-ID", ""))
-    named = header or query.get("since")
+    header = request.headers.get("Last-Event-ID", "").strip()
+    named = GenerationId.read(header) if header else query.get("since")
     if named is None:
-        return None
+        return _NOT_REMEMBERED if header else None
     return named.number if named.is_of(run) else _NOT_REMEMBERED
 
 

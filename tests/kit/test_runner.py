@@ -12,6 +12,7 @@ from aiohttp import web
 from tests.support.raw_http import answered, bomb, packed_head
 from tests.support.waiting import CEILING_S
 from topo.kit.body import body_bytes
+from topo.kit.malformed import MalformedRequests
 from topo.kit.problem import problems
 from topo.kit.runner import UNREAD_BYTES, app_runner
 
@@ -33,7 +34,7 @@ async def serving() -> AsyncIterator[int]:
     app = web.Application(middlewares=[problems], client_max_size=LIMIT_BYTES)
     app.router.add_post("/size", size)
     app.router.add_get("/hello", hello)
-    runner = app_runner(app, drain_s=0.1)
+    runner = app_runner(app, MalformedRequests("test", lambda: None), drain_s=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:

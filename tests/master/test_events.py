@@ -125,6 +125,27 @@ async def test_the_id_of_another_run_of_the_master_is_no_place_in_this_history(
             assert await stream.event() == ("reset", now, {"generation": now})
 
 
+@pytest.mark.parametrize(
+    "given", ["9" * 18, "9" * 20, "9" * 5000, "-1", "1e3", "½", "7.5e0c21a", "garbage"]
+)
+async def test_an_id_that_no_master_gave_is_a_reset(token_flag: str, given: str) -> None:
+    """To start at now would be to miss in silence what came since the last event."""
+    async with running("--mode=dragonfly", token_flag) as master:
+        await master.worker("n1").full(facts("n1"))
+        now = await master.generation()
+        async with _stream(master, "?since=0", **{"Last-Event-ID": given}) as stream:
+            assert await stream.event() == ("reset", now, {"generation": now})
+
+
+async def test_an_empty_id_is_none(token_flag: str) -> None:
+    """A browser that has seen no id sends an empty one."""
+    async with running("--mode=dragonfly", token_flag) as master:
+        await master.worker("n1").full(facts("n1"))
+        now = await master.generation()
+        async with _stream(master, "?since=0", **{"Last-Event-ID": " "}) as stream:
+            assert (await stream.event())[1] <= now
+
+
 @pytest.mark.parametrize("since", [1, 999_999])
 async def test_a_generation_out_of_the_history_is_a_reset(token_flag: str, since: int) -> None:
     async with running("--mode=dragonfly", token_flag, "--history-limit=2") as master:

@@ -23,6 +23,7 @@ from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.tree.engine import GATHER_CEILING_S
 from tests.support.waiting import eventually
+from topo.kit.malformed import MalformedRequests
 from topo.kit.runner import app_runner
 from topo.kit.settings import read
 from topo.model.ids import BootId, NodeName, ServerUuid
@@ -175,7 +176,7 @@ async def running(
     runners = []
     urls = []
     for app in (build_app(service), service.worker_port.app()):
-        runner = app_runner(app, drain_s=2)
+        runner = app_runner(app, MalformedRequests("test", lambda: None), drain_s=2)
         await runner.setup()
         runners.append(runner)
         await web.TCPSite(runner, "127.0.0.1", 0).start()

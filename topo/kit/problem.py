@@ -15,6 +15,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = structlog.get_logger(__name__)
 
+_MAX_LOGGED_CHARS = 200
 _FIXES = {
     404: "see /openapi.json for the calls there are",
     405: "use a method of the Allow header",
@@ -81,5 +82,6 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
             detail = f"{request.method} {request.path}: {error.reason}"
         return problem(error.status, detail, fix=_FIXES.get(error.status, ""), headers=headers)
     except Exception:  # noqa: BLE001 - one bad request must not hide behind a bare 500
-        _log.exception("request failed", method=request.method, path=request.path)
+        path = request.path[:_MAX_LOGGED_CHARS]
+        _log.exception("request failed", method=request.method, path=path)
         return problem(500, "the master made a mistake; its log says more", fix="report it")

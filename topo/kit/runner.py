@@ -8,6 +8,7 @@ import contextlib
 
 from aiohttp import web
 
+from topo.kit.malformed import MalformedRequests
 from topo.kit.problem import Handler
 
 MAX_LINE_BYTES = 64 * 1024
@@ -20,10 +21,13 @@ connection that is closed with bytes unread is reset. Twice the largest report."
 UNREAD_S = 2.0
 
 
-def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
+def app_runner(
+    app: web.Application, malformed: MalformedRequests, *, drain_s: float
+) -> web.AppRunner:
     """The application, not yet set up; `drain_s` bounds the wait for requests at its end.
 
-    A body comes packed, as it was sent. One that no handler read ends its connection.
+    A body comes packed, as it was sent. One that no handler read ends its connection. What is no
+    HTTP goes to `malformed`.
     """
     app.middlewares.insert(0, _unread_bodies)
     return web.AppRunner(
@@ -36,6 +40,7 @@ def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
         max_line_size=MAX_LINE_BYTES,
         auto_decompress=False,
         lingering_time=0.0,
+        logger=malformed,
     )
 
 

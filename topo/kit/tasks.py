@@ -16,6 +16,7 @@ import structlog
 import uvloop
 from aiohttp import web
 
+from topo.kit.malformed import MalformedRequests
 from topo.kit.runner import app_runner
 from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
 
@@ -35,6 +36,7 @@ class Site:
 
     `port=0` takes a free one, which the log names. `drain_s` bounds the wait for requests under way
     at the end; aiohttp may wait it twice (once for them to end, once after it cancelled them).
+    `on_malformed` is called for each request that is no HTTP.
     """
 
     app: web.Application
@@ -43,6 +45,7 @@ class Site:
     name: str = "api"
     tls: SSLContext | None = None
     drain_s: float = 4.0
+    on_malformed: Callable[[], object] = lambda: None
 
 
 def background(
@@ -130,7 +133,9 @@ def run(service: Coroutine[None, None, int]) -> int:
 
 
 async def _start(site: Site, stack: AsyncExitStack) -> None:
-    runner = app_runner(site.app, drain_s=site.drain_s)
+    malformed = MalformedRequests(site.name, site.on_malformed)
+    stack.callback(malformed.close)
+    runner = app_runner(site.app, malformed, drain_s=site.drain_s)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
     try:

@@ -1,0 +1,78 @@
+"""Requests that are no HTTP: counted, and told in one bounded line each, so many in a minute.
+
+aiohttp logs a traceback with the sender's own bytes for each, which anybody can make a million of.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+
+import structlog
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, InvalidURLError
+
+LINES = 10
+"""So many are told in `SPAN_S`; the others are counted, and their number told at its end."""
+SPAN_S = 60.0
+
+_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 '/-]{0,79}(?=:|\Z)")
+"""What aiohttp says of a fault; after the colon it shows what was sent, which may be a secret."""
+
+_log = structlog.get_logger(__name__)
+
+
+class MalformedRequests(logging.Logger):
+    """The log of one site's server: takes these requests out, and passes everything else on.
+
+    Runs on the event loop, as the server does. `count` is called for each. `close` tells what is
+    left to tell.
+    """
+
+    def __init__(self, site: str, count: Callable[[], object]) -> None:
+        super().__init__("aiohttp.server", logging.DEBUG)  # some are logged at that level only
+        self.parent = logging.getLogger("aiohttp")
+        self._site = site
+        self._count = count
+        self._told = 0
+        self._left_out = 0
+        self._ending: asyncio.TimerHandle | None = None
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """One record of aiohttp's."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError | web.RequestPayloadError):
+            sender = record.args[0] if isinstance(record.args, tuple) and record.args else None
+            self._add(str(sender or "an unknown address"), _why(error))
+        elif record.levelno > logging.DEBUG:
+            super().handle(record)
+
+    def close(self) -> None:
+        """Ends the span that runs."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._end_span()
+
+    def _add(self, sender: str, why: str) -> None:
+        self._count()
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(SPAN_S, self._end_span)
+        if self._told < LINES:
+            self._told += 1
+            _log.warning("malformed request", site=self._site, sender=sender, why=why)
+        else:
+            self._left_out += 1
+
+    def _end_span(self) -> None:
+        if self._left_out:
+            text = f"… and {self._left_out:,} more in {SPAN_S:g} s"
+            _log.warning("malformed requests", site=self._site, left_out=text)
+        self._told = self._left_out = 0
+        self._ending = None
+
+
+def _why(error: Exception) -> str:
+    """The kind of fault, in words where they are not the sender's."""
+    kind = type(error).__name__
+    said = _WORDS.match(getattr(error, "message", ""))
+    return kind if said is None or isinstance(error, InvalidURLError) else f"{kind}: {said[0]}"
