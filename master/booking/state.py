@@ -12,12 +12,13 @@ import structlog
 from master.booking.metrics import PlacementMetrics
 from master.booking.saved_changes import SavedChanges
 from master.tree.engine import Clock
+from topo.kit.boot import boot_id
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Snapshot
 from topo.model.ids import NodeName
 from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldChange, What
-from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits
+from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits, Moment
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.follow import Follower
@@ -98,12 +99,11 @@ class BookingState:
     def memory(self) -> HoldsMemory:
         """What the state file keeps of the holds."""
         self.advance()
-        return self.bookings.memory(time.time() - self.clock())
+        return self.bookings.memory(self._now())
 
     def restore(self, memory: HoldsMemory) -> None:
         """Takes up the holds of an earlier process; those that ended meanwhile are said."""
-        now_s = self.clock()
-        dropped = self.bookings.restore(memory, now_s, time.time() - now_s)
+        dropped = self.bookings.restore(memory, self._now())
         for hold in dropped:
             self.metrics.count(What.EXPIRED)
             _log.info("hold expired while the master was away", hold=hold.id, pods=_pods(hold))
@@ -113,6 +113,9 @@ class BookingState:
             self.metrics.count("restored")
         if dropped:
             self.saved.count()
+
+    def _now(self) -> Moment:
+        return Moment(boot_id(), self.clock(), time.time())
 
     def _record_hosts(self, names: Sequence[NodeName]) -> None:
         if self.record is not None and names:

@@ -24,7 +24,8 @@ from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory
 
 REFRESH_S = 30.0
-"""An unchanged state is saved again this often, so that its age says when it was last true."""
+"""An unchanged state is saved again this often, so that its age says when it was last true, and on
+another boot no hold has more time left than it had then."""
 MAX_SAVE_TIME_SHARE = 0.05
 """The share of time that saving may take at most, at any size of the cluster."""
 GATHER_S = 0.02
@@ -88,6 +89,7 @@ class StateSaver:
     _discovery: SavedDiscovery | None = None
     _generation: Generation | None = None
     _saved_s: float = 0.0
+    _holds_saved_s: float = 0.0
     _failing: bool = False
 
     def __post_init__(self) -> None:
@@ -108,7 +110,7 @@ class StateSaver:
             while True:
                 await self._until(next_s)
                 if self.clock() >= next_s:
-                    pause_s = await self._save() if self._due() else 0.0
+                    pause_s = await (self._save() if self._due() else self._save_old_holds())
                     next_s = self.clock() + max(self.interval_s, pause_s)
                 elif self.bookings.saved.changed.is_set():
                     await asyncio.sleep(GATHER_S)
@@ -157,6 +159,12 @@ class StateSaver:
             return self.interval_s
         return (self.clock() - began_s) / MAX_HOLDS_SAVE_TIME_SHARE
 
+    async def _save_old_holds(self) -> float:
+        """Saves holds that were saved long ago, also while no source speaks; how long to rest."""
+        old = self.clock() - self._holds_saved_s >= REFRESH_S
+        running = any(hold.deadline_s is not None for hold in self.bookings.bookings)
+        return await self._save_holds() if old and running and self._discovery else 0.0
+
     def _save_last(self) -> None:
         if self._settled() and self._changed():
             self._write(self._new_discovery(), self.bookings.memory())
@@ -198,6 +206,7 @@ class StateSaver:
         if self._failing:
             _log.info("state file written again", file=self.store.name)
         self._failing = False
+        self._holds_saved_s = self.clock()
         if discovery is not self._discovery:
             self._discovery = discovery
             self._generation, self._saved_s = discovery.generation, self.clock()

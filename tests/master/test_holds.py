@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from structlog.testing import capture_logs
 
 from tests.master.documents import read, read_json
 from tests.master.placing import NODES, Caller, config, placing
+from tests.master.world import running
 from tests.support.waiting import eventually
 from topo.model.cluster import ClusterNode
 from topo.model.ids import NodeName
@@ -316,6 +318,43 @@ async def test_a_hold_that_ended_while_the_master_was_away_is_dropped_and_said(
             assert nodes(await caller.held()) == nodes(given)
     said = [e for e in logs if e["event"] == "hold expired while the master was away"]
     assert [e["hold"] for e in said] == [given["hold"]["id"]]
+
+
+@pytest.mark.parametrize("set_by_s", [-3600.0, 3600.0])
+async def test_a_clock_that_is_set_while_the_master_is_away_changes_no_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_by_s: float
+) -> None:
+    """The machine has not booted since: how long it was is known without that clock."""
+    flags = (f"--state-file={tmp_path / 'state'}", FAST)
+    async with placing(tmp_path, *flags) as caller:
+        await caller.held(hold_s=120)
+        await asyncio.sleep(30)
+    told = time.time
+    monkeypatch.setattr(time, "time", lambda: told() + set_by_s)
+    async with placing(tmp_path, *flags) as caller:
+        (hold,) = await caller.holds()
+        assert hold["expires_in_s"] == pytest.approx(90, abs=1)
+        await asyncio.sleep(91)
+        assert await caller.holds() == []
+
+
+async def test_holds_are_written_again_also_while_no_source_speaks(tmp_path: Path) -> None:
+    """On another boot they have no more time left than half a minute before the end of this one."""
+    state = tmp_path / "state"
+    config = tmp_path / "nodegroup.yaml"
+    flags = (f"--state-file={state}", "--state-save-interval=1s")
+    async with placing(tmp_path, *flags) as caller:
+        await caller.held(hold_s=600)
+    config.unlink()
+    files = (f"--config-file={config}", "--gpus-per-node=8")
+    async with running(*files, *flags):
+        await asyncio.sleep(100)
+        before = json.loads(state.read_text())
+    (hold,) = before["holds"]["holds"]
+    told, saved = before["saved_at_s"], before["holds"]["saved"]
+    assert saved["clock_s"] == pytest.approx(100, abs=35)
+    assert told <= saved["unix_s"]
+    assert hold["deadline_s"] - saved["unix_s"] == pytest.approx(600 - saved["clock_s"], abs=5)
 
 
 async def test_a_state_file_of_an_earlier_version_has_no_holds(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from topo.placement.booking.holds import (
     HoldsMemory,
     HoldState,
     Limits,
+    Moment,
     Obstacle,
     unusable_nodes,
 )
@@ -209,13 +210,13 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     reserved(holds, capacity, wish(1, hold_s=600, key="k"), name="long", now_s=100.0)
     reserved(holds, capacity, wish(1, hold_s=60), name="kept", now_s=100.0)
     committed(holds, HoldId("kept"), 100.0)
-    text = TypeAdapter(HoldsMemory).dump_json(holds.memory(1_000_000.0))
+    text = TypeAdapter(HoldsMemory).dump_json(holds.memory(Moment("boot-1", 100.0, 1_000_100.0)))
 
-    # Another process, whose clock starts at 5, two minutes later by the wall clock.
+    # Another boot, whose clock is at 5, two minutes later by the wall clock.
     fresh = cluster()
     again = Bookings(fresh)
     memory = TypeAdapter(HoldsMemory).validate_json(text)
-    dropped = again.restore(memory, 5.0, 1_000_215.0)
+    dropped = again.restore(memory, Moment("boot-2", 5.0, 1_000_220.0))
     assert [hold.id for hold in dropped] == ["short"]
     assert sorted(fresh.bookings()) == ["kept", "long"]
     assert fresh.bookings()["long"] == capacity.bookings()["long"]
@@ -228,16 +229,17 @@ def test_a_restart_keeps_what_is_held_and_the_time_that_is_left() -> None:
     assert expired(again, 1e9) == ()
 
 
-def test_a_clock_that_was_set_back_prolongs_no_hold_beyond_the_limit() -> None:
+def test_holds_of_an_earlier_version_get_no_more_than_their_own_length_again() -> None:
+    """It kept no moment beside them: how much was left is not known where the clock went back."""
     capacity = cluster()
-    holds = Bookings(capacity, Limits(hold_s=600))
-    reserved(holds, capacity, wish(hold_s=600), name="h1")
-    memory = holds.memory(2_000_000.0)
-    again = Bookings(cluster(), Limits(hold_s=600))
-    again.restore(memory, 0.0, 1_000_000.0)
+    holds = Bookings(capacity)
+    reserved(holds, capacity, wish(hold_s=120), name="h1")
+    memory = replace(holds.memory(Moment("", 0.0, 2_000_000.0)), saved=None)
+    again = Bookings(cluster())
+    again.restore(memory, Moment("", 0.0, 1_000_000.0))
     found = again.find(HoldId("h1"))
     assert isinstance(found, Hold)
-    assert found.deadline_s == 600.0
+    assert found.deadline_s == 120.0
 
 
 def test_a_booking_on_a_node_that_went_stays_and_is_told_as_lost() -> None:

@@ -47,6 +47,7 @@ from topo.placement.booking.holds import (
     HoldRequest,
     HoldsMemory,
     Limits,
+    Moment,
     Obstacle,
     booked,
     difference,
@@ -297,26 +298,32 @@ class Bookings:
             self._remember(ended)
         self._most = max(self._most, len(self))
 
-    def memory(self, ahead_s: float) -> HoldsMemory:
-        """What a state file keeps; `ahead_s` is Unix time minus the time of this clock.
+    def memory(self, now: Moment) -> HoldsMemory:
+        """What a state file keeps of this moment.
 
         No pods: the cluster tells of them anew.
         """
-        return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in self))
+        ahead_s = now.unix_s - now.clock_s
+        return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in self), now)
 
-    def restore(self, memory: HoldsMemory, now_s: float, ahead_s: float) -> tuple[Hold, ...]:
+    def restore(self, memory: HoldsMemory, now: Moment) -> tuple[Hold, ...]:
         """Takes up kept holds; those whose time is over meanwhile, which are dropped.
 
-        What they booked is booked again, also on nodes that are not there (yet). A clock that was
-        set back prolongs no hold beyond the limit.
+        What they booked is booked again, also on nodes that are not there (yet). Each has the time
+        that it had left, less what passed since: no clock that was set prolongs it.
         """
-        latest_s = now_s + self._limits.hold_s
-        dropped: list[Hold] = []
-        for hold in (_moved(kept, -ahead_s) for kept in memory.holds):
-            if hold.deadline_s is None:
+        saved = memory.saved or now
+        passed_s, dropped = now.since(saved), list[Hold]()
+        for kept in memory.holds:
+            age_s = max(0.0, saved.unix_s - kept.created_s) + passed_s
+            hold = replace(kept, created_s=now.clock_s - age_s)
+            if kept.deadline_s is None:
                 self._add(hold)
-            elif hold.deadline_s > now_s:
-                self._add(replace(hold, deadline_s=min(hold.deadline_s, latest_s)))
+                continue
+            left_s = min(kept.deadline_s - saved.unix_s, kept.wish.hold_s, self._limits.hold_s)
+            hold = replace(hold, deadline_s=now.clock_s + left_s - passed_s)
+            if left_s > passed_s:
+                self._add(hold)
             else:
                 dropped.append(hold)
         self._most = max(self._most, len(self))

@@ -1,6 +1,7 @@
 """What a hold is: a placement that is reserved for a time, kept, or given back.
 
-Times are seconds on the owner's monotonic clock; only `HoldsMemory` has Unix time.
+Times are seconds on the owner's monotonic clock; only `HoldsMemory` has Unix time, and which moment
+it was on both clocks.
 """
 
 from collections.abc import Iterable, Mapping
@@ -106,11 +107,34 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """One moment in seconds on two clocks: the monotonic one of a boot, and Unix time.
+
+    Nobody can set the first, but it begins anew with each boot; `boot` is empty where that is not
+    known.
+    """
+
+    boot: str
+    clock_s: float
+    unix_s: float
+
+    def since(self, earlier: "Moment") -> float:
+        """Seconds that passed since then, at least 0: by Unix time only where the boot differs."""
+        if self.boot and self.boot == earlier.boot and self.clock_s >= earlier.clock_s:
+            return self.clock_s - earlier.clock_s
+        return max(0.0, self.unix_s - earlier.unix_s)
+
+
+@dataclass(frozen=True, slots=True)
 class HoldsMemory:
-    """What a state file keeps: all holds, with their times as Unix time in seconds."""
+    """What a state file keeps: all holds, with their times as Unix time in seconds.
+
+    `saved` is the moment of which it tells; absent in documents of earlier versions.
+    """
 
     format: int
     holds: tuple[Hold, ...]
+    saved: Moment | None = None
 
 
 def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
