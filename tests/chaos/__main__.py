@@ -83,21 +83,25 @@ class Run:
         print(progress(done, took_s, self.notes), flush=True)
 
     async def _tree_stands(self, began_s: float, gives_up_s: float) -> float | None:
-        """Since when the expected tree was seen without a break, None where it never was so long.
+        """Since when the expected tree was seen without a break, None where it never lasted.
 
-        So long: until the state file has it, which is written every second.
+        It has to last until it is in the state file, so that a restart cannot show an older one.
         """
         since_s, expected = None, self.truth.expected()
         while self._now() < gives_up_s:
             asked_s, tree = self.readers.tree
-            if asked_s > began_s and tree == expected:
-                since_s = since_s or self._now()
-                if self._now() - since_s > self.truth.bounds.calm_s:
-                    return since_s
-            else:
+            if asked_s < began_s or tree != expected:
                 since_s = None
+            else:
+                since_s = since_s or self._now()
+                if self._now() - since_s > self.truth.bounds.calm_s and self._is_kept(since_s):
+                    return since_s
             await asyncio.sleep(_LOOK_S)
         return None
+
+    def _is_kept(self, since_s: float) -> bool:
+        asked_s, _, generation = self.readers.generation
+        return asked_s > since_s and generation == self.cluster.saved_generation()
 
     async def _events_arrive(self) -> None:
         """The listener must have heard of the generation that is served."""

@@ -56,6 +56,14 @@ class Cluster:
         """The master's state file."""
         return self.files.state / "state.json"
 
+    def saved_generation(self) -> int | None:
+        """The generation in the state file, None where it cannot be read."""
+        try:
+            generation: int = json.loads(self.state.read_bytes())["memory"]["generation"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return generation
+
     def manager(self) -> Any:
         """Where the simulated manager is steered, None while it does not serve."""
         try:

@@ -42,7 +42,7 @@ class Bounds:
 
     `settle_s` is for convergence beyond what is documented, `health_s` for one answer, `revoke_s`
     for a token that left its file, `start_s` for a process to serve or to end, `slack_s` for the
-    end of a hold; a tree has converged when it has stood for `calm_s`, and is on disk.
+    end of a hold; a tree has converged when it has stood for `calm_s`.
     """
 
     stale_s: float = 6.0
@@ -52,7 +52,7 @@ class Bounds:
     revoke_s: float = 5.0
     start_s: float = 30.0
     slack_s: float = 5.0
-    calm_s: float = 3.0
+    calm_s: float = 1.0
 
     def patient(self, factor: float) -> "Bounds":
         """The limits for a machine that is so many times slower; `reconnect_s` is the product's."""

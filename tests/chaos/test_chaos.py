@@ -1,0 +1,26 @@
+"""Two minutes of `make chaos`: whatever is done to it, no answer of the cluster is untrue."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 4
+"""Factor of every limit of `make chaos`: no verdict on the machine."""
+
+
+@pytest.mark.slow
+def test_two_minutes_of_faults_violate_nothing(tmp_path: Path) -> None:
+    flags = ("--minutes=2", "--seed=1", f"--patience={PATIENCE}", f"--log={tmp_path / 'log'}")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", *flags],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seen = (tmp_path / "log").read_text()[-20_000:] if (tmp_path / "log").exists() else ""
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{seen}"
+    assert "violations:       0" in done.stdout
