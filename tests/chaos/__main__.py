@@ -25,6 +25,8 @@ from tests.chaos.model.verdicts import Bounds
 from tests.chaos.notes import Notes, table
 from tests.chaos.readers import Readers
 from tests.chaos.schedule import GPUS, Round, rounds
+from tests.chaos.state_file import StateFile
+from tests.chaos.tokens import Tokens
 
 _GIVE_UP_S = 60.0
 """Beyond the limit, so that a late tree is told from none."""
@@ -42,9 +44,11 @@ class Run:
         self.service = service.Service(self.truth)
         self.cluster = Cluster(home, self.truth, self._now, notes.found)
         url = self.cluster.ports.master
-        self.acts = Acts(self.cluster, (self.service, self.ledger), notes, session)
+        self.tokens = Tokens(self.cluster, self.service, notes, session)
+        state_file = StateFile(self.cluster, self.ledger, notes)
+        self.acts = Acts(self.cluster, (self.tokens, state_file), notes, session)
         self.readers = Readers(url, self.truth, self.service, notes)
-        self.holders = Holders(url, self.acts.tokens, self.ledger, notes)
+        self.holders = Holders(url, self.tokens, self.ledger, notes)
 
     async def go(self, seed: int, minutes: float) -> None:
         """Rounds until the time is over, with everybody at work meanwhile."""
@@ -53,7 +57,7 @@ class Run:
             work = self.readers.run(group, self.session)
             await self._settle(Round(0, (), keeps=False))
             work += self.holders.run(group, self.session, seed)
-            work.append(group.create_task(self.acts.try_old_tokens()))
+            work.append(group.create_task(self.tokens.try_old()))
             for each in takewhile(lambda _: self._now() < ends_s, rounds(seed, self.truth.wiring)):
                 await self.acts.round(each)
                 await self._settle(each)
@@ -69,9 +73,11 @@ class Run:
         gives_up_s = began_s + allowance_s + bounds.settle_s + _GIVE_UP_S
         seen_s = await self._tree_stands(began_s, gives_up_s)
         took_s = (seen_s or gives_up_s) - began_s
-        found = list(service.convergence(took_s, allowance_s, bounds.settle_s))
+        limit_s = bounds.settle_s if done.number else bounds.start_s
+        found = service.convergence(took_s, allowance_s, limit_s)
         self.notes.judged("settled", found)
-        self.notes.converged_s.append(max(0.0, took_s - allowance_s))
+        if done.number:  # before, nothing was done to anybody
+            self.notes.converged_s.append(max(0.0, took_s - allowance_s))
         if seen_s is None:
             self.notes.say(f"expected {self.truth.expected()}")
             self.notes.say(f"found    {self.readers.tree[1]}")
@@ -79,7 +85,7 @@ class Run:
             self.truth.settled()
             await self._events_arrive()
         for name, text in self.cluster.new_logs():
-            self.notes.judged("logs", service.log(name, text, self.acts.secrets))
+            self.notes.judged("logs", service.log(name, text, self.tokens.secrets))
         print(progress(done, took_s, self.notes), flush=True)
 
     async def _tree_stands(self, began_s: float, gives_up_s: float) -> float | None:
@@ -138,7 +144,9 @@ async def chaos(seed: int, minutes: float, bounds: Bounds, log: Path) -> Notes:
         async with ClientSession(connector=TCPConnector(limit=0)) as session:
             await Run(Path(folder, "demo"), bounds, notes, session).go(seed, minutes)
         if notes.violations:
-            shutil.copytree(Path(folder, "demo", "logs"), log.with_suffix(".logs"))
+            shutil.copytree(
+                Path(folder, "demo", "logs"), log.with_suffix(".logs"), dirs_exist_ok=True
+            )
         for line in table(notes):
             notes.say(line)
     return notes

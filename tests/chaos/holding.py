@@ -9,19 +9,13 @@ from aiohttp import ClientSession, ClientTimeout
 from tests.chaos.model.ledger import Ledger, Promise
 from tests.chaos.notes import Notes
 from tests.chaos.readers import LOST
+from tests.chaos.tokens import Tokens
 
 _CLIENTS = 3
 _PATIENCE = ClientTimeout(total=30)
 _AGAIN_S = 0.3
 _UNDECIDED = frozenset({0, 401, 429, 500, 502, 503, 504})
 """Statuses after which a client asks the same again; 0 is no answer."""
-
-
-class Tokens:
-    """The API token that clients should use: whoever changes the file changes it here."""
-
-    def __init__(self, current: str) -> None:
-        self.current = current
 
 
 class Holders:

@@ -87,17 +87,15 @@ def rounds(seed: int, wiring: Wiring) -> Iterator[Round]:
         number += 1
         due = [first.pop() for _ in range(min(3, len(first)))]
         # A master that forgot all cannot know what was broken before, so nothing is broken then.
-        is_state = Do.STATE in due or (not due and chance.random() < 0.2)
-        if is_state and stood:
-            is_state, due = False, [do for do in due if do is not Do.STATE]
-            first.append(Do.STATE)
-        kinds = _ALWAYS if is_state else _ALWAYS + _HARDWARE
-        chosen = [do for do in due if not is_state or do not in _HARDWARE]
-        first += [do for do in due if do not in chosen]
+        is_state = not stood and (Do.STATE in due or (not due and chance.random() < 0.2))
+        ruled_out = frozenset(_HARDWARE if is_state else [Do.STATE])
+        first += [do for do in due if do in ruled_out]
+        chosen = [do for do in due if do not in ruled_out]
         chosen += [Do.STATE] * (is_state and Do.STATE not in chosen)
-        chosen += chance.choices(kinds, k=chance.randint(3, 7))
+        kinds = _ALWAYS if is_state else _ALWAYS + _HARDWARE
+        chosen += chance.choices(kinds, k=chance.randint(4, 9))
         acts = sorted((_act(chance, do, wiring, hows) for do in chosen), key=lambda act: act.at_s)
-        stood = not is_state and chance.random() < 0.4
+        stood = not is_state and Do.STATE not in first and chance.random() < 0.4
         yield Round(number, tuple(acts), keeps=stood)
 
 
