@@ -39,11 +39,11 @@ class MasterProcess:
             if event["event"] == "listening":
                 self.ports[event["site"]] = event["port"]
 
-    async def logged(self, event: str) -> None:
-        """Reads events until this one has come."""
+    async def logged(self, event: str, times: int = 1) -> None:
+        """Reads events until this one has come so often."""
         assert self.process.stdout is not None
         async with asyncio.timeout(CEILING_S):
-            while all(line["event"] != event for line in self.log):
+            while sum(line["event"] == event for line in self.log) < times:
                 self.log.append(json.loads(await self.process.stdout.readline()))
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:

@@ -1,13 +1,6 @@
 """A secret that others can read is said once, in the log and by the doctor, with the next step."""
 
 import asyncio
-import json
-import sys
-import sysconfig
-from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +9,9 @@ from structlog.testing import capture_logs
 
 from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
 from master.tree.document_cache import REST_MAX_S
-from tests.master.placing import WRITER
 from tests.master.world import TOKEN, running, settings
-from tests.support.network import BEYOND, own_network
-from tests.support.waiting import CEILING_S
 from topo.kit.addresses import networks
-from topo.sim.bundles import write_bundle
-from topo.sim.worlds.presets import demo_world
 
-TOPO = str(Path(sysconfig.get_path("scripts")) / "topo")
 Log = list[dict[str, Any]]
 
 
@@ -123,98 +110,3 @@ async def test_a_token_that_is_refused_is_no_secret(token_flag: str) -> None:
         assert [w["code"] for w in after.json["warnings"]] == [WORKER_TOKEN.code]
         metrics = (await master.get("/metrics")).body.decode()
         assert f'topo_master_warnings{{code="{WORKER_TOKEN.code}"}} 1.0' in metrics
-
-
-# -- real processes, in a network in which an address beyond the loopback exists --------------
-
-CALL = f"""
-import sys, urllib.request
-headers = {{"Authorization": "Bearer {WRITER}"}}
-urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/v1/holds/none", None, headers,
-                                              method="DELETE"))
-"""
-
-
-async def until(process: Process, log: Log, holds: Callable[[Log], bool]) -> None:
-    """Reads the log of a process until it holds."""
-    assert process.stdout is not None
-    async with asyncio.timeout(CEILING_S):
-        while not holds(log):
-            line = await process.stdout.readline()
-            assert line, "the process has ended"
-            log.append(json.loads(line))
-
-
-@asynccontextmanager
-async def started(*command: str) -> AsyncIterator[Process]:
-    """A process, killed at the end."""
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-async def output(*command: str) -> str:
-    """What a command prints, whatever its exit code."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, _ = await asyncio.wait_for(process.communicate(), CEILING_S)
-    return " ".join(out.decode().split())
-
-
-def listening(log: Log) -> dict[str, int]:
-    return {line["site"]: line["port"] for line in log if line["event"] == "listening"}
-
-
-def told(log: Log) -> list[str]:
-    return [line["code"] for line in log if line["event"] == "a secret can be read on the network"]
-
-
-@pytest.mark.slow
-async def test_tokens_that_cross_a_network_in_clear_text_are_said_by_all_who_can_know(
-    token_flag: str, tmp_path: Path
-) -> None:
-    """The worker that sends one, the master that accepts it, and the doctor that is asked."""
-    (tmp_path / "token").write_text(TOKEN)
-    (tmp_path / "writers").write_text(WRITER)
-    recording = tmp_path / "recording"
-    write_bundle(recording, demo_world().nodes[2])
-    with own_network() as inside:
-        async with AsyncExitStack() as stack:
-            python = (*inside, sys.executable, "-m")
-            ports = ("--server-port=0", "--rpc-server-port=0", "--bind-address=0.0.0.0")
-            writers = f"--api-token-file={tmp_path / 'writers'}"
-            flags = ("--mode=dragonfly", "--beat-interval=0.2", token_flag, writers)
-            master = await stack.enter_async_context(started(*python, "master", *ports, *flags))
-            log: Log = []
-            await until(master, log, lambda seen: len(listening(seen)) == 2)
-            port = listening(log)
-            worker = await stack.enter_async_context(
-                started(
-                    *python,
-                    "worker",
-                    "--metrics-address=0",
-                    f"--server-address={BEYOND}:{port['reports']}",
-                    f"--token-file={tmp_path / 'token'}",
-                    f"--replay={recording}",
-                )
-            )
-            warned = "the token crosses the network in clear text"
-            await until(worker, [], lambda seen: seen[-1:] != [] and seen[-1]["event"] == warned)
-            await until(master, log, lambda seen: len(told(seen)) == 1)
-            await output(*inside, sys.executable, "-c", CALL, f"http://{BEYOND}:{port['api']}")
-            await until(master, log, lambda seen: len(told(seen)) == 2)
-            doctor = await output(
-                *inside, TOPO, "doctor", f"--master=http://127.0.0.1:{port['api']}"
-            )
-            master.terminate()
-            rest, _ = await asyncio.wait_for(master.communicate(), CEILING_S)
-    log += [json.loads(line) for line in rest.splitlines()]
-    assert told(log) == [WORKER_TOKEN.code, API_TOKEN.code]
-    assert f"a worker's token came from {BEYOND} over plain HTTP" in doctor
-    assert f"an API token came from {BEYOND} over plain HTTP" in doctor
-    assert "--tls-cert and --tls-key" in doctor
