@@ -235,7 +235,7 @@ def test_a_beat_of_an_unknown_node_is_nothing():
 def test_sick_hardware_makes_its_node_not_ready(sick, text):
     """Each kind of trouble is named."""
     state = discovery()
-    state.advance(0.0, report("a"))
+    state.advance(0.0, report("a"), WorkerBeat(NodeName("a")))
     for _ in range(2):
         state.advance(1.0, WorkerReported(sick))
     assert text in why(state, "a")

@@ -16,8 +16,8 @@ class NodeMemory:
     """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
 
     `room` is how many cables the node has, `stale` whether its worker was silent for too long.
-    What it has shown at most: GPUs, (GPU, wired link ports), (GPU, GPUs
-    reached by fast links), network ports.
+    What it has shown at most: GPUs (None where that is not known yet), (GPU, wired link ports),
+    (GPU, GPUs reached by fast links), network ports.
     """
 
     identity: NodeIdentity
@@ -30,7 +30,7 @@ class NodeMemory:
     reasons: tuple[tuple[str, str, Reason], ...]
     gpu_type: str = ""
     stale: bool = False
-    most_gpus: int = 0
+    most_gpus: int | None = None
     most_ports: tuple[tuple[int, int], ...] = ()
     most_links: tuple[tuple[str, int], ...] = ()
     most_nics: int = 0

@@ -137,6 +137,8 @@ class Discovery:
         record = self._workers.records.get(event.node)
         if record is None:
             return
+        if record.hardware.see_again():
+            self._marks.judged.add(record.name)
         if record.read_again():
             self._marks.judged.add(record.name)
             self._update(record, now_s)
@@ -299,13 +301,15 @@ class Discovery:
         return touched
 
     def _place_among_equals(self, node: NodeName) -> PlaceAmongEquals | None:
-        """Where a node is compared: in a group that hardware makes, and nowhere else."""
+        """Where a node is compared, once its GPUs are known: in a group that hardware makes."""
         if "gpus" not in self._settings.missed:
             return None
         record, path = self._workers.records.get(node), self._placed.path(node)
         if record is None or not path or path[-1].source != WORKERS:
             return None
         hardware = record.hardware
+        if hardware.gpus is None:
+            return None
         return PlaceAmongEquals(path[-1].key, hardware.gpu_type, hardware.gpus)
 
     def _show(self, node: NodeName, record: NodeRecord | None) -> None:

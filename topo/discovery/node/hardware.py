@@ -12,16 +12,20 @@ Why a reboot forgets nothing: a GPU that fell off the bus is mostly still gone a
 there is missed until the node shows GPUs of another type in another boot (then it is another
 machine), or until it has been gone for so long that it was taken out.
 
+Why two readings in a row: one that shows too much would make the node lack it for a day, and its
+equals with it. What counts is what two readings in a row show at least; a beat is a reading like
+the last one.
+
 Cost: O(GPUs + ports) of a reading.
 
-Example: a node shows 8 GPUs with 7 wired ports each, then 7 GPUs with 7 ports each: one GPU is
-missing, no port. Then 8 GPUs, of which GPU 2 lists 5 wired ports: 2 ports of GPU 2 are missing.
+Example: a node twice shows 8 GPUs with 7 wired ports each, then 7 GPUs with 7 ports each: one GPU
+is missing, no port. Then 8 GPUs, of which GPU 2 lists 5 wired ports: 2 ports of GPU 2 are missing.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from topo.discovery.modes import MISSED
 from topo.discovery.node.health import Subject, failing
@@ -31,6 +35,7 @@ from topo.model.forest import Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState
 
 T = TypeVar("T", int, str)
+_Counted = tuple[tuple[T, int], ...]
 Ports = tuple[LinkPort, ...]
 PortCounts = tuple[tuple[int, int], ...]
 
@@ -39,35 +44,65 @@ NICS: Subject = ("nics", "")
 _PORTS, _LINKS = "ports", "links"
 
 
+class _Counts(NamedTuple):
+    """What one reading shows."""
+
+    gpus: int
+    ports: PortCounts
+    links: LinkCounts
+    nics: int
+
+
+_NOTHING = _Counts(0, (), (), 0)
+
+
 @dataclass(slots=True)
 class ShownHardware:
-    """The most that a node has shown. `ports`: (GPU, its wired link ports). Mutable."""
+    """The most that two readings in a row have shown. Mutable.
 
-    gpus: int = 0
+    `ports`: (GPU, its wired link ports). `gpus` is None before there were two readings.
+    """
+
+    gpus: int | None = None
     gpu_type: str = ""
     ports: PortCounts = ()
     nics: int = 0
     links: LinkCounts = ()
-    _now: PortCounts = ()
-    _nics_now: int = 0
-    _links_now: LinkCounts = ()
+    _now: _Counts = _NOTHING
+    _before: _Counts | None = None
 
-    def see(self, facts: NodeFacts, gpu_type: str, *, rebooted: bool) -> None:
-        """Take one reading."""
-        self._now, self._nics_now = _wired(facts.ports), _nics(facts)
-        self._links_now = fast_links(facts.matrix)
+    def see(self, facts: NodeFacts, gpu_type: str, *, rebooted: bool) -> bool:
+        """Take one reading; whether more is known now to be there, or less."""
+        known = self.gpus
         if rebooted and "" not in {gpu_type, self.gpu_type} and gpu_type != self.gpu_type:
-            self.gpus = self.nics = 0
+            self.gpus, self.nics = None, 0
             self.ports = self.links = ()
-        self.gpus = max(self.gpus, len(facts.gpus))
+            self._before = None
         self.gpu_type = gpu_type or self.gpu_type
-        if self._now != self.ports:
-            most = _shared(tuple(sorted(_most(self.ports, self._now)))) if self.ports else self._now
-            self.ports = most
-        self.nics = max(self.nics, self._nics_now)
-        if self._links_now != self.links:
-            links = tuple(_most(self.links, self._links_now)) if self.links else self._links_now
-            self.links = links
+        links, ports = fast_links(facts.matrix), _wired(facts.ports)
+        self._now = _Counts(len(facts.gpus), ports, links, _nics(facts))
+        if self._before is not None:
+            self._count(self._before)
+        self._before = self._now
+        return self.gpus != known
+
+    def see_again(self) -> bool:
+        """Take a reading equal to the last one; whether more is known now to be there."""
+        if self._before is None:
+            return False
+        known, self._before = self.gpus, None
+        self._count(self._now)
+        return self.gpus != known
+
+    def _count(self, before: _Counts) -> None:
+        """Count what both the last reading and the one before it show."""
+        now = self._now
+        self.gpus = max(self.gpus or 0, min(now.gpus, before.gpus))
+        self.nics = max(self.nics, min(now.nics, before.nics))
+        if now.ports != self.ports:
+            self.ports = _shared(tuple(sorted(_most(self.ports, _least(now.ports, before.ports)))))
+        if now.links != self.links:
+            self.links = _most(self.links, _least(now.links, before.links))
 
     def accept(self, missing: Collection[Subject], gpus: int) -> None:
         """Of these subjects the last reading, which showed so many GPUs, has all there is.
@@ -75,10 +110,10 @@ class ShownHardware:
         Fewer GPUs have fewer links to each other.
         """
         if GPUS in missing:
-            self.gpus, self.links = gpus, self._links_now
+            self.gpus, self.links = gpus, self._now.links
         if NICS in missing:
-            self.nics = self._nics_now
-        ports, links = dict(self._now), dict(self._links_now)
+            self.nics = self._now.nics
+        ports, links = dict(self._now.ports), dict(self._now.links)
         self.ports = _shared(
             tuple(
                 (gpu, wired)
@@ -94,24 +129,24 @@ class ShownHardware:
     def missing(self, facts: NodeFacts, missed: Collection[str]) -> dict[Subject, Reason]:
         """What the last reading, `facts`, lacks of ports; of GPUs `health.judge` says it."""
         bad: dict[Subject, Reason] = {}
-        if "ports" in missed and self._now != self.ports:
-            now, listed = dict(self._now), {gpu.index for gpu in facts.gpus}
+        if "ports" in missed and self._now.ports != self.ports:
+            now, listed = dict(self._now.ports), {gpu.index for gpu in facts.gpus}
             for gpu, most in self.ports:
                 if (wired := now.get(gpu, 0)) < most and gpu in listed:
                     text = _with_failing(f"GPU {gpu}: {wired} of {most} link ports", facts)
                     bad[_port_subject(gpu)] = Reason("ports-missing", text)
-        if "links" in missed and self._links_now != self.links:
+        if "links" in missed and self._now.links != self.links:
             bad |= self._missing_links(facts)
-        if "nics" in missed and self._nics_now < self.nics:
-            text = _with_failing(f"{self._nics_now} of {self.nics} network ports", facts)
+        if "nics" in missed and self._now.nics < self.nics:
+            text = _with_failing(f"{self._now.nics} of {self.nics} network ports", facts)
             bad[NICS] = Reason("nics-missing", text)
         return bad
 
     def _missing_links(self, facts: NodeFacts) -> dict[Subject, Reason]:
         """Fast links inside the node; nothing where the matrix is not told, or GPUs are missing."""
-        if not self._links_now or len(facts.gpus) < self.gpus:
+        if not self._now.links or len(facts.gpus) < (self.gpus or 0):
             return {}
-        now = dict(self._links_now)
+        now = dict(self._now.links)
         return {
             (_LINKS, gpu): Reason(
                 "links-missing", f"{gpu} has fast links to {now[gpu]} of {most} GPUs of its node"
@@ -141,11 +176,20 @@ def _wired(ports: Ports) -> PortCounts:
     return _shared(tuple(sorted(counts.items())))
 
 
-def _most(one: Iterable[tuple[T, int]], other: Iterable[tuple[T, int]]) -> Iterable[tuple[T, int]]:
+def _most(one: _Counted[T], other: _Counted[T]) -> _Counted[T]:
+    if not one:
+        return other
     counts = dict(one)
     for key, count in other:
         counts[key] = max(count, counts.get(key, 0))
-    return counts.items()
+    return tuple(counts.items())
+
+
+def _least(one: _Counted[T], other: _Counted[T]) -> _Counted[T]:
+    if one == other:
+        return one
+    counts = dict(other)
+    return tuple((key, min(count, counts[key])) for key, count in one if key in counts)
 
 
 @lru_cache(maxsize=256)

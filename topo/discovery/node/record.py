@@ -59,7 +59,7 @@ class NodeRecord:
         rebooted = facts.identity.boot_id != self.identity.boot_id
         self.identity, self.facts = facts.identity, with_lost_fabrics(facts)
         self.gpus, self.gpu_type = len(facts.gpus), _gpu_type(facts)
-        self.hardware.see(facts, self.gpu_type, rebooted=rebooted)
+        is_known_anew = self.hardware.see(facts, self.gpu_type, rebooted=rebooted)
         if facts.peers is not None:
             self.local = facts.peers.local
             self.cables = max(self.cables, len({p.uuid for p in facts.peers.remotes}))
@@ -79,19 +79,22 @@ class NodeRecord:
         self._reading |= self._judge_domain()
         if silent and not rebooted:
             self._reading = silent | self._reading
-        return self.read_again() or (rebooted and bool(silent))
+        return self.read_again() or is_known_anew or (rebooted and bool(silent))
 
     def _judge_hardware(
         self, facts: NodeFacts, settings: DiscoverySettings
     ) -> dict[Subject, Reason]:
         shown = self.hardware.gpus if GPUS[0] in settings.missed else 0
-        bad = judge(facts, settings.gpus_per_node or shown)
+        bad = judge(facts, settings.gpus_per_node or shown or 0)
         bad |= judge_cut_off(facts)
         bad |= self.hardware.missing(facts, settings.missed)
         return bad
 
     def read_again(self) -> bool:
-        """Take a reading equal to the last one; True if the reasons or claims changed."""
+        """Take a reading equal to the last one; True if the reasons or claims changed.
+
+        What that says of the hardware shown is for `hardware.see_again`.
+        """
         if not self._reading and self.verdict.settled:
             return self.verdict.read(self._reading)
         dead = self.is_wiring_dead
@@ -218,7 +221,7 @@ class NodeRecord:
             gpus=memory.gpus,
             gpu_type=memory.gpu_type,
             hardware=ShownHardware(
-                gpus=max(memory.gpus, memory.most_gpus),
+                gpus=memory.most_gpus,
                 gpu_type=memory.gpu_type,
                 ports=memory.most_ports,
                 links=memory.most_links,

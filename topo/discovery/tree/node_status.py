@@ -75,7 +75,7 @@ def _reasons(
 
 def _fewer_gpus(record: NodeRecord, equals_have: int) -> Reason | None:
     """Why a node that never showed all its GPUs is not well; one that lost some says so itself."""
-    known = record.hardware.gpus
+    known = max(record.hardware.gpus or 0, record.gpus)
     if known >= equals_have or GPUS in record.troubles:
         return None
     text = f"{known} GPUs, where the others of its group have {equals_have}"
