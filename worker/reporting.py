@@ -16,6 +16,8 @@ from worker.transport import MasterConnection, ReportLostError, Trouble
 RETRY_BASE_S = 0.25
 
 _log = structlog.get_logger(__name__)
+_SILENCE_S = 1.0
+"""How often a silent node looks whether it may speak: no beat was agreed before it first did."""
 
 
 class ReportLoop:
@@ -44,7 +46,8 @@ class ReportLoop:
     async def run(self) -> None:
         """Sends until cancelled: always the latest facts, one report at a time."""
         while True:
-            await self._pending.wait(self._session.beat_s)
+            beat_s = self._session.beat_s
+            await self._pending.wait(min(beat_s, _SILENCE_S) if self._is_silent() else beat_s)
             await self._retrying()(self._send)
 
     def _retrying(self) -> AsyncRetrying:
