@@ -9,13 +9,18 @@ Selected = tuple[GroupPath, Group]
 
 
 def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
-    """The groups of that name, or the one whose path joined with `/` it is. O(groups)."""
-    return tuple(
-        (above, vertex)
-        for above, vertex in forest.walk()
-        if isinstance(vertex, Group)
-        and (vertex.name == wanted or "/".join((*above, vertex.name)) == wanted)
-    )
+    """The groups of that name, or the one whose path joined with `/` it is. O(groups).
+
+    One inside another of its name is shown there.
+    """
+    found: dict[GroupPath, Group] = {}
+    for above, vertex in forest.walk():
+        path = GroupPath((*above, vertex.name))
+        if not isinstance(vertex, Group) or wanted not in {vertex.name, "/".join(path)}:
+            continue
+        if not any(above[: len(around)] == around for around in found):
+            found[path] = vertex
+    return tuple((GroupPath(path[:-1]), group) for path, group in found.items())
 
 
 def path_to(forest: Forest, node: NodeName) -> tuple[Vertex, ...] | None:

@@ -9,10 +9,13 @@ import pytest
 import yaml
 
 from tests.clustermanager.schema import findings, resolve
-from topo.discovery.manager.contract import ManagerAnswer, read_topology
+from topo.discovery.manager.contract import ManagerAnswer, doubts, read_topology
 from topo.discovery.manager.events import EventPage, ManagerEvent, read_events
 from topo.discovery.manager.mapping import contract
+from topo.facts.reading.text import MAX_WARNINGS
 from topo.kit.tls import client_context
+from topo.model.ids import GroupName, Kind
+from topo.model.observation import ManagedGroup, ManagedTopology
 from topo.sim.clustermanager.faults import ManagerFaultKind
 from topo.sim.clustermanager.server import Simulator
 
@@ -179,3 +182,14 @@ async def test_the_simulators_refusals_are_of_the_contracts_form(
 def test_every_fault_of_the_simulator_is_in_the_manual() -> None:
     manual = (OPENAPI.parent / "cluster-manager.md").read_text()
     assert [kind for kind in ManagerFaultKind if f"`{kind}`" not in manual] == []
+
+
+def test_of_many_doubtful_kinds_the_first_are_told_and_the_rest_counted() -> None:
+    """A manager may send as many as it likes: they are in every document."""
+    groups = tuple(
+        ManagedGroup(f"g{n}", GroupName(f"g{n}"), Kind(f"dragonfl{n}"), None) for n in range(500)
+    )
+    told = doubts(ManagedTopology(groups, ()))
+    assert len(told) == MAX_WARNINGS
+    assert told[0].startswith("kind 'dragonfl0' is taken as a kind of its own")
+    assert told[-1] == f"{500 - MAX_WARNINGS + 1} more warnings of this kind"

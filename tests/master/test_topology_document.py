@@ -128,6 +128,16 @@ def test_depth_cuts_below_that_many_levels():
     assert one["groups"][1]["child"][1]["child"] == []
 
 
+def test_a_group_inside_one_of_its_name_is_shown_there_and_its_nodes_once():
+    """`topo nodes --group x` would list them twice."""
+    state = discovery(Mode.CONFIG)
+    state.advance(0.0, ConfigLoaded(declared({"x": {"x": ["a"], "y": ["b"]}, "z": {"x": ["c"]}})))
+    groups = find_groups(state.snapshot.forest, "x")
+    assert [(*above, group.name) for above, group in groups] == [("x",), ("z", "x")]
+    ((above, inner),) = find_groups(state.snapshot.forest, "x/x")
+    assert (above, len(inner.children)) == (("x",), 1)
+
+
 def test_groups_are_found_by_name_or_path_and_nodes_by_their_path():
     """Two groups of one name are both found by it, one by its path."""
     state = discovery(Mode.CONFIG)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
 
+from topo.facts.reading.text import bounded
 from topo.model.errors import Refusal
 from topo.model.forest import Status
 from topo.model.ids import KNOWN_KINDS, NODE, GroupName, Kind
@@ -237,11 +238,13 @@ def _siblings(stated: ManagedTopology) -> Iterator[Refusal]:
 
 
 def doubts(topology: ManagedTopology) -> tuple[str, ...]:
-    """Kinds of groups that look like slips: taken as they stand, and told once each."""
+    """Kinds of groups that look like slips: taken as they stand, and told once each.
+
+    Of many the first, and how many more there are.
+    """
     kinds = dict.fromkeys(group.kind for group in topology.groups)
     hints = {kind: did_you_mean(kind, KNOWN_KINDS) for kind in kinds if kind not in KNOWN_KINDS}
-    return tuple(
-        f"kind {kind!r} is taken as a kind of its own; {hint}"
-        for kind, hint in hints.items()
-        if hint
-    )
+    told = [
+        f"kind {k!r} is taken as a kind of its own; {hint}" for k, hint in hints.items() if hint
+    ]
+    return bounded(told)
