@@ -94,7 +94,8 @@ async def test_made_up_names_neither_flood_the_conflicts_nor_reach_them(tmp_path
     async with running("--mode=dragonfly", f"--worker-token-file={path}") as master:
         for number in range(30):
             await master.worker(f"made-up-{number}", "token-of-one").beat()
-            assert (await master.worker(f"a\n\x1b[{number}m", "token-of-one").beat()).status == 400
+            answer = await master.worker(f"a\n\x1b[{number}m", "token-of-one").beat()
+            assert answer.status in (400, 429)
         await master.generation()
         (conflict,) = (await master.get("/v1/topology")).json["conflicts"]
         assert conflict["subjects"] == ["n1"]

@@ -6,13 +6,20 @@ token's digest, one small JSON document, one append to the engine's queue and pr
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import prometheus_client as prom
 from aiohttp import web
 from pydantic import ValidationError
 
 from master.role import ALONE, Role, not_leader
+from master.sources.workers.malformed import (
+    MALFORMED_BURST,
+    MALFORMED_RATE,
+    MALFORMED_RETRY_S,
+    MalformedReports,
+    sender_of,
+)
 from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN, RefusedReports
 from master.sources.workers.sessions import TOO_MANY_NODES, ReportRefused, Result, Sessions
 from master.tokens import Tokens
@@ -25,6 +32,7 @@ from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 """Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
 
+_MAX_SHOWN = 128
 _BAD_NAME = "bad-node-name"
 NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
 """Refusals that are in no list of conflicts, and that no worker can end by itself."""
@@ -44,6 +52,7 @@ class WorkerPort:
     reports: prom.Counter
     api: str = "the port of --server-port"
     role: Callable[[], Role] = lambda: ALONE
+    malformed: MalformedReports = field(default_factory=MalformedReports)
 
     def app(self) -> web.Application:
         """The application of the workers' port."""
@@ -74,18 +83,15 @@ class WorkerPort:
             if not self.role().acts:
                 self.reports.labels("unknown", "not-leader").inc()
                 return not_leader(self.role())
-            try:
-                report = Report.model_validate_json(await body_bytes(request))
-            except BadInputError as error:
-                self._malformed(request, error.refusal)
-                return bad_input(error)
-            except ValidationError as error:
-                refused = _not_understood(error)
-                self._malformed(request, refused)
-                return refusal(400, refused)
+            sender = sender_of(identity, request.remote)
+            report = await self._read(request, sender)
+            if not isinstance(report, Report):
+                return report
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
                 self.reports.labels(report.kind, answer.code).inc()
+                if answer.code == _BAD_NAME:
+                    self.malformed.add(sender, self.clock())
                 if answer.code in NEEDS_A_PERSON:
                     self.refused.add(answer.code, report.node, answer.text, self.clock())
                 return _declined(answer)
@@ -94,6 +100,33 @@ class WorkerPort:
             return web.Response(text=text, content_type="application/json")
 
         return post_report
+
+    async def _read(self, request: web.Request, sender: str) -> Report | web.Response:
+        """The report, or the answer to one that is not read or cannot be."""
+        if not self.malformed.has_room(sender, self.clock()):
+            return self._too_many()
+        try:
+            content = await body_bytes(request)
+            if not self.malformed.has_room(sender, self.clock()):  # others came meanwhile
+                return self._too_many()
+            return Report.model_validate_json(content)
+        except BadInputError as error:
+            self._malformed(request, sender, error.refusal)
+            return bad_input(error)
+        except ValidationError as error:
+            refused = _not_understood(error)
+            self._malformed(request, sender, refused)
+            return refusal(400, refused)
+
+    def _too_many(self) -> web.Response:
+        self.reports.labels("unknown", "too-many-malformed").inc()
+        return problem(
+            429,
+            f"more than {MALFORMED_BURST:g} reports from here could not be read; "
+            f"one each {1 / MALFORMED_RATE:g} s is tried",
+            fix="run workers of the master's release, and give each node a token of its own",
+            headers={"Retry-After": str(MALFORMED_RETRY_S)},
+        )
 
     def _received(self, report: Report, identity: Identity) -> Result:
         now_s = self.clock()
@@ -110,7 +143,8 @@ class WorkerPort:
         if self.role().acts:
             self.refused.add(code, request.remote or "an unknown address", why, self.clock())
 
-    def _malformed(self, request: web.Request, refused: Refusal) -> None:
+    def _malformed(self, request: web.Request, sender: str, refused: Refusal) -> None:
+        self.malformed.add(sender, self.clock())
         self.reports.labels("unknown", "malformed").inc()
         self._note(request, MALFORMED, f"{refused.what} (at {refused.where})")
 
@@ -138,7 +172,7 @@ class WorkerPort:
 
 def _not_understood(error: ValidationError) -> Refusal:
     finding = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(str(part) for part in finding["loc"]) or "body"
+    where = ".".join(str(part) for part in finding["loc"])[:_MAX_SHOWN] or "body"
     fix = "see docs/api.md for the worker's messages; are worker and master of one version?"
     return Refusal(finding["msg"], where, fix)
 

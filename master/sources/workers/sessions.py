@@ -4,12 +4,12 @@ Takes one report at a time and answers what the worker shall send next, or why t
 taken. No socket and no clock: the HTTP side is `port`, and time (monotonic seconds) is an argument.
 """
 
-import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
+from master.sources.workers.token_bucket import TokenBucket
 from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, WorkerBeat, WorkerRefused, WorkerReported
@@ -27,6 +27,7 @@ REFUSAL_EVERY_S = 15.0
 NAMES_SHOWN = 3
 """Names that the one listed refusal of a token's holder shows: those it tried last."""
 BURST_FACTOR = 2.0
+"""What a worker may send at once, in seconds of its rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +58,6 @@ _BUSY = ReportRefused(
 
 
 @dataclass(slots=True)
-class _TokenBucket:
-    """A token bucket of `rate` per second with a burst of twice that, full at first."""
-
-    rate: float
-    refilled_s: float
-    tokens: float = math.inf
-
-    def take(self, now_s: float) -> bool:
-        """Takes one; False when there is none left."""
-        full = self.rate * BURST_FACTOR
-        self.tokens = min(full, self.tokens + (now_s - self.refilled_s) * self.rate)
-        self.refilled_s = now_s
-        if self.tokens < 1:
-            return False
-        self.tokens -= 1
-        return True
-
-
-@dataclass(slots=True)
 class _Session:
     """The worker process that speaks for a node, and what it said last.
 
@@ -87,8 +69,8 @@ class _Session:
     seq: int
     facts: NodeFacts
     reported_s: float
-    own: _TokenBucket
-    others: _TokenBucket
+    own: TokenBucket
+    others: TokenBucket
     superseded: tuple[str, ...] = ()
 
     def restart(self, report: Report, facts: NodeFacts, now_s: float) -> None:
@@ -103,7 +85,7 @@ class _Session:
 class _ForeignReports:
     """What the holder of one node's token sent for other nodes; `names` in the order of trying."""
 
-    allowance: _TokenBucket
+    allowance: TokenBucket
     names: tuple[NodeName, ...] = ()
 
 
@@ -178,7 +160,9 @@ class Sessions:
         sent = self._foreign.get(holder)
         if sent is None:
             _drop_oldest(self._foreign, self.max_nodes)
-            sent = self._foreign[holder] = _ForeignReports(_TokenBucket(self.rate, now_s))
+            sent = self._foreign[holder] = _ForeignReports(
+                TokenBucket(self.rate, self.rate * BURST_FACTOR, now_s)
+            )
         if not sent.allowance.take(now_s):
             return _TOO_FAST
         if report.node not in sent.names:
@@ -214,7 +198,9 @@ class Sessions:
             return _BUSY
         if known is None:
             self.on_node(now_s)
-            own, others = (_TokenBucket(self.rate, now_s) for _ in range(2))
+            own, others = (
+                TokenBucket(self.rate, self.rate * BURST_FACTOR, now_s) for _ in range(2)
+            )
             new = _Session(report.instance, report.seq, facts, now_s, own, others)
             self._sessions[report.node] = new
         else:
@@ -228,6 +214,9 @@ class Sessions:
             for node in gone:
                 del self._sessions[node]
         return len(self._sessions) < self.max_nodes
+
+    def _allowance(self, now_s: float) -> TokenBucket:
+        return TokenBucket(self.rate, self.rate * BURST_FACTOR, now_s)
 
     def _duplicate(self, report: Report, now_s: float) -> ReportRefused:
         text = f"two workers report as {report.node}; the one that was there first is believed"
