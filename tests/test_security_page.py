@@ -101,5 +101,7 @@ def test_the_times_of_revocation_are_those_of_the_settings() -> None:
     assert settings.config_poll_interval == 1
     assert settings.beat_interval * settings.stale_beats == 30
     assert settings.discovery.forget_s == parse_duration("1d")
-    for sentence in ("a second later", "three beats, 30 s", "after a day of silence"):
+    assert (settings.max_holds, settings.max_hold) == (1000, parse_duration("1d"))
+    held = "up to 1000 holds of a day each"
+    for sentence in ("a second later", "three beats, 30 s", "after a day of silence", held):
         assert sentence in PAGE

@@ -20,7 +20,7 @@ from topo.model.machine import (
     ServerPeers,
 )
 from topo.model.observation import ParsedProbe
-from worker.probes.probe import MAX_DETAIL_CHARS, Probe, Reading
+from worker.probes.probe import Probe, Reading, shown
 
 DROP_AFTER_FAILURES = 3
 """At this failure in a row the last good facts of a source are dropped. Until then its stand-ins
@@ -53,8 +53,7 @@ class _Source:
         if self.reading is None:
             return None
         if self.refused is not None:
-            detail = str(self.refused)[:MAX_DETAIL_CHARS]
-            return ProbeHealth(self.probe.name, ProbeState.FAILED, detail)
+            return ProbeHealth(self.probe.name, ProbeState.FAILED, shown(str(self.refused)))
         return ProbeHealth(self.probe.name, self.reading.state, self.reading.detail)
 
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from topo.kit.hiding import hide_in_text
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import NodeIdentity, ProbeState
@@ -46,8 +45,7 @@ async def _recorded(probe: Probe) -> RecordedProbe:
         return RecordedProbe(
             probe.name, probe.format, ProbeState.FAILED, detail=WITHHELD, seconds=seconds
         )
-    detail = hide_in_text(reading.detail)
-    return RecordedProbe(probe.name, probe.format, reading.state, text, detail, seconds)
+    return RecordedProbe(probe.name, probe.format, reading.state, text, reading.detail, seconds)
 
 
 def user_names() -> frozenset[str]:

@@ -9,7 +9,7 @@ from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world, nvlink_world
 from worker import host_facts
 from worker.host_facts import DROP_AFTER_FAILURES, HostFacts
-from worker.probes.probe import Probe, Reading, absent, failed, ok, timed_out
+from worker.probes.probe import MAX_DETAIL_CHARS, Probe, Reading, absent, failed, ok, timed_out
 
 HOST = demo_world().nodes[0]
 TEXTS = {take.probe: take.text for take in bundle_of(HOST).probes}
@@ -151,6 +151,16 @@ def test_a_text_nobody_understands_names_place_and_fix(host: HostFacts) -> None:
     assert health.state is ProbeState.FAILED
     assert len(health.detail) > 10
     assert host.add("mxsml", ok("{}")) == health
+
+
+def test_no_secret_of_a_complaint_or_of_a_text_is_reported(host: HostFacts) -> None:
+    """Whatever is in a report, anybody can read at the master."""
+    host.add("mxsml", failed("exit status 1: dcgmi --token SEKRET --host h: " + "no answer " * 40))
+    host.add("mx-smi-list", ok("password=SEKRET"))
+    details = {health.probe: health.detail for health in host.facts().probes}
+    assert details["mxsml"].startswith("exit status 1: dcgmi --token *** --host h: no answer")
+    assert len(details["mxsml"]) == MAX_DETAIL_CHARS
+    assert "SEKRET" not in str(details)
 
 
 def test_a_parser_that_fails_does_not_stop_the_others(

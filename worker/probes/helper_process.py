@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from topo.model.machine import ProbeState
 from worker.probes.commands import kill_group, status_words
-from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, failed, timed_out
+from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, failed, shown, timed_out
 
 _PART_BYTES = 1 << 16
 _REAP_S = 1.0
@@ -114,4 +114,4 @@ async def _ask(process: asyncio.subprocess.Process) -> Reading:
     if not line.endswith(b"\n"):
         return failed(f"the library ended its process: {status_words(await process.wait())}")
     answer = json.loads(line)
-    return Reading(ProbeState(answer["state"]), answer["text"], answer["detail"][:200])
+    return Reading(ProbeState(answer["state"]), answer["text"], shown(answer["detail"]))

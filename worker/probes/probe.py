@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from topo.kit.hiding import hide_in_text
 from topo.model.machine import ProbeState
 
 MAX_OUTPUT_BYTES = 8 << 20
@@ -30,21 +31,26 @@ def ok(text: str) -> Reading:
 
 def absent(why: str) -> Reading:
     """This host does not have the source; that is no fault."""
-    return Reading(ProbeState.ABSENT, detail=_short(why))
+    return Reading(ProbeState.ABSENT, detail=shown(why))
 
 
 def failed(why: str) -> Reading:
     """The source is there and did not answer as it should."""
-    return Reading(ProbeState.FAILED, detail=_short(why))
+    return Reading(ProbeState.FAILED, detail=shown(why))
 
 
 def timed_out(why: str) -> Reading:
     """The source did not answer in time, or still hangs in an earlier question."""
-    return Reading(ProbeState.TIMED_OUT, detail=_short(why))
+    return Reading(ProbeState.TIMED_OUT, detail=shown(why))
 
 
-def _short(why: str) -> str:
-    return " ".join(why.split())[:MAX_DETAIL_CHARS]
+def shown(why: str) -> str:
+    """What is told of a failure, in one line of at most `MAX_DETAIL_CHARS`.
+
+    A tool may complain with its command line in it, and what is reported anybody can read: secrets
+    are masked before it is cut.
+    """
+    return " ".join(hide_in_text(why).split())[:MAX_DETAIL_CHARS]
 
 
 def _nothing() -> None:
