@@ -15,10 +15,11 @@ def find_groups(forest: Forest, wanted: str) -> tuple[Selected, ...]:
     """
     found: dict[GroupPath, Group] = {}
     for above, vertex in forest.walk():
-        path = GroupPath((*above, vertex.name))
-        if not isinstance(vertex, Group) or wanted not in {vertex.name, "/".join(path)}:
+        if not isinstance(vertex, Group):
             continue
-        if not any(above[: len(around)] == around for around in found):
+        path = GroupPath((*above, vertex.name))
+        is_wanted = wanted in {vertex.name, "/".join(path)}
+        if is_wanted and not any(above[: len(around)] == around for around in found):
             found[path] = vertex
     return tuple((GroupPath(path[:-1]), group) for path, group in found.items())
 
