@@ -23,10 +23,12 @@ from tests.chaos.model.ledger import Ledger
 from tests.chaos.model.truth import Truth, Wiring
 from tests.chaos.model.verdicts import Bounds
 from tests.chaos.notes import Notes, table
+from tests.chaos.ports import own_ports
 from tests.chaos.readers import Readers
 from tests.chaos.schedule import GPUS, Round, rounds
 from tests.chaos.state_file import StateFile
 from tests.chaos.tokens import Tokens
+from topo.cli.demo.plan import Ports
 
 _GIVE_UP_S = 60.0
 """Beyond the limit, so that a late tree is told from none."""
@@ -36,13 +38,15 @@ _LOOK_S = 0.05
 class Run:
     """One run: everything that has a part in it."""
 
-    def __init__(self, home: Path, bounds: Bounds, notes: Notes, session: ClientSession) -> None:
+    def __init__(
+        self, place: tuple[Path, Ports], bounds: Bounds, notes: Notes, session: ClientSession
+    ) -> None:
         self._now = asyncio.get_running_loop().time
         self.notes, self.session = notes, session
         self.truth = Truth(Wiring(), bounds, self._now())
         self.ledger = Ledger(GPUS, bounds)
         self.service = service.Service(self.truth)
-        self.cluster = Cluster(home, self.truth, self._now, notes.found)
+        self.cluster = Cluster(place, self.truth, self._now, notes.found)
         url = self.cluster.ports.master
         self.tokens = Tokens(self.cluster, self.service, notes, session)
         state_file = StateFile(self.cluster, self.ledger, notes)
@@ -138,11 +142,13 @@ async def chaos(seed: int, minutes: float, bounds: Bounds, log: Path) -> Notes:
     with (
         tempfile.TemporaryDirectory(prefix="topo-chaos-") as folder,
         log.open("w", encoding="utf-8") as file,
+        own_ports() as ports,
     ):
         notes = Notes(file, lambda: loop.time() - began_s)
         notes.say(f"seed {seed}, {minutes:g} min, {bounds}")
         async with ClientSession(connector=TCPConnector(limit=0)) as session:
-            await Run(Path(folder, "demo"), bounds, notes, session).go(seed, minutes)
+            place = (Path(folder, "demo"), Ports(*ports))
+            await Run(place, bounds, notes, session).go(seed, minutes)
         if notes.violations:
             shutil.copytree(
                 Path(folder, "demo", "logs"), log.with_suffix(".logs"), dirs_exist_ok=True

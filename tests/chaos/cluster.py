@@ -1,4 +1,4 @@
-"""A cluster of real processes on free ports, each in a session of its own, tied to this process.
+"""A cluster of real processes, each in a session of its own, tied to this process.
 
 The command lines are those of `topo demo`. What a process is done to is said to the truth first.
 """
@@ -18,7 +18,7 @@ from tests.chaos.model.truth import SILENT, Truth
 from tests.chaos.model.verdicts import Violation
 from tests.chaos.schedule import MASTER
 from topo.cli import worlds
-from topo.cli.demo.plan import BEAT_S, DemoFiles, Ports, free_ports, prepare, programs
+from topo.cli.demo.plan import BEAT_S, DemoFiles, Ports, prepare, programs
 from topo.cli.demo.processes import Program, environment
 from topo.kit.child_process import die_with_parent_command
 
@@ -27,12 +27,14 @@ Found = Callable[[Violation], None]
 
 
 class Cluster:
-    """The processes, by the names that the demo gives them."""
+    """The processes, by the names that the demo gives them, in a directory and on ports."""
 
-    def __init__(self, home: Path, truth: Truth, now: Callable[[], float], found: Found) -> None:
+    def __init__(
+        self, place: tuple[Path, Ports], truth: Truth, now: Callable[[], float], found: Found
+    ) -> None:
         world = worlds.chosen(truth.wiring.world)
+        home, self.ports = place
         self.files = DemoFiles(home)
-        self.ports = Ports(*free_ports((0, 0, 0)))
         self.truth, self._now, self._found = truth, now, found
         prepare(self.files, world)
         made = programs(self.files, world, truth.wiring.world, self.ports)
@@ -161,6 +163,7 @@ class Cluster:
             with path.open("rb") as file:
                 file.seek(self._read_to[path])
                 text = file.read()
+            text = text[: text.rfind(b"\n") + 1]  # the rest of a line is read with its end
             self._read_to[path] += len(text)
             yield path.name, text.decode("utf-8", "replace")
 

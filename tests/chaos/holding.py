@@ -11,7 +11,7 @@ from tests.chaos.notes import Notes
 from tests.chaos.readers import LOST
 from tests.chaos.tokens import Tokens
 
-_CLIENTS = 3
+_CLIENTS = 4
 _PATIENCE = ClientTimeout(total=30)
 _AGAIN_S = 0.3
 _UNDECIDED = frozenset({0, 401, 429, 500, 502, 503, 504})
@@ -49,7 +49,7 @@ class Holders:
             if promise is not None:
                 await asyncio.sleep(chance.uniform(0, 4))
                 await self._use(session, promise, chance)
-            await asyncio.sleep(chance.uniform(0.2, 2))
+            await asyncio.sleep(chance.uniform(0.1, 1))
 
     async def _ask(self, session: ClientSession, job: dict[str, Any]) -> Promise | None:
         """The hold, asked for with the same key until there is an answer; None where none fits."""
