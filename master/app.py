@@ -14,12 +14,12 @@ from master.api.booking_events import CapacityEvents, hold_event
 from master.api.openapi import openapi_route
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
+from master.file_warnings import FileWarnings
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.state.document import State
 from master.state.saving import StateSaver
-from master.tokens import token_reload
 from master.tree.engine import Clock
 from topo.kit.files import WatchedFile
 from topo.kit.problem import problems
@@ -33,6 +33,7 @@ from topo.placement.booking.events import HoldChange
 MAX_BODY_BYTES = 64 * 1024
 """A job with its filters, or the groups of an answer for a thousand nodes."""
 LAG_SAMPLE_S = 0.5
+CERTIFICATE = "tls-files"
 
 _log = structlog.get_logger(__name__)
 
@@ -114,28 +115,18 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works["state-file"] = partial(service.replica.run, service.saver.run)
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
-    for name, reload in _reloads(service, tls).items():
-        works[f"reload of {name}"] = partial(_every, settings.config_poll_interval, reload)
+    for kind, file in service.token_files.items():
+        works[f"tokens of {kind.whose}"] = partial(file.follow, settings.config_poll_interval)
+    if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
+        renew = _renewal(service.file_warnings, tls, (settings.tls_cert, settings.tls_key))
+        works["certificate"] = partial(_every, settings.config_poll_interval, renew)
     return works
 
 
-def _reloads(service: Service, tls: SSLContext | None) -> Mapping[str, Callable[[], None]]:
-    """What takes up files that changed: tokens, and the certificate; each on its own."""
-    settings = service.settings
-    reloads: dict[str, Callable[[], None]] = {}
-    if settings.worker_token_file is not None:
-        worker_tokens = token_reload(service.tokens, settings.worker_token_file, "worker")
-        reloads["worker tokens"] = worker_tokens
-    if settings.api_token_file is not None:
-        writers = token_reload(service.writers, settings.api_token_file, "writers'")
-        reloads["writers' tokens"] = writers
-    if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
-        reloads["certificate"] = _certificate_reload(tls, settings.tls_cert, settings.tls_key)
-    return reloads
-
-
-def _certificate_reload(tls: SSLContext, cert: Path, key: Path) -> Callable[[], None]:
-    watched = [WatchedFile(path, MAX_PEM_BYTES) for path in (cert, key)]
+def _renewal(
+    warnings: FileWarnings, tls: SSLContext, pair: tuple[Path, Path]
+) -> Callable[[], None]:
+    watched = [WatchedFile(path, MAX_PEM_BYTES) for path in pair]
 
     def changed() -> bool:
         polled = [file.poll() for file in watched]  # each of them, each time
@@ -143,23 +134,25 @@ def _certificate_reload(tls: SSLContext, cert: Path, key: Path) -> Callable[[], 
 
     changed()
 
-    def reload() -> None:
+    def renew() -> None:
         if not changed():
             return
         try:
-            reload_certificate(tls, cert, key)
+            reload_certificate(tls, *pair)
         except BadInputError as error:
-            _log.warning("certificate not renewed; the old one stays", reason=str(error))
+            text = f"the certificate is not renewed, the old one stays: {error.refusal.what}"
+            warnings.warn(CERTIFICATE, text, error.refusal.fix, where=error.refusal.where)
         else:
-            _log.info("certificate renewed", file=str(cert))
+            warnings.well(CERTIFICATE)
+            _log.info("certificate renewed", file=str(pair[0]))
 
-    return reload
+    return renew
 
 
-async def _every(interval_s: float, reload: Callable[[], None]) -> None:
+async def _every(interval_s: float, call: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(interval_s)
-        await off_loop(reload)
+        await off_loop(call)
 
 
 async def _measure_lag(service: Service, clock: Clock) -> None:

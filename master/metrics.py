@@ -131,6 +131,7 @@ class TreeCollector(Collector):
     _statuses: Seen = field(default_factory=lambda: Seen(*_STATUSES))
     _kinds: Seen = field(default_factory=Seen)
     _codes: Seen = field(default_factory=Seen)
+    _warned: Seen = field(default_factory=Seen)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families, at scrape time."""
@@ -160,8 +161,8 @@ class TreeCollector(Collector):
             "Age of the state file that the tree still rests on, 0 when a source has spoken",
             restored or 0.0,
         )
-        warnings = {warning.code: 1 for warning in self.warnings()}
-        text = "1 for each secret that can be read on the network"
+        warnings = self._warned.filled({warning.code: 1 for warning in self.warnings()})
+        text = "1 while something is wrong with how the master is run"
         yield _labelled("warnings", text, ("code",), warnings)
         yield from self._sources(snapshot)
 

@@ -1,7 +1,7 @@
 """What the parts of the master share, put together once; nothing here does I/O."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import prometheus_client as prom
@@ -13,6 +13,7 @@ from master.booking.executors import SingleThreadExecutor
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
+from master.file_warnings import FileWarnings
 from master.metrics import EngineMetrics, ServiceMetrics, TreeCollector, new_registry
 from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
@@ -23,7 +24,7 @@ from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
 from master.state.saving import StateSaver
 from master.state.state_file import StateFile
-from master.tokens import Tokens, read_tokens
+from master.tokens import API_TOKENS, WORKER_TOKENS, TokenFile, TokenFileKind, TokenMetrics, Tokens
 from master.tree import topology_document
 from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
@@ -33,6 +34,7 @@ from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
 from topo.kit.addresses import networks
 from topo.model.forest import Forest
+from topo.model.rest.topology import WarningDocument
 from topo.publish.nodegroup import render
 
 GRAPHS = 8
@@ -77,6 +79,8 @@ class Service:
     tokens: Tokens
     writers: Tokens
     clear_text: ClearText
+    file_warnings: FileWarnings
+    token_files: Mapping[TokenFileKind, TokenFile]
     worker_port: WorkerPort
     streams: Streams
     graphs: SingleThreadExecutor
@@ -92,13 +96,17 @@ class Service:
 
     def view(self) -> TopologyView:
         """The forest now, what is booked on its nodes, and since when they are as they are."""
-        return _view(self.engine, self.placements, self.clear_text)
+        return _view(self.engine, self.placements, self.warnings)
 
     def version(self) -> object:
         """What tells the documents of `view` from others; O(1)."""
         capacity = self.placements.state.capacity
-        warnings = self.clear_text.warnings
-        return topology_document.version(self.engine.snapshot, capacity.version, warnings)
+        return topology_document.version(self.engine.snapshot, capacity.version, self.warnings)
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """What is wrong with how this master is run."""
+        return (*self.clear_text.warnings, *self.file_warnings.warnings)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -140,8 +148,11 @@ def build_service(
     engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
     clear_text = ClearText(networks(settings.tls_proxies))
     clear_text.judge_manager(settings)
-    tokens = read_tokens(settings.worker_token_file, anonymous=settings.allow_anonymous_workers)
-    writers = read_tokens(settings.api_token_file)
+    file_warnings = FileWarnings()
+    token_files = _token_files(settings, file_warnings, TokenMetrics(registry), clock)
+    anybody = Tokens(anonymous=settings.allow_anonymous_workers)
+    tokens = token_files[WORKER_TOKENS].tokens if WORKER_TOKENS in token_files else anybody
+    writers = token_files[API_TOKENS].tokens if API_TOKENS in token_files else Tokens()
     tokens.accepted = clear_text.accepting(WORKER_TOKEN)
     writers.accepted = clear_text.accepting(API_TOKEN)
     service = Service(
@@ -156,12 +167,16 @@ def build_service(
             lambda: engine.snapshot.generation,
             clock=clock,
         ),
-        topology_document=_topology_document(settings, engine, placements, clear_text),
+        topology_document=_topology_document(
+            settings, engine, placements, lambda: (*clear_text.warnings, *file_warnings.warnings)
+        ),
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
         writers=writers,
         clear_text=clear_text,
+        file_warnings=file_warnings,
+        token_files=token_files,
         worker_port=WorkerPort(
             tokens=tokens,
             sessions=_sessions(settings, engine, startup),
@@ -191,13 +206,29 @@ def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog
     return log
 
 
-def _view(engine: Engine, placements: Placements, clear_text: ClearText) -> TopologyView:
+def _token_files(
+    settings: MasterSettings, warnings: FileWarnings, metrics: TokenMetrics, clock: Clock
+) -> Mapping[TokenFileKind, TokenFile]:
+    paths = {WORKER_TOKENS: settings.worker_token_file, API_TOKENS: settings.api_token_file}
+    return {
+        kind: TokenFile(path, kind, warnings=warnings, metrics=metrics, clock=clock)
+        for kind, path in paths.items()
+        if path is not None
+    }
+
+
+def _view(
+    engine: Engine, placements: Placements, warnings: tuple[WarningDocument, ...]
+) -> TopologyView:
     times = engine.status_times.copy()
-    return TopologyView(engine.snapshot, placements.state.usage(), times, clear_text.warnings)
+    return TopologyView(engine.snapshot, placements.state.usage(), times, warnings)
 
 
 def _topology_document(
-    settings: MasterSettings, engine: Engine, placements: Placements, clear_text: ClearText
+    settings: MasterSettings,
+    engine: Engine,
+    placements: Placements,
+    warnings: Callable[[], tuple[WarningDocument, ...]],
 ) -> DocumentCache[TopologyView]:
     def whole(view: TopologyView) -> bytes:
         return topology_document.body(
@@ -206,9 +237,9 @@ def _topology_document(
 
     capacity = placements.state.capacity
     return DocumentCache(
-        lambda: _view(engine, placements, clear_text),
+        lambda: _view(engine, placements, warnings()),
         whole,
-        lambda: topology_document.version(engine.snapshot, capacity.version, clear_text.warnings),
+        lambda: topology_document.version(engine.snapshot, capacity.version, warnings()),
         fresh_s=topology_document.FRESH_S,
         clock=engine.clock,
     )
@@ -256,7 +287,7 @@ def _tree_collector(service: Service) -> TreeCollector:
         waiting=lambda: engine.waiting,
         workers=lambda: len(service.worker_port.sessions),
         ready=lambda: not service.missing(),
-        warnings=lambda: service.clear_text.warnings,
+        warnings=lambda: service.warnings,
         document_sizes=lambda: service.node_group_document.sizes,
         by_group=service.settings.group_metrics,
     )

@@ -1,18 +1,38 @@
-"""Files of tokens: read at the start, taken up again when they change."""
+"""Files of tokens: read at the start, and followed, so that a token that is removed ends at once.
 
+What the file says counts: good lines are in force, others are named. A file that is empty, gone or
+no file at all lets nobody in. One that cannot be read says nothing of its tokens: those that were
+read last stay in force for `GRACE_S`, and then nobody is let in, for a hidden file must not keep a
+stolen token alive.
+"""
+
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import prometheus_client as prom
 import structlog
 from aiohttp import web
 
-from topo.kit.files import WatchedFile, read_bounded
+from master.file_warnings import FileWarnings
+from topo.kit.files import AbsentFile, NotAFile, WatchedFile
+from topo.kit.threads import off_loop
 from topo.kit.tokens import Identity, WorkerTokens, bearer
 from topo.model.errors import BadInputError, Refusal
 
 MAX_TOKEN_FILE_BYTES = 4 << 20
 """20,000 nodes with a token of their own each are about 2 MB."""
+GRACE_S = 300.0
+"""A disk or a mount comes back within minutes; a revocation is not held up for longer."""
+CONFIRM_S = 0.1
+CONFIRMATIONS = 5
+"""A change counts when the file is the same twice, so far apart, or after so many looks: an editor
+that writes anew leaves a file empty, cut or absent for a moment."""
+LINES_NAMED = 10
+NOBODY = WorkerTokens.parse("")
+_EMPTY = "there is no token in the file"
+_FIX = "write one token per line"
 
 _log = structlog.get_logger(__name__)
 
@@ -24,7 +44,7 @@ class Tokens:
     `accepted` is called with each request whose token is one of them.
     """
 
-    tokens: WorkerTokens | None
+    tokens: WorkerTokens | None = None
     anonymous: bool = False
     accepted: Callable[[web.Request], None] = lambda _: None
 
@@ -39,42 +59,149 @@ class Tokens:
         return Identity() if self.anonymous and self.tokens is None else None
 
 
-def read_tokens(path: Path | None, *, anonymous: bool = False) -> Tokens:
-    """The tokens of a file, if there is one; raises `BadInputError`."""
-    if path is None:
-        return Tokens(None, anonymous)
-    tokens = _parsed(path, read_bounded(path, MAX_TOKEN_FILE_BYTES))
-    if isinstance(tokens, Refusal):
-        raise BadInputError(tokens)
-    return Tokens(tokens, anonymous)
+@dataclass(frozen=True, slots=True)
+class TokenFileKind:
+    """Whose tokens a file holds, the flag that names it, and the code of its warning."""
+
+    whose: str
+    flag: str
+    code: str
 
 
-def _parsed(path: Path, content: bytes | Refusal) -> WorkerTokens | Refusal:
-    if isinstance(content, Refusal):
-        return content
-    tokens = WorkerTokens.parse(content.decode("utf-8", "replace"))
-    if isinstance(tokens, Refusal):
-        return Refusal(tokens.what, f"{path}, {tokens.where}", tokens.fix)
-    return tokens
+WORKER_TOKENS = TokenFileKind("workers", "--worker-token-file", "worker-token-file")
+API_TOKENS = TokenFileKind("writers", "--api-token-file", "api-token-file")
 
 
-def token_reload(tokens: Tokens, path: Path, whose: str) -> Callable[[], None]:
-    """What to do every so often: take up the token file's new content, keep the last good one.
+class TokenMetrics:
+    """How many tokens are in force, and how many lines do not count."""
 
-    `whose` tokens they are is said in the log.
+    def __init__(self, registry: prom.CollectorRegistry) -> None:
+        self._tokens = prom.Gauge(
+            "topo_master_tokens", "Tokens in force, by whose they are", ["whose"], registry=registry
+        )
+        self._refused = prom.Gauge(
+            "topo_master_token_lines_refused",
+            "Faults in the file of tokens, whose lines do not count",
+            ["whose"],
+            registry=registry,
+        )
+
+    def show(self, whose: str, tokens: WorkerTokens) -> None:
+        """These are in force from now on."""
+        self._tokens.labels(whose).set(len(tokens))
+        self._refused.labels(whose).set(len(tokens.refused))
+
+
+class TokenFile:
+    """One file, what of it is in force, and what is wrong with it.
+
+    Raises `BadInputError` where the file cannot be used as it is: at the start somebody looks.
     """
-    watched = WatchedFile(path, MAX_TOKEN_FILE_BYTES)
-    watched.poll()
 
-    def reload() -> None:
-        content = watched.poll()
-        if content is None:
-            return
-        found = _parsed(path, content)
-        if isinstance(found, Refusal):
-            _log.warning(f"{whose} tokens not reloaded", reason=str(found))
-            return
-        tokens.tokens = found
-        _log.info(f"{whose} tokens reloaded", file=str(path))
+    def __init__(
+        self,
+        path: Path,
+        kind: TokenFileKind,
+        *,
+        warnings: FileWarnings,
+        metrics: TokenMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._path = path
+        self._kind = kind
+        self._warnings = warnings
+        self._metrics = metrics
+        self._clock = clock
+        self._watched = WatchedFile(path, MAX_TOKEN_FILE_BYTES)
+        self._unread: Refusal | None = None
+        self._unread_since_s = 0.0
+        self.tokens = Tokens(self._first())
 
-    return reload
+    def _first(self) -> WorkerTokens:
+        content = self._watched.poll()
+        if not isinstance(content, bytes):
+            raise BadInputError(content or Refusal(_EMPTY, str(self._path), _FIX))
+        tokens = _parsed(content)
+        if tokens.refused:
+            first, more = tokens.refused[0], len(tokens.refused) - 1
+            what = first.what + (f", and {more} more faults" if more else "")
+            raise BadInputError(Refusal(what, f"{self._path}, {first.where}", first.fix))
+        if not len(tokens):
+            raise BadInputError(Refusal(_EMPTY, str(self._path), _FIX))
+        self._metrics.show(self._kind.whose, tokens)
+        return tokens
+
+    async def follow(self, poll_s: float) -> None:
+        """Takes up what the file says, until cancelled: within `poll_s` and a confirmation."""
+        while True:
+            await asyncio.sleep(poll_s)
+            content = await self._settled()
+            if isinstance(content, bytes):
+                self._read(_parsed(content))
+            elif isinstance(content, AbsentFile | NotAFile):
+                self._unread = None
+                self._let_nobody_in(content)
+            elif content is not None:
+                self._lose(content)
+            if self._unread is not None:
+                self._keep_for_a_while(self._unread)
+
+    async def _settled(self) -> bytes | Refusal | None:
+        """What is new in the file, once it stays so; None where nothing is."""
+        found = await off_loop(self._watched.poll)
+        for _ in range(CONFIRMATIONS if found is not None else 0):
+            await asyncio.sleep(CONFIRM_S)
+            again = await off_loop(self._watched.poll)
+            if again is None:
+                break
+            found = again
+        return found
+
+    def _read(self, tokens: WorkerTokens) -> None:
+        self._unread = None
+        if not len(tokens):
+            self._let_nobody_in(Refusal(_EMPTY, str(self._path), _FIX), tokens)
+            return
+        self._enforce(tokens)
+        if not tokens.refused:
+            self._warnings.well(self._kind.code)
+            return
+        named = [f"{each.where}: {each.what}" for each in tokens.refused[:LINES_NAMED]]
+        if more := len(tokens.refused) - len(named):
+            named.append(f"{more} more faults")
+        fixes = dict.fromkeys(each.fix for each in tokens.refused[:LINES_NAMED])
+        text = f"lines that do not count, beside {len(tokens)} tokens that do: {'; '.join(named)}"
+        self._warn(text, "; ".join(fixes))
+
+    def _let_nobody_in(self, why: Refusal, tokens: WorkerTokens = NOBODY) -> None:
+        self._enforce(tokens)
+        self._warn(f"{why.what}: nobody is let in", why.fix)
+
+    def _lose(self, why: Refusal) -> None:
+        if self._unread is None:
+            self._unread_since_s = self._clock()
+        self._unread = why
+
+    def _keep_for_a_while(self, why: Refusal) -> None:
+        if self._clock() - self._unread_since_s >= GRACE_S:
+            self._let_nobody_in(Refusal(f"{why.what}, for {GRACE_S:g} s", why.where, why.fix))
+        elif in_force := len(self.tokens.tokens or ()):
+            text = f"{why.what}; {in_force} tokens read before count for {GRACE_S:g} s"
+            self._warn(text, why.fix)
+        else:
+            self._warn(f"{why.what}: nobody is let in", why.fix)
+
+    def _enforce(self, tokens: WorkerTokens) -> None:
+        before = self.tokens.tokens
+        self.tokens.tokens = tokens
+        self._metrics.show(self._kind.whose, tokens)
+        if before is not tokens:
+            _log.info("tokens in force", whose=self._kind.whose, number=len(tokens))
+
+    def _warn(self, text: str, fix: str) -> None:
+        kind = self._kind
+        self._warnings.warn(kind.code, f"{kind.flag}: {text}", fix, where=str(self._path))
+
+
+def _parsed(content: bytes) -> WorkerTokens:
+    return WorkerTokens.parse(content.decode("utf-8-sig", "replace"))

@@ -15,9 +15,11 @@ from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
 
 async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
     """200 while the engine loop advances; nothing outside this process is asked."""
-    engine = request.app[SERVICE].engine
+    service = request.app[SERVICE]
+    engine = service.engine
     if engine.alive:
-        return web.json_response(HealthDocument(status="ok").model_dump())
+        health = HealthDocument(status="ok", warnings=service.warnings)
+        return web.json_response(health.model_dump())
     stuck_s = engine.clock() - engine.advanced_at_s
     return problem(
         503,

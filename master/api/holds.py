@@ -6,7 +6,7 @@ from functools import partial
 import orjson
 from aiohttp import web
 
-from master.api.answers.refusals import not_ready, refusing_when_full
+from master.api.answers.refusals import forbidden, not_ready, refusing_when_full
 from master.api.answers.representation import json_body
 from master.api.documents import hold_document, hold_summary
 from master.api.placements import declined, hold
@@ -29,6 +29,8 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
     """A hold; the groups of an earlier answer are taken if they still fit."""
     service = request.app[SERVICE]
     body = await read_body(request, HoldBody)
+    if (refused := forbidden(request)) is not None:  # its token ended while the body came
+        return refused
     if missing := service.missing():
         return not_ready(service, missing)
     return await hold(request, service, body, pods_of(body))

@@ -79,7 +79,7 @@ def version(snapshot: Snapshot, capacity: int, warnings: Sequence[WarningDocumen
         )
         for s in snapshot.sources
     )
-    warned = tuple(warning.code for warning in warnings)
+    warned = tuple((warning.code, warning.text) for warning in warnings)
     return snapshot.generation, snapshot.restored_age_s is not None, states, capacity, warned
 
 

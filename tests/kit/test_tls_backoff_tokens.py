@@ -16,7 +16,7 @@ from topo.kit.backoff import (
 )
 from topo.kit.tls import client_context, server_context
 from topo.kit.tokens import Identity, WorkerTokens, bearer
-from topo.model.errors import BadInputError, Refusal
+from topo.model.errors import BadInputError
 from topo.model.ids import NodeName
 
 
@@ -113,7 +113,6 @@ def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | N
 
 def test_a_token_stands_for_its_node_or_for_all() -> None:
     tokens = WorkerTokens.parse("# comment\nshared\n\nnode-1 bound # of node-1\n")
-    assert isinstance(tokens, WorkerTokens)
     shared, bound = tokens.identify("shared"), tokens.identify("bound")
     assert shared == Identity()
     assert bound == Identity(NodeName("node-1"))
@@ -130,7 +129,6 @@ def test_a_token_stands_for_its_node_or_for_all() -> None:
 def test_a_comment_stands_apart_from_the_token() -> None:
     """A worker sends the whole word of its file, so the whole word is the token here too."""
     tokens = WorkerTokens.parse("  # both\nab#cd#\nnode-1 #ef\t# of node-1\n")
-    assert isinstance(tokens, WorkerTokens)
     assert tokens.identify("ab#cd#") == Identity()
     assert tokens.identify("ab") is None
     assert tokens.identify("node-1") == Identity()
@@ -139,19 +137,31 @@ def test_a_comment_stands_apart_from_the_token() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ("", "line 1", "no token"),
-        ("# only\n", "line 1", "no token"),
-        ("ok\na b c", "line 2", "3 words"),
-        ("n1 same\nn2 same", "line 2", "twice"),
-        ("x" * 9000, "line 1", "9000 characters"),
+        ("good\na b c", "line 2", "3 words"),
+        ("n1 same\ngood\nn2 same\nn1 same", "lines 1, 3, 4", "2 holders"),
+        ("same\ngood\nn2 same", "lines 1, 3", "2 holders"),
+        ("x" * 9000 + "\ngood", "line 1", "9000 characters"),
+        ("good\nn1 sécret", "line 2", "no header carries"),
+        ("good\nn1 \x00same", "line 2", "no header carries"),
+        ("n1 same\x85tail\ngood", "line 1", "3 words"),
+        ("a b c\rgood\r\n# d e f\n", "line 1", "3 words"),
     ],
 )
-def test_a_broken_token_file_is_refused(text: str, where: str, what: str) -> None:
-    refused = WorkerTokens.parse(text)
-    assert isinstance(refused, Refusal)
+def test_a_line_that_is_wrong_is_named_and_unshown_and_the_others_count(
+    text: str, where: str, what: str
+) -> None:
+    tokens = WorkerTokens.parse(text)
+    assert tokens.identify("good") == Identity()
+    assert len(tokens) == 1, "of two holders none has the token, and no part of a line is one"
+    (refused,) = tokens.refused
     assert refused.where == where
     assert what in refused.what
-    assert "same" not in str(refused)
+    assert not {"same", "tail", "crét"} & set(str(refused).split())
+
+
+def test_a_token_that_one_holder_has_twice_counts_once() -> None:
+    tokens = WorkerTokens.parse("n1 same\nn1 same # again\n")
+    assert (len(tokens), tokens.refused) == (1, ())
 
 
 @pytest.mark.parametrize(

@@ -365,7 +365,7 @@ async def test_health_says_when_the_engine_stands_still(
 ) -> None:
     async with running(config_flag) as master:
         for path in ("/health", "/healthz", "/livez"):
-            assert (await master.get(path)).json == {"status": "ok"}
+            assert (await master.get(path)).json == {"status": "ok", "warnings": []}
         monkeypatch.setattr("master.tree.engine.STUCK_S", 0.0)
         for path in ("/health", "/healthz", "/livez"):
             assert "has not advanced" in _problem(await master.get(path), 503)["detail"]

@@ -130,26 +130,6 @@ async def test_two_workers_with_one_name_are_a_conflict_that_is_listed(token_fla
         assert len(group["child"]) == 2
 
 
-async def test_new_tokens_are_taken_up_and_broken_ones_are_not(tmp_path: Path) -> None:
-    path = tmp_path / "tokens"
-    path.write_text("old-token\n")
-    flags = (f"--worker-token-file={path}", "--config-poll-interval=50ms")
-    async with running("--mode=dragonfly", *flags) as master:
-        path.write_text("new-token\n")
-
-        async def new_works() -> bool:
-            return (await master.worker("n1", "new-token").beat()).status == 200
-
-        await eventually(new_works)
-        assert (await master.worker("n1", "old-token").beat()).status == 401
-        path.write_text("a b c\n")
-        await asyncio.sleep(0.15)
-        assert await new_works()
-        path.unlink()
-        await asyncio.sleep(0.15)
-        assert await new_works()
-
-
 def _body(**fields: object) -> bytes:
     report = {"node": "n1", "instance": "instance-x", "seq": 0, "kind": "beat"}
     return json.dumps({**report, **fields}).encode()

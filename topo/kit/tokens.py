@@ -12,6 +12,10 @@ from topo.model.ids import NodeName
 MAX_TOKEN_CHARS = 8192
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 """At the begin of a line or after a blank: inside a word `#` is part of a token."""
+_LINE_END = re.compile(r"\r\n|\n|\r")
+"""What editors end lines with. `str.splitlines` also cuts a token in two at a U+0085."""
+_PRINTABLE = re.compile(r"[!-~]+")
+_FIX = "write `<token>` or `<node-name> <token>`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ def bearer(headers: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkerTokens:
-    """Tokens of a file, looked up by a keyed digest.
+    """Tokens of a file, looked up by a keyed digest; `refused` are the lines that do not count.
 
     The digest's key is random and fresh, so neither the time of a look-up nor the order of the
     table tells anything about a token; a look-up is O(1) at any number of nodes.
@@ -44,30 +48,46 @@ class WorkerTokens:
 
     _identities: Mapping[bytes, Identity] = field(repr=False)
     _key: bytes = field(repr=False)
+    refused: tuple[Refusal, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "WorkerTokens | Refusal":
-        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; comments as `# …`."""
+    def parse(cls, text: str) -> "WorkerTokens":
+        """Tokens from lines `<token>` (any node) or `<node-name> <token>`; comments as `# …`.
+
+        A line of another form does not count, and a token with two holders is nobody's: a refusal
+        names the lines and why, and shows nothing of them.
+        """
         key = secrets.token_bytes(32)
-        identities: dict[bytes, Identity] = {}
-        for number, line in enumerate(text.splitlines(), 1):
+        wrong: dict[int, Refusal] = {}
+        lines: dict[bytes, list[tuple[int, Identity]]] = {}
+        for number, line in enumerate(_LINE_END.split(text), 1):
             words = _COMMENT.sub("", line).split()
-            if not words:
-                continue
-            where = f"line {number}"
-            if wrong := _no_token(words):
-                return Refusal(wrong, where, "write `<token>` or `<node-name> <token>`")
-            identity = Identity(NodeName(words[0]) if len(words) == 2 else None)
-            if identities.setdefault(_digest(words[-1], key), identity) != identity:
-                what = "the token is given twice, for two holders"
-                return Refusal(what, where, "give each node a token of its own")
-        if not identities:
-            return Refusal("there is no token in the file", "line 1", "write one token per line")
-        return cls(identities, key)
+            if words and (why := _no_token(words)):
+                wrong[number] = Refusal(why, f"line {number}", _FIX)
+            elif words:
+                identity = Identity(NodeName(words[0]) if len(words) == 2 else None)
+                lines.setdefault(_digest(words[-1], key), []).append((number, identity))
+        identities: dict[bytes, Identity] = {}
+        for digest, given in lines.items():
+            holders = {identity for _, identity in given}
+            if len(holders) == 1:
+                identities[digest] = given[0][1]
+            else:
+                wrong[given[0][0]] = _shared(len(holders), [number for number, _ in given])
+        return cls(identities, key, tuple(wrong[number] for number in sorted(wrong)))
+
+    def __len__(self) -> int:
+        return len(self._identities)
 
     def identify(self, token: str) -> Identity | None:
         """Whom the token stands for; None for a token that is in no line."""
         return self._identities.get(_digest(token, self._key))
+
+
+def _shared(holders: int, numbers: list[int]) -> Refusal:
+    what = f"one token for {holders} holders, so for none"
+    fix = "give each a token of its own"
+    return Refusal(what, f"lines {', '.join(map(str, numbers))}", fix)
 
 
 def _no_token(words: list[str]) -> str:
@@ -76,6 +96,8 @@ def _no_token(words: list[str]) -> str:
         return f"{len(words)} words where a token is expected"
     if (size := len(words[-1])) > MAX_TOKEN_CHARS:
         return f"a token of {size} characters (limit {MAX_TOKEN_CHARS})"
+    if not _PRINTABLE.fullmatch(words[-1]):
+        return "a token with a character that no header carries"
     return ""
 
 

@@ -77,7 +77,7 @@ class WorkerPort:
         beat_s = self.sessions.beat_s
 
         async def post_report(request: web.Request) -> web.Response:
-            identity = self.tokens.identify(request)
+            in_force, identity = self.tokens.tokens, self.tokens.identify(request)
             if identity is None:
                 return self._unauthorized(request)
             if not self.role().acts:
@@ -87,14 +87,12 @@ class WorkerPort:
             report = await self._read(request, sender)
             if not isinstance(report, Report):
                 return report
+            has_changed = self.tokens.tokens is not in_force  # while the body came
+            if has_changed and self.tokens.identify(request) != identity:
+                return self._unauthorized(request)
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
-                self.reports.labels(report.kind, answer.code).inc()
-                if answer.code == _BAD_NAME:
-                    self.malformed.add(sender, self.clock())
-                if answer.code in NEEDS_A_PERSON:
-                    self.refused.add(answer.code, report.node, answer.text, self.clock())
-                return _declined(answer)
+                return self._declined(report, sender, answer)
             taken[report.kind].inc()
             text = f'{{"seq":{report.seq},"want":"{answer.want}","beat_s":{beat_s}}}'
             return web.Response(text=text, content_type="application/json")
@@ -138,6 +136,19 @@ class WorkerPort:
             return self.sessions.foreign(report, holder, now_s)
         return self.sessions.receive(report, now_s)
 
+    def _declined(self, report: Report, sender: str, declined: ReportRefused) -> web.Response:
+        self.reports.labels(report.kind, declined.code).inc()
+        if declined.code == _BAD_NAME:
+            self.malformed.add(sender, self.clock())
+        if declined.code in NEEDS_A_PERSON:
+            self.refused.add(declined.code, report.node, declined.text, self.clock())
+        headers = {}
+        if declined.retry_after_s is not None:
+            headers["Retry-After"] = str(max(1, round(declined.retry_after_s)))
+        return problem(
+            declined.status, declined.text, fix=declined.fix, headers=headers, code=declined.code
+        )
+
     def _note(self, request: web.Request, code: str, why: str) -> None:
         """Count a refusal; a follower refuses everything, and has nothing to tell of it."""
         if self.role().acts:
@@ -175,12 +186,3 @@ def _not_understood(error: ValidationError) -> Refusal:
     where = ".".join(str(part) for part in finding["loc"])[:_MAX_SHOWN] or "body"
     fix = "see docs/api.md for the worker's messages; are worker and master of one version?"
     return Refusal(finding["msg"], where, fix)
-
-
-def _declined(declined: ReportRefused) -> web.Response:
-    headers = {}
-    if declined.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, round(declined.retry_after_s)))
-    return problem(
-        declined.status, declined.text, fix=declined.fix, headers=headers, code=declined.code
-    )

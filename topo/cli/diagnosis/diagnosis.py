@@ -13,6 +13,7 @@ from topo.cli.diagnosis.steps import (
     CONFLICT_STEP,
     DOUBTS,
     FAILING,
+    FILES,
     GENERAL_SOURCE_STEP,
     STEPS,
     WAITING,
@@ -144,9 +145,10 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
 
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:
-    """What is wrong with how the master is run: notes, for a network may be trusted."""
+    """What is wrong with how the master is run; a network may be trusted, a broken file is not."""
     for warning in document.warnings:
-        yield Finding(Severity.NOTE, warning.code, "master", warning.text, warning.fix)
+        severity = Severity.WRONG if warning.code in FILES else Severity.NOTE
+        yield Finding(severity, warning.code, "master", warning.text, warning.fix)
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:

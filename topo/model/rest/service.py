@@ -3,13 +3,17 @@
 from typing import Literal
 
 from topo.model.rest.document import Document, optional
-from topo.model.rest.topology import TreeMode
+from topo.model.rest.topology import TreeMode, WarningDocument
 
 
 class HealthDocument(Document):
-    """The service works; where it does not, the answer is a problem."""
+    """The service works; where it does not, the answer is a problem.
+
+    `warnings` are about how the master is run, those of `/v1/topology`.
+    """
 
     status: Literal["ok"]
+    warnings: tuple[WarningDocument, ...] = ()
 
 
 class ReadyDocument(Document):
