@@ -1,5 +1,7 @@
 """`nvidia-smi -q` as XML and as text: the same host, the same facts."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,6 +104,44 @@ def test_fewer_gpus_than_attached_are_told(render):
     text = render(Tray(gpus=1))
     found = understood(text.replace(">1<", ">4<", 1).replace(": 1\n", ": 4\n", 1))
     assert found.warnings[-1].startswith("1 of 4 GPUs are listed")
+
+
+def sections(text: str) -> list[str]:
+    """The head of a query and then the section of each GPU, tags and all."""
+    return re.split(r"(?m)^(?=GPU 0|[ \t]*<gpu )", text)
+
+
+@RENDERED
+def test_a_gpu_without_a_fabric_where_the_others_have_one_is_told(render):
+    """The text was cut, or the GPU has lost its fabric: neither is a GPU that needs none."""
+    text = render(Tray())
+    head, *gpus = sections(text)
+    assert len(gpus) == 4
+    gpus[2] = re.sub(r"(?s)    Fabric\n.*?(?=\n    \S)", "    Other\n", gpus[2])
+    gpus[2] = re.sub(r"(?s)<fabric>.*</fabric>", "", gpus[2])
+    found = understood("".join([head, *gpus]))
+    assert [f.gpu for f in items(found, GpuFabric)] == [0, 1, 3]
+    assert found.warnings == ("no Fabric section of GPU 2, where 3 others have one",)
+
+
+@RENDERED
+def test_one_uuid_of_two_gpus_is_told_and_counts_as_two(render):
+    """They are at two addresses: a clone is odd, and a card less would be worse."""
+    text = render(Tray(gpus=2))
+    found = understood(text.replace(Tray().uuid(1), Tray().uuid(0)))
+    assert len(items(found, Gpu)) == 2
+    (told,) = found.warnings
+    assert told.startswith(f"GPUs 0, 1 have one UUID, {Tray().uuid(0).lower()}: ")
+
+
+@RENDERED
+def test_a_card_that_is_listed_twice_is_refused(render):
+    """Two queries of one host in one text would be a host of twice as many GPUs."""
+    head, *gpus = sections(render(Tray(gpus=1)))
+    end = "</nvidia_smi_log>" if "</nvidia_smi_log>" in gpus[0] else ""
+    one = gpus[0].removesuffix("\n").removesuffix(end)
+    what = refused(head + one + "\n" + one + end).what
+    assert what.startswith("GPU 0 and GPU 1 are both at ")
 
 
 def test_fabric_sections_alone_are_numbered_in_order():

@@ -85,9 +85,12 @@ def read(text: str) -> ParsedProbe | Refusal:
     if not found and not fabrics:
         where = f"line {sections[0].line}" if sections else WHOLE_TEXT
         return Refusal("no Fabric section with a State, and no GPU", where, _FIX)
+    if (twice := words.listed_twice(found, _FIX)) is not None:
+        return twice
     warnings = [
         *walk.rests,
         *(gpu_list.missing(found, gpu_list.attached(text)) if found else ()),
+        *words.doubts(found, fabrics),
     ]
     if len(found) < len(sections):
         warnings.append("fabric sections without a GPU line are numbered in the order printed")

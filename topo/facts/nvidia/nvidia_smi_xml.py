@@ -65,11 +65,11 @@ def read(text: str) -> ParsedProbe | Refusal:
         what = f"the XML is cut or broken{inside}: {expat.ErrorString(error.code)}"
         return Refusal(what, f"line {line + error.lineno}", _FIX)
     found, fabrics = words.understood(scanner.gpus)
-    return gpu_list.listed(
+    return words.listed_twice(found, _FIX) or gpu_list.listed(
         FORMAT,
         found,
         (fabrics,),
-        warnings=scanner.rests,
+        warnings=[*scanner.rests, *words.doubts(found, fabrics)],
         declared=scanner.attached,
         fix=_FIX,
     )

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from topo.facts.nvidia import fabric_health
 from topo.facts.reading.identity import gpu_uuid, known, normal_bdf
 from topo.facts.reading.text import shorten
+from topo.model.errors import Refusal
 from topo.model.machine import Gpu, GpuFabric
 
 _MEBIBYTES = re.compile(r"([0-9]{1,9})\s*MiB", re.ASCII)
+_WHOLE_UUID = re.compile(r"-[0-9a-f]{12}$", re.IGNORECASE)
 _DEAD = frozenset({"gpu is lost", "unknown error", "gpu requires reset", "err!"})
 """What nvidia-smi prints in the place of a value that the GPU does not answer for."""
 
@@ -33,6 +35,50 @@ def understood(listed: Sequence[GpuWords]) -> tuple[list[tuple[int, Gpu]], tuple
     found = [(seen.line, gpu(i, seen.address, seen.words)) for i, seen in enumerate(listed)]
     fabrics = (fabric_health.from_text(i, s.fabric, s.platform) for i, s in enumerate(listed))
     return found, tuple(fabric for fabric in fabrics if fabric is not None)
+
+
+def listed_twice(found: Sequence[tuple[int, Gpu]], fix: str) -> Refusal | None:
+    """Why (line, GPU) pairs are not one host's GPUs: two of them at one address."""
+    seen: dict[str, tuple[int, Gpu]] = {}
+    for line, gpu in found:
+        if gpu.bdf is None:
+            continue
+        above, first = seen.setdefault(gpu.bdf, (line, gpu))
+        if first is not gpu:
+            what = f"GPU {first.index} and GPU {gpu.index} are both at {gpu.bdf}, as in two outputs"
+            return Refusal(what, f"lines {above} and {line}", fix)
+    return None
+
+
+def doubts(found: Sequence[tuple[int, Gpu]], fabrics: Sequence[GpuFabric]) -> list[str]:
+    """Warnings about GPUs that cannot be told apart, or that state less than the others."""
+    return [*_shared_uuids(found), *_without_fabric(found, fabrics)]
+
+
+def _shared_uuids(found: Sequence[tuple[int, Gpu]]) -> list[str]:
+    """A warning about each UUID that several GPUs have: they count as several."""
+    owners: dict[str, list[str]] = {}
+    for _, gpu in found:
+        if gpu.uuid is not None and _WHOLE_UUID.search(gpu.uuid):
+            owners.setdefault(gpu.uuid.lower(), []).append(str(gpu.index))
+    return [
+        f"GPUs {', '.join(gpus)} have one UUID, {uuid}: it joins none of them with other outputs"
+        for uuid, gpus in owners.items()
+        if len(gpus) > 1
+    ]
+
+
+def _without_fabric(found: Sequence[tuple[int, Gpu]], fabrics: Sequence[GpuFabric]) -> list[str]:
+    """A warning about GPUs that state no fabric where others of their model do: a text that is cut,
+    or a GPU that has lost it.
+    """
+    stated = {fabric.gpu for fabric in fabrics}
+    models = {gpu.model for _, gpu in found if gpu.index in stated}
+    lacking = [gpu for _, gpu in found if gpu.index not in stated and gpu.model in models]
+    if not lacking:
+        return []
+    which = ", ".join(str(gpu.index) for gpu in lacking[:8]) + (", …" if len(lacking) > 8 else "")
+    return [f"no Fabric section of GPU {which}, where {len(stated)} others have one"]
 
 
 def gpu(index: int, address: str, words: Mapping[str, str]) -> Gpu:
