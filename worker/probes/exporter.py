@@ -2,10 +2,10 @@
 
 import aiohttp
 
+from topo.kit.answers import answer_bytes
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok
 
 _MARK = b"\nmx_"
-_PART_BYTES = 1 << 16
 
 
 class Exporter:
@@ -25,7 +25,7 @@ class Exporter:
             ):
                 if response.status != 200:
                     return absent(f"no mx-exporter at {self._url}: status {response.status}")
-                page = await self._page(response)
+                page = await answer_bytes(response, self._limit_bytes)
         except aiohttp.ClientConnectorError:
             return absent(f"nobody listens at {self._url}")
         except aiohttp.ClientError as error:
@@ -35,11 +35,3 @@ class Exporter:
         if _MARK not in b"\n" + page:
             return absent(f"what answers at {self._url} is no mx-exporter")
         return ok(page.decode("utf-8", "replace"))
-
-    async def _page(self, response: aiohttp.ClientResponse) -> bytes | None:
-        page = bytearray()
-        async for part in response.content.iter_chunked(_PART_BYTES):
-            page += part
-            if len(page) > self._limit_bytes:
-                return None
-        return bytes(page)
