@@ -68,6 +68,7 @@ class Acts:
         for name in self._cluster.names:
             async with self._cluster.locks[name]:
                 await self._cluster.start(name)
+        await self._cluster.served()
         await self._control("DELETE", "/faults", None)
         if hardware:
             for node in self._nodes:

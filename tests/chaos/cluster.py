@@ -22,7 +22,7 @@ from topo.cli.demo.plan import BEAT_S, DemoFiles, Ports, prepare, programs
 from topo.cli.demo.processes import Program, environment
 from topo.kit.child_process import die_with_parent_command
 
-_AGAIN_S = 1.0
+_AGAIN_S, _LOOK_S = 1.0, 0.05
 Found = Callable[[Violation], None]
 
 
@@ -83,6 +83,11 @@ class Cluster:
         self._watchers.add(watcher)
         watcher.add_done_callback(self._watchers.discard)
         self._back(name)
+
+    async def served(self) -> None:
+        """Returns when the master, which runs, has answered, or should have long ago."""
+        while not self.truth.is_serving(self._now()):
+            await asyncio.sleep(_LOOK_S)
 
     async def spawn(self, name: str, *flags: str) -> asyncio.subprocess.Process:
         """A process like that of this name, with other values of these flags."""

@@ -63,7 +63,7 @@ class Run:
         await self.cluster.end()
 
     async def _settle(self, done: Round) -> None:
-        """Waits for the tree that must come, and for it to last; then nothing may disturb it."""
+        """Waits from the master's first answer for the tree that must come, and for it to last."""
         await self.acts.mend(hardware=not done.keeps)
         began_s, bounds = self._now(), self.truth.bounds
         allowance_s = self.truth.allowance_s()

@@ -46,8 +46,7 @@ class Tokens:
         old, new = self.current, secrets.token_urlsafe(24)
         path = self._cluster.files.api_token
         async with self._cluster.locks[MASTER]:
-            while not self._truth.is_serving(self._now()):  # one that starts refuses such a file
-                await asyncio.sleep(0.1)
+            await self._cluster.served()  # a master that starts refuses such a file
             match act.how:
                 case "rotated":
                     replace_whole(path, f"{new}\n".encode())
