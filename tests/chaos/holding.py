@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout
 
 from tests.chaos.model.ledger import Ledger, Promise
+from tests.chaos.model.service import answered
 from tests.chaos.notes import Notes
 from tests.chaos.readers import LOST
 from tests.chaos.tokens import Tokens
@@ -99,6 +100,8 @@ class Holders:
                     status = answer.status
             except LOST:
                 status, said = 0, {}
+            for violation in answered(f"{method} {path}", status):
+                self._notes.found(violation)
             if status not in _UNDECIDED:
                 return status, said
             await asyncio.sleep(_AGAIN_S)

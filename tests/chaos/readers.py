@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientTimeout, StreamReader
 
 from tests.chaos.model.generations import EventJudge, GenerationJudge
-from tests.chaos.model.service import Service
+from tests.chaos.model.service import Service, answered
 from tests.chaos.model.trees import TreeJudge, tree_of
 from tests.chaos.model.truth import Tree, Truth
 from tests.chaos.model.verdicts import Kind
@@ -73,6 +73,8 @@ class Readers:
             except LOST:
                 await asyncio.sleep(every_s)
                 continue
+            for violation in answered(path, answer.status):
+                self._notes.found(violation)
             if answer.status == 200:
                 look(_parsed(body), answer.headers.get("ETag", ""), sent_s)
             await asyncio.sleep(every_s)

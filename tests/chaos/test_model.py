@@ -339,6 +339,12 @@ def test_a_process_ends_when_it_is_asked_to_and_a_second_master_by_itself() -> N
     assert kinds(service.second_master(0)) == {Kind.TWO_MASTERS}
 
 
+def test_an_error_inside_the_service_is_a_violation_and_a_refusal_is_none() -> None:
+    for status in (200, 304, 401, 404, 429, 503):
+        assert kinds(service.answered("/node_group", status)) == set()
+    assert kinds(service.answered("/node_group", 500)) == {Kind.ERROR}
+
+
 def test_convergence_is_judged_beyond_what_silence_is_granted() -> None:
     limit_s = BOUNDS.settle_s
     assert kinds(service.convergence(limit_s, 0.0, limit_s)) == set()

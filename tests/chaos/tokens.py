@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aiohttp import ClientSession, ClientTimeout
 
 from tests.chaos.cluster import Cluster
-from tests.chaos.model.service import Service
+from tests.chaos.model.service import Service, answered
 from tests.chaos.model.truth import SILENT
 from tests.chaos.notes import Notes
 from tests.chaos.readers import LOST
@@ -107,4 +107,5 @@ class Tokens:
                 status = answer.status
         except LOST:
             return
-        self._notes.judged("old tokens", self._service.token(token, status, sent_s))
+        found = (*answered(url, status), *self._service.token(token, status, sent_s))
+        self._notes.judged("old tokens", found)

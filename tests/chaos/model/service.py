@@ -46,6 +46,12 @@ class Service:
             yield Violation(Kind.REVOKED, what)
 
 
+def answered(what: str, status: int) -> Iterator[Violation]:
+    """The status of any answer: a refusal is none of the service's own errors, nor is 503."""
+    if status >= 500 and status != 503:
+        yield Violation(Kind.ERROR, f"status {status} for {what}")
+
+
 def exit_of(name: str, code: int) -> Violation:
     """A process ended that nobody ended."""
     return Violation(Kind.DIED, f"{name} with exit code {code}")

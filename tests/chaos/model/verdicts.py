@@ -12,6 +12,7 @@ class Kind(StrEnum):
     FALSE_NEIGHBOUR = "false neighbour"
     FALSE_NOT_READY = "healthy node NotReady"
     FALSE_READY = "faulty node Ready"
+    ERROR = "error inside the service"
     TAG = "tag does not name the content"
     GENERATION = "wrong generation"
     EVENTS = "event missing"
