@@ -14,15 +14,16 @@ from tests.support.waiting import CEILING_S
 from topo.kit.body import body_bytes
 from topo.kit.malformed import MalformedRequests
 from topo.kit.problem import problems
-from topo.kit.runner import UNREAD_BYTES, app_runner
+from topo.kit.runner import READ_BYTES, UNREAD_BYTES, UNREAD_S, app_runner
 
 pytestmark = pytest.mark.virtual_time
 
 LIMIT_BYTES = 1000
+CHUNKED = b"POST %b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[int]:
+async def serving(limit_bytes: int = LIMIT_BYTES) -> AsyncIterator[int]:
     """The port of an application with a call that reads its body and one that does not."""
 
     async def size(request: web.Request) -> web.Response:
@@ -31,7 +32,7 @@ async def serving() -> AsyncIterator[int]:
     async def hello(_: web.Request) -> web.Response:
         return web.Response(text="hello")
 
-    app = web.Application(middlewares=[problems], client_max_size=LIMIT_BYTES)
+    app = web.Application(middlewares=[problems], client_max_size=limit_bytes)
     app.router.add_post("/size", size)
     app.router.add_get("/hello", hello)
     runner = app_runner(app, MalformedRequests("test", lambda: None), drain_s=0.1)
@@ -104,8 +105,7 @@ async def test_a_bomb_for_a_call_that_reads_it_is_413(unpackers: list[int]) -> N
 async def test_a_body_without_a_length_is_cut_at_the_limit() -> None:
     async with serving() as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = b"POST /size HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-        writer.write(head + b"3E9\r\n" + b"x" * 1001)
+        writer.write(CHUNKED % b"/size" + b"3E9\r\n" + b"x" * 1001)
         answer = await asyncio.wait_for(reader.read(), CEILING_S)
         writer.close()
     assert answer.startswith(b"HTTP/1.1 413 ")
@@ -145,3 +145,34 @@ async def test_who_never_ends_is_cut_off() -> None:
         with pytest.raises(ConnectionError):
             await endless(writer)
         writer.close()
+
+
+async def test_chunks_of_a_byte_leave_others_their_turn() -> None:
+    """All of them are here at once; two thousand are taken, then others go on."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    number = 60_000
+    async with serving(limit_bytes=number) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(CHUNKED % b"/size" + b"1\r\nx\r\n" * number + b"0\r\n\r\n")
+        beside = asyncio.create_task(others())
+        answer = await asyncio.wait_for(reader.readuntil(str(number).encode()), CEILING_S)
+        beside.cancel()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert turns > number * 16 / READ_BYTES
+
+
+async def test_a_body_without_a_length_that_nobody_reads_ends_the_connection_at_once() -> None:
+    clock = asyncio.get_running_loop().time
+    async with serving() as port:
+        began_s = clock()
+        answer = await answered(port, CHUNKED % b"/nowhere" + b"1\r\nx\r\n")
+        assert answer.startswith(b"HTTP/1.1 404 ")
+        assert clock() - began_s < UNREAD_S

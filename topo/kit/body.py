@@ -47,4 +47,6 @@ async def _read(request: web.Request, limit_bytes: int) -> bytes:
         content += part
         if len(content) > limit_bytes:
             raise too_large(limit_bytes)
+        if not request.content.is_eof():  # more may be at hand, in chunks of a byte
+            await asyncio.sleep(0)
     return bytes(content)
