@@ -155,6 +155,7 @@ async def test_workers_that_all_fall_silent_are_one_finding_and_no_source_that_i
     async with running("--mode=dragonfly", ANYBODY, "--beat-interval=1") as master:
         await master.pair("n1", "n2")
         await master.pair("n3", "n4")
+        await master.ready()  # before, a worker that speaks again is not all that is amiss
         finding = await sole(master, "worker-stale")
         assert finding.subject == "workers"
         assert "all 4 workers are silent" in finding.what
