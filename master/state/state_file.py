@@ -46,13 +46,14 @@ class StateFile:
         if content is None:
             return None
         self._warn_of_others()
-        found = decode(content, mode)
+        found: State | HoldsMemory | Unusable | None = decode(content, mode)
         if isinstance(found, Unusable):
             self._set_aside(found, content, now_s)
-            return found.holds
-        if found.saved_at_s > now_s:
-            _log.warning("state file is from the future; is the clock right?", file=self.name)
-        self._saved_at_s = found.saved_at_s
+            found = found.rest
+        if isinstance(found, State):
+            if found.saved_at_s > now_s:
+                _log.warning("state file is from the future; is the clock right?", file=self.name)
+            self._saved_at_s = found.saved_at_s
         return found
 
     def save(self, content: bytes, discovery: SavedDiscovery) -> None:
@@ -130,7 +131,7 @@ class StateFile:
         aside = next((path for path in earlier if _has(path, content)), None)
         try:
             self._lock.acquire()
-            if found.holds is None:
+            if found.rest is None:
                 aside = self._free_name(now_s)
                 self._path.replace(aside)
                 self._known = None
@@ -142,7 +143,8 @@ class StateFile:
             what = f"the state cannot be used ({found.reason}), nor put aside: {why}"
             raise self._refused(what, f"mend that, or move {self.name} away") from error
         moved = {"moved_to": str(aside), "put_aside_before": len(earlier)}
-        _log.warning("state file not used", reason=found.reason, **moved)
+        what = "state file not used" if found.rest is None else "a part of the state file not used"
+        _log.warning(what, reason=found.reason, **moved)
 
     def _free_name(self, now_s: float) -> Path:
         """A name that no file has: two may be put aside in one second."""

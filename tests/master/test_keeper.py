@@ -289,15 +289,17 @@ async def test_what_is_done_on_a_full_disk_is_said_to_be_forgettable(tmp_path: P
         ([], "holds"),
     ],
 )
-async def test_holds_that_cannot_be_understood_move_the_file_aside(
+async def test_holds_that_cannot_be_understood_are_put_aside_and_the_tree_is_kept(
     state: Path, token_flag: str, holds: object, part: str
 ) -> None:
     kept = await _run(state, token_flag)
     kept["holds"] = holds
     state.write_text(json.dumps(kept))
     with _said(part):
-        assert _load(state) is None
-    assert not state.exists()
+        found = _load(state)
+    assert isinstance(found, State)
+    assert found.holds is None or not found.holds.holds
+    assert len(list(state.parent.glob("*.unusable"))) == 1
 
 
 @pytest.mark.parametrize("field", ["created_s", "deadline_s"])
@@ -311,8 +313,11 @@ async def test_a_hold_at_no_time_is_refused_and_not_kept_for_ever(
     kept["holds"]["holds"][0][field] = time_s
     state.write_text(json.dumps(kept))
     with _said(field):
-        assert _load(state, Mode.CONFIG, time.time()) is None
-    assert not state.exists()
+        found = _load(state, Mode.CONFIG, time.time())
+    assert isinstance(found, State)
+    assert found.holds is not None
+    assert not found.holds.holds
+    assert len(list(state.parent.glob("*.unusable"))) == 1
 
 
 @pytest.mark.parametrize("other", [{"mode": "dragonfly"}, {"memory": {"format": 99}}])

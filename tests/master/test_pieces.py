@@ -108,7 +108,7 @@ class PieceStore(StateStore):
         content = join(self.values.values())
         found = None if isinstance(content, Refusal) else decode(content, mode)
         if isinstance(found, Unusable):
-            return found.holds
+            return found.rest
         self._saved_at_s = None if found is None else found.saved_at_s
         return found
 

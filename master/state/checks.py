@@ -1,0 +1,166 @@
+"""What a kept document may have in it: whoever wrote it, what is taken up can be served.
+
+A number that no answer can carry, or two holds of one name, would make each answer fail, or end
+the process, for as long as the file is there.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import TypeAdapter, ValidationError
+
+from topo.model.limits import MAX_KEY_CHARS
+from topo.placement.booking.holds import FORMAT, Hold, HoldsMemory, Moment
+from topo.placement.job.request import flaw
+
+MAX_NUMBER = 2**53 - 1
+"""Readers of JSON keep larger ones inexactly (RFC 8259, 6), and orjson refuses those of 64 bits."""
+MAX_UNIX_S = 253_402_300_800
+"""The end of the year 9999."""
+MAX_TEXT_CHARS = 4096
+"""No name or sentence is nearly so long."""
+MAX_ID_CHARS = 64
+_SHOWN_CHARS = 64
+_HOLD, _MOMENT = TypeAdapter(Hold), TypeAdapter(Moment)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHolds:
+    """The good holds of a document, None where it has no list of them, and what is wrong."""
+
+    memory: HoldsMemory | None
+    flaw: str = ""
+
+
+class _Unservable:
+    """Stands for a number that no answer can carry: no field takes it."""
+
+
+def plain_json(content: bytes) -> object:
+    """The document; raises `ValueError` where it is none. No field takes a number out of bounds."""
+    try:
+        return json.loads(
+            content.decode(), parse_int=_whole, parse_float=_real, parse_constant=_real
+        )
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def text_flaw(document: object) -> str:
+    """What is wrong with a text in a document; empty where all are well. O(document)."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            left += value
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, str) and len(value) > MAX_TEXT_CHARS:
+            return f"a text has more than {MAX_TEXT_CHARS} characters"
+        elif isinstance(value, str) and not (value.isascii() or _is_unicode(value)):
+            return "a text has half of a character"
+    return ""
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def first_finding(error: ValidationError) -> str:
+    """What is wrong first, and where."""
+    finding = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part)[:_SHOWN_CHARS] for part in finding["loc"]) or "the document"
+    return f"{finding['msg']} (at {where})"
+
+
+def kept_holds(document: object) -> KeptHolds:
+    """The holds in that part of a document, each of them judged alone."""
+    if document is None:
+        return KeptHolds(None)
+    if not isinstance(document, dict) or not isinstance(document.get("holds"), list):
+        return KeptHolds(None, "there is no list of holds (at holds)")
+    if document.get("format") != FORMAT:
+        shown = str(document.get("format"))[:_SHOWN_CHARS]
+        return KeptHolds(None, f"its holds have format {shown}, this version reads {FORMAT}")
+    good: dict[str, Hold] = {}
+    keys: set[str | None] = set()
+    flaws: list[str] = []
+    for number, entry in enumerate(document["holds"], start=1):
+        hold = _hold(entry)
+        if isinstance(hold, str):
+            flaws.append(f"hold {number} is unusable: {hold}")
+        elif hold.id in good or (hold.wish.key is not None and hold.wish.key in keys):
+            flaws.append(f"hold {number} is unusable: an earlier one has its id or key")
+        else:
+            good[hold.id] = hold
+            keys.add(hold.wish.key)
+    moment = _moment(document.get("saved"))
+    if isinstance(moment, str):
+        flaws.append(moment)
+        moment = None
+    more = f", and {len(flaws) - 1} more" if len(flaws) > 1 else ""
+    memory = HoldsMemory(FORMAT, tuple(good.values()), moment)
+    return KeptHolds(memory, flaws[0] + more if flaws else "")
+
+
+def _hold(document: object) -> Hold | str:
+    """A hold that can be served, or what is wrong with it."""
+    try:
+        hold = _HOLD.validate_python(document)
+    except ValidationError as error:
+        return first_finding(error)
+    return text_flaw(document) or next(_flaws(hold), "") or hold
+
+
+def _moment(document: object) -> Moment | str | None:
+    if document is None:
+        return None
+    try:
+        moment = _MOMENT.validate_python(document)
+    except ValidationError as error:
+        return f"{first_finding(error)} of holds.saved"
+    sound = 0 <= moment.unix_s <= MAX_UNIX_S and 0 <= moment.clock_s <= MAX_UNIX_S
+    return moment if sound and len(moment.boot) <= MAX_ID_CHARS else "holds.saved is no moment"
+
+
+def _flaws(hold: Hold) -> Iterator[str]:
+    """What in a hold no master writes; whoever asks stops at the first."""
+    wish, request = hold.wish, hold.wish.request
+    for name, time_s in (("created_s", hold.created_s), ("deadline_s", hold.deadline_s)):
+        if time_s is not None and not 0 <= time_s <= MAX_UNIX_S:
+            yield f"{name} is {time_s:g}, no Unix time"
+    if not 0 < wish.hold_s <= MAX_UNIX_S:
+        yield f"hold_s is {wish.hold_s:g}"
+    if not _is_name(hold.id, MAX_ID_CHARS):
+        yield "its id is none"
+    if wish.key is not None and not _is_name(wish.key, MAX_KEY_CHARS):
+        yield "its key is none"
+    if (refused := flaw(request)) is not None:
+        yield refused.what
+    sizes = tuple(sum(pods for _, pods in group.pods) for group in hold.groups)
+    if sizes != request.group_pods or any(not n for group in hold.groups for _, n in group.pods):
+        yield "its groups are not those of its request"
+
+
+def _is_name(text: str, most_chars: int) -> bool:
+    return 0 < len(text) <= most_chars and text.isprintable()
+
+
+def _whole(text: str) -> int | _Unservable:
+    if len(text) > len(str(MAX_NUMBER)):
+        return _Unservable()
+    number = int(text)
+    return number if 0 <= number <= MAX_NUMBER else _Unservable()
+
+
+def _real(text: str) -> float | _Unservable:
+    number = float(text)
+    return number if abs(number) <= MAX_NUMBER else _Unservable()
