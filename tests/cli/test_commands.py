@@ -326,6 +326,32 @@ def test_a_token_file_that_holds_more_than_a_token_is_bad_usage(
 
 
 @pytest.mark.parametrize(
+    ("url", "is_sent"),
+    [
+        ("http://10.0.0.1:9001", False),
+        ("http://master:9001", False),
+        ("http://[::ffff:10.0.0.1]:9001", False),
+        ("http://127.0.0.1.example:9001", False),
+        ("https://10.0.0.1:9001", True),
+        ("http://127.0.0.2:9001", True),
+        ("http://[::1]:9001", True),
+        ("http://LOCALHOST:9001", True),
+    ],
+)
+def test_a_token_leaves_the_machine_over_tls_only(tmp_path: Path, url: str, is_sent: bool) -> None:  # noqa: FBT001
+    """And the refusal says how to have TLS."""
+    (tmp_path / "token").write_text("s3cret-token")
+    if is_sent:
+        assert target(url, tmp_path / "token", None).token == "s3cret-token"
+        return
+    with pytest.raises(CliError) as caught:
+        target(url, tmp_path / "token", None)
+    assert "clear text" in caught.value.refusal.what
+    assert "--tls-cert" in caught.value.refusal.fix
+    assert target(url, None, None).token is None, "reading needs none"
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--master", "ftp://x"], "not an http or https URL"),
