@@ -24,6 +24,8 @@ COLLECTOR_THRESHOLDS = (50_000, 10, 10)
 """Python's own first one is 700 objects: building the tree of 10,000 nodes then spends up to half
 of its time on looking through facts that all stay. What is dropped is almost never in a cycle, so
 that many may wait; memory stayed the same (`bench/core.py` has the variants)."""
+SPARE_FILES = 128
+"""Open files that are no connection of a reader or a worker."""
 
 _log = structlog.get_logger(__name__)
 
@@ -41,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadInputError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    _raise_file_limit()
+    _fit_to_file_limit(sites)
     warn_of_tokens(settings)
     settle_collector()
     return run(serve(*sites))
@@ -55,6 +57,7 @@ def _sites(settings: MasterSettings) -> tuple[Site, Site]:
     api = Site(
         app=build_app(service, tls),
         port=settings.server_port,
+        connections=service.api_connections,
         host=host,
         name="api",
         tls=tls if settings.tls_scope == "all" else None,
@@ -64,6 +67,7 @@ def _sites(settings: MasterSettings) -> tuple[Site, Site]:
     reports = Site(
         app=service.worker_port.app(),
         port=settings.rpc_server_port,
+        connections=service.report_connections,
         host=host,
         name="reports",
         tls=tls,
@@ -86,11 +90,21 @@ def settle_collector() -> None:
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
-def _raise_file_limit() -> None:
-    """10,000 workers hold a connection each; the usual soft limit is 1,024 files."""
+def _fit_to_file_limit(sites: Sequence[Site]) -> None:
+    """10,000 workers hold a connection each; the usual soft limit is 1,024 files.
+
+    No port may take the files that another one and the state need: of what is left, each has its
+    share at the most.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return
+    files = max(len(sites), hard - SPARE_FILES)
+    for left, site in zip(range(len(sites), 0, -1), sites, strict=True):
+        site.connections.limit = min(site.connections.limit, files // left)
+        files -= site.connections.limit
 
 
 def warn_of_tokens(settings: MasterSettings) -> None:

@@ -11,9 +11,10 @@ from importlib.metadata import version
 from typing import Any
 
 import prometheus_client as prom
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from topo.kit.connections import Connections
 from topo.model.forest import Group, Snapshot, Status
 from topo.model.observation import Event
 from topo.model.rest.topology import WarningDocument
@@ -183,6 +184,29 @@ class TreeCollector(Collector):
         if self._counted is None or self._counted[0] != snapshot.generation:
             self._counted = (snapshot.generation, _count(snapshot, by_group=self.by_group))
         return self._counted[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConnectionsCollector(Collector):
+    """What the ports hold for those who ask."""
+
+    ports: tuple[Connections, ...]
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, at scrape time."""
+        port = ("port",)
+        held = {each.name: len(each) for each in self.ports}
+        yield _labelled("connections", "Connections open now", port, held)
+        limits = {each.name: each.limit for each in self.ports}
+        yield _labelled("connection_limit", "Connections that are held at most", port, limits)
+        unread = {each.name: each.in_flight.held_bytes for each in self.ports}
+        yield _labelled("unread_bytes", "Bytes of answers that wait for readers", port, unread)
+        text = "Connections that the master ended, by port and reason"
+        ended = CounterMetricFamily(PREFIX + "connections_ended", text, labels=("port", "reason"))
+        for each in self.ports:
+            for reason, number in each.ended.items():
+                ended.add_metric((each.name, reason), number)
+        yield ended
 
 
 def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:

@@ -14,7 +14,13 @@ from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
 from master.file_warnings import FileWarnings
-from master.metrics import EngineMetrics, ServiceMetrics, TreeCollector, new_registry
+from master.metrics import (
+    ConnectionsCollector,
+    EngineMetrics,
+    ServiceMetrics,
+    TreeCollector,
+    new_registry,
+)
 from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
 from master.sources.row import SourceRow
@@ -33,10 +39,17 @@ from master.tree.topology_document import TopologyView
 from topo.discovery.sources import Startup
 from topo.discovery.state import Discovery
 from topo.kit.addresses import networks
+from topo.kit.connections import Connections
 from topo.model.forest import Forest
 from topo.model.rest.topology import WarningDocument
 from topo.publish.nodegroup import render
 
+CONNECTIONS_PER_NODE = 2
+"""A worker has one; one that it lost without an end is held beside the new one for a while."""
+REPORT_ANSWERS_BYTES = 16 * 1024 * 1024
+"""Answers to reports that workers have not taken; each has about 60 bytes."""
+PARTS = 64
+"""Callers that may wait for a part of the topology; one takes up to 0.1 s at 10,000 nodes."""
 GRAPHS = 8
 """Callers that may wait for a graph of the fabric; one takes about a second at 10,000 nodes."""
 
@@ -82,7 +95,10 @@ class Service:
     file_warnings: FileWarnings
     token_files: Mapping[TokenFileKind, TokenFile]
     worker_port: WorkerPort
+    api_connections: Connections
+    report_connections: Connections
     streams: Streams
+    parts: SingleThreadExecutor
     graphs: SingleThreadExecutor
     saver: StateSaver | None
     placements: Placements
@@ -186,7 +202,12 @@ def build_service(
             api=f"port {settings.server_port or 'that the log names'} of this master",
             role=lambda: replica.role,
         ),
+        api_connections=Connections("api", settings.connection_limit, settings.unread_limit),
+        report_connections=Connections(
+            "reports", CONNECTIONS_PER_NODE * settings.max_nodes, REPORT_ANSWERS_BYTES
+        ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
+        parts=SingleThreadExecutor(PARTS),
         graphs=SingleThreadExecutor(GRAPHS),
         saver=_saver(settings, engine, readiness, (metrics, placements)),
         placements=placements,
@@ -195,6 +216,7 @@ def build_service(
     )
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))
+    registry.register(ConnectionsCollector((service.api_connections, service.report_connections)))
     return service
 
 

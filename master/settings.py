@@ -128,6 +128,11 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Changes that are remembered for diffs and resumed event streams."""
     event_stream_limit: Count = 256
     """Event streams that may be open at once."""
+    connection_limit: Count = 2048
+    """Connections that the port of the API holds at once; beyond it the one that has been idle
+    longest is closed."""
+    unread_limit: Annotated[int, Field(ge=1024 * 1024)] = 64 * 1024 * 1024
+    """Bytes of answers of the API that wait for their readers; beyond it the slowest are cut."""
     group_metrics: bool = False
     """Whether /metrics has a series for each group; there may be thousands."""
 

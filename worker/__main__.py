@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import structlog
 
 from topo.kit.addresses import is_loopback
+from topo.kit.connections import Connections
 from topo.kit.extras import needs
 from topo.kit.logs import configure_logs
 from topo.kit.settings import load
@@ -17,6 +18,11 @@ from worker.settings import WorkerSettings
 
 with needs("worker"):
     from worker.app import build_agent, build_app, identity_of
+
+CONNECTION_LIMIT = 64
+"""Of the port of /metrics and /health: a scraper and a probe have one each."""
+UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
+"""Pages that nobody has taken yet; one has some 20 KB."""
 
 _log = structlog.get_logger(__name__)
 
@@ -41,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     site = Site(
         app=build_app(agent),
         port=settings.metrics_port,
+        connections=Connections("metrics", CONNECTION_LIMIT, UNREAD_LIMIT_BYTES),
         host=settings.metrics_host,
         name="metrics",
         drain_s=0.25,

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from master.api.answers.representation import json_body
 from master.api.booking_events import event
@@ -14,6 +15,7 @@ from master.booking.feed import BookingFeed
 from master.service import SERVICE
 from master.tree.history import History, Step
 from topo.discovery.tree.changes import net
+from topo.kit.in_flight import InFlight
 from topo.kit.problem import problem
 from topo.model.forest import Change
 from topo.model.rest.generation_id import GenerationId
@@ -27,8 +29,6 @@ EVENT_PARAMETERS = (
 )
 HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
-WRITE_TIMEOUT_S = 20.0
-"""A client that takes nothing for this long is gone."""
 SLICE_CHANGES = 250
 """Changes that are rendered on the event loop in one go: about a millisecond."""
 _NOT_REMEMBERED = -1
@@ -78,6 +78,27 @@ def _diff_body(steps: tuple[Step, ...], between: tuple[int, int], run: str) -> b
     return orjson.dumps({"from": start, "to": end, "run": run, "changes": changes})
 
 
+class Writer(Protocol):
+    """Where events go."""
+
+    async def write(self, text: bytes) -> None:
+        """Returns when there is room for more; raises `ConnectionError` when nobody listens."""
+
+
+class _Stream:
+    """An answer that goes on: one text after the other, each taken before the next is written."""
+
+    def __init__(self, writer: AbstractStreamWriter, in_flight: InFlight) -> None:
+        self._writer = writer
+        self._in_flight = in_flight
+        self._turn = asyncio.Lock()
+
+    async def write(self, text: bytes) -> None:
+        """Sends whole events; raises `ConnectionError`."""
+        async with self._turn:
+            await self._in_flight.send(text, self._writer)
+
+
 async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     """Server-sent events of changes from a generation on, until the client or the master ends.
 
@@ -86,22 +107,25 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     streams = service.streams
     if not streams.enter():
-        return problem(
+        refused = problem(
             503,
             f"{streams.limit} event streams are open already",
             fix="close one, or raise --event-stream-limit",
             headers={"Retry-After": "10"},
         )
+        refused.force_close()  # who follows has no other use for the connection
+        return refused
     response = web.StreamResponse(headers=_STREAM_HEADERS)
     try:
         await response.prepare(request)
         history = service.engine.history
+        stream = _Stream(request.writer, service.api_connections.in_flight)
         async with asyncio.TaskGroup() as both:
-            beside = both.create_task(_follow_bookings(response, service.placements.feed, history))
-            await follow(response, history, _start(request, query, history.run_id))
+            beside = both.create_task(_follow_bookings(stream, service.placements.feed, history))
+            await follow(stream, history, _start(request, query, history.run_id))
             beside.cancel()
-    except* (ConnectionError, TimeoutError):
-        pass  # the client went away: its own affair, and the usual end of a stream
+    except* ConnectionError:
+        pass  # the client went away, or took nothing: its own affair, and how streams end
     finally:
         streams.leave()
     return response
@@ -120,38 +144,36 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
     return named.number if named.is_of(run) else _NOT_REMEMBERED
 
 
-async def follow(response: web.StreamResponse, history: History, start: int | None) -> None:
+async def follow(stream: Writer, history: History, start: int | None) -> None:
     """Writes what comes after `start` (None: after now) until the history closes.
 
-    The cursor is all the state of a listener. Raises `TimeoutError` if nothing is taken.
+    The cursor is all the state of a listener. Raises `ConnectionError` when nobody listens.
     """
     cursor = int(history.now) if start is None else start
-    await _write(response, f"retry: 2000\n: generation {history.now}\n\n".encode())
+    await stream.write(f"retry: 2000\n: generation {history.now}\n\n".encode())
     while not history.closed:
         steps = history.since(cursor)
         if steps is None:
             cursor = int(history.now)
-            await _write(response, _reset(history))
+            await stream.write(_reset(history))
         elif steps:
             cursor = int(steps[-1].generation)
-            await _send(response, steps, history.run_id)
+            await _send(stream, steps, history.run_id)
         await history.wait_beyond(cursor, HEARTBEAT_S)
         if history.now == cursor and not history.closed:
-            await _write(response, b": nothing new\n\n")
+            await stream.write(b": nothing new\n\n")
 
 
-async def _follow_bookings(
-    response: web.StreamResponse, feed: BookingFeed, history: History
-) -> None:
+async def _follow_bookings(stream: Writer, feed: BookingFeed, history: History) -> None:
     """Writes what happens to holds and capacity from now on, until cancelled."""
     with feed.listening():
         cursor = feed.now
         if feed.greeting:
-            await _write(response, feed.greeting)
+            await stream.write(feed.greeting)
         while True:
             texts, cursor = feed.since(cursor), feed.now
             for text in (_reset(history),) if texts is None else texts:
-                await _write(response, text)
+                await stream.write(text)
             await feed.wait_beyond(cursor)
 
 
@@ -161,20 +183,15 @@ def _reset(history: History) -> bytes:
     return event("reset", {"generation": now}, f"{now}.{history.run_id}")
 
 
-async def _send(response: web.StreamResponse, steps: tuple[Step, ...], run: str) -> None:
+async def _send(stream: Writer, steps: tuple[Step, ...], run: str) -> None:
     """Writes steps in slices, so that an old generation holds up nobody but who asked for it."""
     for part in _slices(steps):
         if sum(len(step.changes) for step in part) > SLICE_CHANGES:
             text = await asyncio.to_thread(_step_events, part, run)
         else:
             text = _step_events(part, run)
-        await _write(response, text)
+        await stream.write(text)
         await asyncio.sleep(0)  # a write that finds room in the socket's buffer does not wait
-
-
-async def _write(response: web.StreamResponse, text: bytes) -> None:
-    async with asyncio.timeout(WRITE_TIMEOUT_S):
-        await response.write(text)
 
 
 def _slices(steps: tuple[Step, ...]) -> Iterator[list[Step]]:

@@ -60,7 +60,11 @@ ROUTES = (
         summary="The tree with capacity, reasons, sources, unplaced nodes and conflicts",
         document=TopologyDocument,
         parameters=topology.PARAMETERS,
-        problems={404: "no such group or node", 406: _NOT_ACCEPTABLE},
+        problems={
+            404: "no such group or node",
+            406: _NOT_ACCEPTABLE,
+            503: "too many wait for a part",
+        },
         conditional=True,
     ),
     _topology(

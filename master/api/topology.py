@@ -1,14 +1,20 @@
 """The tree: the vendor's document, and ours as a whole or one group or node of it."""
 
-import asyncio
 import gzip
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
-from master.api.answers.refusals import none_acceptable, not_ready, unknown_group, unknown_node
+from master.api.answers.refusals import (
+    none_acceptable,
+    not_ready,
+    refusing_when_full,
+    unknown_group,
+    unknown_node,
+)
 from master.api.answers.representation import CACHED, coding, is_known, json_body
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE, Service
@@ -70,22 +76,38 @@ async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
 
 
 async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
-    """One group, one node, or some levels: cut and made for this request."""
+    """One group, one node, or some levels: cut and made for this request, one at a time.
+
+    So that few are in memory before they are sent, and the event loop shares its core with one.
+    """
+    with refusing_when_full():
+        prepare = partial(_prepared, request, query, zipped=zipped)
+        return await request.app[SERVICE].parts.run(prepare)
+
+
+def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[], web.Response]:
+    """What makes the answer in any thread; what it reads is frozen now, on the loop."""
     service = request.app[SERVICE]
     view = service.view()
-    part = await asyncio.to_thread(_selected, view.snapshot.forest, query)
-    if isinstance(part, web.Response):
-        return part
-    headers = dict(CACHED)
+    render = _renderer(service, view, query)
+    headers, known = dict(CACHED), False
     if "node" not in query:  # what a worker said may change without a new generation
         tag = topology_document.tag(view.version, request.query_string)
         headers["ETag"] = f'W/"{tag}"'
-        if is_known(request.headers.get("If-None-Match"), tag):
+        known = is_known(request.headers.get("If-None-Match"), tag)
+
+    def made() -> web.Response:
+        part = _selected(view.snapshot.forest, query)
+        if isinstance(part, web.Response):
+            return part
+        if known:
             return web.Response(status=304, headers=headers)
-    body = await asyncio.to_thread(_renderer(service, view, part, query.get("node")))
-    if zipped:
-        body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL, mtime=0)
-    return json_body(body, headers, zipped=zipped)
+        body = render(part)
+        if zipped:
+            body = gzip.compress(body, GZIP_LEVEL, mtime=0)
+        return json_body(body, headers, zipped=zipped)
+
+    return made
 
 
 def _selected(forest: Forest, query: Query) -> Part | web.Response:
@@ -102,15 +124,13 @@ def _selected(forest: Forest, query: Query) -> Part | web.Response:
     return Part(depth=depth)
 
 
-def _renderer(
-    service: Service, view: TopologyView, part: Part, node: str | None
-) -> Callable[[], bytes]:
-    """What makes the document's bytes, in any thread: all that it reads is frozen now."""
-    engine = service.engine
+def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[Part], bytes]:
+    """What makes a part's bytes, in any thread."""
+    engine, node = service.engine, query.get("node")
     mode, run, now_s = service.settings.mode.value, engine.history.run_id, engine.clock()
     detail = None if node is None else engine.detail(NodeName(node))
 
-    def render() -> bytes:
+    def render(part: Part) -> bytes:
         document = topology_document.document(view, mode, now_s, part)
         if detail is not None:
             document["node"] = dict(_node_detail(detail, now_s))

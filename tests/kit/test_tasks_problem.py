@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from structlog.testing import capture_logs
 
 from tests.support.waiting import eventually
+from topo.kit.connections import Connections
 from topo.kit.problem import CONTENT_TYPE, problems
 from topo.kit.tasks import Site, Work, background, run, serve
 from topo.model.errors import BadInputError, Refusal
@@ -27,12 +28,17 @@ def _app(works: Mapping[str, Work]) -> web.Application:
     return app
 
 
+def _site(app: web.Application, port: int = 0) -> Site:
+    connections = Connections("api", 100, 1_000_000)
+    return Site(app=app, port=port, connections=connections, host="127.0.0.1")
+
+
 def _kill() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_sigterm_ends_a_service_with_0() -> None:
-    sites = Site(app=_app({"w": _forever}), port=0, host="127.0.0.1")
+    sites = _site(_app({"w": _forever}))
     with capture_logs() as logs:
         assert run(serve(sites, started=_kill)) == 0
     assert [e["event"] for e in logs] == ["listening", "stopping", "stopped"]
@@ -43,8 +49,8 @@ def test_a_background_task_that_dies_ends_the_service_with_1_and_its_reason() ->
     async def dies() -> None:
         raise OSError("the disk is gone")
 
-    first = Site(app=_app({"w": _forever, "disk": dies}), port=0, host="127.0.0.1")
-    second = Site(app=web.Application(), port=0, host="127.0.0.1", name="reports")
+    first = _site(_app({"w": _forever, "disk": dies}))
+    second = _site(web.Application())
     with capture_logs() as logs:
         assert run(serve(first, second)) == 1
     died = next(e for e in logs if e["event"] == "background task died")
@@ -57,7 +63,7 @@ def test_a_background_task_that_returns_is_dead_too() -> None:
         await asyncio.sleep(0)
 
     with capture_logs() as logs:
-        assert run(serve(Site(app=_app({"w": returns}), port=0, host="127.0.0.1"))) == 1
+        assert run(serve(_site(_app({"w": returns})))) == 1
     assert any(e.get("reason") == "it returned" for e in logs)
 
 
@@ -72,7 +78,7 @@ def test_a_taken_port_is_said_and_nothing_is_left_running() -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as holder, capture_logs() as logs:
         port = holder.getsockname()[1]
-        site = Site(app=_app({"w": work}), port=port, host="127.0.0.1")
+        site = _site(_app({"w": work}), port)
 
         async def after_a_moment() -> int:
             return await serve(site)
@@ -105,7 +111,7 @@ def test_requests_under_way_are_drained() -> None:
         def started() -> None:
             asking.append(asyncio.ensure_future(ask()))
 
-        code = await serve(Site(app=app, port=port, host="127.0.0.1"), started=started)
+        code = await serve(_site(app, port), started=started)
         await asking[0]
         return code
 

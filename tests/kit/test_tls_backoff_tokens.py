@@ -1,7 +1,6 @@
 """TLS contexts, waiting times and tokens."""
 
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,30 +17,6 @@ from topo.kit.tls import client_context, server_context
 from topo.kit.tokens import Identity, WorkerTokens, bearer
 from topo.model.errors import BadInputError
 from topo.model.ids import NodeName
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    directory = tmp_path_factory.mktemp("tls")
-    cert, key = directory / "cert.pem", directory / "key.pem"
-    subprocess.run(
-        [
-            *[
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-                "-nodes",
-            ],
-            *("-keyout", str(key), "-out", str(cert), "-subj", "/CN=localhost"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return cert, key
 
 
 def test_a_client_verifies_unless_told_otherwise(pair: tuple[Path, Path]) -> None:

@@ -199,7 +199,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     async with asyncio.TaskGroup() as tasks:
         turner = tasks.create_task(turning())
         await asyncio.sleep(0)
-        follower = tasks.create_task(changes.follow(socket, history, 0))  # type: ignore[arg-type]
+        follower = tasks.create_task(changes.follow(socket, history, 0))
         await all_is_told.wait()
         history.close()
         await follower

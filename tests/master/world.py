@@ -6,13 +6,13 @@ It lives by the clock of the test's loop, so that nearly all its tests run in vi
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import orjson
-from aiohttp import ClientResponse, ClientSession, web
+from aiohttp import ClientResponse, ClientSession
 from pydantic import TypeAdapter
 
 from master.app import build_app
@@ -23,9 +23,8 @@ from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.tree.engine import GATHER_CEILING_S
 from tests.support.waiting import eventually
-from topo.kit.malformed import MalformedRequests
-from topo.kit.runner import app_runner
 from topo.kit.settings import read
+from topo.kit.tasks import Site, start
 from topo.model.ids import BootId, NodeName, ServerUuid
 from topo.model.machine import Gpu, NodeFacts, NodeIdentity, Peer, ServerPeers
 from topo.model.wire import REPORTS_PATH
@@ -173,18 +172,15 @@ async def running(
     """A master in this process on free ports of the loopback, stopped at the end."""
     clock = asyncio.get_running_loop().time
     service = build_service(settings(*flags), role, source_rows, clock)
-    runners = []
-    urls = []
-    for app in (build_app(service), service.worker_port.app()):
-        runner = app_runner(app, MalformedRequests("test", lambda: None), drain_s=2)
-        await runner.setup()
-        runners.append(runner)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        urls.append(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    session = ClientSession(auto_decompress=False)
-    try:
+    ports = (
+        (build_app(service), service.api_connections),
+        (service.worker_port.app(), service.report_connections),
+    )
+    async with AsyncExitStack() as stack:
+        urls = []
+        for app, connections in ports:
+            site = Site(app=app, port=0, connections=connections, host="127.0.0.1", drain_s=2)
+            [(host, port)] = await start(site, stack)
+            urls.append(f"http://{host}:{port}")
+        session = await stack.enter_async_context(ClientSession(auto_decompress=False))
         yield Master(service, urls[0], urls[1], session)
-    finally:
-        await session.close()
-        for runner in reversed(runners):
-            await runner.cleanup()

@@ -5,6 +5,8 @@ It would unpack bodies while it reads, and go on reading for ten seconds what no
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 from aiohttp import web
 
@@ -25,6 +27,19 @@ not say its size nothing is: it may be chunks without number."""
 UNREAD_S = 2.0
 
 
+def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
+    """Those of aiohttp's `web.RequestHandler`, the protocol of a connection."""
+    return {
+        "access_log": None,
+        "keepalive_timeout": KEEPALIVE_S,
+        "max_line_size": MAX_LINE_BYTES,
+        "read_bufsize": READ_BYTES,
+        "auto_decompress": False,
+        "lingering_time": 0.0,
+        "logger": malformed,
+    }
+
+
 def app_runner(
     app: web.Application, malformed: MalformedRequests, *, drain_s: float
 ) -> web.AppRunner:
@@ -37,15 +52,9 @@ def app_runner(
     return web.AppRunner(
         app,
         handle_signals=False,
-        access_log=None,
         handler_cancellation=False,
         shutdown_timeout=drain_s,
-        keepalive_timeout=KEEPALIVE_S,
-        max_line_size=MAX_LINE_BYTES,
-        read_bufsize=READ_BYTES,
-        auto_decompress=False,
-        lingering_time=0.0,
-        logger=malformed,
+        **handler_options(malformed),
     )
 
 

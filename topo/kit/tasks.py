@@ -7,6 +7,7 @@ of leaving a process that answers "ok" with nobody at work behind it.
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,12 +17,18 @@ import structlog
 import uvloop
 from aiohttp import web
 
+from topo.kit.connections import Connections
 from topo.kit.malformed import MalformedRequests
-from topo.kit.runner import app_runner
+from topo.kit.runner import app_runner, handler_options
 from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
 
 Work = Callable[[], Awaitable[None]]
 """Runs until it is cancelled; to return is as wrong as to raise."""
+HANDSHAKE_S = 10.0
+"""A connection that has not ended its TLS handshake by then is closed."""
+UNSENT_BYTES = 128 * 1024
+"""What the kernel takes of an answer ahead of its reader: of one that does not read, else 2.5 MB.
+Source: tcp(7), TCP_NOTSENT_LOWAT."""
 
 _log = structlog.get_logger(__name__)
 
@@ -37,10 +44,12 @@ class Site:
     `port=0` takes a free one, which the log names. `drain_s` bounds the wait for requests under way
     at the end; aiohttp may wait it twice (once for them to end, once after it cancelled them).
     `on_malformed` is called for each request that is no HTTP.
+    `connections` are those of this site alone, with their limits.
     """
 
     app: web.Application
     port: int
+    connections: Connections
     host: str | None = None
     name: str = "api"
     tls: SSLContext | None = None
@@ -96,7 +105,7 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
         with on_signals(end, signal.SIGTERM, signal.SIGINT):
             async with AsyncExitStack() as stack:
                 for site in sites:
-                    await _start(site, stack)
+                    await start(site, stack)
                 if started is not None:
                     started()
                 await stop.wait()
@@ -132,20 +141,41 @@ def run(service: Coroutine[None, None, int]) -> int:
         return runner.run(service)
 
 
-async def _start(site: Site, stack: AsyncExitStack) -> None:
+async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...]:
+    """Serves one site until the stack is closed; the addresses and ports that it listens on.
+
+    Raises `BadInputError` when the port cannot be had.
+    """
+    connections = site.connections
+    site.app.middlewares.insert(0, connections.serve)
     malformed = MalformedRequests(site.name, site.on_malformed)
     stack.callback(malformed.close)
     runner = app_runner(site.app, malformed, drain_s=site.drain_s)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
+    if runner.server is None:
+        raise AssertionError("a runner that is set up has a server")
+    factory = connections.factory(runner.server, **handler_options(malformed))
     try:
-        await web.TCPSite(runner, site.host, site.port, ssl_context=site.tls, backlog=4096).start()
+        server = await asyncio.get_running_loop().create_server(
+            factory,
+            site.host,
+            site.port,
+            backlog=4096,
+            ssl=site.tls,
+            ssl_handshake_timeout=HANDSHAKE_S if site.tls else None,
+        )
     except OSError as error:
         what = f"port {site.port} cannot be had: {error.strerror or error}"
         fix = "stop what holds it, or choose another port"
         raise _PortTakenError(Refusal(what, f"{site.name} port", fix)) from error
-    for address in runner.addresses:
-        _log.info("listening", site=site.name, host=address[0], port=address[1], tls=bool(site.tls))
+    stack.callback(server.close)
+    for listener in server.sockets:  # what it accepts has the same option
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    addresses = tuple(listener.getsockname()[:2] for listener in server.sockets)
+    for host, port in addresses:
+        _log.info("listening", site=site.name, host=host, port=port, tls=bool(site.tls))
+    return addresses
 
 
 def _messages(error: BaseException) -> Iterator[str]:

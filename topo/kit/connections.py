@@ -1,0 +1,174 @@
+"""The connections of one port: how many are held, whose answers wait, and who gives way."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import structlog
+from aiohttp import web
+
+from topo.kit.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
+from topo.model.errors import BrokenInvariantError
+
+TOLD_EVERY_S = 60.0
+"""The log tells of cut readers at most this often, with how many there were so far."""
+
+_SAYS = b'{"title":"Service Unavailable","status":503,"detail":"too many connections are open",'
+_SAYS += b'"fix":"keep fewer, or raise --connection-limit"}'
+_REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+    b"Retry-After: 10\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_SAYS), _SAYS)
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class Connections:
+    """What is open on a port, at most `limit`, with `budget_bytes` of answers that nobody took.
+
+    Beyond the limit the connection that has been idle longest is closed; if none is idle, that of
+    the slowest reader; if all are at work, the new one is refused with 503.
+    `ended` counts who was ended, by the reason: `idle`, `room` (a slow reader, for a new one),
+    `unread` (a piece not taken in time), `budget`, `refused`.
+    """
+
+    def __init__(self, name: str, limit: int, budget_bytes: int) -> None:
+        self.name = name
+        self.limit = limit
+        self.in_flight = InFlight(budget_bytes, self._ended)
+        self.ended: Counter[str] = Counter(
+            {"idle": 0, "room": 0, "unread": 0, "budget": 0, "refused": 0}
+        )
+        self._open: set[_Connection] = set()
+        self._idle: dict[_Connection, None] = {}
+        """In the order in which they fell idle."""
+        self._silent_until_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def factory(self, server: web.Server, **options: Any) -> Callable[[], asyncio.Protocol]:
+        """What makes the protocol of a connection; `options` are those of `web.RequestHandler`."""
+        loop = asyncio.get_running_loop()
+        return lambda: _Connection(self, server, loop=loop, **options)
+
+    @web.middleware
+    async def serve(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        """Marks the connection as busy meanwhile, and sends a large body within the budget."""
+        connection = request.protocol
+        if not isinstance(connection, _Connection):
+            raise BrokenInvariantError("the port is served without `factory`")
+        self._idle.pop(connection, None)
+        connection.busy = True
+        try:
+            answer = await handler(request)
+        finally:
+            connection.busy = False
+            self.settled(connection)
+        if isinstance(answer, web.Response):
+            body = answer.body
+            if isinstance(body, bytes) and len(body) > SMALL_BYTES:
+                answer.body = held = HeldBody(body, self.in_flight)
+                if request.method == "HEAD":
+                    held.let_go()
+        return answer
+
+    def opened(self, connection: "_Connection") -> bool:
+        """Counts one in; False when it was refused."""
+        if len(self._open) >= self.limit and not self._made_room():
+            self._ended("refused")
+            return False
+        self._open.add(connection)
+        self._idle[connection] = None
+        return True
+
+    def closed(self, connection: "_Connection") -> None:
+        """Counts one out."""
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+
+    def waits(self, connection: "_Connection", transport: Transport) -> None:
+        """Its reader does not take what was written."""
+        self._idle.pop(connection, None)
+        self.in_flight.waits(transport)
+
+    def took(self, connection: "_Connection", transport: Transport) -> None:
+        """Its reader has taken it."""
+        self.in_flight.took(transport)
+        self.settled(connection)
+
+    def settled(self, connection: "_Connection") -> None:
+        """Nothing is under way on it: idle from here on, unless it is closed."""
+        if connection in self._open and not connection.busy and not connection.writing_paused:
+            self._idle[connection] = None
+
+    def _made_room(self) -> bool:
+        for connection in self._idle:
+            del self._idle[connection]
+            connection.abort()
+            self._ended("idle")
+            return True
+        return self.in_flight.cut_slowest("room")
+
+    def _ended(self, why: str) -> None:
+        self.ended[why] += 1
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._silent_until_s:
+            self._silent_until_s = now_s + TOLD_EVERY_S
+            _log.warning(
+                "connections ended to stay within the limits",
+                site=self.name,
+                ended={each: n for each, n in self.ended.items() if n},
+                open=len(self._open),
+                limit=self.limit,
+                unread_bytes=self.in_flight.held_bytes,
+            )
+
+
+class _Connection(web.RequestHandler):
+    """aiohttp's protocol of a connection, which tells its port what becomes of it."""
+
+    __slots__ = ("_port", "_wire", "busy")
+
+    def __init__(self, port: Connections, server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._port = port
+        self._wire: Transport | None = None
+        self.busy = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        wire = cast("Transport", transport)
+        if not self._port.opened(self):
+            wire.write(_REFUSAL)
+            wire.abort()
+            return
+        self._wire = wire
+        # The protocol pauses as soon as bytes are left; at a limit of 0, TLS pauses it for none.
+        wire.set_write_buffer_limits(high=1, low=0)
+        super().connection_made(transport)
+
+    def abort(self) -> None:
+        """Ends the connection at once: what a reader has not taken is dropped."""
+        if self._wire is not None:
+            self._wire.abort()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._wire is not None:
+            self._port.waits(self, self._wire)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._wire is not None:
+            self._port.took(self, self._wire)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self._wire is not None:
+            self._port.in_flight.took(self._wire)
+        self._port.closed(self)
+        super().connection_lost(exc)
