@@ -16,11 +16,14 @@ import pytest
 import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from master.sources.cluster_manager.mapping import load_mapping, parse_yaml
 from master.sources.cluster_manager.settings import ClusterManagerSettings
 from tests.clustermanager.conftest import Bench
 from tests.clustermanager.control import command
+from tests.support.answers import bent
 from topo.discovery.manager.contract import ManagerAnswer
 from topo.discovery.manager.expressions import Expression, Place
 from topo.discovery.manager.mapping import (
@@ -560,6 +563,31 @@ def test_a_number_that_json_does_not_have_is_refused_with_its_line(text: str) ->
     assert isinstance(refusal, Refusal)
     assert "that JSON does not have" in refusal.what
     assert refusal.where == "line 3"
+
+
+SCRAPS = (
+    "a", ": ", "- ", "\n", "\n  ", "[", "]", "{", "}", ",", "&x ", "*x", "!!binary ", "!!set ",
+    "<<", "=", "2024-02-30", "2024-01-01T99:99:99Z", "0x_", "1:99", ".inf", "9" * 5000, "~", "On",
+    "'", '"', "# ", "\t", "|\n", ">\n", "---\n", "%YAML 1.1\n", "? ", "\\", "\x85", "version",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(SCRAPS), max_size=30).map("".join))
+def test_any_scraps_of_yaml_are_a_document_of_json_or_a_refusal(text: str) -> None:
+    found = parse_yaml(text.encode())
+    assert isinstance(found, Refusal) or orjson.loads(orjson.dumps(found)) == found
+
+
+@given(bent(MAPPING) | bent(LOGIN_MAPPING))
+def test_any_mapping_is_one_or_is_refused_in_words(text: bytes) -> None:
+    found = parse_yaml(text)
+    mapping = found if isinstance(found, Refusal) else read_mapping(found)
+    assert isinstance(mapping, ManagerMapping | Refusal)
+    if isinstance(mapping, Refusal):
+        assert mapping.where
+        assert mapping.fix
+        assert len(mapping.what) < 1000
+        assert f"{mapping.what}{mapping.where}{mapping.fix}".isprintable()
 
 
 def test_a_refused_file_is_named_with_the_place_in_it(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 _TLS_HANDSHAKE = b"\x16"
 _LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
+_HOST = re.compile(rb"^host: *([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 Answer = Callable[[bytes], bytes]
-"""The bytes that follow a request, from its head."""
+"""The bytes that follow a request, from its head; `{host}` in them is whom it asked."""
 
 
 @asynccontextmanager
@@ -27,7 +28,7 @@ async def peer(answer: Answer, *, holds: bool = False) -> AsyncIterator[int]:
                 head += await reader.readuntil(b"\r\n\r\n")
                 length = _LENGTH.search(head)
                 await reader.readexactly(int(length[1]) if length else 0)
-                writer.write(answer(head))
+                writer.write(answer(head).replace(b"{host}", _HOST.findall(head)[0]))
                 await writer.drain()
                 if holds:
                     await reader.read()

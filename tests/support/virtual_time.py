@@ -22,7 +22,7 @@ import socket
 import struct
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -122,3 +122,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _one_less(self, _: "asyncio.Future[Any]") -> None:
         self._jumping.threads_at_work -= 1
+
+
+def in_virtual_time(work: Coroutine[Any, Any, None]) -> None:
+    """Runs the work to its end on a loop of its own, for tests that run many of them."""
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(work)

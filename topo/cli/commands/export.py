@@ -49,6 +49,6 @@ def export(
     to = connection.chosen(options)
     body = connection.ask(to, lambda master: master.content(GRAPH_PATH, **query))
     if sys.stdout.isatty():
-        print("\n".join(map(plain, body.decode().splitlines())))
+        print("\n".join(map(plain, body.decode("utf-8", "replace").splitlines())))
     else:
         sys.stdout.buffer.write(body)

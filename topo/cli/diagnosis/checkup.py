@@ -57,7 +57,7 @@ def _version(body: bytes) -> str | None:
         stated = orjson.loads(body)["info"]["version"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    return str(stated)
+    return stated if isinstance(stated, str) else None
 
 
 def _well(document: TopologyDocument, found: Sequence[Finding]) -> list[str]:
