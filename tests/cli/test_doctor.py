@@ -40,7 +40,7 @@ from topo.kit.tasks import Work
 from topo.kit.tls import server_context
 from topo.model.cluster import NO_WORKER_CODE
 from topo.model.ids import Kind, ServerUuid
-from topo.model.machine import NodeFacts
+from topo.model.machine import LinkPort, NodeFacts, PortState
 from topo.model.observation import ManagedTopology, ManagerReported
 from topo.model.rest.topology import TopologyDocument
 from topo.sim.clustermanager.certificates import Authority
@@ -345,6 +345,22 @@ async def test_a_mode_for_other_machines_is_named_as_the_mode() -> None:
         await report(master, *(builders.fabric_facts(name, "c1") for name in ("n1", "n2")))
         finding = await sole(master, "other-fabric")
         assert "--mode=nvlink" in finding.next_step
+
+
+async def test_a_degraded_link_is_one_finding_although_its_node_is_ready() -> None:
+    """Doctor and metrics tell it; the step names the node and the tool."""
+    tray = builders.fabric_facts("n1", "c1")
+    ports = (LinkPort(0, 0, PortState.UP), LinkPort(0, 1, PortState.UP, trouble="degraded: 2 GB/s"))
+    async with running("--mode=nvlink", ANYBODY) as master:
+        worker = master.worker("n1")
+        for _ in range(2):
+            assert (await worker.full(replace(tray, ports=ports))).status == 200
+        finding = await sole(master, "link-degraded")
+        assert finding.what.endswith("GPU 0 link port 1 is degraded: 2 GB/s")
+        assert "nvlink -s` and `-e` on n1" in finding.next_step
+        assert 'topo_master_conflicts{code="link-degraded"} 1.0' in (
+            (await master.get("/metrics")).body.decode()
+        )
 
 
 async def test_a_cloned_uuid_comes_first_and_alone() -> None:

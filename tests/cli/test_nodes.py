@@ -54,6 +54,13 @@ def test_a_row_has_group_status_gpus_since_when_and_why(topo: Topo) -> None:
     ]
 
 
+def test_a_ready_node_with_a_degraded_link_says_so(topo: Topo, fake_master: FakeMaster) -> None:
+    slow = {"code": "link-degraded", "subjects": ["node-1"], "text": "link 3 is slow", "fix": ""}
+    fake_master.document = {**cluster(), "conflicts": [slow]}
+    lines = [" ".join(line.split()) for line in topo("nodes").stdout.splitlines()]
+    assert lines[1] == "node-1 dragonfly-0a1b2c3d ● Ready 8 8 2 h link 3 is slow"
+
+
 @pytest.mark.parametrize(
     ("more", "found"),
     [

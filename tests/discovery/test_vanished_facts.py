@@ -38,7 +38,9 @@ from topo.model.machine import (
     ProbeState,
 )
 from topo.model.observation import ConfigLoaded, Ticked, WorkerBeat, WorkerReported
-from topo.recording.timeline import Fault, FaultKind, apply
+from topo.recording.possible import facts_of
+from topo.recording.timeline import Fault, FaultKind, apply, parse_faults
+from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import preset
 
 PROBES = Path("/work/shared/data/probes")
@@ -520,6 +522,64 @@ def test_a_node_that_leaves_takes_its_number_with_it():
     assert state.known == ("a",)
     assert not_ready(state) == set()
     state.validate()
+
+
+# -- links that are up and slow -------------------------------------------------------------------
+
+
+def slowed(facts: NodeFacts, *links: int, why: str = "degraded: 1.562 GB/s") -> NodeFacts:
+    """The facts with these links of GPU 2 up and far slower than their siblings."""
+    ports = (
+        replace(port, trouble=why) if port.gpu == 2 and port.port in links else port
+        for port in facts.ports
+    )
+    return replace(facts, ports=tuple(ports))
+
+
+def listed(state: Discovery) -> list[tuple[str, tuple[str, ...], str]]:
+    """The conflicts: code, subjects, words."""
+    return [(c.code, c.subjects, c.text) for c in state.snapshot.forest.conflicts]
+
+
+def test_a_degraded_link_is_listed_with_its_node_which_stays_ready():
+    """After two readings, over a restart, until three readings say that it is well."""
+    state = told(pair(), 1.0, slowed(host("a"), 3))
+    assert listed(state) == [], "one bad reading is none"
+    told(state, 2.0, slowed(host("a"), 3))
+    text = "a is Ready for jobs that do not mind: GPU 2 link port 3 is degraded: 1.562 GB/s"
+    assert listed(state) == [("link-degraded", ("a",), text)]
+    assert not_ready(state) == set()
+    state.validate()
+    state = restarted(state, 3.0)
+    assert listed(state) == [("link-degraded", ("a",), text)]
+    told(state, 4.0, slowed(host("a"), 3, 4), times=2)
+    assert listed(state) == [("link-degraded", ("a",), f"{text} (and 1 more)")]
+    told(state, 5.0, *map(host, PAIR), times=3)
+    assert listed(state) == []
+    state.validate()
+
+
+def test_a_degraded_link_of_which_nothing_is_said_is_not_well_and_one_that_goes_down_is_down():
+    state = told(pair(missed=()), 1.0, slowed(host("a"), 3), times=2)
+    quiet = replace(host("a"), ports=())
+    told(state, 2.0, quiet, times=4)
+    assert [code for code, *_ in listed(state)] == ["link-degraded"]
+    down = unplugged(host("a"), 2, 6, PortState.DOWN)
+    told(state, 3.0, slowed(down, 6), times=3)
+    assert (listed(state), codes(state, "a")) == ([], {"port-down"})
+    state.validate()
+
+
+def test_the_fault_that_slows_a_link_of_the_nvl72_world_is_found_there():
+    fault = parse_faults("link 3 of gpu 2 of node-3 slows down")
+    assert not isinstance(fault, Refusal)
+    world = preset("nvl72-18x4")
+    assert world is not None
+    rack = [facts_of(bundle_of(node)) for node in world.nodes]
+    state = told(discovery(Mode.AUTO), 0.0, *rack, times=2)
+    told(state, 1.0, *(apply(fault, facts) for facts in rack), times=2)
+    assert [(code, who) for code, who, _ in listed(state)] == [("link-degraded", ("node-3",))]
+    assert not_ready(state) == set()
 
 
 # -- silence of a part that was bad ---------------------------------------------------------------

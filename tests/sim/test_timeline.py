@@ -1,5 +1,7 @@
 """Sentences about faults: read exactly, refused with a way out, and bending only what they name."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,9 @@ from topo.model.ids import Bdf, BootId, GpuUuid, NodeName, ServerUuid
 from topo.model.machine import (
     Gpu,
     GpuFabric,
+    Link,
+    LinkKind,
+    LinkMatrix,
     LinkPort,
     NodeFacts,
     NodeIdentity,
@@ -48,7 +53,7 @@ def faults(draw: st.DrawFn) -> Fault:
     """Any fault, with the numbers that its kind has."""
     kind = draw(st.sampled_from(FaultKind))
     has_gpu = kind not in {FaultKind.REMOTE_GONE, FaultKind.SILENT}
-    has_index = kind in {FaultKind.REMOTE_GONE, FaultKind.LINK_DOWN}
+    has_index = kind in {FaultKind.REMOTE_GONE, FaultKind.LINK_DOWN, FaultKind.LINK_SLOW}
     return Fault(
         kind,
         draw(nodes),
@@ -148,6 +153,19 @@ def test_a_link_goes_down_alone() -> None:
     """The other three ports stay up."""
     down = [p for p in bent("link 1 of gpu 0 of node-3 goes down").ports if p.state == "down"]
     assert [(port.gpu, port.port) for port in down] == [(0, 1)]
+
+
+def test_an_nvlink_slows_and_stays_up() -> None:
+    """A host without NVLink has none that could."""
+    slow = parse_faults("link 1 of gpu 0 of node-3 slows down")
+    assert not isinstance(slow, Refusal)
+    assert apply(slow, FACTS) == FACTS
+    kinds = ((LinkKind.SELF, LinkKind.NVLINK), (LinkKind.NVLINK, LinkKind.SELF))
+    rows = tuple(tuple(Link(kind, kind.value) for kind in row) for row in kinds)
+    linked = replace(FACTS, matrix=LinkMatrix(("GPU0", "GPU1"), (), rows))
+    told = {(p.gpu, p.port): p.trouble for p in apply(slow, linked).ports if p.state == "up"}
+    assert {where for where, trouble in told.items() if trouble} == {(0, 1)}
+    assert told[0, 1] == "degraded: simulated fault"
 
 
 def test_a_broken_fabric_is_no_membership_and_a_degraded_one_is() -> None:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from topo.kit.settings import Env, default_text, flag_of, read
-from topo.recording.timeline import parse_faults
+from topo.recording.timeline import FaultKind, parse_faults
 from worker.metrics import Metrics
 from worker.probes.catalogue import probes
 from worker.settings import WorkerSettings
@@ -49,7 +49,7 @@ def test_every_probe_and_every_reason_is_documented() -> None:
 def test_every_documented_sentence_is_understood() -> None:
     """The table of faults, begun and ended, leaves nothing standing."""
     rows = re.findall(r"^\| `([^`]*NODE[^`]*)` \| `([^`]*NODE[^`]*)` \|", PAGE, re.MULTILINE)
-    assert len(rows) == 6
+    assert len(rows) == len(FaultKind)
     for begins, ends in rows:
         standing = parse_faults(begins.replace("NODE", "node-1"))
         assert isinstance(standing, frozenset)

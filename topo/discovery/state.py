@@ -224,7 +224,7 @@ class Discovery:
         """Feed the indices with what the node states of itself now."""
         node = record.name
         self._marks.moved |= self._membership.update(record)
-        if len(record.stated) > 1 or self._conflicts.has(node):
+        if len(record.stated) > 1 or record.slow_links or self._conflicts.has(node):
             self._marks.moved.add(node)
         if not _is_shown(record, self._placed.nodes.get(node)):
             self._marks.judged.add(node)

@@ -14,7 +14,9 @@ from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.machine import NodeFacts, PortState
 from topo.recording.bundle import Bundle
-from topo.recording.timeline import Fault, FaultKind, Sentence
+from topo.recording.timeline import Fault, FaultKind, Sentence, has_nvlink
+
+_OF_LINKS = frozenset({FaultKind.LINK_DOWN, FaultKind.LINK_SLOW})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def _wanted(fault: Fault, facts: NodeFacts) -> tuple[int, _Parts]:
     """The number of what would break, and those that there are."""
     number = fault.index if fault.kind is FaultKind.REMOTE_GONE else fault.gpu
     parts = _parts(fault, facts)
-    if fault.kind is FaultKind.LINK_DOWN and number in parts.numbers:
+    if fault.kind in _OF_LINKS and number in parts.numbers:
         return fault.index, _links(fault, facts)
     return number, parts
 
@@ -67,6 +69,8 @@ def _parts(fault: Fault, facts: NodeFacts) -> _Parts:
             member = [fabric.gpu for fabric in facts.fabrics if fabric.member_of is not None]
             fabric = "NVLink fabric"
             return _Parts(node, f"{fabric} of GPU", f"{fabric} of GPUs", fabric, member)
+        case FaultKind.LINK_SLOW if not has_nvlink(facts):
+            return _Parts(node, "NVLink", "NVLinks", "NVLink", ())
         case FaultKind.SILENT:
             return _Parts(node, "worker", "workers", "worker", [fault.gpu])
         case _:
@@ -88,7 +92,7 @@ def _examples(fault: Fault, facts: NodeFacts) -> Iterator[Fault]:
         own = (
             replace(own, index=first) if kind is FaultKind.REMOTE_GONE else replace(own, gpu=first)
         )
-        if kind is FaultKind.LINK_DOWN:
+        if kind in _OF_LINKS:
             own = replace(own, index=min(_links(own, facts).numbers, default=0))
         wanted, parts = _wanted(own, facts)
         if wanted in parts.numbers:

@@ -9,6 +9,7 @@ that the same sentences work on every format and on recordings of real hosts.
 | `remote 1 of node-3 vanishes` | `remote 1 of node-3 returns` |
 | `gpu 2 of node-1 fails` | `gpu 2 of node-1 heals` |
 | `link 3 of gpu 2 of node-1 goes down` | `link 3 of gpu 2 of node-1 comes up` |
+| `link 3 of gpu 2 of node-1 slows down` | `link 3 of gpu 2 of node-1 speeds up` |
 | `fabric of gpu 2 of node-1 breaks` | `fabric of gpu 2 of node-1 heals` |
 | `fabric of gpu 2 of node-1 degrades` | `fabric of gpu 2 of node-1 recovers` |
 | `node-1 falls silent` | `node-1 speaks` |
@@ -26,7 +27,7 @@ from typing import Any, TypeVar
 from topo.kit.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
-from topo.model.machine import Gpu, GpuFabric, LinkPort, NodeFacts, PortState
+from topo.model.machine import Gpu, GpuFabric, LinkKind, LinkPort, NodeFacts, PortState
 from topo.model.nearest import nearest
 
 MAX_LINES = 10_000
@@ -40,6 +41,7 @@ class FaultKind(StrEnum):
     REMOTE_GONE = "remote"
     GPU_FAILED = "gpu"
     LINK_DOWN = "link"
+    LINK_SLOW = "link-slow"
     FABRIC_BROKEN = "fabric-broken"
     FABRIC_DEGRADED = "fabric-degraded"
     SILENT = "silent"
@@ -93,6 +95,7 @@ class _Form:
 _FORMS = (
     _Form(FaultKind.REMOTE_GONE, "remote {index} of {node}", "vanishes", "returns"),
     _Form(FaultKind.LINK_DOWN, "link {index} of gpu {gpu} of {node}", "goes down", "comes up"),
+    _Form(FaultKind.LINK_SLOW, "link {index} of gpu {gpu} of {node}", "slows down", "speeds up"),
     _Form(FaultKind.FABRIC_BROKEN, "fabric of gpu {gpu} of {node}", "breaks", "heals"),
     _Form(FaultKind.FABRIC_DEGRADED, "fabric of gpu {gpu} of {node}", "degrades", "recovers"),
     _Form(FaultKind.GPU_FAILED, "gpu {gpu} of {node}", "fails", "heals"),
@@ -171,9 +174,6 @@ def _with_fault(fault: Fault, facts: NodeFacts) -> NodeFacts:
     def of_gpu(item: LinkPort | GpuFabric) -> bool:
         return item.gpu == fault.gpu
 
-    def is_link(port: LinkPort) -> bool:
-        return of_gpu(port) and port.port == fault.index
-
     change: dict[str, Any] = {}
     match fault.kind:
         case FaultKind.REMOTE_GONE if facts.peers is not None:
@@ -181,15 +181,34 @@ def _with_fault(fault: Fault, facts: NodeFacts) -> NodeFacts:
             change["peers"] = replace(facts.peers, remotes=left)
         case FaultKind.GPU_FAILED:
             change["gpus"] = _changed(facts.gpus, is_gpu, healthy=False, trouble=TROUBLE)
-        case FaultKind.LINK_DOWN:
-            down = PortState.DOWN
-            change["ports"] = _changed(facts.ports, is_link, state=down, trouble=TROUBLE)
+        case FaultKind.LINK_DOWN | FaultKind.LINK_SLOW:
+            change["ports"] = _with_bad_link(fault, facts)
         case FaultKind.FABRIC_BROKEN:  # as Azure's bad GB200 nodes print it
             fields = {"status": "Insufficient Resources", "cluster_uuid": None, "clique": 0}
             change["fabrics"] = _changed(facts.fabrics, of_gpu, **fields)
         case FaultKind.FABRIC_DEGRADED:  # a member with an unhealthy link
             change["fabrics"] = _changed(facts.fabrics, of_gpu, healthy=False, trouble=TROUBLE)
     return replace(facts, **change)
+
+
+def _with_bad_link(fault: Fault, facts: NodeFacts) -> tuple[LinkPort, ...]:
+    """A link that is down, or up as one that lost lanes."""
+
+    def is_link(port: LinkPort) -> bool:
+        return port.gpu == fault.gpu and port.port == fault.index
+
+    if fault.kind is FaultKind.LINK_DOWN:
+        return _changed(facts.ports, is_link, state=PortState.DOWN, trouble=TROUBLE)
+    if not has_nvlink(facts):
+        return facts.ports
+    slow = f"degraded: {TROUBLE}"
+    return _changed(facts.ports, lambda p: is_link(p) and p.state is PortState.UP, trouble=slow)
+
+
+def has_nvlink(facts: NodeFacts) -> bool:
+    """Whether a link can be slow and up there: a port of MetaX at a wrong speed is down."""
+    rows = () if facts.matrix is None else facts.matrix.links
+    return any(link.kind is LinkKind.NVLINK for row in rows for link in row)
 
 
 def _changed(items: tuple[T, ...], hit: Callable[[T], bool], **fields: Any) -> tuple[T, ...]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
+from topo.model.forest import LINK_DEGRADED
 from topo.model.rest.topology import NodeDocument, TopologyDocument, UnplacedDocument, walk
 
 
@@ -15,7 +16,8 @@ class ListedNode:
     """A node with what one asks of many: its place, its status, its GPUs, and why it is not Ready.
 
     `group` is the path of the innermost group, empty in none. `since_s` is for how long it has had
-    its status, None where nobody knows. The other fields are those of `NodeDocument`.
+    its status, None where nobody knows. The other fields are those of `NodeDocument`. `why` also
+    tells of degraded links, which make no node NotReady.
     """
 
     name: str
@@ -58,9 +60,18 @@ class Wanted:
 
 
 def listed(document: TopologyDocument, *, unplaced: bool) -> list[ListedNode]:
-    """The nodes in the order of the tree, then those in no group if they are wanted. O(nodes)."""
+    """The nodes in the order of the tree, then those in no group if they are wanted. O(nodes).
+
+    A node with degraded links says so, although it is Ready.
+    """
+    slow = {c.subjects[0]: c.text for c in document.conflicts if c.code == LINK_DEGRADED}
     placed = [
-        _listed(vertex, path[:-1], [reason.text or reason.code for reason in vertex.reasons])
+        _listed(
+            vertex,
+            path[:-1],
+            [reason.text or reason.code for reason in vertex.reasons]
+            + ([slow[vertex.name]] if vertex.name in slow else []),
+        )
         for group in document.groups
         for path, vertex in walk(group.child, group.path)
         if isinstance(vertex, NodeDocument)

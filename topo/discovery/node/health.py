@@ -21,14 +21,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from topo.discovery.node.per_object import once_per_object
-from topo.model.forest import Reason
+from topo.model.forest import LINK_DEGRADED, Reason
 from topo.model.machine import LinkPort, NodeFacts, PortState, ProbeState
 
 Subject = tuple[str, str]
-"""(kind, which one): a part (`gpu`, `port`, `fabric`, `member`, `cut-off`), what is missing
+"""(kind, which one): a part (`gpu`, `port`, `slow`, `fabric`, `member`, `cut-off`), what is missing
 (`gpus`, `ports`, `links`, `nics`), or where it leads (`link`, `domain`)."""
 Reading = Mapping[Subject, Reason]
-_PARTS = frozenset({"gpu", "port", "fabric", "member"})
+SLOW = "slow"
+"""The kind of a link that is up and slower than it should be: no reason to be NotReady."""
+_PARTS = frozenset({"gpu", "port", SLOW, "fabric", "member"})
 _BY_MATRIX = frozenset({"links", "cut-off"})
 """What a reading can be silent about; the rest is judged by what was there before."""
 
@@ -116,9 +118,13 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
         if gpu.healthy is False:
             text = _with_trouble(f"GPU {gpu.index} is unhealthy", gpu.trouble)
             bad["gpu", f"{gpu.index:03}"] = Reason("gpu-unhealthy", text)
-    for port in _down_ports(facts.ports):
-        text = _with_trouble(f"GPU {port.gpu} link port {port.port} is down", port.trouble)
-        bad["port", f"{port.gpu:03}/{port.port:04}"] = Reason("port-down", text)
+    for port in _bad_ports(facts.ports):
+        where = f"GPU {port.gpu} link port {port.port}"
+        if port.state is PortState.DOWN:
+            text = _with_trouble(f"{where} is down", port.trouble)
+            bad["port", _which(port)] = Reason("port-down", text)
+        else:
+            bad[SLOW, _which(port)] = Reason(LINK_DEGRADED, f"{where} is {port.trouble}")
     for fabric in facts.fabrics:
         if fabric.healthy is False:
             text = _with_trouble(f"GPU {fabric.gpu} NVLink fabric is unhealthy", fabric.trouble)
@@ -127,9 +133,14 @@ def judge(facts: NodeFacts, expected_gpus: int) -> dict[Subject, Reason]:
 
 
 @once_per_object
-def _down_ports(ports: tuple[LinkPort, ...]) -> tuple[LinkPort, ...]:
-    down = PortState.DOWN
-    return tuple([port for port in ports if port.state is down])
+def _bad_ports(ports: tuple[LinkPort, ...]) -> tuple[LinkPort, ...]:
+    """Those that are down, or up with a trouble."""
+    down, up = PortState.DOWN, PortState.UP
+    return tuple([p for p in ports if p.state is down or (p.trouble and p.state is up)])
+
+
+def _which(port: LinkPort) -> str:
+    return f"{port.gpu:03}/{port.port:04}"
 
 
 def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Reason]:
@@ -140,9 +151,8 @@ def unsaid(facts: NodeFacts, down: Mapping[Subject, Reason]) -> dict[Subject, Re
     O(parts) where something is down.
     """
     said: set[Subject] = {("gpu", f"{g.index:03}") for g in facts.gpus if g.healthy is not None}
-    said |= {
-        ("port", f"{p.gpu:03}/{p.port:04}") for p in facts.ports if p.state is not PortState.UNUSED
-    }
+    told = [_which(port) for port in facts.ports if port.state is not PortState.UNUSED]
+    said |= {(kind, which) for which in told for kind in ("port", SLOW)}
     said |= {("fabric", f"{f.gpu:03}") for f in facts.fabrics if f.healthy is not None}
     said |= {("member", f"{f.gpu:03}") for f in facts.fabrics}
     kinds = _PARTS if facts.matrix is not None else _PARTS | _BY_MATRIX

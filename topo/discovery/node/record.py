@@ -8,7 +8,7 @@ from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
 from topo.discovery.node.hardware import GPUS, ShownHardware, is_missing
-from topo.discovery.node.health import Subject, Verdict, judge, unsaid
+from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unsaid
 from topo.discovery.node.inside_links import judge_cut_off
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.forest import Reason
@@ -177,7 +177,16 @@ class NodeRecord:
     @property
     def troubles(self) -> Mapping[Subject, Reason]:
         """What of the node's own hardware is down, by subject; empty when it is well."""
-        return {} if self.verdict.settled else self.verdict.down
+        if self.verdict.settled:
+            return {}
+        return {s: reason for s, reason in self.verdict.down.items() if s[0] != SLOW}
+
+    @property
+    def slow_links(self) -> tuple[Reason, ...]:
+        """The links that are up and degraded, in the order of their ports."""
+        if self.verdict.settled:
+            return ()
+        return tuple(reason for s, reason in sorted(self.verdict.down.items()) if s[0] == SLOW)
 
     def memory(self) -> NodeMemory:
         """What a state file keeps of this node."""

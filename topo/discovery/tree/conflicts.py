@@ -1,4 +1,4 @@
-"""Statements that cannot all hold: each found where it arises, listed once, with the way out.
+"""Statements that cannot all hold, and what costs a Ready node: listed once, with the way out.
 
 Every finding has one *owner*, the least by name among the nodes that it concerns. So it is enough
 to look at the nodes that changed to keep the list true: a conflict of a component is found anew
@@ -12,7 +12,7 @@ from topo.discovery.groups.wiring import Members, Wiring
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
 from topo.model.errors import require
-from topo.model.forest import Conflict, UnjoinedMachine
+from topo.model.forest import Conflict, Reason, UnjoinedMachine
 from topo.model.ids import DRAGONFLY, NodeName, natural_key
 from topo.model.observation import ManagedGroup, WorkerRefused
 
@@ -31,6 +31,8 @@ def of_node(
         found += _suspects(membership, node)
     if len(record.stated) > 1:
         found.append(_disagreement(record))
+    if slow := record.slow_links:
+        found.append(_degraded(node, slow))
     if len(component) > 1 and node == membership.least(component):
         found += _of_component(membership, component, settings)
     return tuple(found)
@@ -91,6 +93,17 @@ def _disagreement(record: NodeRecord) -> Conflict:
         (record.name,),
         f"the GPUs of {record.name} state different NVLink domains: {stated}",
         "reset the GPUs or restart Fabric Manager, then look at `nvidia-smi -q`",
+    )
+
+
+def _degraded(node: NodeName, links: tuple[Reason, ...]) -> Conflict:
+    """No reason to be NotReady: jobs run there, and those that need the link run slower."""
+    more = f" (and {len(links) - 1} more)" if len(links) > 1 else ""
+    return Conflict(
+        links[0].code,
+        (node,),
+        f"{node} is Ready for jobs that do not mind: {links[0].text}{more}",
+        f"`nvidia-smi nvlink -s` and `-e` on {node} show it; reset that GPU, else cordon the node",
     )
 
 
