@@ -49,7 +49,10 @@ class Readers:
         judge, told = GenerationJudge(), list[str]()
 
         def look(document: Any, _tag: str, sent_s: float) -> None:
-            self._notes.judged("/v1/topology", judge.judge(document))
+            found = list(judge.judge(document))
+            self._notes.judged("/v1/topology", found)
+            if any(violation.kind is Kind.SHAPE for violation in found):
+                return
             self.generation = (sent_s, judge.run, judge.generation)
             if (reasons := list(_reasons(document["groups"]))) != told:
                 told[:] = reasons
