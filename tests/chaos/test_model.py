@@ -29,6 +29,7 @@ def truth(*broken: str) -> Truth:
     made = Truth(WIRING, BOUNDS, 0.0)
     made.begin("GPU", broken, 0.0)
     made.master_back(0.0)
+    made.master_answered(0.0)
     return made
 
 
@@ -160,6 +161,12 @@ def test_a_faulty_node_may_be_ready_only_soon_after_it_was() -> None:
     known = truth("node-sample1")
     assert judged(document(), known, BOUNDS.window_s) == set()
     assert judged(document(), known, BOUNDS.window_s + 1) == {Kind.FALSE_READY}
+    known.master_away(LATE_S)
+    known.master_back(LATE_S)
+    begun_s = LATE_S + BOUNDS.start_s / 2
+    known.master_answered(begun_s)
+    assert judged(document(), known, begun_s + BOUNDS.window_s) == set(), "it is awaited anew"
+    assert judged(document(), known, begun_s + BOUNDS.window_s + 1) == {Kind.FALSE_READY}
 
 
 def test_one_tag_is_one_content_and_one_content_is_one_tag() -> None:
@@ -292,7 +299,8 @@ def serving(known: Truth) -> service.Service:
 
 
 def test_health_answers_in_time_unless_the_master_is_away() -> None:
-    known = truth()
+    known = Truth(WIRING, BOUNDS, 0.0)
+    known.master_back(0.0)
     late_s = 3.0 + BOUNDS.health_s
     assert kinds(service.Service(known).health(None, 2.0, late_s)) == set(), "it may start yet"
     judge = serving(known)

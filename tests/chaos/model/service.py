@@ -40,7 +40,7 @@ class Service:
         since_s = self._revoked_s.get(token)
         if since_s is None or status in _REFUSED or status >= 500:
             return
-        known_s = min(sent_s - since_s, self._truth.runs_for_s(sent_s))
+        known_s = min(sent_s - since_s, self._truth.serves_for_s(sent_s))
         if known_s > self._truth.bounds.revoke_s:
             what = f"status {status} for a token that was revoked {sent_s - since_s:.1f} s before"
             yield Violation(Kind.REVOKED, what)

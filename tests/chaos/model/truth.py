@@ -111,29 +111,36 @@ class Truth:
         self._forgot_s = None
         self._steady = {node for node in self.wiring.nodes if not self._faults[node]}
 
+    @property
+    def _begun_s(self) -> float:
+        """When the master began to answer: a slow machine takes long to start a process."""
+        by_s = self._master_s + self.bounds.start_s
+        return by_s if self._answered_s is None else min(by_s, self._answered_s)
+
     def is_serving(self, since_s: float) -> bool:
         """Whether the master runs and must have answered what was asked at that time."""
-        by_s = self._master_s + self.bounds.start_s
-        begun_s = by_s if self._answered_s is None else min(by_s, self._answered_s)
-        return not self._is_away and since_s > begun_s
+        return not self._is_away and since_s > self._begun_s
 
-    def runs_for_s(self, now_s: float) -> float:
-        """How long the master has run without a break, 0 while it is away."""
-        return 0.0 if self._is_away else now_s - self._master_s
+    def serves_for_s(self, now_s: float) -> float:
+        """How long the master has served without a break, 0 while it is away."""
+        return 0.0 if self._is_away else max(0.0, now_s - self._begun_s)
+
+    def _is_old(self, node: str, since_s: float) -> bool:
+        """Whether a master that served all the time must have noticed what is true of the node."""
+        return since_s - max(self._changed_s[node], self._begun_s) > self.bounds.window_s
 
     def must_be_known(self, node: str, since_s: float) -> bool:
         """Whether an answer to a question of that time must have the node."""
         if self._forgot_s is None:
             return True
         speaks = not any(fault.startswith(SILENT) for fault in self._faults[node])
-        latest = max(self._changed_s[node], self._master_s)
-        return speaks and since_s - latest > self.bounds.window_s
+        return speaks and self._is_old(node, since_s)
 
     def required_status(self, node: str, since_s: float) -> str | None:
         """The one status that an answer to a question of that time may show, None for either."""
         if node in self._steady:
             return READY
-        if since_s - max(self._changed_s[node], self._master_s) <= self.bounds.window_s:
+        if not self._is_old(node, since_s):
             return None
         return NOT_READY if self._faults[node] else READY
 
