@@ -6,19 +6,20 @@ import sys
 from collections.abc import Sequence
 from ssl import SSLContext
 
-import structlog
-
 from topo.kit.extras import needs
-from topo.kit.logs import configure_logs
-from topo.kit.settings import load
-from topo.kit.tasks import Site, run, serve
-from topo.kit.tls import server_context
-from topo.model.errors import BadInputError
+from topo.kit.signals import ending_at_once
 
-with needs("master"):
+with ending_at_once(), needs("master"):
+    import structlog
+
     from master.app import build_app
     from master.service import build_service
     from master.settings import MasterSettings
+    from topo.kit.logs import configure_logs
+    from topo.kit.settings import load
+    from topo.kit.tasks import Site, run, serve
+    from topo.kit.tls import server_context
+    from topo.model.errors import BadInputError
 
 COLLECTOR_THRESHOLDS = (50_000, 10, 10)
 """Python's own first one is 700 objects: building the tree of 10,000 nodes then spends up to half
@@ -30,6 +31,7 @@ SPARE_FILES = 128
 _log = structlog.get_logger(__name__)
 
 
+@ending_at_once()
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the master until it is told to stop; the exit code.
 

@@ -4,20 +4,22 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-import structlog
-
-from topo.kit.addresses import is_loopback
-from topo.kit.connections import Connections
 from topo.kit.extras import needs
-from topo.kit.logs import configure_logs
-from topo.kit.settings import load
-from topo.kit.tasks import Site, run, serve
-from topo.model.errors import BadInputError
-from worker.replay import open_replay
-from worker.settings import WorkerSettings
+from topo.kit.signals import ENDING, ending_at_once
 
-with needs("worker"):
+with ending_at_once(), needs("worker"):
+    import structlog
+
+    from topo.kit.addresses import is_loopback
+    from topo.kit.connections import Connections
+    from topo.kit.logs import configure_logs
+    from topo.kit.settings import load
+    from topo.kit.tasks import Site, on_signals, run, serve
+    from topo.model.errors import BadInputError
+    from topo.recording.bundle import Bundle
     from worker.app import build_agent, build_app, identity_of
+    from worker.replay import open_replay
+    from worker.settings import WorkerSettings
 
 CONNECTION_LIMIT = 64
 """Of the port of /metrics and /health: a scraper and a probe have one each."""
@@ -27,6 +29,7 @@ UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 _log = structlog.get_logger(__name__)
 
 
+@ending_at_once()
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the worker until a signal stops it, or records a bundle; the exit code.
 
@@ -63,14 +66,23 @@ def _record(settings: WorkerSettings) -> int:
 
     if settings.record is None:
         raise AssertionError("called without --record")
+
+    async def recorded() -> Bundle:
+        recording = asyncio.ensure_future(record(probes(settings), identity_of(settings, None)))
+        with on_signals(lambda _: recording.cancel(), *ENDING):
+            return await recording
+
     try:
         claim_folder(settings.record)
-        bundle = asyncio.run(record(probes(settings), identity_of(settings, None)))
+        bundle = run(recorded())
         if settings.record_anonymous:
             bundle = anonymised(bundle, user_names())
         summary = save(bundle, settings.record)
     except OSError as error:
         sys.stderr.write(f"error: the bundle cannot be written: {error}; give --record a folder\n")
+        return 1
+    except asyncio.CancelledError:
+        sys.stderr.write("error: a signal came before the end; there is no bundle\n")
         return 1
     sys.stdout.write(summary + "\n")
     return 0

@@ -206,10 +206,13 @@ def _as_text(value: object) -> object:
 def _handler(settings: LogSettings) -> logging.Handler:
     if settings.log_file is None:
         return logging.StreamHandler(sys.stdout)
+    fix = "give a file in a writable directory, or leave the flag out to log to stdout"
+    where = f"--log-file={settings.log_file}"
+    if settings.log_file.is_fifo():  # to open it waits for a reader
+        raise BadInputError(Refusal("this is a FIFO, which cannot be rotated", where, fix))
     try:
         settings.log_file.parent.mkdir(parents=True, exist_ok=True)
         return RotatingFile(settings.log_file, settings.log_rotation_time, settings.log_max_age)
     except OSError as error:
         what = f"the log file cannot be opened: {error.strerror or error}"
-        fix = "give a file in a writable directory, or leave the flag out to log to stdout"
-        raise BadInputError(Refusal(what, f"--log-file={settings.log_file}", fix)) from error
+        raise BadInputError(Refusal(what, where, fix)) from error

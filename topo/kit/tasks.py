@@ -6,12 +6,14 @@ of leaving a process that answers "ok" with nobody at work behind it.
 """
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
+from typing import TypeVar
 
 import structlog
 import uvloop
@@ -20,8 +22,10 @@ from aiohttp import web
 from topo.kit.connections import Connections
 from topo.kit.malformed import MalformedRequests
 from topo.kit.runner import app_runner, handler_options
+from topo.kit.signals import ENDING
 from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
 
+T = TypeVar("T")
 Work = Callable[[], Awaitable[None]]
 """Runs until it is cancelled; to return is as wrong as to raise."""
 HANDSHAKE_S = 10.0
@@ -93,22 +97,21 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
 
     0 after a signal, 1 when a background task died or a port could not be had, 2 when a site found
     something at its start that it cannot use. Sites start in the order given and stop in reverse,
-    so the one that owns the background work comes first.
+    so the one that owns the background work comes first. A signal that comes while they start
+    interrupts that; a second one ends the process here and now, with 128 and its number.
     """
-    stop = asyncio.Event()
-
-    def end(number: signal.Signals) -> None:
-        _log.info("stopping", signal=number.name)
-        stop.set()
-
+    stop = _Stop(asyncio.current_task())
     try:
-        with on_signals(end, signal.SIGTERM, signal.SIGINT):
+        with on_signals(stop.end, *ENDING):
             async with AsyncExitStack() as stack:
                 for site in sites:
                     await start(site, stack)
                 if started is not None:
                     started()
-                await stop.wait()
+                await stop.asked()
+    except asyncio.CancelledError:
+        if not stop.is_asked:
+            raise
     except BadInputError as error:
         refusal = error.refusal
         _log.critical("cannot start", what=refusal.what, where=refusal.where, fix=refusal.fix)
@@ -120,23 +123,50 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     return 0
 
 
+class _Stop:
+    """The wish to end, which interrupts the start of the task that serves."""
+
+    def __init__(self, task: asyncio.Task[object] | None) -> None:
+        self.is_asked = False
+        self._task = task
+        self._asked = asyncio.Event()
+
+    def end(self, number: signal.Signals) -> None:
+        """Makes the service end, or the process where that was asked before."""
+        if self.is_asked:
+            _log.critical("ended without waiting any longer", signal=number.name)
+            os._exit(128 + number)
+        _log.info("stopping", signal=number.name)
+        self.is_asked = True
+        self._asked.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def asked(self) -> None:
+        """Returns when a signal has come. From here on the task is not interrupted any more."""
+        self._task = None
+        await self._asked.wait()
+
+
 @contextmanager
 def on_signals(
     call: Callable[[signal.Signals], object], *numbers: signal.Signals
 ) -> Iterator[None]:
     """Calls back on the running loop when one of the signals comes, inside the block."""
     loop = asyncio.get_running_loop()
+    former = {number: signal.getsignal(number) for number in numbers}
     for number in numbers:
         loop.add_signal_handler(number, call, number)
     try:
         yield
     finally:
-        for number in numbers:
+        for number, handler in former.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
-def run(service: Coroutine[None, None, int]) -> int:
-    """Runs a service's coroutine on uvloop; its exit code."""
+def run(service: Coroutine[None, None, T]) -> T:
+    """Runs a service's coroutine on uvloop; what it returns, for services the exit code."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(service)
 
