@@ -113,3 +113,12 @@ def test_the_times_of_revocation_are_those_of_the_settings() -> None:
         held,
     ):
         assert sentence in PAGE
+
+
+def test_every_link_of_the_page_leads_to_a_heading() -> None:
+    for file, anchor in re.findall(r"\]\(([\w-]+\.md)(?:#([\w-]+))?\)", PAGE):
+        text = (TESTS.parent / "docs" / file).read_text(encoding="utf-8")
+        heads = [
+            re.sub(r"[^\w -]", "", head) for head in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        ]
+        assert not anchor or anchor in {head.lower().replace(" ", "-") for head in heads}, anchor
