@@ -2,13 +2,15 @@
 
 import asyncio
 import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import structlog
 
-from topo.kit.files import replace_whole
+from topo.kit.file_lock import FileLock
+from topo.kit.files import remove_abandoned, replace_whole
 from topo.placement.booking.log import Entry, LogHeader, line_of
 
 FLUSH_S = 0.25
@@ -25,7 +27,8 @@ class BookingLog:
     """Writes entries behind the loop's back, in their order.
 
     A file begins with the state as it is then, so each can be replayed alone. One that is full, and
-    one of an earlier process, is kept beside as FILE.1, in the place of the one before.
+    one of an earlier process, is kept beside as FILE.1, in the place of the one before. It is one
+    process's: another one on the same file says that it cannot write.
     """
 
     def __init__(
@@ -35,6 +38,7 @@ class BookingLog:
         self._entries: list[Entry] = []
         self._bytes = 0
         self._failure = ""
+        self._lock = FileLock(path)
         self._writing = threading.Lock()
 
     def record(self, entry: Entry) -> None:
@@ -50,6 +54,7 @@ class BookingLog:
         finally:
             entries, anew = self._taken()
             self._write(entries, anew=anew)
+            self._lock.release()
 
     async def flush(self) -> None:
         """What happened until now is in the file, or why not is said (once)."""
@@ -74,8 +79,7 @@ class BookingLog:
                 if anew:
                     self._begin(text)
                 else:
-                    with self._path.open("ab") as file:
-                        file.write(text)
+                    self._append(text)
             except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
                 self._bytes = 0
                 self._say((isinstance(error, OSError) and error.strerror) or str(error))
@@ -87,11 +91,20 @@ class BookingLog:
         """Puts a new file in the place of the last, once it is whole: a full disk costs neither."""
         if self._path.exists() and not self._path.is_file():  # a directory, a device: not ours
             raise OSError(errno.EEXIST, "it is no regular file")
+        self._lock.acquire()
         new = self._path.with_name(f"{self._path.name}.new")
+        remove_abandoned(new)
         replace_whole(new, text)
         if self._path.exists():
             self._path.replace(f"{self._path}.1")
         new.replace(self._path)
+
+    def _append(self, text: bytes) -> None:
+        """Adds to the file as this process left it: what is moved or cut has no header to go by."""
+        with self._path.open("r+b") as file:
+            if file.seek(0, os.SEEK_END) != self._bytes:
+                raise OSError(errno.ESTALE, "somebody else changed it")
+            file.write(text)
 
     def _say(self, failure: str) -> None:
         if failure and failure != self._failure:

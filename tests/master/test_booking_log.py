@@ -109,8 +109,8 @@ async def test_a_full_file_is_kept_beside_and_each_can_be_replayed_alone(tmp_pat
     for number in range(100):
         log.record(step(bookings, number))
         await log.flush()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["log", "log.1"]
-    for file in tmp_path.iterdir():
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log", "log.1", "log.lock"]
+    for file in (path, tmp_path / "log.1"):
         assert file.stat().st_size < 2500
         assert replayed(file).steps > 5
 
@@ -153,8 +153,8 @@ async def test_a_full_disk_costs_no_file_that_was_whole(
     for number in range(3):
         await log.flush()
         log.record(step(bookings, number))
-    whole = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    assert whole.keys() == {"log", "log.1"}
+    whole = dict(written(tmp_path))
+    assert whole.keys() == {"log", "log.1", "log.lock"}
     monkeypatch.setattr("master.booking.booking_log.replace_whole", full)
     log.record(step(bookings, 4))
     for _ in range(3):
@@ -163,6 +163,53 @@ async def test_a_full_disk_costs_no_file_that_was_whole(
     monkeypatch.undo()
     await log.flush()
     assert replayed(path).steps == 0
+
+
+async def test_a_log_is_one_processs_and_the_other_one_takes_over_when_it_ends(
+    tmp_path: Path,
+) -> None:
+    bookings, empty = machine()
+    path = tmp_path / "log"
+    first, second = (BookingLog(path, lambda: empty) for _ in range(2))
+    running = asyncio.create_task(first.run())
+    await asyncio.sleep(1)
+    with capture_logs() as logs:
+        await second.flush()
+    assert [f"process {os.getpid()} on " in entry["reason"] for entry in logs] == [True]
+    first.record(step(bookings, 1))
+    running.cancel()
+    await asyncio.wait({running})
+    assert replayed(path).steps == 1
+    await second.flush()
+    assert replayed(path).steps == 0
+    assert replayed(tmp_path / "log.1").steps == 1
+
+
+@pytest.mark.parametrize("done", ["moved", "cut"])
+async def test_a_log_that_is_moved_or_cut_is_begun_anew_with_its_header(
+    tmp_path: Path, done: str
+) -> None:
+    bookings, empty = machine()
+    path = tmp_path / "log"
+    log = BookingLog(path, lambda: empty)
+    await log.flush()
+    if done == "moved":
+        path.rename(tmp_path / "rotated")
+    else:
+        path.write_bytes(b"")
+    with capture_logs() as logs:
+        for number in range(3):
+            log.record(step(bookings, number))
+            await log.flush()
+    assert [entry["event"] for entry in logs] == ["booking log not written"]
+    assert replayed(path).steps == 1
+
+
+async def test_what_a_kill_left_of_a_log_is_removed(tmp_path: Path) -> None:
+    _, empty = machine()
+    (tmp_path / ".log.new.abcdefgh.tmp").write_bytes(b"half")
+    await BookingLog(tmp_path / "log", lambda: empty).flush()
+    assert {name for name, _ in written(tmp_path)} == {"log", "log.lock"}
 
 
 def written(folder: Path) -> list[tuple[str, bytes]]:

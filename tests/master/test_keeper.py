@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +18,13 @@ from master.state.document import SavedDiscovery, State
 from master.state.state_file import StateFile
 from tests.master.placing import placing
 from tests.master.world import Master, facts, running
-from tests.support.waiting import eventually
+from tests.support.waiting import CEILING_S, eventually
 from topo.discovery.modes import Mode
 from topo.model.ids import Generation, GroupName, Kind, NodeName
 from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
 from topo.model.wire import RECONNECT_S
-from topo.placement.booking.holds import HoldsMemory
+from topo.placement.booking.holds import HoldRequest, HoldsMemory
+from topo.placement.job.request import Request
 
 pytestmark = pytest.mark.virtual_time
 
@@ -279,6 +281,32 @@ async def test_what_is_done_on_a_full_disk_is_said_to_be_forgettable(tmp_path: P
         assert [(hold["id"], hold["state"]) for hold in await caller.holds()] == [
             (one, "committed")
         ]
+
+
+async def test_the_last_save_is_not_overtaken_by_one_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the end of a master would bring back what was released, and lose what was held last."""
+    state, goes_on, begun = tmp_path / "state", threading.Event(), asyncio.Event()
+    loop, save = asyncio.get_running_loop(), StateFile.save
+
+    def slow_once(store: StateFile, content: bytes, discovery: SavedDiscovery) -> None:
+        if not begun.is_set() and b"hold-" in content:
+            loop.call_soon_threadsafe(begun.set)
+            goes_on.wait(CEILING_S)
+        save(store, content, discovery)
+
+    monkeypatch.setattr(StateFile, "save", slow_once)
+    async with placing(tmp_path, f"--state-file={state}", FAST) as caller:
+        holds = caller.master.service.placements.holds
+        request = Request(pods=1, gpus_per_pod=8)
+        holds.hold(HoldRequest(request, 60.0, "first"))
+        await begun.wait()
+        holds.hold(HoldRequest(request, 60.0, "last"))
+        threading.Timer(0.5, goes_on.set).start()
+    await loop.shutdown_default_executor()
+    kept = json.loads(state.read_text())["holds"]["holds"]
+    assert [hold["wish"]["key"] for hold in kept] == ["first", "last"]
 
 
 @pytest.mark.parametrize(
