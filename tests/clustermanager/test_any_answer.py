@@ -16,13 +16,18 @@ from tests.clustermanager.conftest import Bench, Ear
 from tests.support.answers import answers
 from tests.support.peers import Answer, http, peer
 from tests.support.virtual_time import in_virtual_time
+from topo.discovery.manager.contract import read_topology
 from topo.kit.backoff import RETRY_AFTER_CEILING_S
+from topo.model.errors import Refusal
 from topo.model.observation import ManagerReported, SourceFailed
 
 LOGIN = http(orjson.dumps({"token": "good", "expires_in_s": 3600}))
 DOCUMENT = {
     "groups": [{"id": "d-1", "name": "dragonfly-1", "kind": "dragonfly"}],
-    "machines": [{"id": f"m-{number}", "group_id": "d-1"} for number in (1, 2)],
+    "machines": [
+        {"id": f"m-{number}", "group_id": "d-1", "names": {"hostname": f"node-{number}"}}
+        for number in (1, 2)
+    ],
 }
 TOPOLOGY = http(orjson.dumps(DOCUMENT))
 
@@ -120,6 +125,17 @@ SEVERAL = 3
 PATIENCE_S = RETRY_AFTER_CEILING_S * (SEVERAL + 1)
 """What a manager can ask for, in all, before it is asked again."""
 HEALTHY = {"cursor": "c-1", "events": []}
+
+
+@pytest.mark.parametrize("key", ["k" * 500_000, "\x1b[2J\u202e", "line\nline"])
+def test_a_key_that_a_manager_chose_is_told_in_few_plain_characters(key: str) -> None:
+    """The sentence goes to logs, to the state, and to everybody who asks for the topology."""
+    machine = {"id": "m-1", "names": {key: "node-1"}}
+    refusal = read_topology({"groups": [], "machines": [machine]})
+    assert isinstance(refusal, Refusal)
+    assert refusal.where.startswith("machines[0].names.")
+    assert refusal.where.isprintable()
+    assert len(str(refusal)) < 300
 
 
 class Bending:

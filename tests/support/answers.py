@@ -32,6 +32,7 @@ _STRANGE: tuple[Any, ...] = (
     "node-1", "Ready", "2024-02-30", "9999-12-31T23:59:59Z", "1", "NaN", [], {}, [[]], [{}], [None],
     {"": ""}, {"child": []}, *_RAW,
 )  # fmt: skip
+_STRANGE_KEYS = ("", "x" * 5000, "\x1b[2J\u202e", "Name", "node-1", "<surrogate>")
 _STATUS = (b"200 OK",) * 12 + (
     b"100 Continue", b"101 Switching Protocols", b"103 Early Hints", b"204 No Content", b"206 P",
     b"301 M", b"302 F", b"304 Not Modified", b"307 T", b"308 P", b"400 B", b"401 U", b"403 F",
@@ -157,10 +158,13 @@ def bent(draw: st.DrawFn, document: object) -> bytes:
     value = {"": deepcopy(document)}
     for _ in range(draw(st.integers(0, 4))):
         holder, key = draw(st.sampled_from([*_places(value)]))
-        if holder is value or draw(st.integers(0, 3)):
-            holder[key] = deepcopy(draw(strange))
-        else:
+        change = draw(st.integers(0, 5))
+        if change == 0 and holder is not value:
             del holder[key]
+        elif change == 1 and isinstance(holder, dict) and holder is not value:
+            holder[draw(st.sampled_from(_STRANGE_KEYS))] = holder.pop(key)
+        else:
+            holder[key] = deepcopy(draw(strange))
     text = json.dumps(value[""], ensure_ascii=draw(st.booleans()))
     for mark, raw in _RAW.items():
         text = text.replace(f'"{mark}"', raw)

@@ -32,6 +32,7 @@ MANUAL = "docs/cluster-manager.openapi.yaml"
 
 LOOSE = 0.5
 """How alike a key must be to be named: those of other managers are called otherwise altogether."""
+_KEY_CHARS = 60
 _QUOTED = re.compile(r"'([^']+)'")
 _PRINTABLE = r"^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+$"
 """Names are shown to people: nothing that a terminal obeys, turns around or does not show."""
@@ -137,8 +138,16 @@ def refusal_of(error: ValidationError, manual: str = MANUAL) -> Refusal:
 
 def spelled(location: Iterable[int | str]) -> str:
     """A place in a document as people write it: `machines[3].names`; `the document` for the top."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    steps = (f"[{step}]" if isinstance(step, int) else f".{shown_key(step)}" for step in location)
+    text = "".join(steps)
     return text.removeprefix(".") or "the document"
+
+
+def shown_key(key: str) -> str:
+    """A key that strangers chose, in a sentence: its beginning, without what a terminal obeys."""
+    start = key[:_KEY_CHARS]
+    text = start if start.isprintable() else repr(start)[1:-1]
+    return text if start == key else f"{text}…"
 
 
 def _nearest(finding: Any) -> str:

@@ -14,13 +14,12 @@ from jmespath import visitor
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from topo.discovery.manager.contract import LOOSE
+from topo.discovery.manager.contract import LOOSE, shown_key
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import nearest
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 A_TEXT = "a text"
-_SHOWN_CHARS = 60
 _KEYS_SHOWN = 12
 
 
@@ -72,7 +71,7 @@ def _compiled(text: object) -> object:
             "expression",
             "`{text}` is not JMESPath: {reason}",
             {
-                "text": _cut(text),
+                "text": shown_key(text),
                 "reason": _reason(error),
                 "fix": "see https://jmespath.org/tutorial.html",
             },
@@ -161,7 +160,7 @@ class Place:
         keys = [str(key) for key in self.value]
         near = nearest(rule.first_word, keys, LOOSE)
         hint = f"; the nearest is {near!r}" if near else ""
-        return f" (the object has the keys {', '.join(map(_cut, keys[:_KEYS_SHOWN]))}{hint})"
+        return f" (the object has the keys {', '.join(map(shown_key, keys[:_KEYS_SHOWN]))}{hint})"
 
     def _where(self, key: str) -> str:
         element = "" if self.element is None else f" (element {self.element})"
@@ -178,13 +177,9 @@ def _shown(value: object) -> str:
         case dict():
             return f"an object of {len(value)} keys"
         case str():
-            return repr(_cut(value))
+            return repr(shown_key(value))
         case _:
-            return _cut(repr(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+            return shown_key(repr(value))
 
 
 def _reason(error: Exception) -> str:
@@ -194,4 +189,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    first = lines[0] if lines else type(error).__name__
+    return first if first.isprintable() else repr(first)[1:-1]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from topo.discovery.manager.contract import LOOSE
+from topo.discovery.manager.contract import LOOSE, shown_key
 from topo.discovery.manager.expressions import Compiled, Expression
 from topo.discovery.modes import JoinKey
 from topo.model.nearest import nearest
@@ -48,7 +48,9 @@ class Closed(BaseModel):
                 known = ", ".join(cls.model_fields)
                 fix = f"did you mean {near!r}?" if near else f"the keys here are {known}"
                 raise PydanticCustomError(
-                    "unknown_key", "the key '{key}' is unknown", {"key": str(key), "fix": fix}
+                    "unknown_key",
+                    "the key '{key}' is unknown",
+                    {"key": shown_key(str(key)), "fix": fix},
                 )
         return section
 
