@@ -198,3 +198,17 @@ def test_masking_takes_time_in_proportion(piece: str) -> None:
     began_s = time.thread_time()
     hide_in_text(text)
     assert time.thread_time() - began_s < 20
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["token=", "\n", "\r\n", "a" * 40, "b" * 39, " ", '"', "'", "\\", JWT, "x@"]
+        )
+        | st.text(max_size=8)
+    ).map("".join)
+)
+def test_what_is_not_masked_stays_as_it_was_and_in_its_order(text: str) -> None:
+    at = 0
+    for kept in hide_in_text(text).split("***"):
+        at = text.index(kept, at) + len(kept)
