@@ -1,5 +1,6 @@
 """The parts of `topo demo`: its directory, ports, processes, faults, command lines."""
 
+import asyncio
 import fcntl
 import io
 import json
@@ -11,6 +12,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -208,6 +210,23 @@ async def test_a_death_is_told_with_the_lines_of_its_own_start_only(tmp_path: Pa
     for death in (events[1], events[3]):
         assert isinstance(death, Died)
         assert death.last_lines == (str(death.pid),)
+
+
+async def test_what_needs_a_port_is_started_when_the_port_listens(tmp_path: Path) -> None:
+    events: list[Started | Died] = []
+    with socket.socket() as port:
+        port.bind(("127.0.0.1", 0))  # nobody listens yet
+        address = port.getsockname()
+        first_try = f"import socket; print(socket.socket().connect_ex({address!r}))"
+        program = replace(sleeper(tmp_path, first_try), needs_port=address[1])
+        async with processes.running([program], events.append):
+            await asyncio.sleep(0.3)
+            assert not events
+            port.listen()
+            await eventually(lambda: len(events) >= 2)
+    death = events[1]
+    assert isinstance(death, Died)
+    assert death.last_lines == ("0",)
 
 
 async def test_a_killed_process_is_told_by_its_signal(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from topo.cli.demo.processes import Program
+from topo.cli.demo.processes import LOOPBACK, Program
 from topo.kit.files import write_private
 from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import World
@@ -20,7 +20,6 @@ STALE_BEATS = 6
 _PROBE_S = 0.25
 USUAL_PORTS = (9001, 10001, 9443)
 """The vendor's two, and one for the cluster manager."""
-LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +155,8 @@ def _worker(files: DemoFiles, node: str, ports: Ports) -> Program:
         f"--probe-interval={_PROBE_S}",
         "--log-format=console",
     )
-    return Program(f"topo-worker {node}", argv, files.logs / f"topo-worker-{node}.log")
+    log = files.logs / f"topo-worker-{node}.log"
+    return Program(f"topo-worker {node}", argv, log, needs_port=ports.reports)
 
 
 def _script(name: str) -> str:

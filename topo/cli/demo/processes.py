@@ -7,18 +7,20 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from topo.kit.child_process import adopt_orphans, die_with_parent_command
 
+LOOPBACK = "127.0.0.1"
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _STEADY_S = 10.0
 """A program that lived this long did not die of its start: the next wait is the first again."""
 _GRACE_S = 5.0
 """From SIGTERM to SIGKILL at the end."""
+_LOOK_S = 0.02
 _TAIL_LINES = 3
 _TAIL_BYTES = 4096
 _READ_ONLY, _APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -26,11 +28,16 @@ _READ_ONLY, _APPEND = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One process of the demo: its name for people, its command line, its log."""
+    """One process of the demo: its name for people, its command line, its log.
+
+    `needs_port`: a port on the loopback address that must listen before its first start. A worker
+    that tried in vain may have run before the master, which then waits for all that may be waiting.
+    """
 
     name: str
     argv: tuple[str, ...]
     log: Path
+    needs_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,9 @@ async def running(programs: Sequence[Program], report: Report) -> AsyncIterator[
 
 async def _supervise_all(alike: Sequence[Program], report: Report) -> None:
     """Keeps programs of one console script running; several of them are forked at the start."""
-    pids = await _forked(alike) if len(alike) > 1 else {}
+    needed = {program.needs_port for program in alike if program.needs_port is not None}
+    pids = await _forked(alike, needed) if len(alike) > 1 else {}
+    await _listening(needed)
     async with asyncio.TaskGroup() as group:
         for program in alike:
             group.create_task(_supervise(program, pids.get(program.name), report))
@@ -115,10 +124,22 @@ def _spawn(program: Program) -> int:
     )
 
 
-async def _forked(alike: Sequence[Program]) -> Mapping[str, int]:
+async def _listening(ports: Iterable[int]) -> None:
+    """Returns when all the ports take connections, however long that is."""
+    for port in ports:
+        while True:
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection(LOOPBACK, port)
+                writer.close()
+                break
+            await asyncio.sleep(_LOOK_S)
+
+
+async def _forked(alike: Sequence[Program], needed: Iterable[int]) -> Mapping[str, int]:
     """The processes that the fork server started, by name; see `topo.cli.demo.fork_server`.
 
-    What it did not start is spawned, so a fork server that fails costs time and nothing else.
+    It imports while the ports that are needed do not listen yet. What it did not start is spawned,
+    so a fork server that fails costs time and nothing else.
     """
     server = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -130,6 +151,7 @@ async def _forked(alike: Sequence[Program]) -> Mapping[str, int]:
     )
     wanted = [{"name": each.name, "argv": each.argv, "log": str(each.log)} for each in alike]
     try:
+        await _listening(needed)
         written, _ = await server.communicate(json.dumps(wanted).encode())
     finally:
         if server.returncode is None:  # cancelled
