@@ -202,9 +202,17 @@ def build_service(
             api=f"port {settings.server_port or 'that the log names'} of this master",
             role=lambda: replica.role,
         ),
-        api_connections=Connections("api", settings.connection_limit, settings.unread_limit),
+        api_connections=Connections(
+            "api",
+            settings.connection_limit,
+            settings.unread_limit,
+            setting="--connection-limit",
+        ),
         report_connections=Connections(
-            "reports", CONNECTIONS_PER_NODE * settings.max_nodes, REPORT_ANSWERS_BYTES
+            "reports",
+            CONNECTIONS_PER_NODE * settings.max_nodes,
+            REPORT_ANSWERS_BYTES,
+            setting="--max-nodes",
         ),
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
         parts=SingleThreadExecutor(PARTS),

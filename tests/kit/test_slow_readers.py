@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
 import pytest
 from aiohttp import ClientSession, web
 from structlog.testing import capture_logs
@@ -62,7 +63,11 @@ class _Port:
 
 @asynccontextmanager
 async def _port(
-    limit: int = 100, budget_bytes: int = BUDGET_BYTES, tls: ssl.SSLContext | None = None
+    limit: int = 100,
+    budget_bytes: int = BUDGET_BYTES,
+    *,
+    tls: ssl.SSLContext | None = None,
+    setting: str | None = None,
 ) -> AsyncIterator[_Port]:
     async def own(_: web.Request) -> web.Response:
         port.asked.put_nowait("own")
@@ -83,7 +88,7 @@ async def _port(
     app = web.Application()
     for path, handler in (("/own", own), ("/shared", shared), ("/busy", busy), ("/small", small)):
         app.router.add_get(path, handler)
-    connections = Connections("api", limit, budget_bytes)
+    connections = Connections("api", limit, budget_bytes, setting=setting)
     async with AsyncExitStack() as stack:
         site = Site(app=app, port=0, connections=connections, host="127.0.0.1", drain_s=0, tls=tls)
         [(host, number)] = await start(site, stack)
@@ -201,8 +206,13 @@ async def test_beyond_the_limit_with_none_idle_the_slowest_reader_gives_way() ->
         assert b"done" in await busy.take()
 
 
-async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_closed() -> None:
-    async with _port(limit=2) as port:
+@pytest.mark.parametrize(
+    ("setting", "fix"), [(None, "keep fewer"), ("--limit", "keep fewer, or raise --limit")]
+)
+async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_closed(
+    setting: str | None, fix: str
+) -> None:
+    async with _port(limit=2, setting=setting) as port:
         busy = [await port.reader("/busy") for _ in range(2)]
         with capture_logs() as logs:
             refused = [await (await port.asking()).rest() for _ in range(3)]
@@ -210,7 +220,8 @@ async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_clo
             head, _, body = answer.partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 503 ")
             assert b"Retry-After: 10" in head
-            assert b"too many connections are open" in body
+            said = orjson.loads(body)
+            assert (said["detail"], said["fix"]) == ("too many connections are open", fix)
         assert [log["ended"] for log in logs] == [{"refused": 1}], "one line a minute, no flood"
         assert (len(port.connections), port.connections.ended["refused"]) == (2, 3)
         port.go_on.set()

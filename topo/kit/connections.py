@@ -5,21 +5,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+import orjson
 import structlog
 from aiohttp import web
 
 from topo.kit.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
+from topo.kit.problem import CONTENT_TYPE
 from topo.model.errors import BrokenInvariantError
 
 TOLD_EVERY_S = 60.0
 """The log tells of cut readers at most this often, with how many there were so far."""
 
-_SAYS = b'{"title":"Service Unavailable","status":503,"detail":"too many connections are open",'
-_SAYS += b'"fix":"keep fewer, or raise --connection-limit"}'
-_REFUSAL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
-    b"Retry-After: 10\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_SAYS), _SAYS)
-)
 
 _log = structlog.get_logger(__name__)
 
@@ -29,12 +25,16 @@ class Connections:
 
     Beyond the limit the connection that has been idle longest is closed; if none is idle, that of
     the slowest reader; if all are at work, the new one is refused with 503.
+    `setting` raises the limit, where there is one for it.
     `ended` counts who was ended, by the reason: `idle`, `room` (a slow reader, for a new one),
     `unread` (a piece not taken in time), `budget`, `refused`.
     """
 
-    def __init__(self, name: str, limit: int, budget_bytes: int) -> None:
+    def __init__(
+        self, name: str, limit: int, budget_bytes: int, *, setting: str | None = None
+    ) -> None:
         self.name = name
+        self.refusal = _refusal(setting)
         self.limit = limit
         self.in_flight = InFlight(budget_bytes, self._ended)
         self.ended: Counter[str] = Counter(
@@ -130,6 +130,19 @@ class Connections:
             )
 
 
+def _refusal(setting: str | None) -> bytes:
+    """The whole answer to a connection that there is no room for."""
+    fix = "keep fewer" if setting is None else f"keep fewer, or raise {setting}"
+    said = {"title": "Service Unavailable", "status": 503}
+    body = orjson.dumps({**said, "detail": "too many connections are open", "fix": fix})
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\n"
+        f"Content-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\n"
+        "Retry-After: 10\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
 class _Connection(web.RequestHandler):
     """aiohttp's protocol of a connection, which tells its port what becomes of it."""
 
@@ -144,7 +157,7 @@ class _Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         wire = cast("Transport", transport)
         if not self._port.opened(self):
-            wire.write(_REFUSAL)
+            wire.write(self._port.refusal)
             wire.abort()
             return
         self._wire = wire

@@ -160,9 +160,7 @@ class Sessions:
         sent = self._foreign.get(holder)
         if sent is None:
             _drop_oldest(self._foreign, self.max_nodes)
-            sent = self._foreign[holder] = _ForeignReports(
-                TokenBucket(self.rate, self.rate * BURST_FACTOR, now_s)
-            )
+            sent = self._foreign[holder] = _ForeignReports(self._allowance(now_s))
         if not sent.allowance.take(now_s):
             return _TOO_FAST
         if report.node not in sent.names:
@@ -198,9 +196,7 @@ class Sessions:
             return _BUSY
         if known is None:
             self.on_node(now_s)
-            own, others = (
-                TokenBucket(self.rate, self.rate * BURST_FACTOR, now_s) for _ in range(2)
-            )
+            own, others = (self._allowance(now_s) for _ in range(2))
             new = _Session(report.instance, report.seq, facts, now_s, own, others)
             self._sessions[report.node] = new
         else:
