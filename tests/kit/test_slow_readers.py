@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -204,6 +205,24 @@ async def test_beyond_the_limit_with_none_idle_the_slowest_reader_gives_way() ->
         assert port.connections.ended["room"] == 1
         port.go_on.set()
         assert b"done" in await busy.take()
+
+
+async def test_who_takes_piece_after_piece_is_not_idle_between_two_of_them() -> None:
+    async with _port(limit=2) as port:
+        slow = await port.reader("/own")
+        reading = await port.reader("/own")
+        came, took = cast("Any", object()), port.connections.took
+
+        def another_comes(connection: Any, transport: Any) -> None:
+            took(connection, transport)
+            port.connections.took = took  # type: ignore[method-assign]
+            port.connections.opened(came)
+
+        port.connections.took = another_comes  # type: ignore[method-assign]
+        assert await _some(reading, BODY_BYTES) >= BODY_BYTES
+        assert await slow.was_cut()
+        assert (port.connections.ended["room"], port.connections.ended["idle"]) == (1, 0)
+        port.connections.closed(came)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, cast
 
 import orjson
 import structlog
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from topo.kit.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
 from topo.kit.problem import CONTENT_TYPE
@@ -63,17 +66,12 @@ class Connections:
         connection = request.protocol
         if not isinstance(connection, _Connection):
             raise BrokenInvariantError("the port is served without `factory`")
-        self._idle.pop(connection, None)
-        connection.busy = True
-        try:
+        with self._at_work(connection):
             answer = await handler(request)
-        finally:
-            connection.busy = False
-            self.settled(connection)
         if isinstance(answer, web.Response):
             body = answer.body
             if isinstance(body, bytes) and len(body) > SMALL_BYTES:
-                answer.body = held = HeldBody(body, self.in_flight)
+                answer.body = held = HeldBody(body, partial(self._send, connection))
                 if request.method == "HEAD":
                     held.let_go()
         return answer
@@ -106,6 +104,23 @@ class Connections:
         """Nothing is under way on it: idle from here on, unless it is closed."""
         if connection in self._open and not connection.busy and not connection.writing_paused:
             self._idle[connection] = None
+
+    @contextmanager
+    def _at_work(self, connection: "_Connection") -> Iterator[None]:
+        self._idle.pop(connection, None)
+        connection.busy = True
+        try:
+            yield
+        finally:
+            connection.busy = False
+            self.settled(connection)
+
+    async def _send(
+        self, connection: "_Connection", body: bytes, writer: AbstractStreamWriter
+    ) -> None:
+        """A reader that takes piece after piece is idle between no two of them."""
+        with self._at_work(connection):
+            await self.in_flight.send(body, writer)
 
     def _made_room(self) -> bool:
         for connection in self._idle:

@@ -11,7 +11,7 @@ import asyncio
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -125,15 +125,17 @@ class InFlight:
 
 
 class HeldBody(Payload):
-    """The body of an answer that is sent through `InFlight` and let go when it was sent.
+    """The body of an answer that `send` writes, and that is let go when it was sent.
 
     aiohttp holds the last answer of a connection until its next request.
     """
 
-    def __init__(self, body: bytes, in_flight: InFlight) -> None:
+    def __init__(
+        self, body: bytes, send: Callable[[bytes, AbstractStreamWriter], Awaitable[None]]
+    ) -> None:
         super().__init__(body)
         self._size = len(body)
-        self._in_flight = in_flight
+        self._send = send
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         """The body as text."""
@@ -141,7 +143,7 @@ class HeldBody(Payload):
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Sends it; raises `ConnectionError`."""
-        await self._in_flight.send(self._value, writer)
+        await self._send(self._value, writer)
 
     async def close(self) -> None:
         """Lets the bytes go."""
