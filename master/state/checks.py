@@ -7,6 +7,7 @@ the process, for as long as the file is there.
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +23,7 @@ MAX_TEXT_CHARS = 4096
 """No name or sentence is nearly so long."""
 MAX_ID_CHARS = 64
 _SHOWN_CHARS = 64
+T = TypeVar("T")
 _HOLD, _MOMENT = TypeAdapter(Hold), TypeAdapter(Moment)
 
 
@@ -47,6 +49,14 @@ def plain_json(content: bytes) -> object:
         raise ValueError("it is not UTF-8") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def typed(kind: TypeAdapter[T], document: object) -> T:
+    """What `plain_json` read and no `text_flaw` has, as this type; raises `ValidationError`.
+
+    Strictly: a text with digits is no number, and would pass all bounds for numbers.
+    """
+    return kind.validate_json(json.dumps(document, default=_as_nothing), strict=True)
 
 
 def text_flaw(document: object) -> str:
@@ -113,18 +123,22 @@ def kept_holds(document: object) -> KeptHolds:
 
 def _hold(document: object) -> Hold | str:
     """A hold that can be served, or what is wrong with it."""
+    if wrong := text_flaw(document):
+        return wrong
     try:
-        hold = _HOLD.validate_python(document)
+        hold = typed(_HOLD, document)
     except ValidationError as error:
         return first_finding(error)
-    return text_flaw(document) or next(_flaws(hold), "") or hold
+    return next(_flaws(hold), "") or hold
 
 
 def _moment(document: object) -> Moment | str | None:
     if document is None:
         return None
+    if wrong := text_flaw(document):
+        return f"{wrong} (at holds.saved)"
     try:
-        moment = _MOMENT.validate_python(document)
+        moment = typed(_MOMENT, document)
     except ValidationError as error:
         return f"{first_finding(error)} of holds.saved"
     sound = 0 <= moment.unix_s <= MAX_UNIX_S and 0 <= moment.clock_s <= MAX_UNIX_S
@@ -152,6 +166,11 @@ def _flaws(hold: Hold) -> Iterator[str]:
 
 def _is_name(text: str, most_chars: int) -> bool:
     return 0 < len(text) <= most_chars and text.isprintable()
+
+
+def _as_nothing(_unservable: object) -> object:
+    """What no type has, in the place of a number out of bounds."""
+    return {"": None}
 
 
 def _whole(text: str) -> int | _Unservable:

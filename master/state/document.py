@@ -13,6 +13,7 @@ from master.state.checks import (
     kept_holds,
     plain_json,
     text_flaw,
+    typed,
 )
 from topo.discovery.memory import FORMAT, Memory
 from topo.discovery.modes import Mode
@@ -89,12 +90,14 @@ def decode(content: bytes, mode: Mode) -> State | Unusable:
 
 def _state_in(document: object, mode: Mode) -> State | str:
     """The state without its holds, or why it is not for this master."""
+    if wrong := text_flaw(document):
+        return f"{_NOT_OURS}: {wrong}"
     try:
-        state = _STATE.validate_python(document)
+        state = typed(_STATE, document)
     except ValidationError as error:
         return f"{_NOT_OURS}: {first_finding(error)}"
     if state.mode is not mode:
         return f"it was written in mode {state.mode}, this is mode {mode}"
     if state.memory.format != FORMAT:
         return f"it has format {state.memory.format}, this version reads {FORMAT}"
-    return text_flaw(document) or state
+    return state

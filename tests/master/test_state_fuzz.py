@@ -99,6 +99,9 @@ GOOD = decode(KEPT, Mode.SWITCHBOX)
         {"generation": 10**400},
         {"generation": -1},
         {"generation": 0.5},
+        {"generation": str(2**64)},
+        {"generation": "-1"},
+        {"generation": True},
         {"deadline_s": float("nan")},
         {"deadline_s": float("inf")},
         {"deadline_s": 1e308},
@@ -148,7 +151,7 @@ def test_of_two_holds_with_one_id_or_key_the_first_is_kept(field: str) -> None:
     taken_up(found.rest)
 
 
-@pytest.mark.parametrize("generation", [2**64, -1, float("nan"), "7\ud800"])
+@pytest.mark.parametrize("generation", [2**64, -1, float("nan"), str(2**64), "-1", True, "\ud800"])
 def test_a_judgement_that_no_answer_can_carry_is_refused_and_the_holds_are_kept(
     generation: object,
 ) -> None:
@@ -157,7 +160,8 @@ def test_a_judgement_that_no_answer_can_carry_is_refused_and_the_holds_are_kept(
     document["memory"]["generation"] = generation
     found = decode(json.dumps(document).encode(), Mode.SWITCHBOX)
     assert isinstance(found, Unusable)
-    assert "generation" in found.reason
+    wrong = "half of a character" if generation == "\ud800" else "(at memory.generation)"
+    assert wrong in found.reason
     assert found.rest == GOOD.holds
 
 
