@@ -1,15 +1,16 @@
 """What a stranger without a token can send to an open port. None of it may be felt elsewhere."""
 
 import asyncio
-import gzip
 import json
 import random
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
-_BOMB = gzip.compress(bytes(64 << 20), compresslevel=6)
+from tests.support.raw_http import bomb
+from tests.support.readers import narrow_socket
+
+_BOMB = bomb(64)
 _MANY = 24
 _LINES = (
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
@@ -55,15 +56,8 @@ async def _again(
 
 
 async def _once(one: Callable[[Line], Awaitable[object]], port: int, chance: random.Random) -> None:
-    raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # what is not read stays there
-    raw.setblocking(False)
-    try:
-        await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", port))
-    except OSError:
-        raw.close()
-        raise
-    reader, writer = await asyncio.open_connection(sock=raw, limit=1024)
+    wire = await narrow_socket(f"http://127.0.0.1:{port}")
+    reader, writer = await asyncio.open_connection(sock=wire, limit=1024)
     try:
         await one(Line(reader, writer, chance))
     finally:

@@ -358,6 +358,11 @@ async def test_a_degraded_link_is_one_finding_although_its_node_is_ready() -> No
         finding = await sole(master, "link-degraded")
         assert finding.what.endswith("GPU 0 link port 1 is degraded: 2 GB/s")
         assert "nvlink -s` and `-e` on n1" in finding.next_step
+        assert "`topo place --exclude n1`" in finding.next_step
+        await master.ready()
+        job = "/v1/placements?pods=1&gpus_per_pod=1"
+        assert (await master.get(job)).json["feasible"]
+        assert not (await master.get(f"{job}&exclude=n1")).json["feasible"]
         assert 'topo_master_conflicts{code="link-degraded"} 1.0' in (
             (await master.get("/metrics")).body.decode()
         )

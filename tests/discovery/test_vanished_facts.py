@@ -43,7 +43,7 @@ from topo.recording.timeline import Fault, FaultKind, apply, parse_faults
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import preset
 
-PROBES = Path("/work/shared/data/probes")
+PROBES = Path(__file__).resolve().parents[2].parent / "shared/data/probes"
 RACK = [f"node-{n}" for n in range(1, 5)]
 
 

@@ -19,7 +19,11 @@ async def narrow_socket(url: str) -> socket.socket:
     wire = socket.socket()
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
     wire.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(wire, (parts.hostname, parts.port))
+    try:
+        await asyncio.get_running_loop().sock_connect(wire, (parts.hostname, parts.port))
+    except BaseException:
+        wire.close()
+        raise
     return wire
 
 

@@ -31,10 +31,6 @@ class Service:
         """The token is in no file any more."""
         self._revoked_s[token] = now_s
 
-    def given(self, token: str) -> None:
-        """The token is in a file again."""
-        self._revoked_s.pop(token, None)
-
     def token(self, token: str, status: int, sent_s: float) -> Iterator[Violation]:
         """The answer to a call that was sent with a token."""
         since_s = self._revoked_s.get(token)

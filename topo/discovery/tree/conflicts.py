@@ -103,7 +103,8 @@ def _degraded(node: NodeName, links: tuple[Reason, ...]) -> Conflict:
         links[0].code,
         (node,),
         f"{node} is Ready for jobs that do not mind: {links[0].text}{more}",
-        f"`nvidia-smi nvlink -s` and `-e` on {node} show it; reset that GPU, else cordon the node",
+        f"`nvidia-smi nvlink -s` and `-e` on {node} show it; reset that GPU, and until it is well "
+        f"`topo place --exclude {node}` keeps a job off it",
     )
 
 
