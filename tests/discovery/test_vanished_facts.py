@@ -546,7 +546,7 @@ def test_a_degraded_link_is_listed_with_its_node_which_stays_ready():
     state = told(pair(), 1.0, slowed(host("a"), 3))
     assert listed(state) == [], "one bad reading is none"
     told(state, 2.0, slowed(host("a"), 3))
-    text = "a is Ready for jobs that do not mind: GPU 2 link port 3 is degraded: 1.562 GB/s"
+    text = "jobs that need every link run slowly on a: GPU 2 link port 3 is degraded: 1.562 GB/s"
     assert listed(state) == [("link-degraded", ("a",), text)]
     assert not_ready(state) == set()
     state.validate()
@@ -565,6 +565,9 @@ def test_a_degraded_link_of_which_nothing_is_said_is_not_well_and_one_that_goes_
     told(state, 2.0, quiet, times=4)
     assert [code for code, *_ in listed(state)] == ["link-degraded"]
     down = unplugged(host("a"), 2, 6, PortState.DOWN)
+    told(state, 3.0, slowed(down, 3), times=2)
+    assert codes(state, "a") == {"port-down"}
+    assert all("is Ready" not in text for *_, text in listed(state)), "another link is down"
     told(state, 3.0, slowed(down, 6), times=3)
     assert (listed(state), codes(state, "a")) == ([], {"port-down"})
     state.validate()

@@ -102,7 +102,7 @@ def _degraded(node: NodeName, links: tuple[Reason, ...]) -> Conflict:
     return Conflict(
         links[0].code,
         (node,),
-        f"{node} is Ready for jobs that do not mind: {links[0].text}{more}",
+        f"jobs that need every link run slowly on {node}: {links[0].text}{more}",
         f"`nvidia-smi nvlink -s` and `-e` on {node} show it; reset that GPU, and until it is well "
         f"`topo place --exclude {node}` keeps a job off it",
     )
