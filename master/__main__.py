@@ -35,8 +35,8 @@ _log = structlog.get_logger(__name__)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the master until it is told to stop; the exit code.
 
-    0 after SIGTERM or SIGINT, 1 when a background task died or a port is taken, 2 for settings and
-    files that cannot be used.
+    0 after SIGTERM or SIGINT, 1 when a background task died or another process has a port or the
+    state file, 2 for settings and files that cannot be used.
     """
     settings = load(MasterSettings, sys.argv[1:] if argv is None else argv)
     try:

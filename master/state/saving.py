@@ -52,7 +52,8 @@ class StateStore(Protocol):
 
         `now_s` is Unix time. What is unusable is set aside and logged, never deleted: somebody
         may have named the wrong place. From then on no other master may use the store. Blocks;
-        raises `BadInputError` where another one does, or what is there cannot be read.
+        raises `TakenError` where another one does, `BadInputError` where what is there cannot be
+        read.
         """
         ...
 

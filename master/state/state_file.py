@@ -16,7 +16,7 @@ from master.state.document import SavedDiscovery, State, Unusable, decode
 from topo.discovery.modes import Mode
 from topo.kit.file_lock import FileLock
 from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
-from topo.model.errors import BadInputError, Refusal
+from topo.model.errors import BadInputError, Refusal, TakenError
 from topo.placement.booking.holds import HoldsMemory
 
 MAX_STATE_BYTES = 1 << 30
@@ -84,7 +84,8 @@ class StateFile:
             removed = remove_abandoned(self._path)
         except BlockingIOError as error:
             what = f"another master keeps its state there: {error.strerror}"
-            raise self._refused(what, "stop it, or give each a --state-file of its own") from error
+            fix = "stop it, or give each a --state-file of its own"
+            raise TakenError(self._refusal(what, fix)) from error
         except OSError as error:
             reason = error.strerror or str(error)
             _log.error("state file cannot be written; no hold is given", file=self.name, why=reason)
@@ -109,7 +110,10 @@ class StateFile:
         return None
 
     def _refused(self, what: str, fix: str) -> BadInputError:
-        return BadInputError(Refusal(what, f"--state-file {self.name}", fix))
+        return BadInputError(self._refusal(what, fix))
+
+    def _refusal(self, what: str, fix: str) -> Refusal:
+        return Refusal(what, f"--state-file {self.name}", fix)
 
     def _warn_of_others(self) -> None:
         """Says who else could read or change the file; the next write makes it private."""

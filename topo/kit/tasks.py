@@ -23,7 +23,7 @@ from topo.kit.connections import Connections
 from topo.kit.malformed import MalformedRequests
 from topo.kit.runner import app_runner, handler_options
 from topo.kit.signals import ENDING
-from topo.model.errors import BadInputError, BrokenInvariantError, Refusal
+from topo.model.errors import BadInputError, BrokenInvariantError, Refusal, TakenError
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[None]]
@@ -35,10 +35,6 @@ UNSENT_BYTES = 128 * 1024
 Source: tcp(7), TCP_NOTSENT_LOWAT."""
 
 _log = structlog.get_logger(__name__)
-
-
-class _PortTakenError(BadInputError):
-    """A port that cannot be had now, though nothing is wrong with the settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +91,11 @@ async def _until_cancelled(name: str, work: Work) -> None:
 async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     """Serves the sites until SIGTERM or SIGINT; the exit code of the process.
 
-    0 after a signal, 1 when a background task died or a port could not be had, 2 when a site found
-    something at its start that it cannot use. Sites start in the order given and stop in reverse,
-    so the one that owns the background work comes first. A signal that comes while they start
-    interrupts that; a second one ends the process here and now, with 128 and its number.
+    0 after a signal, 1 when a background task died or another process has what is needed (a port),
+    2 when a site found something at its start that it cannot use. Sites start in the order given
+    and stop in reverse, so the one that owns the background work comes first. A signal that comes
+    while they start interrupts that; a second one ends the process here and now, with 128 and its
+    number.
     """
     stop = _Stop(asyncio.current_task())
     try:
@@ -115,7 +112,7 @@ async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
     except BadInputError as error:
         refusal = error.refusal
         _log.critical("cannot start", what=refusal.what, where=refusal.where, fix=refusal.fix)
-        return 1 if isinstance(error, _PortTakenError) else 2
+        return 1 if isinstance(error, TakenError) else 2
     except Exception as error:  # noqa: BLE001 - whatever it is, it ends the process and is said
         _log.critical("stopped by a failure", failures=list(_messages(error)))
         return 1
@@ -174,7 +171,7 @@ def run(service: Coroutine[None, None, T]) -> T:
 async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...]:
     """Serves one site until the stack is closed; the addresses and ports that it listens on.
 
-    Raises `BadInputError` when the port cannot be had.
+    Raises `TakenError` when the port cannot be had.
     """
     connections = site.connections
     site.app.middlewares.insert(0, connections.serve)
@@ -198,7 +195,7 @@ async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...
     except OSError as error:
         what = f"port {site.port} cannot be had: {error.strerror or error}"
         fix = "stop what holds it, or choose another port"
-        raise _PortTakenError(Refusal(what, f"{site.name} port", fix)) from error
+        raise TakenError(Refusal(what, f"{site.name} port", fix)) from error
     stack.callback(server.close)
     for listener in server.sockets:  # what it accepts has the same option
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)

@@ -32,6 +32,10 @@ class BadInputError(TopoError):
         self.refusal = refusal
 
 
+class TakenError(BadInputError):
+    """Another process has what was asked for; nothing is wrong with it, and it may be free soon."""
+
+
 class BrokenInvariantError(TopoError):
     """Our own mistake: the process must end rather than serve on."""
 
