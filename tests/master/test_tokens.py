@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from master.service import build_service
 from master.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
-from tests.master.placing import config
+from tests.master.placing import WRITER, config, placing
 from tests.master.world import Master, facts, running, settings
 from tests.support.waiting import CEILING_S, eventually
 from topo.cli.client.client import connect, target
@@ -239,6 +239,25 @@ async def test_a_report_whose_token_ended_while_its_body_came_is_refused(path: P
         writer.write(body[5:])
         assert (await reader.readline()).split()[1] == b"401"
         writer.close()
+
+
+async def test_a_hold_whose_token_ended_while_its_body_came_is_refused(tmp_path: Path) -> None:
+    async with placing(tmp_path, f"--config-poll-interval={POLL_S}") as caller:
+        port = int(caller.master.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = json.dumps({"pods": 1, "gpus_per_pod": 8, "hold_s": 60}).encode()
+        head = (
+            f"POST /v1/holds HTTP/1.1\r\nHost: m\r\nAuthorization: Bearer {WRITER}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        writer.write(head.encode() + body[:5])
+        await asyncio.sleep(WITHIN_S)
+        (tmp_path / "writers").write_text("ops another-token\n")
+        await asyncio.sleep(WITHIN_S)
+        writer.write(body[5:])
+        assert (await reader.readline()).split()[1] == b"401"
+        writer.close()
+        assert await caller.holds() == []
 
 
 async def test_a_writer_whose_token_is_removed_holds_nothing_more(tmp_path: Path) -> None:
