@@ -53,6 +53,12 @@ def test_systemd_takes_every_line_of_the_units(unit: Path, tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_no_unit_has_a_capability_or_gets_one(unit: Path) -> None:
+    assert directive(unit, "CapabilityBoundingSet") == ""
+    assert directive(unit, "NoNewPrivileges") == "yes"
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_variable_of_the_environment_files_is_a_setting(
     name: str, monkeypatch: pytest.MonkeyPatch
