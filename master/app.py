@@ -11,9 +11,11 @@ import structlog
 from aiohttp import web
 
 from master.api.booking_events import CapacityEvents, hold_event
+from master.api.changes import TEXTS
 from master.api.openapi import openapi_route
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
+from master.api.step_texts import StepTexts
 from master.file_warnings import FileWarnings
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
@@ -47,6 +49,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     service.placements.state.on_hold = partial(_tell_hold, service)
     app = web.Application(middlewares=[count_answers, problems], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
+    app[TEXTS] = StepTexts()
     add_routes(app, (*ROUTES, openapi_route(ROUTES)))
     app.cleanup_ctx.append(_restored_state)
     app.cleanup_ctx.append(background(lambda _: works))

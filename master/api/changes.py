@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 from aiohttp import web
@@ -11,13 +11,13 @@ from aiohttp.abc import AbstractStreamWriter
 from master.api.answers.representation import json_body
 from master.api.booking_events import event
 from master.api.requests.query import Parameter, Query
+from master.api.step_texts import StepText, StepTexts, change_document
 from master.booking.feed import BookingFeed
 from master.service import SERVICE
 from master.tree.history import History, Step
 from topo.discovery.tree.changes import net
 from topo.kit.in_flight import InFlight
 from topo.kit.problem import problem
-from topo.model.forest import Change
 from topo.model.rest.generation_id import GenerationId
 
 DIFF_PARAMETERS = (
@@ -29,8 +29,8 @@ EVENT_PARAMETERS = (
 )
 HEARTBEAT_S = 15.0
 """A comment this often keeps proxies from closing a silent stream (they wait a minute)."""
-SLICE_CHANGES = 250
-"""Changes that are rendered on the event loop in one go: about a millisecond."""
+TEXTS = web.AppKey("TEXTS", StepTexts)
+"""What the listeners of one application share."""
 _NOT_REMEMBERED = -1
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
@@ -64,11 +64,6 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
         )
     body = await asyncio.to_thread(_diff_body, steps, (start, end), history.run_id)
     return json_body(body)
-
-
-def change_document(change: Change) -> dict[str, Any]:
-    """A change as `ChangeDocument` has it: its fields by name."""
-    return change._asdict()
 
 
 def _diff_body(steps: tuple[Step, ...], between: tuple[int, int], run: str) -> bytes:
@@ -122,7 +117,8 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
         stream = _Stream(request.writer, service.api_connections.in_flight)
         async with asyncio.TaskGroup() as both:
             beside = both.create_task(_follow_bookings(stream, service.placements.feed, history))
-            await follow(stream, history, _start(request, query, history.run_id))
+            start = _start(request, query, history.run_id)
+            await follow(stream, history, start, request.app[TEXTS])
             beside.cancel()
     except* ConnectionError:
         pass  # the client went away, or took nothing: its own affair, and how streams end
@@ -144,10 +140,11 @@ def _start(request: web.Request, query: Query, run: str) -> int | None:
     return named.number if named.is_of(run) else _NOT_REMEMBERED
 
 
-async def follow(stream: Writer, history: History, start: int | None) -> None:
+async def follow(stream: Writer, history: History, start: int | None, texts: StepTexts) -> None:
     """Writes what comes after `start` (None: after now) until the history closes.
 
-    The cursor is all the state of a listener. Raises `ConnectionError` when nobody listens.
+    The cursor is all the state of a listener; `texts` are shared with the others. Raises
+    `ConnectionError` when nobody listens.
     """
     cursor = int(history.now) if start is None else start
     await stream.write(f"retry: 2000\n: generation {history.now}\n\n".encode())
@@ -158,7 +155,7 @@ async def follow(stream: Writer, history: History, start: int | None) -> None:
             await stream.write(_reset(history))
         elif steps:
             cursor = int(steps[-1].generation)
-            await _send(stream, steps, history.run_id)
+            await _send(stream, texts.of(steps, history.run_id))
         await history.wait_beyond(cursor, HEARTBEAT_S)
         if history.now == cursor and not history.closed:
             await stream.write(b": nothing new\n\n")
@@ -183,34 +180,10 @@ def _reset(history: History) -> bytes:
     return event("reset", {"generation": now}, f"{now}.{history.run_id}")
 
 
-async def _send(stream: Writer, steps: tuple[Step, ...], run: str) -> None:
-    """Writes steps in slices, so that an old generation holds up nobody but who asked for it."""
-    for part in _slices(steps):
-        if sum(len(step.changes) for step in part) > SLICE_CHANGES:
-            text = await asyncio.to_thread(_step_events, part, run)
-        else:
-            text = _step_events(part, run)
-        await stream.write(text)
-        await asyncio.sleep(0)  # a write that finds room in the socket's buffer does not wait
-
-
-def _slices(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
-    """The steps in groups of at most `SLICE_CHANGES` changes; a step that has more is alone."""
-    part: list[Step] = []
-    size = 0
-    for step in steps:
-        if part and size + len(step.changes) > SLICE_CHANGES:
-            yield part
-            part, size = [], 0
-        part.append(step)
-        size += len(step.changes) + 1
-    yield part
-
-
-def _step_events(steps: list[Step], run: str) -> bytes:
-    events = []
-    for step in steps:
-        changes = [change_document(change) for change in step.changes]
-        data = {"generation": step.generation, "changes": changes}
-        events.append(event("change", data, f"{step.generation}.{run}"))
-    return b"".join(events)
+async def _send(stream: Writer, texts: Iterator[StepText]) -> None:
+    """Writes one after the other, so that an old generation holds up nobody but who asked."""
+    for text in texts:
+        await stream.write(await text.made())
+        # A write that finds room in the socket's buffer does not wait; and who else was woken by
+        # these steps finds the text.
+        await asyncio.sleep(0)

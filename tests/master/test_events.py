@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import ClientResponse, ClientTimeout
 
-from master.api import changes
+from master.api import changes, step_texts
 from master.booking.feed import BookingFeed
 from master.tree.history import History, Step
 from tests.master.documents import read_json
@@ -163,16 +163,16 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Between two writes the loop has a turn; a big step is put into words in a thread."""
-    monkeypatch.setattr(changes, "SLICE_CHANGES", 3)
+    monkeypatch.setattr(step_texts, "SLICE_CHANGES", 3)
     rendered_in: dict[int, set[str]] = {}
-    render = changes.change_document
+    render = step_texts.change_document
 
     def noted(change: Change) -> Any:
         names = rendered_in.setdefault(change.generation, set())
         names.add(threading.current_thread().name)
         return render(change)
 
-    monkeypatch.setattr(changes, "change_document", noted)
+    monkeypatch.setattr(step_texts, "change_document", noted)
     turns, all_is_told = [0], asyncio.Event()
 
     async def turning() -> None:
@@ -199,7 +199,7 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     async with asyncio.TaskGroup() as tasks:
         turner = tasks.create_task(turning())
         await asyncio.sleep(0)
-        follower = tasks.create_task(changes.follow(socket, history, 0))
+        follower = tasks.create_task(changes.follow(socket, history, 0, step_texts.StepTexts()))
         await all_is_told.wait()
         history.close()
         await follower
@@ -211,6 +211,72 @@ async def test_an_old_generation_is_told_in_slices_and_holds_up_nobody(
     assert len({turn for turn, _ in slices}) == len(slices), "others had their turn in between"
     assert "MainThread" not in rendered_in[5]
     assert rendered_in[6] == {"MainThread"}
+
+
+async def test_listeners_are_told_one_text_that_was_made_once() -> None:
+    """Those that come meanwhile, those that take nothing of it, and those that wait for it."""
+    history, texts = History(10_000, Generation(0)), step_texts.StepTexts()
+
+    def add(number: int) -> None:
+        names = (f"n{i}" for i in range(step_texts.SLICE_CHANGES * 2))
+        step = tuple(Change(Generation(number), "node-added", name) for name in names)
+        history.add(Step(Generation(number), step))
+
+    class Stuck:
+        """A client that takes no change before the end."""
+
+        def __init__(self) -> None:
+            self.told: list[bytes] = []
+
+        async def write(self, text: bytes) -> None:
+            if b"event: change" in text:
+                self.told.append(text)
+                if len(self.told) == 2:
+                    await ended.wait()
+
+    ended = asyncio.Event()
+    clients = [Stuck() for _ in range(6)]
+    add(1)
+    async with asyncio.TaskGroup() as tasks:
+
+        async def told(some: list[Stuck], generation: int) -> None:
+            while any(len(client.told) < generation for client in some):
+                await asyncio.sleep(0.1)
+
+        for client in clients[:4]:
+            tasks.create_task(changes.follow(client, history, 0, texts))
+        await told(clients[:4], 1)
+        add(2)
+        await told(clients[:4], 2)
+        for client in clients[4:]:
+            tasks.create_task(changes.follow(client, history, 0, texts))
+        await told(clients, 2)
+        ended.set()
+        history.close()
+    assert len({id(client.told[0]) for client in clients[:4]}) == 1
+    assert len({id(client.told[1]) for client in clients}) == 1, "who comes later, too"
+
+
+async def test_a_small_step_is_put_into_words_once_for_all_who_take_it_at_once() -> None:
+    history, texts = History(100, Generation(0)), step_texts.StepTexts()
+    told: list[bytes] = []
+
+    class Ready:
+        """A client whose buffer always has room."""
+
+        async def write(self, text: bytes) -> None:
+            if b"event: change" in text:
+                told.append(text)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(10):
+            tasks.create_task(changes.follow(Ready(), history, None, texts))
+        await asyncio.sleep(0.1)
+        history.add(Step(Generation(1), (Change(Generation(1), "node-added", "n1"),)))
+        await asyncio.sleep(0.1)
+        history.close()
+    assert len(told) == 10
+    assert len({id(text) for text in told}) == 1
 
 
 async def test_a_silent_stream_shows_that_it_lives(token_flag: str) -> None:

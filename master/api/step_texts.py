@@ -1,0 +1,82 @@
+"""The text of steps for those who listen: made once, however many are told of them.
+
+A change wakes all listeners at once, and each of those that take nothing keeps the text that it is
+told: made for each, both would count as often as there are streams.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from master.api.booking_events import event
+from master.tree.history import Step
+from topo.model.forest import Change
+
+SLICE_CHANGES = 250
+"""Changes that are rendered on the event loop in one go: about a millisecond."""
+
+
+class StepText:
+    """The events of some steps of a run. Who is told of them keeps this as long as that lasts."""
+
+    def __init__(self, steps: Sequence[Step], run: str) -> None:
+        self._steps = steps
+        self._run = run
+        self._made = b""
+        self._turn = asyncio.Lock()
+
+    async def made(self) -> bytes:
+        """The text, the same bytes for everybody; more than `SLICE_CHANGES` in a thread."""
+        async with self._turn:
+            if not self._made:
+                if sum(len(step.changes) for step in self._steps) > SLICE_CHANGES:
+                    self._made = await asyncio.to_thread(_step_events, self._steps, self._run)
+                else:
+                    self._made = _step_events(self._steps, self._run)
+            return self._made
+
+
+class StepTexts:
+    """The texts that somebody is told now; nothing is kept beyond that."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[tuple[str, int, int], StepText] = WeakValueDictionary()
+
+    def of(self, steps: Sequence[Step], run: str) -> Iterator[StepText]:
+        """The texts of consecutive steps, at least one, each made when it is asked for."""
+        return (self._of(part, run) for part in _slices(steps))
+
+    def _of(self, steps: Sequence[Step], run: str) -> StepText:
+        key = (run, int(steps[0].generation), int(steps[-1].generation))
+        text = self._known.get(key)
+        if text is None:
+            self._known[key] = text = StepText(steps, run)
+        return text
+
+
+def change_document(change: Change) -> dict[str, Any]:
+    """A change as `ChangeDocument` has it: its fields by name."""
+    return change._asdict()
+
+
+def _slices(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The steps in groups of at most `SLICE_CHANGES` changes; a step that has more is alone."""
+    part: list[Step] = []
+    size = 0
+    for step in steps:
+        if part and size + len(step.changes) > SLICE_CHANGES:
+            yield part
+            part, size = [], 0
+        part.append(step)
+        size += len(step.changes) + 1
+    yield part
+
+
+def _step_events(steps: Sequence[Step], run: str) -> bytes:
+    events = []
+    for step in steps:
+        changes = [change_document(change) for change in step.changes]
+        data = {"generation": step.generation, "changes": changes}
+        events.append(event("change", data, f"{step.generation}.{run}"))
+    return b"".join(events)
