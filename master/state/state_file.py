@@ -63,7 +63,7 @@ class StateFile:
         if now is not None and now != self._known:
             what = "somebody else changed it: restart the master to take it up, or move it away"
             raise OSError(errno.ESTALE, what)
-        self._known = _told_apart(replace_whole(self._path, content))
+        replace_whole(self._path, content, self._know)
         self._saved_at_s = discovery.saved_at_s
 
     def age_s(self, now_s: float) -> float | None:
@@ -73,6 +73,9 @@ class StateFile:
     def close(self) -> None:
         """See `StateStore`."""
         self._lock.release()
+
+    def _know(self, written: os.stat_result) -> None:
+        self._known = _told_apart(written)
 
     def _take(self) -> None:
         """Keeps other masters away, and clears what a kill left; says so where that fails.
@@ -87,8 +90,8 @@ class StateFile:
             fix = "stop it, or give each a --state-file of its own"
             raise TakenError(self._refusal(what, fix)) from error
         except OSError as error:
-            reason = error.strerror or str(error)
-            _log.error("state file cannot be written; no hold is given", file=self.name, why=reason)
+            file, why = error.filename or self.name, error.strerror or str(error)
+            _log.error("state file cannot be written; no hold is given", file=file, why=why)
         else:
             if removed:
                 _log.info("what a kill left of the state file was removed", files=removed)

@@ -148,9 +148,31 @@ def test_a_lock_file_that_is_none_is_said_and_saves_are_refused(tmp_path: Path) 
         assert store.load(Mode.CONFIG, NOW_S) is None
         with pytest.raises(IsADirectoryError):
             store.save(CONTENT, DISCOVERY)
-    assert [(entry["event"], entry["why"]) for entry in logs] == [
-        ("state file cannot be written; no hold is given", "Is a directory")
-    ]
+    (said,) = logs
+    assert said["event"] == "state file cannot be written; no hold is given"
+    assert said["why"] == "Is a directory"
+    assert said["file"] == f"{path}.lock", "it is to be mended, not the state file"
+
+
+def test_a_directory_that_failed_once_makes_the_file_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new file has its name by then; a master that took it for another's would save no more."""
+    path, sync = tmp_path / "state", os.fsync
+
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        sync(descriptor)
+
+    with store_of(path) as store:
+        store.save(CONTENT, DISCOVERY)
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", failing)
+            with pytest.raises(OSError, match="Input/output"):
+                store.save(CONTENT + b" ", DISCOVERY)
+        store.save(CONTENT + b"  ", DISCOVERY)
+    assert path.read_bytes() == CONTENT + b"  "
 
 
 @pytest.mark.parametrize("way_out", ["restart", "move away"])

@@ -157,11 +157,13 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def replace_whole(path: Path, content: bytes) -> os.stat_result:
+def replace_whole(
+    path: Path, content: bytes, replaced: Callable[[os.stat_result], object] = lambda _: None
+) -> None:
     """Replaces a file at once, readable by its owner only: readers see all of it or the old one.
 
-    Returns what the new file is, when its content is on disk. Raises `OSError`, and then leaves the
-    old file.
+    Returns when all of it is on disk. `replaced` is told what the new file is as soon as it has the
+    name. Raises `OSError`: before that the old file stays, after it a power cut may bring it back.
     """
     handle, temporary = tempfile.mkstemp(".tmp", f".{path.name}.", path.parent)
     try:
@@ -174,13 +176,13 @@ def replace_whole(path: Path, content: bytes) -> os.stat_result:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    replaced(written)
     # The new name is on disk only when the directory is.
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-    return written
 
 
 def remove_abandoned(path: Path) -> int:
