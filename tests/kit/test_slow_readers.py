@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from tests.support.readers import SlowReader, narrow_socket, slow_readers
 from tests.support.waiting import CEILING_S, eventually
-from topo.kit.connections import Connections
+from topo.kit.connections import HEADS_BYTES, Connections
 from topo.kit.in_flight import PIECE_BYTES, TAKEN_WITHIN_S
 from topo.kit.runner import KEEPALIVE_S
 from topo.kit.tasks import Site, start
@@ -86,9 +86,13 @@ async def _port(
     async def small(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
+    async def taken(request: web.Request) -> web.Response:
+        return web.Response(text=str(len(await request.read())))
+
     app = web.Application()
     for path, handler in (("/own", own), ("/shared", shared), ("/busy", busy), ("/small", small)):
         app.router.add_get(path, handler)
+    app.router.add_post("/taken", taken)
     connections = Connections("api", limit, budget_bytes, setting=setting)
     async with AsyncExitStack() as stack:
         site = Site(app=app, port=0, connections=connections, host="127.0.0.1", drain_s=0, tls=tls)
@@ -259,6 +263,47 @@ async def test_a_head_that_never_ends_is_held_no_longer_than_an_idle_connection(
         assert len(port.connections) == 1
         await asyncio.sleep(KEEPALIVE_S / 8)
         assert len(port.connections) == 0
+
+
+async def test_heads_that_do_not_end_stay_within_the_limit_and_the_oldest_is_cut() -> None:
+    """A head may have a megabyte, and needs no token."""
+    loop = asyncio.get_running_loop()
+    head = b"GET /small HTTP/1.1\r\nHost: h\r\n"
+    head += b"".join(b"X-%d: %s\r\n" % (each, b"a" * 8000) for each in range(100))
+    held = HEADS_BYTES // len(head)
+    async with _port() as port:
+        sender = await port.asking()
+        post = b"POST /taken HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n" + bytes(70000)
+        await loop.sock_sendall(sender.wire, post)
+        assert b"70000" in await sender.take()
+        oldest = await port.asking()
+        await loop.sock_sendall(oldest.wire, head)
+        await eventually(lambda: port.connections.heads_bytes == len(head))
+        for _ in range(held + 3):
+            await loop.sock_sendall((await port.asking()).wire, head)
+        await eventually(lambda: port.connections.ended["heads"] == 4)
+        assert port.connections.heads_bytes <= HEADS_BYTES
+        assert await oldest.was_cut() or not await oldest.take()
+        await loop.sock_sendall(sender.wire, post)
+        assert b"70000" in await sender.take(), "who ends its heads is not cut, however old"
+
+
+async def test_a_head_that_ends_is_held_no_more_and_a_body_is_none() -> None:
+    loop = asyncio.get_running_loop()
+    async with _port() as port:
+        reader = await port.asking()
+        await loop.sock_sendall(reader.wire, b"POST /small HTTP/1.1\r\nContent-Length: 9\r\nH")
+        await eventually(lambda: port.connections.heads_bytes > 0)
+        await loop.sock_sendall(reader.wire, b"ost: h\r\n\r\nbody")
+        await eventually(lambda: port.connections.heads_bytes == 0)
+        await loop.sock_sendall(reader.wire, b" more")
+        assert b" 405 " in await reader.take()
+        assert port.connections.heads_bytes == 0
+        beginner = await port.asking()
+        await loop.sock_sendall(beginner.wire, b"GET /sm")
+        await eventually(lambda: port.connections.heads_bytes == 7)
+        beginner.wire.close()
+        await eventually(lambda: port.connections.heads_bytes == 0)
 
 
 @pytest.mark.virtual_time

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import orjson
 import structlog
-from aiohttp import web
+from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from topo.kit.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
 from topo.kit.problem import CONTENT_TYPE
@@ -18,6 +19,9 @@ from topo.model.errors import BrokenInvariantError
 
 TOLD_EVERY_S = 60.0
 """The log tells of cut readers at most this often, with how many there were so far."""
+HEADS_BYTES = 16 * 1024 * 1024
+"""Heads of requests that have begun and not ended, together. One may have a megabyte, and anybody
+can begin one; most come in one piece and are never held."""
 
 
 _log = structlog.get_logger(__name__)
@@ -30,7 +34,8 @@ class Connections:
     the slowest reader; if all are at work, the new one is refused with 503.
     `setting` raises the limit, where there is one for it.
     `ended` counts who was ended, by the reason: `idle`, `room` (a slow reader, for a new one),
-    `unread` (a piece not taken in time), `budget`, `refused`.
+    `unread` (a piece not taken in time), `budget`, `heads` (one that began long ago and has not
+    ended, beyond `HEADS_BYTES`), `refused`.
     """
 
     def __init__(
@@ -41,8 +46,11 @@ class Connections:
         self.limit = limit
         self.in_flight = InFlight(budget_bytes, self._ended)
         self.ended: Counter[str] = Counter(
-            {"idle": 0, "room": 0, "unread": 0, "budget": 0, "refused": 0}
+            {"idle": 0, "room": 0, "unread": 0, "budget": 0, "heads": 0, "refused": 0}
         )
+        self.heads_bytes = 0
+        self._heads: dict[_Connection, int] = {}
+        """Bytes of heads that have not ended, in the order in which they began."""
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}
         """In the order in which they fell idle."""
@@ -87,8 +95,23 @@ class Connections:
 
     def closed(self, connection: "_Connection") -> None:
         """Counts one out."""
+        self.head_ended(connection)
         self._open.discard(connection)
         self._idle.pop(connection, None)
+
+    def head_grew(self, connection: "_Connection", more_bytes: int) -> None:
+        """So many bytes came of a head that has not ended; beyond the limit the oldest is cut."""
+        self._heads[connection] = self._heads.get(connection, 0) + more_bytes
+        self.heads_bytes += more_bytes
+        while self.heads_bytes > HEADS_BYTES:
+            oldest = next(iter(self._heads))
+            self.head_ended(oldest)
+            oldest.abort()
+            self._ended("heads")
+
+    def head_ended(self, connection: "_Connection") -> None:
+        """The head is a request's, or nobody's any more."""
+        self.heads_bytes -= self._heads.pop(connection, 0)
 
     def waits(self, connection: "_Connection", transport: Transport) -> None:
         """Its reader does not take what was written."""
@@ -161,12 +184,14 @@ def _refusal(setting: str | None) -> bytes:
 class _Connection(web.RequestHandler):
     """aiohttp's protocol of a connection, which tells its port what becomes of it."""
 
-    __slots__ = ("_port", "_wire", "busy")
+    __slots__ = ("_body", "_port", "_wire", "busy")
 
     def __init__(self, port: Connections, server: web.Server, **options: Any) -> None:
         super().__init__(server, **options)
         self._port = port
         self._wire: Transport | None = None
+        self._body: StreamReader = EMPTY_PAYLOAD
+        """That of the request that came last."""
         self.busy = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -179,6 +204,15 @@ class _Connection(web.RequestHandler):
         # The protocol pauses as soon as bytes are left; at a limit of 0, TLS pauses it for none.
         wire.set_write_buffer_limits(high=1, low=0)
         super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        in_body, requests = not self._body.is_eof(), len(self._messages)
+        super().data_received(data)
+        if len(self._messages) > requests:
+            self._body = self._messages[-1][1]
+            self._port.head_ended(self)
+        elif data and not in_body:  # aiohttp calls it with nothing to go on after a body
+            self._port.head_grew(self, len(data))
 
     def abort(self) -> None:
         """Ends the connection at once: what a reader has not taken is dropped."""
