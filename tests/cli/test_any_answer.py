@@ -151,7 +151,7 @@ def meets(master: Bending, command: str, call: bytes, answer: bytes) -> None:
 
 
 @given(asked())
-@settings(max_examples=25)
+@settings(max_examples=8)
 def test_any_answer_is_shown_or_refused_in_words(
     master: Bending, drawn: tuple[str, bytes, bytes]
 ) -> None:
