@@ -207,3 +207,12 @@ def test_the_identity_falls_back_to_the_host_name(tmp_path: Path) -> None:
     identity = identify("", node_ip="", provider_id="", sysfs_root=tmp_path)
     assert identity.name == identity.hostname
     assert (identity.internal_ip, identity.system_uuid) == ("", "")
+
+
+def test_a_board_that_does_not_answer_keeps_no_worker_from_its_start(tmp_path: Path) -> None:
+    """Nobody ever writes into the FIFO."""
+    file = tmp_path / "class/dmi/id/product_uuid"
+    file.parent.mkdir(parents=True)
+    os.mkfifo(file)
+    identity = identify("node-7", node_ip="", provider_id="", sysfs_root=tmp_path)
+    assert identity.system_uuid == ""

@@ -3,11 +3,13 @@
 import socket
 from pathlib import Path
 
+from topo.kit.boot import boot_id
+from topo.kit.files import read_bounded
 from topo.model.ids import BootId, NodeName
 from topo.model.machine import NodeIdentity
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PRODUCT_UUID = "class/dmi/id/product_uuid"
+_MAX_UUID_BYTES = 64
 
 
 def identify(node_name: str, *, node_ip: str, provider_id: str, sysfs_root: Path) -> NodeIdentity:
@@ -19,16 +21,14 @@ def identify(node_name: str, *, node_ip: str, provider_id: str, sysfs_root: Path
     hostname = socket.gethostname()
     return NodeIdentity(
         name=NodeName(node_name or hostname),
-        boot_id=BootId(_line(_BOOT_ID)[:64]),
+        boot_id=BootId(boot_id()),
         hostname=hostname[:253],
         internal_ip=node_ip,
         provider_id=provider_id,
-        system_uuid=_line(sysfs_root / _PRODUCT_UUID).lower()[:64],
+        system_uuid=_board_uuid(sysfs_root),
     )
 
 
-def _line(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+def _board_uuid(sysfs_root: Path) -> str:
+    content = read_bounded(sysfs_root / _PRODUCT_UUID, _MAX_UUID_BYTES)
+    return content.decode(errors="replace").strip().lower() if isinstance(content, bytes) else ""
