@@ -173,6 +173,20 @@ def test_a_log_file_that_cannot_be_renamed_is_written_on(
     assert "is not rotated" in capsys.readouterr().err
 
 
+def test_a_log_that_cannot_be_written_is_told_once_without_what_it_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A full disk: `logging` would print a traceback for each line, secrets unmasked."""
+    settings = LogSettings(log_file=Path("/dev/full"), log_format="json")
+    configure_logs(settings, "topo-master")
+    for _ in range(3):
+        structlog.get_logger("x").warning("login failed", password="hunter2-hunter2")
+    err = capsys.readouterr().err
+    assert err == "lines of the log are lost: /dev/full: No space left on device\n"
+    with pytest.raises(OSError, match="No space left"):
+        logging.getLogger().handlers[0].close()
+
+
 def test_a_port_is_no_password() -> None:
     text = "asking http://127.0.0.1:8000/metrics"
     assert hide_secrets(None, "info", {"event": text}) == {"event": text}

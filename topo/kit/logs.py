@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TextIO
 
 import orjson
 import structlog
@@ -20,6 +20,8 @@ from topo.kit.hiding import HIDDEN, hide_in_text, is_secret_name
 from topo.model.errors import BadInputError, Refusal
 
 _WEEK_S = 7 * 86400.0
+UNWRITTEN_EVERY_S = 60.0
+"""How often stderr says that the log cannot be written, as on a full disk."""
 
 
 def _level(word: object) -> object:
@@ -87,7 +89,32 @@ def _writable(value: Any) -> Any:
     return value
 
 
-class RotatingFile(logging.handlers.BaseRotatingHandler):
+class _Unwritten(logging.Handler):
+    """A handler that says once a minute that it cannot write; `where` is what it writes to.
+
+    `logging` prints a traceback for each line, with what the line says before secrets are hidden.
+    """
+
+    where = "stdout"
+    _silent_until_s = 0.0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 - logging's
+        """One bounded line on stderr; the record is lost."""
+        now_s = time.monotonic()
+        if now_s < self._silent_until_s:
+            return
+        self._silent_until_s = now_s + UNWRITTEN_EVERY_S
+        kind, error, _ = sys.exc_info()
+        why = error.strerror if isinstance(error, OSError) else None
+        with contextlib.suppress(OSError, ValueError):  # stderr may be on the same disk
+            sys.stderr.write(f"lines of the log are lost: {self.where}: {why or kind}\n")
+
+
+class _Stdout(_Unwritten, logging.StreamHandler[TextIO]):
+    """The log on stdout."""
+
+
+class RotatingFile(_Unwritten, logging.handlers.BaseRotatingHandler):
     """A log file renamed at multiples of `rotation_s` of Unix time, old ones deleted by age.
 
     The multiple is read off the file's own mtime, so restarts neither delay nor repeat a rotation.
@@ -97,6 +124,7 @@ class RotatingFile(logging.handlers.BaseRotatingHandler):
 
     def __init__(self, path: Path, rotation_s: float, max_age_s: float) -> None:
         super().__init__(path, "a", encoding="utf-8", delay=False)
+        self.where = str(path)
         self._path = path
         self._rotation_s = max(rotation_s, 1.0)
         self._max_age_s = max_age_s
@@ -205,7 +233,7 @@ def _as_text(value: object) -> object:
 
 def _handler(settings: LogSettings) -> logging.Handler:
     if settings.log_file is None:
-        return logging.StreamHandler(sys.stdout)
+        return _Stdout(sys.stdout)
     fix = "give a file in a writable directory, or leave the flag out to log to stdout"
     where = f"--log-file={settings.log_file}"
     if settings.log_file.is_fifo():  # to open it waits for a reader
