@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from topo.kit.extras import needs
 from topo.kit.signals import ENDING, ending_at_once
@@ -16,7 +17,6 @@ with ending_at_once(), needs("worker"):
     from topo.kit.settings import load
     from topo.kit.tasks import Site, on_signals, run, serve
     from topo.model.errors import BadInputError
-    from topo.recording.bundle import Bundle
     from worker.app import build_agent, build_app, identity_of
     from worker.replay import open_replay
     from worker.settings import WorkerSettings
@@ -67,17 +67,17 @@ def _record(settings: WorkerSettings) -> int:
     if settings.record is None:
         raise AssertionError("called without --record")
 
-    async def recorded() -> Bundle:
+    async def recorded(folder: Path) -> str:
         recording = asyncio.ensure_future(record(probes(settings), identity_of(settings, None)))
-        with on_signals(lambda _: recording.cancel(), *ENDING):
-            return await recording
+        with on_signals(lambda _: recording.cancel(), *ENDING):  # once it is recorded, it is saved
+            bundle = await recording
+            if settings.record_anonymous:
+                bundle = anonymised(bundle, user_names())
+            return save(bundle, folder)
 
     try:
         claim_folder(settings.record)
-        bundle = run(recorded())
-        if settings.record_anonymous:
-            bundle = anonymised(bundle, user_names())
-        summary = save(bundle, settings.record)
+        summary = run(recorded(settings.record))
     except OSError as error:
         sys.stderr.write(f"error: the bundle cannot be written: {error}; give --record a folder\n")
         return 1

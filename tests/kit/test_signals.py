@@ -60,6 +60,17 @@ connections = Connections("api", 100, 1_000_000)
 sys.exit(run(serve(Site(app=app, port=0, connections=connections, host="127.0.0.1"))))
 """
 _HANGS = 'print("now", flush=True); await asyncio.Event().wait()'
+_SIGNALLED_WHILE_SAVING = """
+import os, signal, sys
+import worker.record
+from worker.__main__ import main
+save = worker.record.save
+def signalled(*bundle):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return save(*bundle)
+worker.record.save = signalled
+sys.exit(main())
+"""
 
 
 class Process:
@@ -181,6 +192,17 @@ async def test_while_it_records_and_no_command_is_left_behind(tmp_path: Path) ->
         assert (code, complaint) == (1, "error: a signal came before the end; there is no bundle\n")
     for pid in (tmp_path / "pids").read_text().split():
         await gone(int(pid))
+
+
+@pytest.mark.slow
+async def test_while_it_saves_and_the_bundle_is_whole(tmp_path: Path) -> None:
+    """Half a bundle and exit code 0 would look like a good one."""
+    flags = (f"--record={tmp_path / 'bundle'}", f"--sysfs-root={tmp_path}", *WORKER)
+    async with running("-c", _SIGNALLED_WHILE_SAVING, *flags, PATH="") as process:
+        code, said, complaint = await process.ended()
+    assert (code, complaint) == (0, "")
+    assert "support bundle of" in said
+    assert list((tmp_path / "bundle").iterdir())
 
 
 async def test_a_second_signal_ends_a_service_that_hangs_in_its_end() -> None:
