@@ -149,6 +149,7 @@ async def test_who_does_not_take_a_piece_in_time_is_cut_and_nothing_is_left_of_i
         assert _Body.gone == before + 3
 
 
+@pytest.mark.slow  # a narrow window takes 7 s for a megabyte, whatever the clock says
 @pytest.mark.virtual_time
 async def test_who_takes_a_piece_in_time_gets_the_whole_answer_however_long_it_lasts() -> None:
     loop = asyncio.get_running_loop()
