@@ -27,11 +27,12 @@ REFRESH_S = 30.0
 """An unchanged state is saved again this often, so that its age says when it was last true, and on
 another boot no hold has more time left than it had then."""
 MAX_SAVE_TIME_SHARE = 0.05
-"""The share of time that saving may take at most, at any size of the cluster."""
+"""The share of a core that saving may take at most, at any size of the cluster. Time in which a
+disk is slow or the process stands still is no work: it makes nobody rest."""
 GATHER_S = 0.02
 """Holds that change within this are saved together."""
 MAX_HOLDS_SAVE_TIME_SHARE = 0.25
-"""The share of time that saving holds may take: what was promised has to be on disk soon."""
+"""The share of a core that saving holds may take: what was promised has to be on disk soon."""
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +78,7 @@ class StateStore(Protocol):
 class StateSaver:
     """Saves the state when it changed, at most every `interval_s`.
 
-    It takes no more than `MAX_SAVE_TIME_SHARE` of the time.
+    It takes no more than `MAX_SAVE_TIME_SHARE` of a core.
     """
 
     store: StateStore
@@ -92,6 +93,8 @@ class StateSaver:
     _saved_s: float = 0.0
     _holds_saved_s: float = 0.0
     _failing: bool = False
+    _worked_s: float = 0.0
+    """Processor time of the last write."""
 
     def __post_init__(self) -> None:
         self.bookings.saved.required = True
@@ -147,18 +150,16 @@ class StateSaver:
         """Saves everything; how long to rest."""
         began_s = self.clock()
         await self._written(self._new_discovery())
-        took_s = self.clock() - began_s
-        self.metrics.save_seconds.set(took_s)
-        return took_s / MAX_SAVE_TIME_SHARE
+        self.metrics.save_seconds.set(self.clock() - began_s)
+        return self._worked_s / MAX_SAVE_TIME_SHARE
 
     async def _save_holds(self) -> float:
         """Saves the holds beside the discovery saved last, or the first one; how long to rest."""
         if self._discovery is None:
             return await self._save() if self._settled() else self.interval_s
-        began_s = self.clock()
         if not await self._written(self._last_discovery):
             return self.interval_s
-        return (self.clock() - began_s) / MAX_HOLDS_SAVE_TIME_SHARE
+        return self._worked_s / MAX_HOLDS_SAVE_TIME_SHARE
 
     async def _save_old_holds(self) -> float:
         """Saves holds that were saved long ago, also while no source speaks; how long to rest."""
@@ -199,11 +200,14 @@ class StateSaver:
 
     def _write(self, make: Callable[[], SavedDiscovery], holds: HoldsMemory) -> str:
         """Why it could not be saved; empty if it was."""
+        began_s = time.thread_time()
         try:
             discovery = make()
             self.store.save(discovery.with_holds(self.readiness.mode, holds), discovery)
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             return self._failed(error)
+        finally:
+            self._worked_s = time.thread_time() - began_s
         if self._failing:
             _log.info("state file written again", file=self.store.name)
         self._failing = False

@@ -283,6 +283,31 @@ async def test_what_is_done_on_a_full_disk_is_said_to_be_forgettable(tmp_path: P
         ]
 
 
+async def test_a_standstill_while_it_is_saved_delays_no_later_save(
+    state: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process or a hung disk is no work of ours, for which we would have to rest."""
+    loop, save, stood_s = asyncio.get_running_loop(), StateFile.save, [0.0]
+
+    def stands_still(store: StateFile, content: bytes, discovery: SavedDiscovery) -> None:
+        stood_s[0] = 60.0
+        save(store, content, discovery)
+
+    def generation() -> int:
+        return int(json.loads(state.read_text())["memory"]["generation"])
+
+    async with running("--mode=dragonfly", f"--state-file={state}", FAST, token_flag) as master:
+        saver = master.service.saver
+        assert saver is not None
+        saver.clock = lambda: loop.time() + stood_s[0]
+        monkeypatch.setattr(StateFile, "save", stands_still)
+        await master.pair("n1", "n2")
+        await eventually(state.exists)
+        await master.pair("n3", "n4")
+        await asyncio.sleep(5)
+        assert generation() == await master.generation()
+
+
 async def test_the_last_save_is_not_overtaken_by_one_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
