@@ -4,6 +4,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from topo.kit.body import body_bytes
 from topo.kit.malformed import MalformedRequests
 from topo.kit.problem import problems
 from topo.kit.runner import READ_BYTES, UNREAD_BYTES, UNREAD_S, app_runner
+from topo.kit.secrets import as_token
+from topo.kit.tokens import WorkerTokens, bearer
+from topo.model.limits import MAX_TOKEN_CHARS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -29,12 +33,16 @@ async def serving(limit_bytes: int = LIMIT_BYTES) -> AsyncIterator[int]:
     async def size(request: web.Request) -> web.Response:
         return web.Response(text=str(len(await body_bytes(request))))
 
+    async def holder(request: web.Request) -> web.Response:
+        return web.Response(text=bearer(request.headers) or "nobody")
+
     async def hello(_: web.Request) -> web.Response:
         return web.Response(text="hello")
 
     app = web.Application(middlewares=[problems], client_max_size=limit_bytes)
     app.router.add_post("/size", size)
     app.router.add_get("/hello", hello)
+    app.router.add_get("/holder", holder)
     runner = app_runner(app, MalformedRequests("test", lambda: None), drain_s=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -176,3 +184,14 @@ async def test_a_body_without_a_length_that_nobody_reads_ends_the_connection_at_
         answer = await answered(port, CHUNKED % b"/nowhere" + b"1\r\nx\r\n")
         assert answer.startswith(b"HTTP/1.1 404 ")
         assert clock() - began_s < UNREAD_S
+
+
+async def test_a_token_as_long_as_files_may_hold_comes_to_its_handler_in_a_request() -> None:
+    token = "x" * MAX_TOKEN_CHARS
+    assert WorkerTokens.parse(token).refused == ()
+    assert as_token(token, Path("t")) == token
+    head = f"GET /holder HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n"
+    async with serving() as port:
+        answer = await answered(port, f"{head}Connection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"\r\n\r\n" + token.encode())

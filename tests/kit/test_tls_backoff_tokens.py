@@ -115,7 +115,7 @@ def test_a_comment_stands_apart_from_the_token() -> None:
         ("good\na b c", "line 2", "3 words"),
         ("n1 same\ngood\nn2 same\nn1 same", "lines 1, 3, 4", "2 holders"),
         ("same\ngood\nn2 same", "lines 1, 3", "2 holders"),
-        ("x" * 9000 + "\ngood", "line 1", "9000 characters"),
+        ("x" * 8001 + "\ngood", "line 1", "8001 characters (limit 8000)"),
         ("good\nn1 sécret", "line 2", "no header carries"),
         ("good\nn1 \x00same", "line 2", "no header carries"),
         ("n1 same\x85tail\ngood", "line 1", "3 words"),

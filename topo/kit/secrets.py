@@ -7,11 +7,12 @@ from pathlib import Path
 
 from topo.kit.files import read_bounded
 from topo.model.errors import BadInputError, Refusal
+from topo.model.limits import MAX_TOKEN_CHARS
 
 MAX_SECRET_BYTES = 64 * 1024
 """A Kubernetes Secret is at most 1 MiB; tokens and passwords are a few kB."""
 
-_TOKEN = re.compile(r"[!-~]{1,8192}")
+_TOKEN = re.compile(rf"[!-~]{{1,{MAX_TOKEN_CHARS}}}")
 """What a header can carry as one word; RFC 6750 2.1 allows less, but issuers do not keep to it."""
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
+from topo.model.limits import MAX_TOKEN_CHARS
 
-MAX_TOKEN_CHARS = 8192
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 """At the begin of a line or after a blank: inside a word `#` is part of a token."""
 _LINE_END = re.compile(r"\r\n|\n|\r")

@@ -19,10 +19,11 @@ from topo.discovery.manager.rules import (
     TopologyRule,
 )
 from topo.model.errors import BadInputError, Refusal
+from topo.model.limits import MAX_TOKEN_CHARS
 
 Document = dict[str, object]
 
-TOKEN = re.compile(r"[!-~]{1,8192}")
+_TOKEN = re.compile(rf"[!-~]{{1,{MAX_TOKEN_CHARS}}}")
 """What may stand in a header: printable ASCII without spaces, so no header can be smuggled in."""
 _MAX_LIFE_S = 10 * 366 * 86400
 
@@ -86,7 +87,7 @@ def map_login(rule: LoginAuth, document: object) -> Grant | Refusal:
         life = rule.expires_in_s and place.found(rule.expires_in_s, "expires_in_s")
     except BadInputError:
         return _login_refusal(rule.token, "token", "failed on the answer")
-    if not isinstance(token, str) or not TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         return _login_refusal(rule.token, "token", "yielded no token")
     if life is None:
         return Grant(token, None)
