@@ -15,7 +15,7 @@ from tests.support.waiting import CEILING_S
 from topo.kit.body import body_bytes
 from topo.kit.malformed import MalformedRequests
 from topo.kit.problem import problems
-from topo.kit.runner import READ_BYTES, UNREAD_BYTES, UNREAD_S, app_runner
+from topo.kit.runner import MAX_HEADERS, READ_BYTES, UNREAD_BYTES, UNREAD_S, app_runner
 from topo.kit.secrets import as_token
 from topo.kit.tokens import WorkerTokens, bearer
 from topo.model.limits import MAX_TOKEN_CHARS
@@ -195,3 +195,11 @@ async def test_a_token_as_long_as_files_may_hold_comes_to_its_handler_in_a_reque
         answer = await answered(port, f"{head}Connection: close\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.endswith(b"\r\n\r\n" + token.encode())
+
+
+@pytest.mark.parametrize(("fields", "status"), [(MAX_HEADERS, 200), (MAX_HEADERS + 1, 400)])
+async def test_a_head_has_so_many_fields_and_no_more(fields: int, status: int) -> None:
+    lines = b"Host: h\r\nConnection: close\r\n" + b"X: b\r\n" * (fields - 2)
+    async with serving() as port:
+        answer = await answered(port, b"GET /hello HTTP/1.1\r\n" + lines + b"\r\n")
+    assert b" %d " % status in answer.splitlines()[0]

@@ -20,8 +20,8 @@ from topo.model.errors import BrokenInvariantError
 TOLD_EVERY_S = 60.0
 """The log tells of cut readers at most this often, with how many there were so far."""
 HEADS_BYTES = 16 * 1024 * 1024
-"""Heads of requests that have begun and not ended, together. One may have a megabyte, and anybody
-can begin one; most come in one piece and are never held."""
+"""Heads of requests that have begun and not ended, together. One may have hundreds of kB, and
+anybody can begin one; most come in one piece and are never held."""
 
 
 _log = structlog.get_logger(__name__)

@@ -16,6 +16,9 @@ from topo.kit.problem import Handler
 MAX_LINE_BYTES = 64 * 1024
 """The longest request line: a URL with every parameter of a call as long as it may be. What is
 longer is refused by aiohttp, in plain text."""
+MAX_HEADERS = 48
+"""Fields of a head: a browser sends some 16, and a mesh of proxies adds as many. Each may have
+8,190 bytes, so aiohttp's own 128 make a head of a megabyte, which anybody can send."""
 KEEPALIVE_S = 75.0
 READ_BYTES = 32 * 1024
 """What is taken of a body before somebody asks for it, and in one go when somebody does. It bounds
@@ -33,6 +36,7 @@ def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
         "access_log": None,
         "keepalive_timeout": KEEPALIVE_S,
         "max_line_size": MAX_LINE_BYTES,
+        "max_headers": MAX_HEADERS,
         "read_bufsize": READ_BYTES,
         "auto_decompress": False,
         "lingering_time": 0.0,
