@@ -13,7 +13,7 @@ from yarl import URL
 
 from master.settings import MasterSettings
 from topo.discovery.sources import MANAGED
-from topo.kit.addresses import Network, address_of, is_loopback
+from topo.kit.addresses import Network, is_loopback, is_within
 from topo.model.rest.topology import WarningDocument
 
 _NAME_PROXY = "; where a proxy ends TLS before it, name that in --tls-proxies"
@@ -64,7 +64,7 @@ class ClearText:
             if kind.code in self._warnings or request.secure:
                 return
             peer = request.remote
-            if peer and not is_loopback(peer) and not self._is_proxy(peer):
+            if peer and not is_loopback(peer) and not is_within(peer, self.proxies):
                 self._warn(kind.code, f"{kind.whose} came from {peer} over plain HTTP", kind.fix)
 
         return accepted
@@ -84,10 +84,6 @@ class ClearText:
             fix = "give its authority as --cluster-manager-ca-file instead of "
             fix += "--cluster-manager-insecure"
             self._warn("manager-unverified", f"{sent}, whose certificate is not verified", fix)
-
-    def _is_proxy(self, peer: str) -> bool:
-        address = address_of(peer)
-        return any(address in network for network in self.proxies)
 
     def _warn(self, code: str, text: str, fix: str) -> None:
         self._warnings[code] = WarningDocument(code=code, text=text, fix=fix)

@@ -48,8 +48,8 @@ def test_what_came_over_tls_is_no_clear_text() -> None:
 
 def test_what_a_proxy_that_ends_tls_passes_on_is_no_clear_text() -> None:
     """However its address is written; whoever goes round the proxy is said."""
-    clear_text = ClearText(networks(["10.1.0.0/16", "fd00::7"]))
-    assert accept(clear_text, "10.1.2.3", "::ffff:10.1.2.3", "fd00::7") == []
+    clear_text = ClearText(networks(["10.1.0.0/16", "fd00::7", "::ffff:10.0.0.7"]))
+    assert accept(clear_text, "10.1.2.3", "::ffff:10.1.2.3", "fd00::7", "10.0.0.7") == []
     (line,) = accept(clear_text, "10.2.0.1")
     assert "10.2.0.1" in line["what"]
 

@@ -1,6 +1,6 @@
 """Addresses of peers: whether what is sent there, or came from there, stays on this machine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -11,6 +11,8 @@ from ipaddress import (
 )
 
 Network = IPv4Network | IPv6Network
+
+_MAPPED_BITS = 96
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address | None:
@@ -37,5 +39,20 @@ def is_loopback(host: str) -> bool:
 def networks(texts: Sequence[str]) -> tuple[Network, ...]:
     """Addresses and networks such as 10.0.0.7 or 10.1.0.0/16; raises `ValueError` for the first
     that is neither.
+
+    A network of IPv4 that is mapped into IPv6 is that IPv4 one, as its addresses are.
     """
-    return tuple(map(ip_network, texts))
+    return tuple(map(_unmapped, map(ip_network, texts)))
+
+
+def is_within(host: str, known: Iterable[Network]) -> bool:
+    """Whether the host is an address in one of the networks; a name is in none. O(networks)."""
+    address = address_of(host)
+    return address is not None and any(address in network for network in known)
+
+
+def _unmapped(network: Network) -> Network:
+    first = getattr(network.network_address, "ipv4_mapped", None)
+    if first is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return IPv4Network((first, network.prefixlen - _MAPPED_BITS))
