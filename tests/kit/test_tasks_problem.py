@@ -149,7 +149,7 @@ async def client() -> TestClient[web.Request, web.Application]:
     [
         ("GET /nothere", 404, "GET /nothere"),
         ("POST /boom", 405, "POST /boom"),
-        ("GET /boom", 500, "mistake"),
+        ("GET /boom", 500, "this service made a mistake"),
         ("GET /refuse", 400, "no such node"),
     ],
 )

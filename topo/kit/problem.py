@@ -84,4 +84,4 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except Exception:  # noqa: BLE001 - one bad request must not hide behind a bare 500
         path = request.path[:_MAX_LOGGED_CHARS]
         _log.exception("request failed", method=request.method, path=path)
-        return problem(500, "the master made a mistake; its log says more", fix="report it")
+        return problem(500, "this service made a mistake; its log says more", fix="report it")
