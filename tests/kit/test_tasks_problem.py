@@ -179,3 +179,25 @@ async def test_a_big_body_is_413_and_a_redirect_stays_one(
             assert (answer.status, answer.content_type) == (413, CONTENT_TYPE)
         async with client.get("/move", allow_redirects=False) as answer:
             assert answer.status == 302
+
+
+def test_a_connection_that_breaks_inside_the_loop_is_one_line_and_a_mistake_has_its_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def break_both() -> None:
+        loop = asyncio.get_running_loop()
+        broken = RuntimeError("the handler is closed" + "!" * 1000)
+        about = {"message": "Fatal error on SSL protocol", "exception": broken}
+        loop.call_exception_handler({**about, "transport": "of a peer"})
+        assert not caplog.records
+        loop.call_exception_handler({"message": "a callback failed", "exception": broken})
+
+    with capture_logs() as logs:
+        run(break_both())
+    (told,) = logs
+    assert (told["event"], told["at"]) == ("a connection broke", "Fatal error on SSL protocol")
+    assert told["what"].startswith("RuntimeError: the handler is closed")
+    assert len(told["what"]) <= 300
+    (trace,) = caplog.records
+    assert trace.exc_info
+    assert "a callback failed" in trace.getMessage()

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 import uvloop
@@ -34,6 +34,7 @@ UNSENT_BYTES = 128 * 1024
 """What the kernel takes of an answer ahead of its reader: of one that does not read, else 2.5 MB.
 Source: tcp(7), TCP_NOTSENT_LOWAT."""
 
+_MESSAGE_CHARS = 300
 _log = structlog.get_logger(__name__)
 
 
@@ -164,8 +165,28 @@ def on_signals(
 
 def run(service: Coroutine[None, None, T]) -> T:
     """Runs a service's coroutine on uvloop; what it returns, for services the exit code."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=_new_loop) as runner:
         return runner.run(service)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(_tell_of_loop)
+    return loop
+
+
+def _tell_of_loop(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Logs what no coroutine was there to be told of: a broken connection in one line.
+
+    Who used it is told by its own error. uvloop says so when a peer or a pause of this process ends
+    a TLS connection inside a write. Everything else is a mistake of ours, and comes with its trace.
+    """
+    error = context.get("exception")
+    if "transport" not in context or error is None:
+        loop.default_exception_handler(context)
+        return
+    what = f"{type(error).__name__}: {error}"[:_MESSAGE_CHARS]
+    _log.warning("a connection broke", at=context.get("message", ""), what=what)
 
 
 async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...]:
