@@ -105,7 +105,7 @@ def _fit_to_file_limit(sites: Sequence[Site]) -> None:
         return
     files = max(len(sites), hard - SPARE_FILES)
     for left, site in zip(range(len(sites), 0, -1), sites, strict=True):
-        site.connections.limit = min(site.connections.limit, files // left)
+        site.connections.fit(files // left)
         files -= site.connections.limit
 
 

@@ -3,7 +3,8 @@
 What the file says counts: good lines are in force, others are named. A file that is empty, gone or
 no file at all lets nobody in. One that cannot be read says nothing of its tokens: those that were
 read last stay in force for `GRACE_S`, and then nobody is let in, for a hidden file must not keep a
-stolen token alive.
+stolen token alive. While the process can open no file at all they stay in force for as long as
+that lasts: else whoever uses up its descriptors would lock everybody out.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import structlog
 from aiohttp import web
 
 from master.file_warnings import FileWarnings
-from topo.kit.files import AbsentFile, NotAFile, WatchedFile
+from topo.kit.files import AbsentFile, NotAFile, OutOfFiles, WatchedFile
 from topo.kit.threads import off_loop
 from topo.kit.tokens import Identity, WorkerTokens, bearer
 from topo.model.errors import BadInputError, Refusal
@@ -141,6 +142,8 @@ class TokenFile:
             elif isinstance(content, AbsentFile | NotAFile):
                 self._unread = None
                 self._let_nobody_in(content)
+            elif isinstance(content, OutOfFiles):
+                self._keep(content)
             elif content is not None:
                 self._lose(content)
             if self._unread is not None:
@@ -176,6 +179,10 @@ class TokenFile:
     def _let_nobody_in(self, why: Refusal, tokens: WorkerTokens = NOBODY) -> None:
         self._enforce(tokens)
         self._warn(f"{why.what}: nobody is let in", why.fix)
+
+    def _keep(self, why: Refusal) -> None:
+        in_force = len(self.tokens.tokens or ())
+        self._warn(f"{why.what}; {in_force} tokens read before count until one can be", why.fix)
 
     def _lose(self, why: Refusal) -> None:
         if self._unread is None:

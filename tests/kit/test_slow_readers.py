@@ -253,6 +253,19 @@ async def test_beyond_the_limit_with_all_at_work_the_new_one_is_told_why_and_clo
         assert (await port.get("/small"))[0] == 200
 
 
+async def test_where_the_files_of_the_process_are_the_limit_the_refusal_says_so() -> None:
+    async with _port(limit=9, setting="--limit") as port:
+        port.connections.fit(10)
+        assert b"raise --limit" in port.connections.refusal
+        port.connections.fit(1)
+        busy = await port.reader("/busy")
+        refused = await (await port.asking()).rest()
+        assert b"ulimit -n" in refused
+        assert b"--limit" not in refused
+        port.go_on.set()
+        assert b"done" in await busy.take()
+
+
 @pytest.mark.virtual_time
 async def test_a_head_that_never_ends_is_held_no_longer_than_an_idle_connection() -> None:
     head = b"GET /small HTTP/1.1\r\nX-Slow: yes\r\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -178,6 +179,29 @@ async def test_to_hide_and_show_a_file_in_turn_buys_no_more_than_one_while(path:
         path.write_bytes(b"x" * (5 << 20))  # beyond the limit
         await asyncio.sleep(GRACE_S / 2 + 2 * WITHIN_S)
         assert await statuses(master) == [401, 401]
+
+
+@pytest.mark.slow
+async def test_a_process_without_a_descriptor_left_keeps_its_tokens_until_it_has_one(
+    path: Path,
+) -> None:
+    """The file is not at fault, and nobody may lock the workers out by opening connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with following(path) as master:
+        with capture_logs() as logs:
+            path.write_text(f"n1 {ONE}\n")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+            try:
+                await asyncio.sleep(GRACE_S + 2 * WITHIN_S)
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert [line for line in logs if line["event"] == "tokens in force"] == []
+        told = str([line for line in logs if line["log_level"] == "error"])
+        assert "Too many open files; 2 tokens read before count until one can be" in told
+        assert "LimitNOFILE=" in told
+        await asyncio.sleep(WITHIN_S)
+        assert await statuses(master) == [200, 401]
+        assert await warning(master) == {}
 
 
 async def test_an_editor_that_writes_anew_locks_nobody_out(path: Path) -> None:

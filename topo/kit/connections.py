@@ -13,6 +13,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD
 
+from topo.kit.files import RAISE_FILES
 from topo.kit.in_flight import SMALL_BYTES, HeldBody, InFlight, Transport
 from topo.kit.problem import CONTENT_TYPE
 from topo.model.errors import BrokenInvariantError
@@ -42,8 +43,8 @@ class Connections:
         self, name: str, limit: int, budget_bytes: int, *, setting: str | None = None
     ) -> None:
         self.name = name
-        self.refusal = _refusal(setting)
         self.limit = limit
+        self._fix = "keep fewer" if setting is None else f"keep fewer, or raise {setting}"
         self.in_flight = InFlight(budget_bytes, self._ended)
         self.ended: Counter[str] = Counter(
             {"idle": 0, "room": 0, "unread": 0, "budget": 0, "heads": 0, "refused": 0}
@@ -83,6 +84,17 @@ class Connections:
                 if request.method == "HEAD":
                     held.let_go()
         return answer
+
+    def fit(self, most: int) -> None:
+        """Lowers the limit to what the process can open, where that is less."""
+        if most < self.limit:
+            self.limit = most
+            self._fix = f"keep fewer, or {RAISE_FILES}"
+
+    @property
+    def refusal(self) -> bytes:
+        """The whole answer to a connection that there is no room for."""
+        return _refusal(self._fix)
 
     def opened(self, connection: "_Connection") -> bool:
         """Counts one in; False when it was refused."""
@@ -168,9 +180,7 @@ class Connections:
             )
 
 
-def _refusal(setting: str | None) -> bytes:
-    """The whole answer to a connection that there is no room for."""
-    fix = "keep fewer" if setting is None else f"keep fewer, or raise {setting}"
+def _refusal(fix: str) -> bytes:
     said = {"title": "Service Unavailable", "status": 503}
     body = orjson.dumps({**said, "detail": "too many connections are open", "fix": fix})
     head = (

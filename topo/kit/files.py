@@ -5,6 +5,7 @@ a size, and never for longer than the file system gives signs of life. A mount w
 (NFS, FUSE) and a FIFO without a writer would hold a reader for ever.
 """
 
+import errno
 import os
 import re
 import stat
@@ -23,6 +24,7 @@ from topo.model.errors import Refusal
 T = TypeVar("T")
 SILENCE_S = 5.0
 """A disk answers within milliseconds, a busy one within a second; a dead mount never."""
+RAISE_FILES = "raise the limit of open files of this process (`ulimit -n`, `LimitNOFILE=`)"
 _CHUNK_BYTES = 1 << 20
 _SETTLED_NS = 2_000_000_000
 """Two writes within one tick of a file system's clock (4 ms; FAT 2 s) leave the same times."""
@@ -43,6 +45,10 @@ class AbsentFile(Refusal):
 
 class NotAFile(Refusal):
     """Something else than a regular file has that name."""
+
+
+class OutOfFiles(Refusal):
+    """The process, or the whole system, can open no file at all: this one is not at fault."""
 
 
 class _Call:
@@ -105,7 +111,8 @@ def _fingerprint(path: Path) -> Fingerprint | None:
 def read_bounded(path: Path, limit_bytes: int) -> bytes | Refusal:
     """The file's content, or why it cannot be read; never reads more than the limit.
 
-    The refusal is an `AbsentFile` or `NotAFile` where there is nothing to be read.
+    The refusal is an `AbsentFile` or `NotAFile` where there is nothing to be read, `OutOfFiles`
+    where it is not about this file.
     """
     return asked(path, partial(_content, path, limit_bytes))
 
@@ -119,6 +126,10 @@ def _content(path: Path, limit_bytes: int, alive: Callable[[], None]) -> bytes |
         return AbsentFile("the file does not exist", str(path), "create it, or correct the path")
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         number = getattr(error, "errno", None)
+        if number in (errno.EMFILE, errno.ENFILE):
+            return OutOfFiles(
+                f"no file can be opened: {os.strerror(number)}", str(path), RAISE_FILES
+            )
         reason = os.strerror(number) if number else str(error)
         what = f"the file cannot be read: {reason}"
         return Refusal(what, str(path), "make it readable for this user")
@@ -219,6 +230,8 @@ class WatchedFile:
         """New content, a refusal when the file became unusable, None when nothing changed."""
         found = asked(self.path, partial(self._look, self._seen))
         self._seen, content = (None, found) if isinstance(found, Refusal) else found
+        if isinstance(content, OutOfFiles):
+            self._seen = None  # another time it can be read, without a change of its own
         if content is None or content == self._last:
             return None
         self._last = content
