@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 from aiohttp.test_utils import TestServer
 
 from master.sources.cluster_manager.client import ManagerClient
@@ -385,3 +385,23 @@ async def test_an_address_where_nobody_listens_is_said(bench: Bench, manager: Si
 def test_a_fault_that_is_misspelt_is_refused() -> None:
     with pytest.raises(ValueError, match="kind"):
         ManagerFault.model_validate({"kind": "explode"})
+
+
+async def test_a_caller_that_leaves_a_dripping_answer_is_no_mistake_of_the_simulator(
+    manager: Simulator,
+    bench: Bench,
+    control: Control,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which of two ends of a connection sees first that it is closing is for the loop to say."""
+
+    async def closing(_: web.StreamResponse, __: bytes) -> None:
+        raise ClientConnectionResetError("Cannot write to closing transport")
+
+    running = await bench.known(manager, **LIMITS)
+    monkeypatch.setattr(web.StreamResponse, "write", closing)
+    await control("PUT", "/faults", **fault(ManagerFaultKind.DRIP, path="/v1/topology"))
+    failed = await running.ear.hear(SourceFailed)
+    assert "broke off" in failed.refusal
+    assert not [each for each in caplog.records if each.name == "aiohttp.server"]

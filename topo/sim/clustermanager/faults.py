@@ -111,6 +111,14 @@ FAULTS = web.AppKey("faults", Faults)
 @web.middleware
 async def inject(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Serves the request, spoilt by the fault that strikes it, if any does."""
+    try:
+        return await _spoilt(request, handler)
+    except ConnectionError:  # the caller did not wait for the rest of a spoilt answer
+        _abort(request)
+        return web.Response(status=500)
+
+
+async def _spoilt(request: web.Request, handler: Handler) -> web.StreamResponse:
     fault = request.app[FAULTS].strike(request.path)
     if fault is None:
         return await handler(request)
