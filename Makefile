@@ -40,7 +40,7 @@ run: $(RUNTIME) ## a simulated supernode cluster on this machine
 	@$(BIN)/topo demo
 
 test: $(STAMP) ## the test suite, on both cores, with its coverage floor
-	$(PYTEST) -n 2 -m "not slow and not oracle" --cov --cov-report=
+	$(PYTEST) -n 2 -m "not slow and not oracle and not e2e" --cov --cov-report=
 	@$(MAKE) --no-print-directory coverage
 
 test-slow: $(STAMP) ## the suites that take minutes
