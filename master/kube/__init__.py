@@ -1,0 +1,1 @@
+"""The API server: who speaks to it, and in which words."""
