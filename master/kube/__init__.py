@@ -1,1 +1,4 @@
-"""The API server: who speaks to it, and in which words."""
+"""What the master knows of Kubernetes as such: transport, objects, watches.
+
+Nothing here knows of topology. Only `config` imports the library.
+"""
