@@ -259,6 +259,8 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
         if choice.random() < 0.3:
             capacity.slots(choice.choice(WISHES), choice.choice("AB"), choice.choice(SIZES))
             capacity.peaks(choice.choice("AB"), choice.choice(SIZES))
+        if choice.random() < 0.3:
+            capacity.layout()
         if choice.random() < 0.05:
             capacity.copy()
     fresh = Capacity()
@@ -267,7 +269,10 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
     for owner, booked in capacity.bookings().items():
         fresh.book(owner, booked)
     assert [h.name for h in fresh.hosts()] == [h.name for h in capacity.hosts()]
-    assert fresh.layout().firsts == capacity.layout().firsts
+    kept_layout, new_layout = capacity.layout(), fresh.layout()
+    assert kept_layout.firsts == new_layout.firsts
+    assert kept_layout.of == new_layout.of
+    assert kept_layout.offsets == new_layout.offsets
     for wish in WISHES:
         for gpus in SIZES:
             kept, new = capacity.slots(wish, "A", gpus), fresh.slots(wish, "A", gpus)
@@ -275,3 +280,14 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
             assert capacity.peaks("A", gpus) == fresh.peaks("A", gpus)
             assert np.array_equal(kept.free, kept.free_list)
     assert capacity.recount() == ()
+
+
+def test_groups_that_change_their_tier_are_counted_at_the_new_one():
+    capacity = Capacity()
+    for at in (1, 2, 3):
+        capacity.upsert(host(f"n{at}", ("s1", f"d{at}")))
+    assert capacity.layout().firsts[2] == [0, 3]
+    capacity.upsert(host("n2", ("s1", "d2"), tiers=(3, 1)))
+    assert capacity.layout().firsts[2] == [0, 1, 2, 3]
+    capacity.upsert(host("n2", ("s1", "d2")))
+    assert capacity.layout().firsts[2] == [0, 3]

@@ -348,7 +348,7 @@ class Capacity:
     def _settle(self) -> None:
         if not self._index.settled:
             self._own()
-            before = np.array(self._index.settle(), np.intp)
+            before = self._index.settle()
             for counts in self._counts():
                 counts.reorder(before)
 

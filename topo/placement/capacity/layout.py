@@ -4,12 +4,12 @@ Every host has a domain at every tier. Where its path has no group of a tier, th
 lower thing on its path alone: never are two things together that no source joined.
 """
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, compress
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +45,13 @@ class Tier1Domain:
     def follow(self, host: Host) -> bool:
         """Take over what the host that was heard of last says of its groups.
 
-        Whether the domain stands elsewhere now.
+        Whether the domain stands elsewhere now, or in groups of other tiers.
         """
-        depth = len(self.key[0])
+        depth, tiers = len(self.key[0]), self.tiers
         if self.tiers is not host.tiers or self.kinds is not host.kinds:
             self.tiers, self.kinds = host.tiers[:depth], host.kinds[:depth]
         if self._places == host.places[:depth]:
-            return False
+            return self.tiers != tiers
         self._places = host.places[:depth]
         self.order = self._order()
         return True
@@ -105,6 +105,12 @@ class Tier1Domain:
             if own <= tier:
                 return at + 1
         return 0
+
+    def is_beside(self, other: "Tier1Domain", tier: int) -> bool:
+        """Whether both are in one domain of a tier above 1."""
+        depth = self.depth(tier)
+        paths = self.key[0][:depth], other.key[0][: other.depth(tier)]
+        return depth > 0 and paths[0] == paths[1]
 
     def ref(self, tier: int) -> DomainRef:
         """The domain of a tier that this one is in."""
@@ -230,7 +236,9 @@ class HostIndex:
         self._domains: dict[DomainKey, Tier1Domain] = {}
         self._spare: list[int] = []
         self._chains: Counter[tuple[tuple[Kind, ...], tuple[int, ...]]] = Counter()
-        self._sorted = True
+        self._astray: dict[DomainKey, Tier1Domain] = {}
+        self._begins: dict[int, NDArray[np.bool_]] = {}
+        """By tier: which of `order` are the first of their domain of that tier."""
         self._layout: Layout | None = None
         self._domain_at: DomainIndices | None = None
 
@@ -257,7 +265,8 @@ class HostIndex:
         for domain in twin.order:
             for host_id in domain.members:
                 twin.domain_of_host[host_id] = domain
-        twin._chains, twin._sorted = self._chains.copy(), self._sorted
+        twin._chains, twin._begins = self._chains.copy(), self._begins.copy()
+        twin._astray = {key: twin._domains[key] for key in self._astray}
         return twin
 
     def add(self, host: Host) -> tuple[int, bool]:
@@ -269,9 +278,9 @@ class HostIndex:
             domain = self._domains[key] = Tier1Domain(host, key)
             domain.at = len(self.order)
             self.order.append(domain)
-            self._sorted = False
+            self._astray[key] = domain
         elif domain.follow(host):
-            self._sorted = False
+            self._astray[key] = domain
         host_id = self._spare.pop() if self._spare else len(self.names)
         if host_id == len(self.names):
             self.names.append(host.name)
@@ -289,7 +298,7 @@ class HostIndex:
         domain = self.domain_of_host[host_id]
         domain.drop(host_id)
         if not domain.members:
-            self._sorted = False
+            self._astray[domain.key] = domain
         self._spare.append(host_id)
         chain = host.kinds, host.tiers
         self._chains[chain] -= 1
@@ -300,27 +309,65 @@ class HostIndex:
     @property
     def settled(self) -> bool:
         """Whether the places of the domains are those of the natural order."""
-        return self._sorted
+        return not self._astray
 
-    def settle(self) -> list[int]:
-        """Put the domains in natural order, empty ones gone; the places that they had before."""
-        for domain in self.order:
+    def settle(self) -> DomainIndices:
+        """Put the domains in natural order, empty ones gone; the places that they had before.
+
+        Those that came, went or moved are looked up among the others, which stand in order:
+        O(these x log(domains)) comparisons, and O(domains) of plain copying.
+        """
+        astray = list(self._astray.values())
+        stays = np.ones(len(self.order), np.bool_)
+        stays[[domain.at for domain in astray]] = False
+        rest = list(compress(self.order, stays.tolist()))
+        for domain in astray:
             if not domain.members:
                 del self._domains[domain.key]
-        self.order = [domain for domain in self.order if domain.members]
-        self.order.sort(key=attrgetter("order"))
-        before = [domain.at for domain in self.order]
+        moved = sorted((d for d in astray if d.members), key=attrgetter("order"))
+        places = [bisect(rest, domain.order, key=attrgetter("order")) for domain in moved]
+        before = np.insert(np.flatnonzero(stays), places, [domain.at for domain in moved])
+        self.order = []
+        for domain, start, end in zip(moved, [0, *places], places, strict=False):
+            self.order += rest[start:end]
+            self.order.append(domain)
+        self.order += rest[places[-1] if places else 0 :]
         for at, domain in enumerate(self.order):
             domain.at = at
-        self._sorted = True
+        self._begin_anew(before, stays, places)
+        self._astray = {}
         self._layout = self._domain_at = None
         return before
+
+    def _begin_anew(
+        self, before: DomainIndices, stays: NDArray[np.bool_], places: list[int]
+    ) -> None:
+        """Keep `_begins`: only who has another domain before it can have changed."""
+        moved = np.array(places, np.intp) + np.arange(len(places))
+        beside = np.flatnonzero(np.diff(before) != 1)
+        apart = np.unique(np.concatenate([moved, moved + 1, beside + 1]))
+        touched = apart[(apart > 0) & (apart < len(before))].tolist()
+        for tier, begins in self._begins.items():
+            kept = self._begins[tier] = np.insert(begins[stays[: len(begins)]], places, True)
+            kept[:1] = True
+            for at in touched:
+                kept[at] = not self.order[at].is_beside(self.order[at - 1], tier)
 
     def layout(self) -> Layout:
         """The ranges of all tiers over settled domains; O(these x tiers) after a change."""
         if self._layout is None:
-            self._layout = _layout(self.order, self.tiers)
+            tiers = range(2, self.tiers + 1)
+            self._begins = {tier: self._begins_of(tier) for tier in tiers}
+            self._layout = _layout(self.order, [self._begins[tier] for tier in tiers])
         return self._layout
+
+    def _begins_of(self, tier: int) -> NDArray[np.bool_]:
+        known = self._begins.get(tier)
+        if known is not None:
+            return known
+        pairs = zip(self.order[1:], self.order, strict=False)
+        begins = (True, *(not later.is_beside(earlier, tier) for later, earlier in pairs))
+        return np.array(begins[: len(self.order)], np.bool_)
 
     def domain_at(self) -> DomainIndices:
         """The tier-1 domain of each host id; of an id that no host has, some domain."""
@@ -335,29 +382,11 @@ class HostIndex:
             yield from domain.ids(self.names)
 
 
-def _layout(domains: list[Tier1Domain], tiers: int) -> Layout:
-    firsts: list[list[int]] = [[], list(range(len(domains) + 1))]
-    firsts += [_firsts(domains, tier) for tier in range(2, tiers + 1)]
-    starts = tuple(np.array(first[:-1], dtype=np.intp) for first in firsts)
-    of: list[list[int]] = [[], firsts[1][:-1]]
-    for first in firsts[2:]:
-        sizes = np.diff(np.array(first))
-        of.append(np.repeat(np.arange(len(sizes)), sizes).tolist())
-    offsets = [0, *accumulate(len(domain.members) for domain in domains)]
-    return Layout(tiers, tuple(domains), tuple(firsts), starts, tuple(of), offsets)
-
-
-def _firsts(domains: list[Tier1Domain], tier: int) -> list[int]:
-    firsts: list[int] = []
-    before: Any = None
-    depths: dict[tuple[int, ...], int] = {}
-    for at, domain in enumerate(domains):
-        depth = depths.get(domain.tiers)
-        if depth is None:
-            depth = depths[domain.tiers] = domain.depth(tier)
-        path = domain.key[0][:depth] if depth else None
-        if path is None or path != before:
-            firsts.append(at)
-        before = path
-    firsts.append(len(domains))
-    return firsts
+def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layout:
+    """`begins` of the tiers from 2 on: which domains are the first in theirs of that tier."""
+    own = np.arange(len(domains), dtype=np.intp)
+    starts = [np.zeros(0, np.intp), own, *map(np.flatnonzero, begins)]
+    of = [[], own.tolist(), *((np.cumsum(begin) - 1).tolist() for begin in begins)]
+    firsts = [[], *([*start.tolist(), len(domains)] for start in starts[1:])]
+    offsets = [0, *accumulate(map(len, map(attrgetter("members"), domains)))]
+    return Layout(len(begins) + 1, tuple(domains), tuple(firsts), tuple(starts), tuple(of), offsets)
