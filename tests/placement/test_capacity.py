@@ -285,9 +285,10 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
 def test_groups_that_change_their_tier_are_counted_at_the_new_one():
     capacity = Capacity()
     for at in (1, 2, 3):
-        capacity.upsert(host(f"n{at}", ("s1", f"d{at}")))
+        for number in (1, 2):
+            capacity.upsert(host(f"n{at}-{number}", ("s1", f"d{at}")))
     assert capacity.layout().firsts[2] == [0, 3]
-    capacity.upsert(host("n2", ("s1", "d2"), tiers=(3, 1)))
+    capacity.upsert(host("n2-1", ("s1", "d2"), tiers=(3, 1)))
     assert capacity.layout().firsts[2] == [0, 1, 2, 3]
-    capacity.upsert(host("n2", ("s1", "d2")))
+    capacity.upsert(host("n2-1", ("s1", "d2")))
     assert capacity.layout().firsts[2] == [0, 3]
