@@ -1,0 +1,201 @@
+"""What an operator should hear of as a Kubernetes Event, from one forest to the next.
+
+On a Node: a link that was cut or is up again, the node's way into, between and out of groups, and
+faults of its wiring. On the service itself: a source that was lost or answers again.
+
+Levels are compared, not changes counted: what came and went between two calls is not told. Nor is
+what was so at the first call, so that a restart repeats nothing; that it heals later is told.
+
+Cost: O(what differs): subtrees that nothing touched are the same objects and are skipped.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topo.model.forest import Conflict, Forest, Group, LinkState, Node, Snapshot, SourceState, Wire
+from topo.model.ids import NodeName, ServerUuid, SourceName
+
+WIRING_FAULTS: Mapping[str, str] = {
+    "cloned-server-uuid": "ClonedServerUuid",
+    "gpus-disagree": "GpusDisagree",
+    "link-degraded": "LinkDegraded",
+    "oversize-group": "OversizeGroup",
+}
+"""Conflicts that are told on their nodes, and the reason of the Event. The others come and go while
+nodes start (`one-sided-link`), or are about files and managers."""
+
+
+class EventType(StrEnum):
+    """The two types of Kubernetes."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One thing to tell. `node` is None where it is about the service itself.
+
+    `reason` is a word for machines, `note` a sentence for people; equal occurrences repeat.
+    """
+
+    node: NodeName | None
+    type: EventType
+    reason: str
+    note: str
+
+
+class Teller:
+    """Remembers what was so at the last call. Mutable; one owner."""
+
+    def __init__(self) -> None:
+        self._forest: Forest | None = None
+        self._cut: set[tuple[NodeName, ServerUuid]] = set()
+        self._left: set[NodeName] = set()
+        self._good: set[SourceName] = set()
+        self._failing: set[SourceName] = set()
+
+    def advance(self, snapshot: Snapshot) -> tuple[Occurrence, ...]:
+        """What is to be told of since the last call; nothing at the first one."""
+        before, self._forest = self._forest, snapshot.forest
+        is_first = before is None
+        told = [
+            *self._nodes(before or Forest(), snapshot.forest),
+            *_faults((before or Forest()).conflicts, snapshot.forest.conflicts),
+            *self._sources(snapshot.sources),
+        ]
+        return () if is_first else tuple(told)
+
+    def _nodes(self, before: Forest, after: Forest) -> Iterator[Occurrence]:
+        old, new = _placed(before, after), _placed(after, before)
+        for name in old.keys() - new.keys():
+            self._left.discard(name)
+            self._cut -= {(name, wire.server) for wire in old[name].node.wires}
+        for name, now in new.items():
+            was = old.get(name)
+            yield from self._links(now.node, () if was is None else was.node.wires)
+            if was is not None and was.path != now.path:
+                yield from self._moved(name, was, now)
+
+    def _links(self, node: Node, before: tuple[Wire, ...]) -> Iterator[Occurrence]:
+        now = {wire.server for wire in node.wires}
+        for wire in before:
+            if wire.server not in now and (node.name, wire.server) in self._cut:
+                self._cut.discard((node.name, wire.server))
+                yield _link(node, wire, "LinkReplaced")
+        for wire in node.wires:
+            key = node.name, wire.server
+            if wire.state is LinkState.DOWN and key not in self._cut:
+                self._cut.add(key)
+                yield _link(node, wire, "LinkDown")
+            elif wire.state is LinkState.UP and key in self._cut:
+                self._cut.discard(key)
+                yield _link(node, wire, "LinkUp")
+
+    def _moved(self, name: NodeName, was: "_Place", now: "_Place") -> Iterator[Occurrence]:
+        """A node that finds its first group is news to nobody: all of them do at the start."""
+        if not now.path:
+            self._left.add(name)
+            note = f"the node is no longer in {was.path}: {now.why}"
+            yield Occurrence(name, EventType.WARNING, "LeftGroup", note)
+        elif was.path:
+            note = f"the node moved from {was.path} to {now.path}"
+            yield Occurrence(name, EventType.NORMAL, "MovedGroup", note)
+        elif name in self._left:
+            self._left.discard(name)
+            note = f"the node is in a group again: {now.path}"
+            yield Occurrence(name, EventType.NORMAL, "RejoinedGroup", note)
+
+    def _sources(self, sources: Sequence[SourceState]) -> Iterator[Occurrence]:
+        for state in sources:
+            name = state.source
+            if state.failing_since_s is None:
+                if name in self._failing:
+                    self._failing.discard(name)
+                    note = f"the source {name} answers again"
+                    yield Occurrence(None, EventType.NORMAL, "SourceRecovered", note)
+                if state.last_good_at_s is not None:
+                    self._good.add(name)
+            elif name not in self._failing:
+                self._failing.add(name)
+                if name in self._good:
+                    fix = f"; {state.fix}" if state.fix else ""
+                    note = f"the source {name} fails, what it said stays: {state.trouble}{fix}"
+                    yield Occurrence(None, EventType.WARNING, "SourceLost", note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a node stands: names joined with `/`, empty in no group, and then why."""
+
+    path: str
+    node: Node
+    why: str = ""
+
+
+def _placed(forest: Forest, other: Forest) -> dict[NodeName, _Place]:
+    """The nodes of a forest, without those of subtrees that the other has in the same place."""
+    found: dict[NodeName, _Place] = {}
+    _walk(forest.roots, other.roots, "", found)
+    shared = set(map(id, other.unplaced))
+    for entry in forest.unplaced:
+        if id(entry) not in shared:
+            found[entry.node.name] = _Place("", entry.node, entry.reason.text)
+    return found
+
+
+def _walk(
+    children: Sequence[Group | Node],
+    others: Sequence[Group | Node],
+    above: str,
+    found: dict[NodeName, _Place],
+) -> None:
+    if children is others:
+        return
+    shared = set(map(id, others))
+    twins = {other.name: other for other in others if isinstance(other, Group)}
+    for child in children:
+        if id(child) in shared:
+            continue
+        if isinstance(child, Node):
+            found[child.name] = _Place(above, child)
+        else:
+            twin = twins.get(child.name)
+            path = f"{above}/{child.name}" if above else child.name
+            _walk(child.children, () if twin is None else twin.children, path, found)
+
+
+_LINKS: Mapping[str, tuple[EventType, str]] = {
+    "LinkDown": (EventType.WARNING, "is down"),
+    "LinkUp": (EventType.NORMAL, "is up again"),
+    "LinkReplaced": (EventType.NORMAL, "is replaced by another"),
+}
+
+
+def _link(node: Node, wire: Wire, reason: str) -> Occurrence:
+    kind, verb = _LINKS[reason]
+    other = wire.peer or f"server {wire.server}"
+    return Occurrence(node.name, kind, reason, f"the link in slot {wire.slot} to {other} {verb}")
+
+
+def _faults(before: Sequence[Conflict], after: Sequence[Conflict]) -> Iterator[Occurrence]:
+    if before is after:
+        return
+    old, new = _by_node(before), _by_node(after)
+    for key in new.keys() - old.keys():
+        conflict, (node, code) = new[key], key
+        note = f"{conflict.text}; {conflict.fix}" if conflict.fix else conflict.text
+        yield Occurrence(node, EventType.WARNING, WIRING_FAULTS[code], note)
+    for node, code in old.keys() - new.keys():
+        note = f"this no longer holds: {old[node, code].text}"
+        yield Occurrence(node, EventType.NORMAL, f"{WIRING_FAULTS[code]}Gone", note)
+
+
+def _by_node(conflicts: Sequence[Conflict]) -> dict[tuple[NodeName, str], Conflict]:
+    return {
+        (NodeName(subject), conflict.code): conflict
+        for conflict in conflicts
+        if conflict.code in WIRING_FAULTS
+        for subject in conflict.subjects
+    }
