@@ -38,10 +38,17 @@ from topo.discovery.sources import MANAGED
 from topo.discovery.state import DOUBTFUL_INVENTORY, Discovery
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
-from topo.model.cluster import NO_WORKER_CODE
-from topo.model.ids import Kind, ServerUuid
+from topo.model.cluster import NO_WORKER_CODE, NODE_NOT_READY_CODE
+from topo.model.ids import Kind, NodeName, ServerUuid
 from topo.model.machine import LinkPort, NodeFacts, PortState
-from topo.model.observation import ManagedTopology, ManagerReported
+from topo.model.observation import (
+    ClusterNodeSeen,
+    ListedNode,
+    ManagedTopology,
+    ManagerReported,
+    Ticked,
+    WorkerBeat,
+)
 from topo.model.rest.topology import TopologyDocument
 from topo.sim.clustermanager.certificates import Authority
 
@@ -433,6 +440,7 @@ async def test_many_cut_cables_are_one_finding() -> None:
         DOUBTFUL_INVENTORY,
         OTHER_FABRIC,
         NO_WORKER_CODE,
+        NODE_NOT_READY_CODE,
     ],
 )
 def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str) -> None:
@@ -464,6 +472,18 @@ def test_thousands_of_machines_without_workers_are_one_finding() -> None:
     (finding,) = examined_state(state, "switchbox")
     assert finding[0] == "unjoined"
     assert finding[1].endswith("and 1992 more")
+
+
+def test_a_machine_that_is_down_is_one_finding_of_the_cluster_and_none_of_its_worker() -> None:
+    """Its worker is silent because it is down; that of another node is silent for itself."""
+    state = discovery(Mode.DRAGONFLY)
+    state.advance(0.0, *builders.ring(["a", "b"]), *builders.ring(["c", "d"]))
+    down = [ClusterNodeSeen(ListedNode(NodeName(name), "its kubelet is silent")) for name in "ax"]
+    beats = [WorkerBeat(NodeName(name)) for name in "bd"]
+    state.advance(29.0, *down, *beats)
+    state.advance(40.0, Ticked())
+    found = examined_state(state, "dragonfly")
+    assert sorted(found) == [("node-not-ready", "a, x"), ("worker-stale", "c")]
 
 
 def test_a_thousand_cloned_uuids_are_one_finding() -> None:

@@ -4,18 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders import declared, discovery, nodes, report, ring, shape, together
+from tests.builders import declared, discovery, managed, nodes, report, ring, shape, together
 from topo.discovery.modes import Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Status
 from topo.model.ids import NodeName
 from topo.model.observation import (
     CLUSTER_NODES,
-    ClusterNodeAdded,
     ClusterNodeGone,
+    ClusterNodeSeen,
     ClusterNodesListed,
     ConfigLoaded,
     Event,
+    ListedNode,
+    ManagedMachine,
+    ManagedTopology,
+    ManagerReported,
     NodeRemoved,
     Ticked,
     WorkerBeat,
@@ -26,7 +30,7 @@ A, B = NodeName("a"), NodeName("b")
 
 def listed(*names: str) -> ClusterNodesListed:
     """The cluster's whole list."""
-    return ClusterNodesListed(frozenset(map(NodeName, names)))
+    return ClusterNodesListed(tuple(ListedNode(NodeName(name)) for name in names))
 
 
 def reasons(state: Discovery) -> dict[str, str]:
@@ -64,7 +68,7 @@ def test_it_joins_normally_once_its_worker_speaks():
 def test_it_goes_with_the_cluster_when_no_worker_speaks_for_it():
     """By a shorter list as by a single word."""
     state = discovery()
-    state.advance(0.0, listed("a", "b"), ClusterNodeAdded(NodeName("c")))
+    state.advance(0.0, listed("a", "b"), ClusterNodeSeen(ListedNode(NodeName("c"))))
     state.advance(1.0, ClusterNodeGone(NodeName("c")))
     assert set(state.known) == {A, B}
     (change,) = state.advance(2.0, listed("b"))
@@ -126,6 +130,74 @@ def test_in_config_mode_the_file_decides_and_the_list_only_makes_known():
     assert shape(state) == {"box/fly": ["a"], "": ["b"]}
     assert reasons(state) == {"b": "not-in-config"}
     assert (nodes(state)["a"].gpus, nodes(state)["a"].status) == (8, Status.READY)
+
+
+SILENT = "its kubelet has not spoken for 40 s"
+
+
+def seen(name: str, not_ready: str = "", **names: str) -> ClusterNodeSeen:
+    """What the cluster says of one node."""
+    return ClusterNodeSeen(ListedNode(NodeName(name), not_ready, tuple(names.items())))
+
+
+def test_a_node_that_the_cluster_finds_not_ready_is_not_ready_at_once_and_comes_back_at_once():
+    """The cluster has waited already, and binds no pod there meanwhile; its group says so, too."""
+    state = discovery()
+    state.advance(0.0, *ring(["a", "b"]), listed("a", "b"))
+    assert nodes(state)["a"].status is Status.READY
+    changes = state.advance(1.0, seen("a", SILENT))
+    assert {(c.what, c.subject.rpartition("/")[2], c.after) for c in changes} >= {
+        ("node-status", "a", "NotReady")
+    }
+    assert [(r.code, r.text) for r in nodes(state)["a"].reasons] == [("node-not-ready", SILENT)]
+    (group,) = state.snapshot.forest.roots
+    assert group.status is Status.NOT_READY
+    state.advance(2.0, seen("a"))
+    assert nodes(state)["a"].status is Status.READY
+    assert state.snapshot.forest.roots[0].status is Status.READY
+
+
+def test_what_the_cluster_says_is_one_of_several_reasons_and_goes_with_its_list():
+    """A worker's own troubles stay beside it; a node that is not listed any more has none of it."""
+    state = discovery()
+    state.advance(0.0, listed("a"), report("a", sick=[0]), seen("a", SILENT), seen("x", SILENT))
+    assert [r.code for r in nodes(state)["a"].reasons] == ["node-not-ready", "gpu-unhealthy"]
+    assert [r.code for r in nodes(state)["x"].reasons] == ["node-not-ready", "no-worker"]
+    state.advance(1.0, ClusterNodeGone(A))
+    assert [r.code for r in nodes(state)["a"].reasons] == ["gpu-unhealthy"]
+
+
+def test_a_declared_node_without_a_worker_is_ready_only_while_the_cluster_agrees():
+    """The file says where it is, not how it fares."""
+    state = discovery(Mode.CONFIG)
+    state.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})), seen("a", SILENT))
+    assert nodes(state)["a"].status is Status.NOT_READY
+    state.advance(1.0, listed("a"))
+    assert nodes(state)["a"].status is Status.READY
+
+
+def test_a_machine_is_joined_by_a_name_that_only_the_cluster_knows():
+    """The manager says an address; the worker did not, and the cluster does."""
+    state = discovery(Mode.SWITCHBOX)
+    topology = managed({"box": ["a"]})
+    machine = ManagedMachine("m", (("internal_ip", "10.0.0.7"),), "id-box")
+    state.advance(0.0, ManagerReported(ManagedTopology(topology.groups, (machine,))))
+    state.advance(1.0, seen("a", internal_ip="10.0.0.7"))
+    assert [u.id for u in state.snapshot.forest.unjoined] == ["m"], "its worker is silent"
+    state.advance(2.0, report("a"))
+    assert shape(state) == {"box": ["a"]}
+    state.advance(3.0, seen("a", internal_ip="10.0.0.8"))
+    assert "box" not in shape(state)
+    state.validate()
+
+
+def test_a_restart_keeps_what_the_cluster_said():
+    """A node is not Ready for a moment only because the cluster was not asked yet."""
+    state, again = discovery(), discovery()
+    state.advance(0.0, *ring(["a", "b"]), seen("a", SILENT, internal_ip="10.0.0.7"))
+    again.restore(state.memory(), 5.0, 0.0)
+    assert nodes(again)["a"].reasons == nodes(state)["a"].reasons
+    assert again.memory().cluster_nodes == state.memory().cluster_nodes
 
 
 @given(st.permutations(range(4)), st.sets(st.sampled_from("abcd")))

@@ -18,14 +18,15 @@ from topo.discovery.state import Discovery
 from topo.model.ids import DRAGONFLY, GroupName, Kind, NodeName, ServerUuid
 from topo.model.machine import GpuFabric, NodeFacts, Peer, ServerPeers
 from topo.model.observation import (
-    ClusterNodeAdded,
     ClusterNodeGone,
+    ClusterNodeSeen,
     ClusterNodesListed,
     ConfigLoaded,
     DeclaredForest,
     DeclaredGroup,
     DeclaredNode,
     Event,
+    ListedNode,
     ManagedGroup,
     ManagedMachine,
     ManagedTopology,
@@ -42,6 +43,12 @@ MEMORY = TypeAdapter(Memory)
 
 node = st.sampled_from(NAMES)
 slot = st.sampled_from([1, 2])
+listed_nodes = st.builds(
+    ListedNode,
+    name=node.map(NodeName),
+    not_ready=st.sampled_from(["", "", "its kubelet is silent"]),
+    names=st.sampled_from([(), (("server_uuid", server("n0")),), (("server_uuid", "other"),)]),
+)
 domains = st.sampled_from([(), ("c1",), ("c2",), ("c1", "c2")])
 
 
@@ -132,16 +139,15 @@ class Consistency(RuleBasedStateMachine):
         self._advance(WorkerRefused(NodeName(a), "foreign-report", "a lie"))
         self._advance(NodeRemoved(NodeName(a)))
 
-    @rule(names=st.sets(node))
-    def cluster_lists(self, names: set[str]) -> None:
+    @rule(nodes=st.lists(listed_nodes, unique_by=lambda one: one.name))
+    def cluster_lists(self, nodes: list[ListedNode]) -> None:
         """Any list, an empty one among them."""
-        self._advance(ClusterNodesListed(frozenset(map(NodeName, names))))
+        self._advance(ClusterNodesListed(tuple(nodes)))
 
-    @rule(a=node, comes=st.booleans())
-    def cluster_changes(self, a: str, comes: bool) -> None:  # noqa: FBT001
-        """One node more or less."""
-        name = NodeName(a)
-        self._advance(ClusterNodeAdded(name) if comes else ClusterNodeGone(name))
+    @rule(one=listed_nodes, comes=st.booleans())
+    def cluster_changes(self, one: ListedNode, comes: bool) -> None:  # noqa: FBT001
+        """One node more or less, or another word of it."""
+        self._advance(ClusterNodeSeen(one) if comes else ClusterNodeGone(one.name))
 
     @rule(
         places=st.dictionaries(node, st.sampled_from(["g1", "g2", "g3", "f1"])),

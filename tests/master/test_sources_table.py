@@ -21,6 +21,7 @@ from topo.model.observation import (
     CONFIG_FILE,
     WORKERS,
     ClusterNodesListed,
+    ListedNode,
     SourceFailed,
     SourceRecovered,
 )
@@ -43,7 +44,7 @@ class RackPlan:
         await self.may_fail.wait()
         self.context.sink.submit(SourceFailed(RACK_PLAN, "the plan is being redrawn"))
         await self.may_answer.wait()
-        self.context.sink.submit(ClusterNodesListed(frozenset({NodeName("planned")})))
+        self.context.sink.submit(ClusterNodesListed((ListedNode(NodeName("planned")),)))
         self.context.sink.submit(SourceRecovered(RACK_PLAN))
         await asyncio.Event().wait()
 

@@ -6,7 +6,7 @@ from topo.discovery.groups.naming import NameRecord
 from topo.model.forest import Reason
 from topo.model.ids import Generation, NodeName, ServerUuid
 from topo.model.machine import NodeIdentity
-from topo.model.observation import DeclaredForest, ManagedTopology
+from topo.model.observation import DeclaredForest, ListedNode, ManagedTopology
 
 FORMAT = 1
 
@@ -47,4 +47,4 @@ class Memory:
     names: tuple[NameRecord, ...]
     topology: ManagedTopology | None
     declared: DeclaredForest | None
-    cluster_nodes: tuple[NodeName, ...] = ()
+    cluster_nodes: tuple[ListedNode, ...] = ()

@@ -41,8 +41,8 @@ from topo.model.observation import (
     CLUSTER_NODES,
     CONFIG_FILE,
     WORKERS,
-    ClusterNodeAdded,
     ClusterNodeGone,
+    ClusterNodeSeen,
     ClusterNodesListed,
     ConfigLoaded,
     Event,
@@ -171,13 +171,13 @@ class Discovery:
             text = "it lists no node any more; those that it listed stay until it lists one"
             self._sources.failed(SourceFailed(CLUSTER_NODES, text), now_s)
             return
-        self._cluster_changed(self._cluster.replace(event.nodes))
+        self._cluster_changed(self._cluster.replace(event.nodes), now_s)
 
-    def _cluster_node_added(self, event: ClusterNodeAdded, _now_s: float) -> None:
-        self._cluster_changed(self._cluster.add(event.node))
+    def _cluster_node_seen(self, event: ClusterNodeSeen, now_s: float) -> None:
+        self._cluster_changed(self._cluster.put(event.node), now_s)
 
-    def _cluster_node_gone(self, event: ClusterNodeGone, _now_s: float) -> None:
-        self._cluster_changed(self._cluster.drop(event.node))
+    def _cluster_node_gone(self, event: ClusterNodeGone, now_s: float) -> None:
+        self._cluster_changed(self._cluster.drop(event.node), now_s)
 
     def _source_failed(self, event: SourceFailed, now_s: float) -> None:
         self._sources.failed(event, now_s)
@@ -205,7 +205,7 @@ class Discovery:
         ConfigLoaded: _config_loaded,
         ManagerReported: _manager_reported,
         ClusterNodesListed: _cluster_nodes_listed,
-        ClusterNodeAdded: _cluster_node_added,
+        ClusterNodeSeen: _cluster_node_seen,
         ClusterNodeGone: _cluster_node_gone,
         SourceFailed: _source_failed,
         SourceRecovered: _source_recovered,
@@ -223,15 +223,15 @@ class Discovery:
     def _update(self, record: NodeRecord, now_s: float) -> None:
         """Feed the indices with what the node states of itself now."""
         node = record.name
-        self._marks.moved |= self._membership.update(record)
+        self._marks.moved |= self._membership.update(record, self._cluster.find(node))
         if len(record.stated) > 1 or record.slow_links or self._conflicts.has(node):
             self._marks.moved.add(node)
         if not _is_shown(record, self._placed.nodes.get(node)):
             self._marks.judged.add(node)
         self._workers.watch_losses(record, now_s)
 
-    def _cluster_changed(self, nodes: Iterable[NodeName]) -> None:
-        """The cluster began or ceased to list them: that matters where no worker reports them."""
+    def _cluster_changed(self, nodes: Iterable[NodeName], now_s: float) -> None:
+        """The cluster began or ceased to list them, or says otherwise of them."""
         for node in nodes:
             record = self._workers.records.get(node)
             if record is None:
@@ -239,6 +239,9 @@ class Discovery:
                 self._cluster.forget(node)
             elif record.stale and self._cluster.has_dropped(node):
                 self._forget(node)
+            else:
+                self._marks.judged.add(node)
+                self._update(record, now_s)
         self._sources.answered(CLUSTER_NODES)
 
     def _forget(self, node: NodeName) -> None:
@@ -350,12 +353,14 @@ class Discovery:
 
     def _judged(self, node: NodeName, record: NodeRecord | None) -> Node:
         membership, settings = self._membership, self._settings
+        listed = self._cluster.find(node)
         if record is None:
-            return node_status.silent(membership, settings, node)
+            return node_status.silent(membership, settings, node, listed)
         return node_status.reported(
             membership,
             settings,
             record,
+            listed=listed,
             missing_tier=self._placed.missing_tier(node),
             equals_have=self._equals.expected(node),
         )
@@ -406,7 +411,7 @@ class Discovery:
             names=membership.names,
             topology=topology if topology.machines else None,
             declared=membership.declared.forest,
-            cluster_nodes=tuple(sorted(self._cluster.listed)),
+            cluster_nodes=self._cluster.statements,
         )
 
     def restore(self, memory: Memory, age_s: float, now_s: float) -> tuple[Change, ...]:
@@ -417,6 +422,7 @@ class Discovery:
         """
         settings, moved = self._settings, self._marks.moved
         self._membership = Membership(settings, memory.names)
+        self._cluster = ClusterNodes(memory.cluster_nodes)
         wiring = self._membership.wiring
         with wiring.established(memory.links, now_s - settings.incumbent_s):
             for node in memory.nodes:
@@ -425,8 +431,7 @@ class Discovery:
                 moved.add(record.name)
                 self._update(record, now_s)
             moved |= wiring.settle(now_s)
-        self._cluster = ClusterNodes(memory.cluster_nodes)
-        moved |= self._cluster.listed
+        moved.update(self._cluster.listed)
         if memory.declared is not None:
             self._config_loaded(ConfigLoaded(memory.declared), now_s)
         if memory.topology is not None:
@@ -446,6 +451,9 @@ class Discovery:
         self._cluster.validate(self._workers.records.keys())
         self._membership.validate()
         records = {node: self._workers.records.get(node) for node in self.known}
+        for node, record in records.items():
+            if record is not None:
+                self._membership.validate_names(record, self._cluster.find(node))
         self._placed.validate({n: self._position(n, record) for n, record in records.items()})
         self._equals.validate({node: self._place_among_equals(node) for node in records})
         for node, record in records.items():

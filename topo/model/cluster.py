@@ -9,6 +9,8 @@ from topo.model.ids import NodeName
 
 NO_WORKER_CODE = "no-worker"
 """The reason of a node that the cluster lists and no worker has reported yet."""
+NODE_NOT_READY_CODE = "node-not-ready"
+"""The reason of a node that the cluster itself finds not Ready."""
 
 
 @dataclass(frozen=True, slots=True)

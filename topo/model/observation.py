@@ -178,20 +178,34 @@ class SourceWarned:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedNode:
+    """A node as the cluster itself lists it (Kubernetes: a Node object).
+
+    `not_ready` says in words why the cluster finds it not Ready, and is empty where it is Ready.
+    `names` are join keys with the names that the cluster has for the node, as `ManagedMachine` has
+    the manager's.
+    """
+
+    name: NodeName
+    not_ready: str = ""
+    names: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterNodesListed:
-    """Event: the cluster's own list of all its nodes (Kubernetes: the names of the Node objects).
+    """Event: the cluster's own list of all its nodes.
 
     A node that only this list names is known, in no group until its worker speaks.
     """
 
-    nodes: frozenset[NodeName]
+    nodes: tuple[ListedNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterNodeAdded:
-    """Event: the cluster lists one more node than before."""
+class ClusterNodeSeen:
+    """Event: the cluster lists a node that it did not list before, or says otherwise of it."""
 
-    node: NodeName
+    node: ListedNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +242,7 @@ Event = (
     | SourceRecovered
     | SourceWarned
     | ClusterNodesListed
-    | ClusterNodeAdded
+    | ClusterNodeSeen
     | ClusterNodeGone
     | NodeRemoved
     | StoodStill

@@ -55,6 +55,7 @@ def causes(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:
         yield from _refused_reports(document, cases, refused)
     elif workers is not None and workers.state == "waiting" and document.mode != "config":
         yield _no_worker_at_all(document, cases)
+    _forgive_down_machines(cases)
     yield from _all_silent(document, cases)
     yield from _other_mode(document, cases)
     _forgive_without_inventory(sources.get(CLUSTER_MANAGER), cases)
@@ -91,6 +92,13 @@ def _no_worker_at_all(document: TopologyDocument, cases: Cases) -> Finding:
     if waiting:
         what += f", {number(waiting, 'machine')} should have one: {listed(waiting)}"
     return _wrong("source-waiting", [WORKERS], what, WAITING[WORKERS])
+
+
+def _forgive_down_machines(cases: Cases) -> None:
+    """Where the cluster finds a node not Ready, no worker can be expected to speak."""
+    down = {name for case in cases.left if case.code == "node-not-ready" for name in case.subjects}
+    silence = {"worker-stale", "no-worker"}
+    cases.take(lambda case: case.code in silence and down.issuperset(case.subjects))
 
 
 def _all_silent(document: TopologyDocument, cases: Cases) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 STEPS: Mapping[str, str] = {
     "worker-stale": "is topo-worker running on NODE? its log says why it cannot report",
+    "node-not-ready": "`kubectl describe node NODE` has its conditions; see the log of its kubelet",
     "manager": "ask the cluster manager what is wrong with the machine",
     "gpus-missing": "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
     "gpus-fewer": "compare `topo node NODE` with another node of its group; dmesg on NODE",
@@ -66,12 +67,16 @@ OTHER_MODE: Mapping[str, str] = {
 WAITING: Mapping[str, str] = {
     "cluster-manager": "it is being asked: its answer, or what is wrong with it, comes in seconds",
     "config-file": "it is being read: ask again in a moment",
+    "cluster-nodes": "Kubernetes is being asked: may the master's service account list and watch "
+    "nodes and pods? its log says what is wrong",
     "workers": "start topo-worker on every node; the port of its --server-address is the master's "
     "--rpc-server-port (10001 unless set)",
 }
 FAILING: Mapping[str, str] = {
     "cluster-manager": "check --cluster-manager-address, its CA file and /secret; see its log",
     "config-file": "mend the file: the trouble above names the place",
+    "cluster-nodes": "does the API server answer, and may the master's service account list and "
+    "watch nodes and pods? what was known stays until then",
 }
 GENERAL_SOURCE_STEP = "look at the master's log"
 

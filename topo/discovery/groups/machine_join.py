@@ -42,8 +42,12 @@ class Failure:
     nodes: tuple[NodeName, ...] = ()
 
 
-def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, ...]:
-    """All names a node answers to, in no particular order."""
+def names_of(
+    identity: NodeIdentity,
+    server: ServerUuid | None,
+    listed: Iterable[tuple[str, str]] = (),
+) -> tuple[Named, ...]:
+    """All names a node answers to, each once: its own, and those that the cluster lists it by."""
     stated = (
         ("node_name", identity.name),
         ("hostname", identity.hostname),
@@ -51,8 +55,9 @@ def names_of(identity: NodeIdentity, server: ServerUuid | None) -> tuple[Named, 
         ("provider_id", identity.provider_id),
         ("system_uuid", identity.system_uuid),
         ("server_uuid", server),
+        *listed,
     )
-    return _named(stated)
+    return tuple(dict.fromkeys(_named(stated))) if listed else _named(stated)
 
 
 def _named(stated: Iterable[tuple[str, str | None]]) -> tuple[Named, ...]:
@@ -134,6 +139,10 @@ class Machines:
             self._names[node] = names
             self._nodes.add(names, node)
             self._restated.append(names)
+
+    def names(self, node: NodeName) -> tuple[Named, ...]:
+        """The names that a node answers to; none where it is not known."""
+        return self._names.get(node, ())
 
     def settle(self) -> set[NodeName]:
         """Join anew what was stated since the last time; the nodes whose machine differs now.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 
 from topo.discovery.groups.declared import Declared
-from topo.discovery.groups.machine_join import Machines, names_of
+from topo.discovery.groups.machine_join import Machines, Named, names_of
 from topo.discovery.groups.managed import Chain, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
 from topo.discovery.groups.nvlink_domains import NvlinkDomains
@@ -16,8 +16,9 @@ from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.tree.forest import Path, PathGroup
+from topo.model.errors import require
 from topo.model.ids import DRAGONFLY, GroupName, NodeName
-from topo.model.observation import WORKERS
+from topo.model.observation import WORKERS, ListedNode
 
 
 class Membership:
@@ -47,14 +48,15 @@ class Membership:
         self._dragonflies: dict[Members, Path] = {}
         self._least: dict[Members, NodeName] = {}
 
-    def update(self, record: NodeRecord) -> AbstractSet[NodeName]:
+    def update(self, record: NodeRecord, listed: ListedNode | None = None) -> AbstractSet[NodeName]:
         """Take what a node states of itself; the nodes whose NVLink groups may differ now.
 
-        Links and machines follow when they are settled.
+        `listed` is what the cluster says of it, whose names for the node count like its own. Links
+        and machines follow when they are settled.
         """
         node = record.name
         self.wiring.update(node, record.local, record.claims)
-        self.machines.update_names(node, names_of(record.identity, record.local))
+        self.machines.update_names(node, _names(record, listed))
         return self.nvlink.update(node, record.domain)
 
     def forget(self, node: NodeName) -> AbstractSet[NodeName]:
@@ -115,8 +117,17 @@ class Membership:
             self._chains[component] = {without_dragonflies(chain) for chain in chains} - {()}
         return self._chains[component]
 
+    def validate_names(self, record: NodeRecord, listed: ListedNode | None) -> None:
+        """Machines are joined by the names that the node and the cluster state now."""
+        kept = self.machines.names(record.name)
+        require(kept == _names(record, listed), f"{record.name} is joined by names of old")
+
     def validate(self) -> None:
         """Every index agrees with what was stated."""
         self.wiring.validate()
         self.nvlink.validate()
         self.machines.validate()
+
+
+def _names(record: NodeRecord, listed: ListedNode | None) -> tuple[Named, ...]:
+    return names_of(record.identity, record.local, () if listed is None else listed.names)

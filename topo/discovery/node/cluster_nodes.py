@@ -9,41 +9,51 @@ from collections.abc import Set as AbstractSet
 
 from topo.model.errors import require
 from topo.model.ids import NodeName
+from topo.model.observation import ListedNode
 
 
 class ClusterNodes:
     """The cluster's list, and what has left it since. Mutable; owned by the discovery state."""
 
-    def __init__(self, listed: Iterable[NodeName] = ()) -> None:
-        self._listed = set(listed)
+    def __init__(self, listed: Iterable[ListedNode] = ()) -> None:
+        self._listed = {node.name: node for node in listed}
         self._dropped: set[NodeName] = set()
 
     @property
     def listed(self) -> AbstractSet[NodeName]:
         """The nodes that the cluster lists now."""
-        return self._listed
+        return self._listed.keys()
 
-    def replace(self, nodes: Iterable[NodeName]) -> set[NodeName]:
-        """Take a whole list; the nodes that came or went. O(nodes)."""
-        now = set(nodes)
-        changed = self._listed ^ now
-        self._dropped = (self._dropped | self._listed) - now
+    @property
+    def statements(self) -> tuple[ListedNode, ...]:
+        """What the cluster says of each node that it lists, in the order of their names."""
+        return tuple(self._listed[name] for name in sorted(self._listed))
+
+    def find(self, node: NodeName) -> ListedNode | None:
+        """What the cluster says of a node; None where it does not list it."""
+        return self._listed.get(node)
+
+    def replace(self, nodes: Iterable[ListedNode]) -> set[NodeName]:
+        """Take a whole list; the nodes that came, went or are said to be otherwise. O(nodes)."""
+        before, now = self._listed, {node.name: node for node in nodes}
+        self._dropped = (self._dropped | before.keys()) - now.keys()
         self._listed = now
-        return changed
+        return {name for name in before.keys() | now if before.get(name) != now.get(name)}
 
-    def add(self, node: NodeName) -> set[NodeName]:
-        """Take one more node; itself where it was not listed before."""
-        come = {node} - self._listed
-        self._listed |= come
-        self._dropped -= come
-        return come
+    def put(self, node: ListedNode) -> set[NodeName]:
+        """Take what is said of one node; its name where that is new."""
+        if self._listed.get(node.name) == node:
+            return set()
+        self._listed[node.name] = node
+        self._dropped.discard(node.name)
+        return {node.name}
 
     def drop(self, node: NodeName) -> set[NodeName]:
         """Take a node out; itself where it was listed before."""
-        gone = {node} & self._listed
-        self._listed -= gone
-        self._dropped |= gone
-        return gone
+        if self._listed.pop(node, None) is None:
+            return set()
+        self._dropped.add(node)
+        return {node}
 
     def has_dropped(self, node: NodeName) -> bool:
         """Whether the cluster listed this node once and no longer does."""
@@ -55,5 +65,5 @@ class ClusterNodes:
 
     def validate(self, reporting: AbstractSet[NodeName]) -> None:
         """A node is remembered as dropped only while a worker reports it."""
-        require(not self._dropped & self._listed, "a node is both listed and dropped")
+        require(self._dropped.isdisjoint(self._listed), "a node is both listed and dropped")
         require(self._dropped <= reporting, "a dropped node that no worker reports is remembered")

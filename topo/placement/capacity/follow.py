@@ -150,7 +150,7 @@ def _forest_half(node: Node, chain: _Chain, domain: str) -> Host:
     Of a node without a worker the forest says nothing: it is as ready as the cluster finds it, and
     no GPU was seen.
     """
-    silent = {each.code for each in node.reasons} == {NO_WORKER_CODE}
+    silent = any(each.code == NO_WORKER_CODE for each in node.reasons)
     labels = {HOSTNAME: str(node.name)}
     if node.gpu_type:
         labels[f"{domain}/gpu.product"] = node.gpu_type
