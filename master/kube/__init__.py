@@ -1,4 +1,4 @@
 """What the master knows of Kubernetes as such: transport, objects, watches.
 
-Nothing here knows of topology. Only `config` imports the library.
+Nothing here knows of topology. Only `kubeconfig` imports the library.
 """

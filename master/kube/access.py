@@ -1,0 +1,113 @@
+"""How the API server is reached: its address, its authority, and who asks."""
+
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from yarl import URL
+
+from topo.kit.files import read_bounded
+from topo.kit.tls import MAX_PEM_BYTES
+from topo.model.errors import BadInputError, Refusal
+
+RENEW_S = 60.0
+"""A token of a file is read again after this; the kubelet renews it at 80 % of its life, which is
+ten minutes at the least."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Credentials:
+    """The value of the `Authorization` header, read anew each `RENEW_S` and when it was refused.
+
+    What cannot be read again leaves the one there is: it may be good for a while.
+    """
+
+    def __init__(
+        self, read: Callable[[], Awaitable[str | None]], clock: Callable[[], float]
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._value: str | None = None
+        self._read_at_s: float | None = None
+
+    async def header(self) -> str | None:
+        """The value; None where none is needed. Raises `BadInputError` while there is none."""
+        now_s = self._clock()
+        if self._read_at_s is not None and now_s - self._read_at_s < RENEW_S:
+            return self._value
+        try:
+            self._value = await self._read()
+        except BadInputError as error:
+            if self._read_at_s is None:
+                raise
+            _log.warning("the credentials for Kubernetes are not renewed", why=str(error))
+        self._read_at_s = now_s
+        return self._value
+
+    def refused(self) -> None:
+        """The API server does not take it: it is read again before the next call."""
+        if self._read_at_s is not None:
+            self._read_at_s = -RENEW_S + min(self._read_at_s, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """A server, how it is verified, and as whom it is asked. `tls` reads files: not on a loop."""
+
+    server: URL
+    tls: Callable[[], ssl.SSLContext]
+    credentials: Credentials
+    server_name: str | None = None
+    proxy: URL | None = None
+
+
+def read_pem(path: Path, where: str = "") -> bytes:
+    """The file's content; `where` is the setting that names it. Raises `BadInputError`."""
+    content = read_bounded(path, MAX_PEM_BYTES)
+    if isinstance(content, Refusal):
+        place = f"{where}: {content.where}" if where else content.where
+        raise BadInputError(Refusal(content.what, place, content.fix))
+    return content
+
+
+def tls_context(
+    authority: Callable[[], bytes | None],
+    *,
+    pair: Callable[[], tuple[bytes, bytes] | None] = lambda: None,
+    verify: bool = True,
+) -> ssl.SSLContext:
+    """A context that trusts the given authority alone, the system's where none is given.
+
+    Reads files. Raises `BadInputError`.
+
+    Python 3.13 also wants extensions that authorities of older clusters lack, and that other
+    clients of Kubernetes do not ask for; chain and name are verified all the same.
+    """
+    pem = authority()
+    try:
+        context = ssl.create_default_context(cadata=pem.decode("ascii") if pem else None)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if (given := pair()) is not None:
+            _load_pair(context, given)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        what = f"the certificates for Kubernetes cannot be used: {error}"
+        fix = "give PEM certificates of the cluster, and an unencrypted key"
+        raise BadInputError(Refusal(what, "--kubeconfig", fix)) from error
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, pair: tuple[bytes, bytes]) -> None:
+    """OpenSSL takes a key from a file only; this one is our user's alone and gone at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, key = Path(folder) / "certificate", Path(folder) / "key"
+        certificate.write_bytes(pair[0])
+        key.write_bytes(pair[1])
+        context.load_cert_chain(certificate, key, password="")

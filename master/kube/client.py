@@ -1,0 +1,253 @@
+"""Calls to the API server: authenticated, bounded in time, size and rate, every status checked.
+
+Bodies are bytes. What comes back is a 2xx or a `KubeError`; nothing of a call is logged.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from aiohttp import http_exceptions
+from yarl import URL
+
+from master.kube.access import Access
+from master.kube.config import KubeConfig, access
+from master.kube.errors import Failure, KubeError, answered
+from topo.kit.answers import answer_bytes
+from topo.kit.threads import off_loop
+from topo.model.errors import BadInputError, BrokenInvariantError
+
+MAX_ANSWER_BYTES = 64 << 20
+"""A page of 500 nodes has about 10 MB."""
+MAX_CONNECTIONS = 256
+CONNECT_S = 5.0
+LINE_BUFFER_BYTES = 2 << 20
+"""A line may be twice as long. Source: etcd's limit of a request, 1.5 MiB."""
+_MAX_REFUSAL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. `timeout_s` is for the exchange, or for the answer to begin if it is a watch.
+
+    `urgent`: it does not wait for the allowance of requests per second, as a lease must not.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    timeout_s: float = 10.0
+    urgent: bool = False
+
+
+async def unlimited() -> None:
+    """The rate of a client that need not wait."""
+
+
+class KubeClient:
+    """One API server. `rate` waits until one more request is allowed; watches pass it.
+
+    `observe` is told of each exchange: its method, and the status or None.
+    """
+
+    def __init__(
+        self,
+        config: KubeConfig,
+        *,
+        rate: Callable[[], Awaitable[None]] = unlimited,
+        observe: Callable[[str, int | None], None] = lambda _method, _status: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._rate = rate
+        self._observe = observe
+        self._clock = clock
+        self._access: Access | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    async def open(self) -> None:
+        """Reads the configuration; asks nothing of the server. Raises `BadInputError`."""
+        found = await access(self._config, self._clock)
+        await found.credentials.header()
+        self._tls = await off_loop(found.tls)
+        self._access = found
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Packing costs the server more than the network of a cluster does.
+            headers={"User-Agent": "topo-master", "Accept-Encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            read_bufsize=LINE_BUFFER_BYTES,
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def server(self) -> str:
+        """The address that is asked; empty before `open`."""
+        return str(self._access.server) if self._access is not None else ""
+
+    async def call(self, call: Call) -> bytes:
+        """The body of the 2xx answer. Raises `KubeError`."""
+        if not call.urgent:
+            await self._rate()
+        with self._told(call):
+            async with asyncio.timeout(call.timeout_s), self._answer(call) as response:
+                body = await answer_bytes(response, MAX_ANSWER_BYTES)
+        if body is None:
+            what = f"{_asked(call)}: the answer exceeds {MAX_ANSWER_BYTES} bytes"
+            raise KubeError(what, failure=Failure.TOO_LARGE)
+        return body
+
+    @asynccontextmanager
+    async def lines(self, call: Call, *, idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of a 2xx answer as they come, each within `idle_s` of the one before.
+
+        The iterator ends where the answer does. It and the begin raise `KubeError`.
+        """
+        async with AsyncExitStack() as stack:
+            with self._told(call):
+                async with asyncio.timeout(call.timeout_s):
+                    response = await stack.enter_async_context(self._answer(call))
+            yield self._lines(call, response.content, idle_s)
+
+    async def _lines(
+        self, call: Call, content: aiohttp.StreamReader, idle_s: float
+    ) -> AsyncIterator[bytes]:
+        while True:
+            with self._told(call):
+                async with asyncio.timeout(idle_s):
+                    line = await content.readline()
+            if not line:
+                return
+            if not line.endswith(b"\n"):
+                raise KubeError(f"{_asked(call)}: the answer broke off", failure=Failure.CUT)
+            yield line
+
+    @asynccontextmanager
+    async def _answer(self, call: Call) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A 2xx answer, asked for once more where the credentials were refused as too old."""
+        for is_last in (False, True):
+            session, known = self._opened()
+            async with session.request(
+                call.method,
+                URL(str(known.server).rstrip("/") + call.path, encoded=True).with_query(call.query),
+                data=call.body,
+                headers=await _headers(known, call),
+                allow_redirects=False,
+                ssl=await self._context(known),
+                server_hostname=known.server_name,
+                proxy=known.proxy,
+            ) as response:
+                self._observe(call.method, response.status)
+                if 200 <= response.status < 300:
+                    yield response
+                    return
+                if response.status == 401:
+                    known.credentials.refused()
+                    self._tls = None
+                if response.status != 401 or is_last:
+                    body = await answer_bytes(response, _MAX_REFUSAL_BYTES)
+                    raise answered(response.status, response.headers, body or b"")
+
+    def _opened(self) -> tuple[aiohttp.ClientSession, Access]:
+        if self._session is None or self._access is None:
+            raise BrokenInvariantError("a call to Kubernetes before the client was opened")
+        return self._session, self._access
+
+    async def _context(self, known: Access) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = await off_loop(known.tls)
+        return self._tls
+
+    @contextmanager
+    def _told(self, call: Call) -> Iterator[None]:
+        """Turns what libraries raise into a `KubeError`."""
+        try:
+            yield
+        except KubeError:
+            raise
+        except Exception as error:
+            failure, what = _failure(error)
+            if failure in {Failure.TLS, Failure.CREDENTIALS}:
+                self._tls = None  # its files may have been renewed since they were read
+            self._observe(call.method, None)
+            raise KubeError(f"{_asked(call)}: {what}", failure=failure) from error
+
+
+async def connect(
+    config: KubeConfig, rate: Callable[[], Awaitable[None]] = unlimited
+) -> KubeClient:
+    """An opened client; close it. Raises `BadInputError`."""
+    client = KubeClient(config, rate=rate)
+    await client.open()
+    return client
+
+
+async def _headers(known: Access, call: Call) -> Mapping[str, str]:
+    headers = {"Accept": "application/json"}
+    if call.body is not None:
+        headers["Content-Type"] = call.content_type
+    if (authorization := await known.credentials.header()) is not None:
+        headers["Authorization"] = authorization
+    return headers
+
+
+def _asked(call: Call) -> str:
+    return f"{call.method} {call.path}"
+
+
+def _failure(error: Exception) -> tuple[Failure, str]:
+    """Which kind of failure it is, in words that hold nothing of an answer; raises what is none."""
+    for types, failure, words in _FAILURES:
+        if isinstance(error, types):
+            return failure, words(error)
+    raise error
+
+
+def _tls_reason(error: Exception) -> str:
+    cause: Any = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    why = getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or str(cause)
+    return f"no trusted connection: {why}"
+
+
+def _os_reason(error: Exception) -> str:
+    cause: Any = getattr(error, "os_error", error)
+    why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+    return f"no connection: {why}"
+
+
+_FAILURES: tuple[tuple[tuple[type[Exception], ...], Failure, Callable[[Exception], str]], ...] = (
+    ((BadInputError,), Failure.CREDENTIALS, str),
+    ((aiohttp.ClientSSLError, ssl.SSLError), Failure.TLS, _tls_reason),
+    ((TimeoutError,), Failure.TIMEOUT, lambda _: "nothing came in time"),
+    (
+        (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError),
+        Failure.CUT,
+        lambda _: "the answer broke off",
+    ),
+    (
+        (http_exceptions.LineTooLong,),
+        Failure.TOO_LARGE,
+        lambda _: f"a line exceeds {2 * LINE_BUFFER_BYTES} bytes",
+    ),
+    (
+        (aiohttp.ClientResponseError, http_exceptions.HttpProcessingError, ValueError),
+        Failure.MALFORMED,
+        lambda _: "what answers does not keep to HTTP",
+    ),
+    ((aiohttp.ClientError, OSError), Failure.CONNECT, _os_reason),
+)
+"""The first that fits: some of the libraries' errors are of several kinds."""

@@ -1,0 +1,277 @@
+"""The objects of Kubernetes that the master reads: of each only what decides something.
+
+Two readings are equal when nothing of that differs, so a heartbeat is no news. Quantities stay the
+text that they are (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36 (core/v1) and
+`topology.volcano.sh/v1alpha1` of Volcano v1.14.
+"""
+
+import dataclasses
+from dataclasses import field
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+from pydantic import AliasGenerator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass
+
+_CONFIG = ConfigDict(
+    alias_generator=AliasGenerator(validation_alias=to_camel),
+    populate_by_name=True,
+    coerce_numbers_to_str=True,  # a custom resource may hold a quantity as a number
+)
+_slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+
+
+@_slim
+class OwnerReference:
+    """The object on whose account this one exists."""
+
+    kind: str
+    name: str
+    uid: str = ""
+    controller: bool = False
+
+
+@_slim
+class Metadata:
+    """Who an object is. `deletion_timestamp` is set while it waits for its end.
+
+    Versions and generations grow with every write, heartbeats too, and take no part in equality.
+    """
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = field(default="", compare=False)
+    generation: int | None = field(default=None, compare=False)
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+@_slim
+class Taint:
+    """What keeps pods without its toleration away."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+@_slim
+class Condition:
+    """A state that a controller vouches for; `status` is True, False or Unknown."""
+
+    type: str
+    status: str
+    reason: str = ""
+
+
+@_slim
+class NodeAddress:
+    """A name or number of a node; `type` is Hostname, InternalIP, ExternalIP, …"""
+
+    type: str
+    address: str
+
+
+@_slim
+class NodeSpec:
+    """What is asked of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = Field("", validation_alias="providerID")
+
+
+@_slim
+class NodeSystemInfo:
+    """What the kubelet says of the machine."""
+
+    system_uuid: str = Field("", validation_alias="systemUUID")
+
+
+@_slim
+class NodeStatus:
+    """What a node has."""
+
+    allocatable: dict[str, str] = field(default_factory=dict)
+    capacity: dict[str, str] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    addresses: tuple[NodeAddress, ...] = ()
+    node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
+
+
+@_slim
+class NodeObject:
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+
+@_slim
+class Resources:
+    """What a container asks for and may use at most."""
+
+    requests: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=dict)
+
+
+@_slim
+class Container:
+    """One container; `restart_policy` is `Always` for an init container that stays (a sidecar)."""
+
+    name: str = ""
+    resources: Resources = field(default_factory=Resources)
+    restart_policy: str = ""
+
+
+@_slim
+class SchedulingGate:
+    """What keeps a pod from being scheduled."""
+
+    name: str
+
+
+@_slim
+class PodSpec:
+    """Where a pod runs and what it takes."""
+
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: dict[str, str] = field(default_factory=dict)
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+@_slim
+class PodStatus:
+    """How far a pod is; `phase` is Pending, Running, Succeeded, Failed or Unknown."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+
+
+@_slim
+class PodObject:
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+@_slim
+class ConfigMapObject:
+    """A ConfigMap; `binary_data` is base64."""
+
+    metadata: Metadata
+    data: dict[str, str] = field(default_factory=dict)
+    binary_data: dict[str, str] = field(default_factory=dict)
+
+
+@_slim
+class ExactMatch:
+    """One name."""
+
+    name: str
+
+
+@_slim
+class MemberSelector:
+    """Which objects a member stands for; None where it is chosen in another way."""
+
+    exact_match: ExactMatch | None = None
+
+
+@_slim
+class HyperNodeMember:
+    """A node or a HyperNode below; `type` is Node or HyperNode."""
+
+    type: str
+    selector: MemberSelector = field(default_factory=MemberSelector)
+
+
+@_slim
+class HyperNodeSpec:
+    """A group and its tier; 1 is closest to the nodes."""
+
+    tier: int
+    tier_name: str = ""
+    members: tuple[HyperNodeMember, ...] = ()
+
+
+@_slim
+class HyperNodeObject:
+    """Volcano's group of nodes or of groups."""
+
+    metadata: Metadata
+    spec: HyperNodeSpec
+
+
+@_slim
+class BareObject:
+    """An object of which only who it is was read."""
+
+    metadata: Metadata
+
+
+class KubeObject(Protocol):
+    """What every object has."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Who it is."""
+        ...
+
+
+T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
+Key = tuple[str, str]
+"""Namespace (empty for what has none) and name."""
+
+
+def key_of(metadata: Metadata) -> Key:
+    """By what an object is known among those of its resource."""
+    return metadata.namespace, metadata.name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource(Generic[T_co]):
+    """A kind of object and where the API has it; `model` is what is read of one."""
+
+    api_version: str
+    kind: str
+    plural: str
+    model: type[T_co]
+    namespaced: bool = True
+
+    @property
+    def base(self) -> str:
+        """The path that the paths of this API begin with."""
+        return f"/{'apis' if '/' in self.api_version else 'api'}/{self.api_version}"
+
+
+def collection_path(resource: Resource[KubeObject], namespace: str = "") -> str:
+    """Where the objects are listed and created; of all namespaces without one."""
+    inside = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{resource.base}{inside}/{resource.plural}"
+
+
+def object_path(resource: Resource[KubeObject], name: str, namespace: str = "") -> str:
+    """Where one object is."""
+    return f"{collection_path(resource, namespace)}/{quote(name, safe='')}"
+
+
+NODES = Resource("v1", "Node", "nodes", NodeObject, namespaced=False)
+PODS = Resource("v1", "Pod", "pods", PodObject)
+CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapObject)
+EVENTS = Resource("events.k8s.io/v1", "Event", "events", BareObject)
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", BareObject)
+HYPERNODES = Resource(
+    "topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNodeObject, namespaced=False
+)
