@@ -1,0 +1,182 @@
+"""A real control plane on the loopback address, without containers, and its life.
+
+etcd, kube-apiserver with TLS, RBAC and an audit log, kube-controller-manager, kube-scheduler, kwok
+in place of kubelets, and Volcano where a test asks for it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError
+
+from tests.e2e.controlplane import core, nodes, volcano
+from tests.e2e.controlplane.audit import Call, calls
+from tests.e2e.controlplane.client import Access, Api, ApiError
+from tests.e2e.controlplane.core import Files, Ports
+from tests.e2e.controlplane.kwok import LEASE_S, kwok
+from tests.e2e.controlplane.processes import Program
+from tests.e2e.controlplane.programs import KUBE, TOOLS, VOLCANO, build
+from tests.support.waiting import CEILING_S, eventually
+from topo.sim.worlds.presets import World
+
+_LOOK_S = 0.02
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
+
+
+class Cluster:
+    """One control plane. `start` and `stop` may be called from any loop: it holds none."""
+
+    def __init__(
+        self, home: Path, ports: Ports, *, with_volcano: bool = False, lease_s: int = LEASE_S
+    ) -> None:
+        build(KUBE, TOOLS, *((VOLCANO,) if with_volcano else ()))
+        self.files = Files(home)
+        self.ports = ports
+        self.etcd = core.etcd(self.files, ports)
+        self.api_server, self.admin = core.api_server(self.files, ports)
+        self.admin.kubeconfig(self.files.kubeconfig)
+        self.controllers = core.controller_manager(self.files)
+        self.scheduler = core.scheduler(self.files)
+        self.kwok = kwok(self.files, lease_s=lease_s)
+        self.volcano = volcano.programs(self.files) if with_volcano else ()
+        self._defined = volcano.NEEDED if with_volcano else (volcano.HYPERNODES,)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """All of its processes, in the order in which they must end."""
+        of_kubernetes = (self.kwok, self.scheduler, self.controllers, self.api_server, self.etcd)
+        return (*self.volcano, *of_kubernetes)
+
+    async def start(self, world: World | None = None) -> None:
+        """Returns when all serve and each node of the world is Ready and takes pods."""
+        self.etcd.start()
+        await self.start_api_server()
+        for program in (self.controllers, self.scheduler, self.kwok):
+            program.start()
+        async with self.api() as api:
+            await self._define(api)
+            for program in self.volcano:
+                program.start()
+            if world is not None:
+                await nodes.create(api, [nodes.node_object(node) for node in world.nodes])
+            await eventually(
+                lambda: _is_there(api, "/api/v1/namespaces/default/serviceaccounts/default")
+            )
+            if self.volcano:
+                await eventually(lambda: _is_open(api))
+
+    def stop(self) -> None:
+        """Ends all of them; what they wrote stays in their directory."""
+        for program in self.programs:
+            program.stop()
+
+    async def start_api_server(self) -> None:
+        """Returns when the API server says that it is ready."""
+        self.api_server.start()
+        async with asyncio.timeout(CEILING_S), self.api() as api:
+            while True:
+                self.etcd.must_live()
+                self.api_server.must_live()
+                try:
+                    await api.get("/readyz")
+                except (ClientError, ApiError):
+                    await asyncio.sleep(_LOOK_S)
+                else:
+                    return
+
+    async def stop_api_server(self) -> None:
+        """The API server is gone, as by a crash; all others stay."""
+        await asyncio.to_thread(self.api_server.stop, 0.0)
+
+    @asynccontextmanager
+    async def api(self, access: Access | None = None) -> AsyncIterator[Api]:
+        """A client with an administrator's rights, or with those of `access`."""
+        async with Api(access or self.admin) as api:
+            yield api
+
+    def calls(self, account: str) -> list[Call]:
+        """What a service account, `namespace:name`, has asked of the API server until now."""
+        return calls(self.files.audit, account)
+
+    async def _define(self, api: Api) -> None:
+        wanted = {
+            definition["metadata"]["name"]: definition
+            for definition in volcano.definitions(*self._defined)
+        }
+        for definition in wanted.values():
+            await api.create(_DEFINITIONS, definition)
+        await eventually(lambda: _are_established(api, tuple(wanted)))
+
+
+async def service_account(
+    api: Api, namespace: str, name: str, rules: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Makes the account, and grants it these rules in the whole cluster."""
+    await api.create(
+        f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": name}}
+    )
+    if not rules:
+        return
+    group = "rbac.authorization.k8s.io"
+    full = f"{namespace}-{name}"
+    await api.create(f"/apis/{group}/v1/clusterroles", {"metadata": {"name": full}, "rules": rules})
+    await api.create(
+        f"/apis/{group}/v1/clusterrolebindings",
+        {
+            "metadata": {"name": full},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": full},
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
+        },
+    )
+
+
+async def token(
+    api: Api, namespace: str, name: str, *, audience: str = "", bound_to: Any = None
+) -> str:
+    """A token of the account; `bound_to` is an object {kind, apiVersion, name, uid}."""
+    spec: dict[str, Any] = {"audiences": [audience] if audience else [], "expirationSeconds": 3600}
+    if bound_to is not None:
+        spec["boundObjectRef"] = bound_to
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    issued: str = (await api.create(path, {"spec": spec}))["status"]["token"]
+    return issued
+
+
+async def account_access(cluster: Cluster, namespace: str, name: str) -> Access:
+    """What a service account needs to use this cluster with its own rights only."""
+    async with cluster.api() as api:
+        issued = await token(api, namespace, name)
+    return Access(cluster.admin.server, cluster.admin.ca, issued)
+
+
+async def _is_there(api: Api, path: str) -> bool:
+    try:
+        await api.get(path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+async def _is_open(api: Api) -> bool:
+    try:
+        queue = await api.get(_QUEUE)
+    except ApiError:
+        return False
+    return bool(queue.get("status", {}).get("state") == "Open")
+
+
+async def _are_established(api: Api, names: Sequence[str]) -> bool:
+    found = {each["metadata"]["name"]: each for each in await api.items(_DEFINITIONS)}
+    return all(
+        any(
+            condition["type"] == "Established" and condition["status"] == "True"
+            for condition in found[name].get("status", {}).get("conditions") or ()
+        )
+        for name in names
+    )

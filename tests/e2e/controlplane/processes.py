@@ -1,0 +1,90 @@
+"""Programs of the harness as child processes: nothing of them outlives the process that began them.
+
+The kernel kills them with their parent, even one that is killed itself, so a run leaves nothing.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from topo.kit.child_process import die_with_parent_command
+
+_LOOK_S = 0.01
+_TAIL_BYTES = 3000
+
+
+class EndedEarlyError(RuntimeError):
+    """A program of the harness ended before it served; the message has the end of its log."""
+
+
+@dataclass
+class Program:
+    """A command line with its log; it can be started, stopped and started again."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _running: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def pid(self) -> int:
+        """The number of the running process."""
+        assert self._running is not None, f"{self.name} does not run"
+        return self._running.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._running is not None and self._running.poll() is None
+
+    def start(self) -> None:
+        """Runs it in a session of its own: Ctrl-C is for the run, which ends the others."""
+        assert not self.is_alive, f"{self.name} runs already"
+        with self.log.open("ab") as log:
+            self._running = subprocess.Popen(
+                die_with_parent_command(*self.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self.environment},
+                start_new_session=True,
+            )
+
+    def stop(self, grace_s: float = 10.0, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends it politely, then not; returns when it is gone."""
+        if self._running is None:
+            return
+        self._running.send_signal(number)
+        try:
+            self._running.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            self._running.wait()
+        self._running = None
+
+    def must_live(self) -> None:
+        """Raises `EndedEarlyError` where it has ended by itself."""
+        if not self.is_alive:
+            raise EndedEarlyError(f"{self.name} has ended:\n{self.tail}")
+
+    @property
+    def tail(self) -> str:
+        """The end of its log."""
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
+            return log.read().decode(errors="replace")
+
+
+def free_of(pids: set[int], limit_s: float = 30.0) -> bool:
+    """Whether all these processes are gone, at once or within the limit."""
+    gives_up_s = time.monotonic() + limit_s
+    while time.monotonic() < gives_up_s:
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return True
+        time.sleep(_LOOK_S)
+    return False
