@@ -5,17 +5,18 @@ import json
 import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from tests.support.waiting import CEILING_S
+from topo.kit import tasks
+from topo.kit.connections import Connections
 from topo.kit.logs import LogSettings, configure_logs
-from topo.kit.malformed import LINES, SPAN_S, MalformedRequests
+from topo.kit.malformed import LINES, SPAN_S
 from topo.kit.problem import Handler
-from topo.kit.runner import app_runner
 from topo.kit.tls import server_context
 from topo.sim.clustermanager.certificates import Authority
 
@@ -55,8 +56,8 @@ class Site:
 
     @property
     def lines(self) -> list[str]:
-        """The log so far."""
-        return self._log.read_text().splitlines()
+        """The log since it listens."""
+        return self._log.read_text().splitlines()[1:]
 
     async def send(self, sent: bytes) -> bytes:
         """What comes back for these bytes, to its end; nothing where the other side cuts it."""
@@ -92,18 +93,21 @@ async def site(
 
     configure_logs(LogSettings(log_file=tmp_path / "log"), "test")
     running = Site(tmp_path / "log")
-    malformed = MalformedRequests("api", running.count)
     app = web.Application()
     app.router.add_route("*", "/", handler or hello)
-    runner = app_runner(app, malformed, drain_s=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-    running.port = runner.addresses[0][1]
-    try:
+    served = tasks.Site(
+        app=app,
+        port=0,
+        connections=Connections("api", 100, 1_000_000),
+        host="127.0.0.1",
+        tls=tls,
+        drain_s=0.1,
+        name="api",
+        on_malformed=running.count,
+    )
+    async with AsyncExitStack() as stack:
+        ((_, running.port),) = await tasks.start(served, stack)
         yield running
-    finally:
-        await runner.cleanup()
-        malformed.close()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

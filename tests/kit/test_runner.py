@@ -1,9 +1,9 @@
-"""What is served by `app_runner`: a body that no handler asked for is neither unpacked nor kept."""
+"""What is served by `start`: a body that no handler asked for is neither unpacked nor kept."""
 
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from aiohttp import web
 from tests.support.raw_http import answered, bomb, packed_head
 from tests.support.waiting import CEILING_S
 from topo.kit.body import body_bytes
-from topo.kit.malformed import MalformedRequests
+from topo.kit.connections import Connections
 from topo.kit.problem import problems
-from topo.kit.runner import MAX_HEADERS, READ_BYTES, UNREAD_BYTES, UNREAD_S, app_runner
+from topo.kit.runner import MAX_HEADERS, READ_BYTES, UNREAD_BYTES, UNREAD_S
 from topo.kit.secrets import as_token
+from topo.kit.tasks import Site, start
 from topo.kit.tokens import WorkerTokens, bearer
 from topo.model.limits import MAX_TOKEN_CHARS
 
@@ -43,13 +44,11 @@ async def serving(limit_bytes: int = LIMIT_BYTES) -> AsyncIterator[int]:
     app.router.add_post("/size", size)
     app.router.add_get("/hello", hello)
     app.router.add_get("/holder", holder)
-    runner = app_runner(app, MalformedRequests("test", lambda: None), drain_s=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    connections = Connections("test", 100, 1_000_000)
+    site = Site(app=app, port=0, connections=connections, host="127.0.0.1", drain_s=0.1)
+    async with AsyncExitStack() as stack:
+        ((_, port),) = await start(site, stack)
+        yield port
 
 
 @pytest.fixture

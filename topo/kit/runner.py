@@ -31,7 +31,10 @@ UNREAD_S = 2.0
 
 
 def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
-    """Those of aiohttp's `web.RequestHandler`, the protocol of a connection."""
+    """Those of aiohttp's `web.RequestHandler`, the protocol of a connection.
+
+    A body comes packed, as it was sent. What is no HTTP goes to `malformed`.
+    """
     return {
         "access_log": None,
         "keepalive_timeout": KEEPALIVE_S,
@@ -44,21 +47,15 @@ def handler_options(malformed: MalformedRequests) -> Mapping[str, Any]:
     }
 
 
-def app_runner(
-    app: web.Application, malformed: MalformedRequests, *, drain_s: float
-) -> web.AppRunner:
+def app_runner(app: web.Application, *, drain_s: float) -> web.AppRunner:
     """The application, not yet set up; `drain_s` bounds the wait for requests at its end.
 
-    A body comes packed, as it was sent. One that no handler read ends its connection. What is no
-    HTTP goes to `malformed`.
+    A body that no handler read ends its connection. What makes the connections is given
+    `handler_options`.
     """
     app.middlewares.insert(0, _unread_bodies)
     return web.AppRunner(
-        app,
-        handle_signals=False,
-        handler_cancellation=False,
-        shutdown_timeout=drain_s,
-        **handler_options(malformed),
+        app, handle_signals=False, handler_cancellation=False, shutdown_timeout=drain_s
     )
 
 

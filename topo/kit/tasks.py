@@ -198,7 +198,7 @@ async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...
     site.app.middlewares.insert(0, connections.serve)
     malformed = MalformedRequests(site.name, site.on_malformed)
     stack.callback(malformed.close)
-    runner = app_runner(site.app, malformed, drain_s=site.drain_s)
+    runner = app_runner(site.app, drain_s=site.drain_s)
     stack.push_async_callback(runner.cleanup)
     await runner.setup()
     if runner.server is None:
