@@ -1,0 +1,107 @@
+"""The way from the HyperNodes that there are to those that there should be, in safe steps.
+
+Result: the writes of one step. Their order among themselves is free. When all of them are seen,
+the next step follows from what is there then; no step left means that nothing differs.
+
+What stays true before, between and after all writes, so that Volcano, which trusts no tree with a
+fault, always has one: no member is in two HyperNodes, no HyperNode names a missing one as its
+member, none is empty.
+
+How: a HyperNode lets go of what is not its own, and takes in what nobody has. One that would have
+nobody left goes, after its parent has let go of it. One that waits for a member that another
+still has is not written yet, so that it is written once.
+
+Why that is right: what a step adds was free before it, and is wanted by one HyperNode only, so no
+other write of the step adds it. What a step deletes was named by none before it, and no write of
+the step names what is not there. Why it ends: a member that is waited for is held by a HyperNode
+that this step makes let go, or that waits for its own deletion, whose parent lets go in this step.
+
+Cost: O(members) for a step; two for a node that moves, one for each tier that comes or goes.
+
+Example: a moves from fly-1 {a, b} to fly-2 {c}. Step 1: fly-1 {b}. Step 2: fly-2 {a, c}.
+"""
+
+from dataclasses import dataclass
+
+from topo.publish.hypernodes import (
+    GROUP,
+    HyperNode,
+    HyperNodes,
+    Member,
+    members,
+    with_members,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """HyperNodes to create, to write anew and to delete; all of it may be done in any order."""
+
+    create: HyperNodes
+    rewrite: HyperNodes
+    delete: frozenset[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.create or self.rewrite or self.delete)
+
+
+def next_step(present: HyperNodes, wanted: HyperNodes) -> Step:
+    """What may be written now. `wanted` is valid; `present` is whatever somebody made of it."""
+    view = _View(present, wanted)
+    rewrite = {
+        name: target
+        for name, found in present.items()
+        if (target := view.target(name)) is not None and target != found
+    }
+    create = {
+        name: goal for name, goal in wanted.items() if name not in present and view.is_whole(name)
+    }
+    named = {child for found in present.values() for child in found.groups}
+    delete = view.going - named
+    if not (rewrite or create or delete):  # what is left was made to name each other in a circle
+        delete = view.going
+    return Step(create, rewrite, delete)
+
+
+class _View:
+    """Which members can be had now, and who must go before anything else can be done with it."""
+
+    def __init__(self, present: HyperNodes, wanted: HyperNodes) -> None:
+        self._wanted = wanted
+        self._found = {name: frozenset(members(each)) for name, each in present.items()}
+        self._goals = {name: frozenset(members(each)) for name, each in wanted.items()}
+        self._held = frozenset[Member]().union(*self._found.values())
+        self.going = frozenset[str]()
+        while more := self._left_with_nobody():
+            self.going |= more
+
+    def target(self, name: str) -> HyperNode | None:
+        """What a present HyperNode should be made now; None for one that goes or waits."""
+        if name in self.going:
+            return None
+        now = self._possible(name)
+        if self._found[name] <= now and now != self._goals[name]:
+            return None
+        return with_members(self._wanted[name], now)
+
+    def is_whole(self, name: str) -> bool:
+        """Whether all members of a HyperNode that is not there can be had now."""
+        return self._possible(name) == self._goals[name]
+
+    def _left_with_nobody(self) -> frozenset[str]:
+        """Those that nobody wants, or that would have no member; more may follow from them."""
+        left = self._found.keys() - self.going
+        return frozenset(name for name in left if not self._possible(name))
+
+    def _possible(self, name: str) -> frozenset[Member]:
+        """The wanted members that it has already, or that nobody has."""
+        found = self._found.get(name, frozenset[Member]())
+        goal = self._goals.get(name, frozenset[Member]())
+        return frozenset(m for m in goal if not self._goes(m) and (m in found or self._is_free(m)))
+
+    def _goes(self, member: Member) -> bool:
+        return member.type == GROUP and member.name in self.going
+
+    def _is_free(self, member: Member) -> bool:
+        is_there = member.type != GROUP or member.name in self._found
+        return is_there and member not in self._held

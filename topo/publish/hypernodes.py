@@ -1,0 +1,144 @@
+"""The forest as Volcano's HyperNodes: which there should be, and with which members.
+
+Format: `hypernodes.topology.volcano.sh`, v1alpha1, of volcano-sh/apis v1.14. Members are always
+matched exactly: a scheduler follows no other kind of member when a node's labels change. A tier has
+one kind of groups, 1 is closest to the nodes; a job that asks for tier 1 gets one dragonfly. A node
+in a switchbox and in no dragonfly is a member of the switchbox itself.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from topo.model.errors import require
+from topo.model.forest import Forest, Group
+from topo.model.ids import (
+    DRAGONFLY,
+    NVLINK_CLIQUE,
+    NVLINK_DOMAIN,
+    SWITCHBOX,
+    GroupPath,
+    Kind,
+)
+from topo.publish.names import OBJECT_NAME, unique_names
+
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NODE_NAME = re.compile(rf"(?=.{{1,253}}\Z){_DNS_LABEL}(\.{_DNS_LABEL})*", re.ASCII)
+"""What Kubernetes calls a node; a member of another name makes the server refuse the whole."""
+_KNOWN_NESTING = {SWITCHBOX: {DRAGONFLY}, NVLINK_DOMAIN: {NVLINK_CLIQUE}}
+"""Keeps the tier of a switchbox while no dragonfly is whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperNode:
+    """A group: the names of the nodes and of the HyperNodes that are its members."""
+
+    name: str
+    tier: int
+    tier_name: str
+    nodes: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+HyperNodes = Mapping[str, HyperNode]
+"""By name."""
+NODE_MEMBER, GROUP = "Node", "HyperNode"
+"""The API's words for what a member is."""
+
+
+class Member(NamedTuple):
+    """One member of a HyperNode: its type, `NODE_MEMBER` or `GROUP`, and its name."""
+
+    type: str
+    name: str
+
+
+def hypernodes(forest: Forest) -> HyperNodes:
+    """The HyperNodes of all groups that have a node below them. O(nodes)."""
+    groups = {
+        GroupPath((*above, vertex.name)): vertex
+        for above, vertex in forest.walk()
+        if isinstance(vertex, Group)
+    }
+    names, tiers = unique_names(groups, OBJECT_NAME), _tiers(groups)
+    found: dict[str, HyperNode] = {}
+    for path, group in reversed(groups.items()):  # what is below is known first
+        nodes, below = set[str](), set[str]()
+        for child in group.children:
+            if isinstance(child, Group):
+                below.add(names[GroupPath((*path, child.name))])
+            elif _NODE_NAME.fullmatch(child.name):
+                nodes.add(child.name)
+        below &= found.keys()
+        if nodes or below:
+            found[names[path]] = HyperNode(
+                name=names[path],
+                tier=tiers[path],
+                tier_name=group.kind,
+                nodes=frozenset(nodes),
+                groups=frozenset(below),
+            )
+    return dict(reversed(found.items()))
+
+
+def validate(tree: HyperNodes) -> None:
+    """Raises `BrokenInvariantError` for what would stop Volcano: it trusts no tree with a fault.
+
+    No member in two HyperNodes, none that is missing, none empty, and tiers that grow upwards, so
+    that there is no circle.
+    """
+    holders: dict[Member, str] = {}
+    for hypernode in tree.values():
+        require(bool(hypernode.nodes or hypernode.groups), f"{hypernode.name} has no member")
+        for member in members(hypernode):
+            other = holders.setdefault(member, hypernode.name)
+            require(other == hypernode.name, f"{member} is in {other} and in {hypernode.name}")
+        for child in hypernode.groups:
+            require(child in tree, f"{hypernode.name} names {child}, which is not there")
+            require(tree[child].tier < hypernode.tier, f"{child} is not below {hypernode.name}")
+
+
+def members(hypernode: HyperNode) -> Iterator[Member]:
+    """Every member, in an order that does not change."""
+    yield from (Member(GROUP, name) for name in sorted(hypernode.groups))
+    yield from (Member(NODE_MEMBER, name) for name in sorted(hypernode.nodes))
+
+
+def with_members(hypernode: HyperNode, of: AbstractSet[Member]) -> HyperNode:
+    """The same HyperNode with other members."""
+    nodes = frozenset(name for kind, name in of if kind == NODE_MEMBER)
+    return replace(hypernode, nodes=nodes, groups=frozenset(n for k, n in of if k == GROUP))
+
+
+def spec(hypernode: HyperNode) -> Mapping[str, object]:
+    """The `spec` of the object."""
+    listed = [
+        {"type": kind, "selector": {"exactMatch": {"name": name}}}
+        for kind, name in members(hypernode)
+    ]
+    return {"tier": hypernode.tier, "tierName": hypernode.tier_name, "members": listed}
+
+
+def _tiers(groups: Mapping[GroupPath, Group]) -> Mapping[GroupPath, int]:
+    """One tier for all groups of a kind, above those of every kind inside them.
+
+    Kinds that stand inside each other in both ways have no such tiers; each group then has its own
+    height.
+    """
+    inside: dict[Kind, set[Kind]] = {kind: set(below) for kind, below in _KNOWN_NESTING.items()}
+    for group in groups.values():
+        below = {child.kind for child in group.children if isinstance(child, Group)}
+        inside.setdefault(group.kind, set()).update(below)
+    height: dict[Kind, int] = {}
+    left = dict(inside)
+    for kind in {below for kinds in inside.values() for below in kinds} - inside.keys():
+        left[kind] = set()
+    while left:
+        ready = [kind for kind, below in left.items() if below <= height.keys()]
+        if not ready:
+            return {path: group.tier for path, group in groups.items()}
+        for kind in ready:
+            height[kind] = 1 + max((height[below] for below in left.pop(kind)), default=0)
+    return {path: height[group.kind] for path, group in groups.items()}

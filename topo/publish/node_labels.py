@@ -1,0 +1,75 @@
+"""Which labels each node should carry, so that schedulers know who is near whom.
+
+One label per kind of group, its value the group's name among those of its kind (`names`). Kueue
+(Topology), KAI, Koordinator, pod affinity and plain selectors all read such labels.
+
+Example: node-1 in switchbox-1/dragonfly-1 has metax-tech.com/switchbox=switchbox-1 and
+metax-tech.com/dragonfly=dragonfly-1; a node in no group has neither.
+"""
+
+import re
+from collections.abc import Mapping
+
+from topo.model.forest import Forest, Group
+from topo.model.ids import KNOWN_KINDS, NODE, GroupPath, Kind, NodeName
+from topo.publish.names import LABEL_VALUE, unique_names
+
+Labels = Mapping[str, str]
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_PREFIX = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", re.ASCII)
+_PREFIX_CHARS = 253
+RESERVED_PREFIXES = ("kubernetes.io", "k8s.io")
+"""Names of Kubernetes itself; a label below them may move pods or name machines."""
+
+
+def is_label_key(text: str) -> bool:
+    """Whether a label may be called so: `name` or `prefix/name`, and the prefix not Kubernetes's.
+
+    Source: kubernetes.io, "Labels and Selectors".
+    """
+    prefix, slash, name = text.rpartition("/")
+    if slash and not (_PREFIX.fullmatch(prefix) and len(prefix) <= _PREFIX_CHARS):
+        return False
+    reserved = any(prefix == each or prefix.endswith(f".{each}") for each in RESERVED_PREFIXES)
+    return bool(_LABEL_NAME.fullmatch(name)) and not reserved
+
+
+def label_keys(domain: str, renamed: Mapping[Kind, str]) -> Mapping[Kind, str]:
+    """The label of each kind of group: `<domain>/<kind>` for the known kinds, or as it is renamed.
+
+    A kind of groups that nobody knows comes from a file or a manager, and could be called like a
+    label that means something else. It has a label only when it is given one.
+    """
+    known = {kind: f"{domain}/{kind}" for kind in KNOWN_KINDS if kind != NODE}
+    return {**known, **renamed}
+
+
+def node_labels(forest: Forest, keys: Mapping[Kind, str]) -> Mapping[NodeName, Labels]:
+    """The labels of every known node; empty for a node in no group. O(nodes).
+
+    Of two groups of a kind inside each other, the inner one counts.
+    """
+    values = _values(forest)
+    found: dict[NodeName, Labels] = {entry.node.name: {} for entry in forest.unplaced}
+    of_path: dict[GroupPath, Labels] = {GroupPath(()): {}}
+    for above, vertex in forest.walk():
+        if isinstance(vertex, Group):
+            path, key = GroupPath((*above, vertex.name)), keys.get(vertex.kind)
+            own = {key: values[path]} if key is not None else {}
+            of_path[path] = {**of_path[above], **own}
+        else:
+            found[vertex.name] = of_path[above]
+    return found
+
+
+def _values(forest: Forest) -> Mapping[GroupPath, str]:
+    """The label value of each group; unique among the groups of its kind."""
+    by_kind: dict[Kind, list[GroupPath]] = {}
+    for above, vertex in forest.walk():
+        if isinstance(vertex, Group):
+            by_kind.setdefault(vertex.kind, []).append(GroupPath((*above, vertex.name)))
+    values: dict[GroupPath, str] = {}
+    for paths in by_kind.values():
+        values.update(unique_names(paths, LABEL_VALUE))
+    return values
