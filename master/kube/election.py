@@ -1,0 +1,221 @@
+"""Who leads, decided by one record that all candidates write: the rules, without I/O.
+
+Safe by four rules, whatever the delays. A leader counts its term from when it *asked* for the
+renewal that was granted, and for `renew_deadline_s` only; a candidate waits `duration_s` from when
+it *saw* the record change last; each judges by its own monotonic clock, so no wall clock matters;
+and a write names the version that it replaces, so of two only one is granted. What is left between
+the two times, 5 s by default, is for the leader's work to end, and for clocks that run unevenly.
+
+It has the shape of client-go's `tools/leaderelection/leaderelection.go` (v0.36), but: a record that
+was deleted is not taken before its holder's term is over, a candidate wakes exactly when that is,
+and a leader ends when another holds the record, not when its own term is over.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+JITTER = 0.25
+"""Candidates look up to so much later than `retry_s`, so that they do not look together."""
+MAX_RETRY_AFTER_S = 30.0
+"""A candidate waits no longer than this, whatever it is asked to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTimes:
+    """How long others respect a record, how long its holder trusts it, how often it is renewed."""
+
+    duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What the record says. Its times are text: nobody reckons with another machine's clock."""
+
+    holder: str = ""
+    duration_s: float = 0.0
+    transitions: int = 0
+    acquired: str = ""
+    renewed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The record as it is; `metadata` with its version, which a write has to name."""
+
+    record: Record
+    metadata: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A write was granted that was asked for at `asked_s`; the record as it is since."""
+
+    found: Found
+    asked_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A call was refused, or its answer did not come in time."""
+
+    reason: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """The rest is over; also the first event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Read the record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write us into the record in the place of `found`; create it where that is None."""
+
+    found: Found | None
+    transitions: int
+    acquired: str | None
+    """None where the term begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Do nothing until then."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The term is over, and with it the process."""
+
+    reason: str
+
+
+Event = Found | Missing | Written | Failed | Woken
+Action = Look | Write | Rest | Lost
+
+
+@dataclass(slots=True, kw_only=True)
+class Election:
+    """One candidate. Times are seconds of one monotonic clock; `chance` draws from 0 to 1."""
+
+    name: str
+    times: LeaseTimes
+    chance: Callable[[], float]
+    leader_until_s: float = -math.inf
+    """The end of our term as it is granted so far; long ago where there was none."""
+    found: Found | None = None
+    """The record as it was seen last."""
+    _leads: bool = False
+    _changed_s: float = -math.inf
+    _looked: bool = False
+    """Whether the failed renewal was followed by a look already."""
+    _failure: str = "no answer"
+
+    def leads(self, now_s: float) -> bool:
+        """Whether our term lasts; to be asked right before whatever only a leader may do."""
+        return self._leads and now_s < self.leader_until_s
+
+    @property
+    def holder(self) -> str:
+        """Who holds the record, as far as it was seen; empty for nobody."""
+        return self.found.record.holder if self.found is not None else ""
+
+    def advance(self, now_s: float, event: Event) -> Action:
+        """What to do next."""
+        action = self._decide(now_s, event)
+        if self._leads and not isinstance(action, Lost) and now_s >= self.leader_until_s:
+            deadline_s = self.times.renew_deadline_s
+            return Lost(f"not renewed within {deadline_s:g} s: {self._failure}")
+        return action
+
+    def _decide(self, now_s: float, event: Event) -> Action:
+        match event:
+            case Found():
+                return self._judge(event, now_s)
+            case Missing():
+                return self._without_record(now_s)
+            case Written():
+                return self._granted(event, now_s)
+            case Failed():
+                return self._again(event, now_s)
+            case Woken():
+                return self._renewal() if self._leads else Look()
+
+    def _judge(self, found: Found, now_s: float) -> Action:
+        self._see(found, now_s)
+        if self._leads:
+            if found.record.holder == self.name:
+                return self._renewal()
+            return Lost(f"{found.record.holder or 'nobody'} holds the lease")
+        free_s = self._free_s()
+        return Rest(self._next_look_s(now_s)) if now_s < free_s else self._claim()
+
+    def _without_record(self, now_s: float) -> Action:
+        """A leader restores its record; nobody else takes a term that may still last."""
+        if not self._leads and now_s < self._free_s():
+            return Rest(self._next_look_s(now_s))
+        record = self.found.record if self.found is not None else Record()
+        acquired = record.acquired if self._leads else None
+        return Write(None, record.transitions + (not self._leads and bool(record.holder)), acquired)
+
+    def _granted(self, written: Written, now_s: float) -> Action:
+        self._see(written.found, now_s)
+        until_s = written.asked_s + self.times.renew_deadline_s
+        self._looked = False
+        if now_s < until_s:
+            self._leads, self.leader_until_s = True, until_s
+        return Rest(min(now_s + self.times.retry_s, max(now_s, until_s)))
+
+    def _again(self, failed: Failed, now_s: float) -> Action:
+        self._failure = failed.reason
+        if not self._leads:
+            return Rest(max(self._next_look_s(now_s), now_s + _bounded(failed.retry_after_s)))
+        if not self._looked:
+            self._looked = True
+            return Look()
+        self._looked = False
+        return Rest(min(now_s + self.times.retry_s, self.leader_until_s))
+
+    def _see(self, found: Found, now_s: float) -> None:
+        if self.found is None or found.record != self.found.record:
+            self._changed_s = now_s
+        self.found = found
+
+    def _free_s(self) -> float:
+        """When the record may be taken: its holder has ended by then."""
+        if self.found is None or self.found.record.holder in {"", self.name}:
+            return -math.inf
+        return self._changed_s + self.found.record.duration_s
+
+    def _next_look_s(self, now_s: float) -> float:
+        look_s = now_s + self.times.retry_s * (1 + JITTER * self.chance())
+        free_s = self._free_s()
+        return free_s if now_s < free_s < look_s else look_s
+
+    def _renewal(self) -> Write:
+        record = self.found.record if self.found is not None else Record()
+        return Write(self.found, record.transitions, record.acquired)
+
+    def _claim(self) -> Write:
+        record = self.found.record if self.found is not None else Record()
+        changes_hands = record.holder != self.name
+        acquired = None if changes_hands else record.acquired
+        return Write(self.found, record.transitions + changes_hands, acquired)
+
+
+def _bounded(retry_after_s: float | None) -> float:
+    return min(retry_after_s or 0.0, MAX_RETRY_AFTER_S)

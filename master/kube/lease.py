@@ -1,0 +1,307 @@
+"""The Lease by which several masters agree on one that leads: the shell around `Election`.
+
+Every call has an end: a retry period, or what is left of our term. A term that ends without a new
+one raises, and ends the process: half a leader is worse than none. `leads` is asked immediately
+before each write; what was begun before has the time between deadline and duration to end.
+
+Fields: coordination.k8s.io/v1 of Kubernetes v1.36. Times are UTC, and for people only.
+"""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import NoReturn, Protocol
+
+import orjson
+import prometheus_client as prom
+import structlog
+from pydantic import BaseModel, Field, ValidationError
+
+from master.kube.client import Call
+from master.kube.election import (
+    Action,
+    Election,
+    Event,
+    Failed,
+    Found,
+    LeaseTimes,
+    Look,
+    Lost,
+    Missing,
+    Record,
+    Rest,
+    Woken,
+    Write,
+    Written,
+)
+from master.kube.errors import KubeError
+from master.kube.objects import LEASES, collection_path, object_path
+from master.metrics import PREFIX
+from topo.model.errors import TopoError
+
+MAX_LEASE_S = 3600.0
+"""No record is respected for longer: one that somebody spoilt does not keep all from leading."""
+
+_log = structlog.get_logger(__name__)
+
+
+class LeaseLostError(TopoError):
+    """This master led, and does no longer."""
+
+
+class Caller(Protocol):
+    """What calls the API server: `KubeClient`."""
+
+    async def call(self, call: Call) -> bytes:
+        """The body of a good answer; raises `KubeError`."""
+        ...
+
+
+class _Spec(BaseModel):
+    holder: str | None = Field(None, alias="holderIdentity")
+    duration_s: float | None = Field(None, alias="leaseDurationSeconds", ge=0)
+    transitions: int | None = Field(None, alias="leaseTransitions", ge=0)
+    acquired: str | None = Field(None, alias="acquireTime")
+    renewed: str | None = Field(None, alias="renewTime")
+
+
+class _Lease(BaseModel):
+    metadata: dict[str, object]
+    spec: _Spec = Field(default_factory=_Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads, as this master sees it. `annotations` are the holder's; O(1) of them are ours."""
+
+    leads: bool = False
+    holder: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+class LeaseMetrics:
+    """What the election does."""
+
+    def __init__(self, registry: prom.CollectorRegistry) -> None:
+        self.calls = prom.Counter(
+            PREFIX + "lease_calls",
+            "Calls about the lease, by result",
+            ["result"],
+            registry=registry,
+        )
+        for result in ("ok", "failed"):
+            self.calls.labels(result)
+        self.leads = prom.Gauge(PREFIX + "leads", "1 while this master leads", registry=registry)
+        self.transitions = prom.Gauge(
+            PREFIX + "lease_transitions",
+            "How often the lease has changed hands, as the lease says",
+            registry=registry,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseName:
+    """Which Lease it is, who we are on it, and what we say there while we hold it."""
+
+    name: str
+    namespace: str
+    holder: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def boot_clock() -> float:
+    """Seconds since the boot, those included in which the machine slept. Source: clock_gettime(2).
+
+    A leader that was asleep is none any more: others have not slept.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Lease:
+    """Takes part in the election until it is cancelled. `on_change` is told who leads."""
+
+    def __init__(
+        self,
+        client: Caller,
+        name: LeaseName,
+        times: LeaseTimes,
+        *,
+        metrics: LeaseMetrics,
+        clock: Callable[[], float] = boot_clock,
+        unix_clock: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._name = name
+        self._times = times
+        self._metrics = metrics
+        self._clock = clock
+        self._unix_clock = unix_clock
+        self._election = Election(name=name.holder, times=times, chance=chance)
+        self._path = object_path(LEASES, name.name, name.namespace)
+        self._failing = ""
+        self.leadership = Leadership()
+        self.on_change: Callable[[Leadership], None] = lambda _: None
+
+    def leads(self) -> bool:
+        """Whether our term lasts now; to be asked right before whatever only a leader may do."""
+        return self._election.leads(self._clock())
+
+    @property
+    def leader_until_s(self) -> float:
+        """The end of our term on the clock of this lease; long ago where there was none."""
+        return self._election.leader_until_s
+
+    async def run(self) -> NoReturn:
+        """Stands for election, leads, renews. Raises `LeaseLostError` when our term is over."""
+        event: Event = Woken()
+        while True:
+            action = self._election.advance(self._clock(), event)
+            self._tell()
+            event = await self._do(action)
+
+    async def release(self) -> None:
+        """Gives the lease back, so that another one leads at once; when all our work has ended."""
+        found = self._election.found
+        if not self.leads() or found is None:
+            return
+        record = replace(found.record, holder="", duration_s=1.0, renewed=self._now())
+        try:
+            async with asyncio.timeout(self._limit_s()):
+                await self._send(found, record)
+        except (TimeoutError, KubeError) as error:
+            _log.warning("the lease is not released; it runs out", lease=self._path, why=str(error))
+        else:
+            _log.info("lease released", lease=self._path)
+
+    async def _do(self, action: Action) -> Event:
+        match action:
+            case Lost(reason):
+                self._metrics.leads.set(0)
+                raise LeaseLostError(f"the lease is lost: {reason}")
+            case Rest(until_s):
+                await asyncio.sleep(max(0.0, until_s - self._clock()))
+                return Woken()
+            case Look():
+                return await self._tried(self._look())
+            case Write():
+                return await self._tried(self._write(action))
+
+    async def _tried(self, call: Awaitable[Event]) -> Event:
+        try:
+            async with asyncio.timeout(self._limit_s()):
+                event = await call
+        except TimeoutError:
+            return self._failed(Failed("the API server did not answer in time"))
+        except KubeError as error:
+            return self._failed(Failed(str(error), error.retry_after_s), denied=error.is_denied)
+        except ValidationError:
+            return self._failed(Failed("the API server answers what is no Lease"))
+        self._metrics.calls.labels("ok").inc()
+        if self._failing:
+            _log.info("calls about the lease succeed again", lease=self._path)
+        self._failing = ""
+        return event
+
+    def _failed(self, failed: Failed, *, denied: bool = False) -> Failed:
+        self._metrics.calls.labels("failed").inc()
+        if failed.reason != self._failing:
+            fix = "allow get, create and update of leases in this namespace" if denied else "none"
+            _log.warning("lease not asked", lease=self._path, why=failed.reason, fix=fix)
+        self._failing = failed.reason
+        return failed
+
+    async def _look(self) -> Event:
+        try:
+            call = Call(method="GET", path=self._path, timeout_s=self._limit_s(), urgent=True)
+            return _found(await self._client.call(call))
+        except KubeError as error:
+            if error.is_missing:
+                return Missing()
+            raise
+
+    async def _write(self, write: Write) -> Event:
+        asked_s, now = self._clock(), self._now()
+        record = Record(
+            holder=self._name.holder,
+            duration_s=self._times.duration_s,
+            transitions=write.transitions,
+            acquired=write.acquired or now,
+            renewed=now,
+        )
+        return Written(await self._send(write.found, record), asked_s)
+
+    async def _send(self, found: Found | None, record: Record) -> Found:
+        metadata = dict(found.metadata) if found else {}
+        metadata.pop("managedFields", None)
+        metadata |= {"name": self._name.name, "namespace": self._name.namespace}
+        before = metadata.get("annotations")
+        kept = before if isinstance(before, dict) else {}
+        ours = self._name.annotations
+        metadata["annotations"] = {**kept, **ours} if record.holder else _without(kept, ours)
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": metadata,
+            "spec": {
+                "holderIdentity": record.holder,
+                "leaseDurationSeconds": math.ceil(record.duration_s),
+                "leaseTransitions": record.transitions,
+                "acquireTime": record.acquired,
+                "renewTime": record.renewed,
+            },
+        }
+        call = Call(
+            method="PUT" if found else "POST",
+            path=self._path if found else collection_path(LEASES, self._name.namespace),
+            body=orjson.dumps(body),
+            timeout_s=self._limit_s(),
+            urgent=True,
+        )
+        return _found(await self._client.call(call))
+
+    def _limit_s(self) -> float:
+        """How long a call may take: a retry period, and never beyond our term."""
+        if not self._election.leads(self._clock()):
+            return self._times.retry_s
+        return min(self._times.retry_s, self._election.leader_until_s - self._clock())
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._unix_clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _tell(self) -> None:
+        found, leads = self._election.found, self.leads()
+        metadata = found.metadata if found is not None else {}
+        said = metadata.get("annotations")
+        annotations = said if isinstance(said, dict) else {}
+        now = Leadership(leads, self._election.holder, annotations)
+        self._metrics.leads.set(leads)
+        self._metrics.transitions.set(found.record.transitions if found is not None else 0)
+        if now == self.leadership:
+            return
+        if (leads, now.holder) != (self.leadership.leads, self.leadership.holder):
+            _log.info("who leads", leader=now.holder or "nobody", this_master=leads)
+        self.leadership = now
+        self.on_change(now)
+
+
+def _without(annotations: Mapping[str, object], ours: Mapping[str, str]) -> dict[str, object]:
+    return {name: value for name, value in annotations.items() if name not in ours}
+
+
+def _found(content: bytes) -> Found:
+    """The record of a Lease as the API server writes it; raises `ValidationError`."""
+    lease = _Lease.model_validate_json(content)
+    spec = lease.spec
+    record = Record(
+        holder=spec.holder or "",
+        duration_s=min(spec.duration_s or 0.0, MAX_LEASE_S),
+        transitions=spec.transitions or 0,
+        acquired=spec.acquired or "",
+        renewed=spec.renewed or "",
+    )
+    return Found(record, lease.metadata)
