@@ -1,0 +1,120 @@
+{{/* "true" where this chart installs something; the vendor's two charts spell the switch differently. */}}
+{{- define "topo.enabled" -}}
+{{- if or .Values.topoDiscovery.deploy .Values.topoDiscovery.enabled }}true{{ end -}}
+{{- end }}
+
+{{/* Labels of an object; (list $ "topo-master"). */}}
+{{- define "topo.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "topo.selector" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+{{- end }}
+
+{{/* What finds the pods of a program. Nothing of it may change: the selector of a Deployment is final. */}}
+{{- define "topo.selector" -}}
+app.kubernetes.io/name: {{ index . 1 }}
+app.kubernetes.io/part-of: supernode-topology
+{{- end }}
+
+{{/* The image of a program: (list $ .Values.topoDiscovery.master). */}}
+{{- define "topo.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := (index . 1).image -}}
+{{- with $root.Values.registry }}{{ trimSuffix "/" . }}/{{ end -}}
+{{ $image.name }}:{{ $image.version | default $root.Chart.AppVersion }}
+{{- end }}
+
+{{/* Nodes of a complete dragonfly. */}}
+{{- define "topo.nodeNumber" -}}
+{{- if eq .Values.topoDiscovery.mode "switchbox" -}}
+{{ int64 .Values.topoDiscovery.switchbox.nodeNumber }}
+{{- else -}}
+{{ int64 .Values.topoDiscovery.dragonfly.nodeNumber }}
+{{- end }}
+{{- end }}
+
+{{/* The vendor's switch for training, which the worker takes and does not obey. */}}
+{{- define "topo.enableTraining" -}}
+{{- if eq .Values.topoDiscovery.mode "switchbox" -}}
+{{ .Values.topoDiscovery.switchbox.enableTraining }}
+{{- else -}}
+{{ .Values.topoDiscovery.dragonfly.enableTraining }}
+{{- end }}
+{{- end }}
+
+{{/*
+The log of a program, as JSON: (list $ .Values.topoDiscovery.master). Not by `merge`, which takes a
+false for nothing said.
+*/}}
+{{- define "topo.log" -}}
+{{- $log := deepCopy (index . 0).Values.log -}}
+{{- range $name, $value := (index . 1).log }}{{ $_ := set $log $name $value }}{{ end -}}
+{{- toJson $log -}}
+{{- end }}
+
+{{/* Flags of the log: (list $ .Values.topoDiscovery.master "topo-master"). */}}
+{{- define "topo.logArgs" -}}
+{{- $log := include "topo.log" . | fromJson -}}
+- --log-level={{ $log.level }}
+- --log-format={{ $log.format }}
+{{- if $log.toFiles }}
+- --log-file={{ $log.dir }}/{{ index . 2 }}.log
+- --log-rotation-time={{ $log.rotationTime }}
+- --log-max-age={{ $log.maxAge }}
+{{- end }}
+{{- end }}
+
+{{/* The folder of a program's log files, empty where it logs to stdout: (list $ .Values.topoDiscovery.master). */}}
+{{- define "topo.logFolder" -}}
+{{- $log := include "topo.log" . | fromJson -}}
+{{- if $log.toFiles }}{{ $log.dir }}{{ end -}}
+{{- end }}
+
+{{/* https where the API speaks TLS. */}}
+{{- define "topo.apiScheme" -}}
+{{- if and .Values.topoDiscovery.tls.secret (eq .Values.topoDiscovery.tls.scope "all") }}https{{ else }}http{{ end -}}
+{{- end }}
+
+{{/* The priority class of a program: (list $ .Values.topoDiscovery.master). */}}
+{{- define "topo.priorityClassName" -}}
+{{- $root := index . 0 -}}
+{{- $class := $root.Values.topoDiscovery.priorityClass -}}
+{{- (index . 1).priorityClassName | default (ternary $class.name "" $class.create) -}}
+{{- end }}
+
+{{/* A container that may do nothing: it fits the restricted Pod Security Standard. */}}
+{{- define "topo.restrictedContainer" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "topo.restrictedPod" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+# Secrets are mounted for this group to read.
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/*
+The credentials as the Secret holds them: base64 of the value without the end of line that
+`echo metax | base64` puts inside. Never shown in an error: it may be a password.
+(list "clusterManagerUser" .Values.topoDiscovery.switchbox.clusterManagerUser)
+*/}}
+{{- define "topo.credential" -}}
+{{- $name := index . 0 -}}
+{{- $encoded := index . 1 | trim -}}
+{{- if not $encoded -}}
+{{- fail (printf "topoDiscovery.switchbox.%s is empty: mode switchbox logs in at the cluster manager; give base64 of the value, or clusterManagerSecret" $name) -}}
+{{- end -}}
+{{- if not (regexMatch "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$" $encoded) -}}
+{{- fail (printf "topoDiscovery.switchbox.%s is no base64: give the output of `echo VALUE | base64`" $name) -}}
+{{- end -}}
+{{- $encoded | b64dec | trimSuffix "\n" | trimSuffix "\r" | b64enc -}}
+{{- end }}

@@ -1,0 +1,162 @@
+"""The chart of helm/: rendered by the real helm, and the renderings kept in golden/.
+
+`python -m tests.helm.chart` writes the renderings and the table of values anew.
+"""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.controlplane.programs import TOOLS, build, why_not
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm" / "supernode-topology"
+GOLDEN = Path(__file__).parent / "golden"
+CASES = Path(__file__).parent / "cases"
+NAMESPACE = "metax-operator"
+KUBERNETES = "1.36.1"
+ON = ("--set", "topoDiscovery.deploy=true")
+_TABLE = ("<!-- values -->\n", "<!-- end of values -->\n")
+
+
+def encoded(value: str) -> str:
+    """`echo VALUE | base64`, the end of line inside, as the vendor's manual has users do it."""
+    return base64.b64encode(f"{value}\n".encode()).decode()
+
+
+VENDOR = (
+    *("--set", "registry=DOMAIN/PROJECT"),
+    *("--set", "topoDiscovery.deploy=true"),
+    *("--set", "topoDiscovery.mode=switchbox"),
+    *("--set", "topoDiscovery.master.env[0].name=CLIENT_GO_QPS"),
+    *("--set-string", "topoDiscovery.master.env[0].value=100"),
+    *("--set", "topoDiscovery.master.env[1].name=CLIENT_GO_BRUST"),
+    *("--set-string", "topoDiscovery.master.env[1].value=100"),
+    *("--set", "topoDiscovery.switchbox.clusterManagerAddress=https://127.0.0.1"),
+    *("--set", f"topoDiscovery.switchbox.clusterManagerUser={encoded('metax')}"),
+    *("--set", f"topoDiscovery.switchbox.clusterManagerPassword={encoded('test')}"),
+)
+"""What the vendor's manual sets on its install command for a supernode cluster."""
+
+
+def cases() -> Mapping[str, tuple[str, ...]]:
+    """The renderings that are kept: what each gives to helm, by name."""
+    files = {path.stem: ("--values", str(path)) for path in sorted(CASES.glob("*.yaml"))}
+    return {**files, "vendor": VENDOR, "off": ()}
+
+
+def built_helm() -> Path:
+    """The helm to render with, built where it is missing; there must be a Go."""
+    build(TOOLS)
+    return TOOLS.program("helm")
+
+
+def run(helm: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """One call of helm, with nothing of the user's own settings or plugins."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
+    return subprocess.run([helm, *arguments], env=kept, capture_output=True, text=True, check=False)
+
+
+def template(helm: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """`helm template` of the chart, as for a cluster of the tested version."""
+    place = ("--namespace", NAMESPACE, "--kube-version", KUBERNETES)
+    return run(helm, "template", "topo", str(CHART), *place, *arguments)
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """The objects of a rendering."""
+    return [each for each in yaml.safe_load_all(text) if each is not None]
+
+
+def golden(case: str) -> list[dict[str, Any]]:
+    """The objects of a kept rendering."""
+    return objects((GOLDEN / f"{case}.yaml").read_text())
+
+
+def one(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    """The one object of this kind and name."""
+    (only,) = (each for each in found if (each["kind"], each["metadata"]["name"]) == (kind, name))
+    return only
+
+
+def pod_specs(found: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every pod that the objects make, as (name of its object, spec)."""
+    for each in found:
+        name = each["metadata"]["name"]
+        if each["kind"] == "Pod":
+            yield name, each["spec"]
+        elif "template" in each.get("spec", {}):
+            yield name, each["spec"]["template"]["spec"]
+
+
+def leaves(schema: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The values that the schema lets one set, as (path, what it says of it)."""
+    for name, below in schema["properties"].items():
+        path = f"{at}.{name}" if at else name
+        if "properties" in below:
+            yield from leaves(below, path)
+        else:
+            yield path, below
+
+
+def schema() -> Any:
+    """values.schema.json."""
+    return json.loads((CHART / "values.schema.json").read_text())
+
+
+def values() -> Any:
+    """values.yaml."""
+    return yaml.safe_load((CHART / "values.yaml").read_text())
+
+
+def value_at(path: str) -> Any:
+    """The default of a value; raises KeyError where values.yaml has none."""
+    found = values()
+    for name in path.split("."):
+        found = found[name]
+    return found
+
+
+def table() -> str:
+    """The table of values for README.md: what they mean, and their defaults."""
+    rows = ["| value | default | meaning |", "|---|---|---|"]
+    for path, said in leaves(schema()):
+        if path != "global":
+            default = json.dumps(value_at(path), ensure_ascii=False)
+            rows.append(f"| `{path}` | `{default}` | {said['description']} |")
+    return "\n".join(rows) + "\n"
+
+
+def readme_parts() -> tuple[str, str, str]:
+    """README.md before its table of values, the table, and what follows."""
+    before, rest = (CHART / "README.md").read_text().split(_TABLE[0])
+    between, after = rest.split(_TABLE[1])
+    return before + _TABLE[0], between, _TABLE[1] + after
+
+
+def main() -> int:
+    """Writes the renderings and the table; the exit code is 1 where no helm is or it refuses."""
+    before, _, after = readme_parts()
+    (CHART / "README.md").write_text(before + table() + after)
+    if (reason := why_not()) is not None:
+        sys.stderr.write(f"{reason}\n")
+        return 1
+    helm = built_helm()
+    for case, arguments in cases().items():
+        done = template(helm, *arguments)
+        if done.returncode != 0:
+            sys.stderr.write(f"{case}: {done.stderr}")
+            return 1
+        (GOLDEN / f"{case}.yaml").write_text(done.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""What the chart makes, read off the renderings of golden/, which `test_rendering.py` holds."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from master.settings import MasterSettings
+from tests.helm.chart import cases, golden, one, pod_specs
+from topo.facts import parse
+from topo.kit.settings import ServiceSettings, read
+from topo.model.observation import ParsedProbe
+from worker.probes import metax_library
+from worker.probes.vendors import metax
+from worker.settings import WorkerSettings
+
+INSTALLED = sorted(set(cases()) - {"off"})
+SETTINGS: Mapping[str, type[ServiceSettings]] = {
+    "topo-master": MasterSettings,
+    "topo-worker": WorkerSettings,
+}
+
+
+def containers(case: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every container with its pod."""
+    for _, spec in pod_specs(golden(case)):
+        for container in spec["containers"]:
+            yield spec, container
+
+
+def flags(container: Mapping[str, Any]) -> dict[str, str]:
+    return dict(argument.split("=", 1) for argument in container["args"] if "=" in argument)
+
+
+def container(case: str, kind: str, name: str) -> dict[str, Any]:
+    (only,) = one(golden(case), kind, name)["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = only
+    return found
+
+
+def master(case: str) -> dict[str, Any]:
+    return container(case, "Deployment", "topo-master")
+
+
+def worker(case: str) -> dict[str, Any]:
+    return container(case, "DaemonSet", "topo-worker")
+
+
+def test_switched_off_nothing_is_made() -> None:
+    assert golden("off") == []
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_flag_and_variable_is_a_setting_of_the_program(
+    case: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the program itself reads them, with what Kubernetes puts in the place of `$(…)`."""
+    found = [each for _, each in containers(case) if each["command"] == [name]]
+    assert found
+    for each in found:
+        for variable in each.get("env", ()):
+            monkeypatch.setenv(variable["name"], variable.get("value", "node-1"))
+        argv = [text.replace("$(NODE_IP)", "10.0.0.7") for text in each["args"]]
+        settings = read(SETTINGS[name], argv)
+        assert isinstance(settings, SETTINGS[name]), shlex.join(argv)
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_objects_ports_and_probes_have_the_names_of_the_vendor(case: str) -> None:
+    found = golden(case)
+    for kind, name in (
+        ("Deployment", "topo-master"),
+        ("DaemonSet", "topo-worker"),
+        ("Service", "topo-master-service"),
+        ("Service", "topo-worker-service"),
+        ("ConfigMap", "topo-master-config"),
+    ):
+        assert one(found, kind, name)
+    probes = {name: master(case)[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
+    assert (probes["liveness"]["path"], probes["readiness"]["path"]) == ("/health", "/ready")
+    variables = {each["name"] for each in master(case)["env"]}
+    assert variables >= {"POD_NAME", "POD_NAMESPACE"}
+    assert "NODE_NAME" in {each["name"] for each in worker(case)["env"]}
+
+
+def test_the_vendors_command_gives_the_vendors_flags_and_files() -> None:
+    given = flags(master("vendor"))
+    assert (
+        given.items()
+        >= {
+            "--server-port": "9001",
+            "--rpc-server-port": "10001",
+            "--mode": "switchbox",
+            "--node-number": "2",
+            "--cluster-manager-address": "https://127.0.0.1",
+            "--cluster-manager-poll-topo-period": "30",
+            "--cluster-manager-poll-event-period": "10",
+        }.items()
+    )
+    assert (
+        flags(worker("vendor")).items()
+        >= {
+            "--metrics-address": "9002",
+            "--detect-mode": "dragonfly",
+            "--node-number": "2",
+            "--enable-training": "false",
+        }.items()
+    )
+    spec = one(golden("vendor"), "Deployment", "topo-master")["spec"]["template"]["spec"]
+    paths = {each["name"]: each["mountPath"] for each in spec["containers"][0]["volumeMounts"]}
+    volumes = {each["name"]: each for each in spec["volumes"]}
+    assert (paths["config"], paths["credentials"]) == ("/config", "/secret")
+    assert volumes["config"]["configMap"]["items"] == [
+        {"key": "nodegroup", "path": "nodegroup.yaml"}
+    ]
+    assert volumes["credentials"]["secret"]["secretName"] == "topo-master-secret"
+    daemon = one(golden("vendor"), "DaemonSet", "topo-worker")["spec"]["template"]["spec"]
+    assert daemon["nodeSelector"] == {"metax-tech.com/gpu.installed": "true"}
+
+
+@pytest.mark.parametrize("name", ["CLIENT_GO_QPS", "CLIENT_GO_BRUST"])
+def test_the_vendors_variables_reach_the_settings(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {each["name"]: each.get("value") for each in master("vendor")["env"]}
+    monkeypatch.setenv(name, str(int(given[name]) + 7))
+    settings = read(MasterSettings, master("vendor")["args"])
+    assert isinstance(settings, MasterSettings)
+    assert 107 in (settings.kube_qps, settings.kube_burst)
+
+
+def test_the_end_of_line_inside_base64_is_no_part_of_a_credential() -> None:
+    data = one(golden("vendor"), "Secret", "topo-master-secret")["data"]
+    assert data == {"username": "bWV0YXg=", "password": "dGVzdA=="}
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_the_file_of_groups_is_one_that_the_master_reads(case: str) -> None:
+    text = one(golden(case), "ConfigMap", "topo-master-config")["data"]["nodegroup"]
+    assert isinstance(parse(text, "nodegroup"), ParsedProbe), text
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_all_but_the_worker_fit_the_restricted_standard_of_kubernetes(case: str) -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards, and no root to write."""
+    for spec, each in containers(case):
+        context = each["securityContext"]
+        assert context["readOnlyRootFilesystem"] is True
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & spec.keys()
+        if each["name"] == "topo-worker":
+            continue
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        kinds = {kind for volume in spec.get("volumes", ()) for kind in volume.keys() - {"name"}}
+        assert kinds <= {"configMap", "secret", "emptyDir", "projected"}
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_a_worker_shares_no_more_of_its_host_than_it_reads(case: str) -> None:
+    spec = one(golden(case), "DaemonSet", "topo-worker")["spec"]["template"]["spec"]
+    host = {each["name"] for each in spec["volumes"] if "hostPath" in each} - {"log"}
+    mounts = [each for each in worker(case)["volumeMounts"] if each["name"] in host]
+    assert mounts
+    assert all(each["readOnly"] for each in mounts)
+    assert spec["automountServiceAccountToken"] is False
+
+
+def test_without_privilege_a_worker_has_no_capability_either() -> None:
+    context = worker("nvlink")["securityContext"]
+    assert context["privileged"] is False
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_every_folder_that_a_probe_searches_is_mounted() -> None:
+    mounted = [each["mountPath"] for each in worker("vendor")["volumeMounts"]]
+    for searched in (*metax_library.SEARCHED, *metax.FOLDERS):
+        assert any(searched.startswith(f"{path}/") for path in mounted), searched
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_what_selects_pods_finds_those_of_its_program_and_no_others(case: str) -> None:
+    found = golden(case)
+    labels = {
+        name: one(found, kind, name)["spec"]["template"]["metadata"]["labels"]
+        for kind, name in (("Deployment", "topo-master"), ("DaemonSet", "topo-worker"))
+    }
+    for kind, name, program in (
+        ("Service", "topo-master-service", "topo-master"),
+        ("Service", "topo-master-reports", "topo-master"),
+        ("Service", "topo-worker-service", "topo-worker"),
+        ("PodDisruptionBudget", "topo-master", "topo-master"),
+        ("NetworkPolicy", "topo-master", "topo-master"),
+        ("NetworkPolicy", "topo-worker", "topo-worker"),
+    ):
+        spec = one(found, kind, name)["spec"]
+        selector = spec.get("selector") or spec["podSelector"]
+        selector = selector.get("matchLabels", selector)
+        chosen = {each for each, worn in labels.items() if selector.items() <= worn.items()}
+        assert chosen == {program}
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_workers_reach_masters_that_are_not_ready_yet(case: str) -> None:
+    """After a cold start none is ready: through a Service of ready ones nobody would report."""
+    host, port = flags(worker(case))["--server-address"].split(":")
+    service = one(golden(case), "Service", host)["spec"]
+    assert service["publishNotReadyAddresses"] is True
+    assert [str(each["port"]) for each in service["ports"]] == [port]

@@ -1,0 +1,160 @@
+"""The chart in the hands of the real helm."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helm.chart import (
+    CHART,
+    GOLDEN,
+    KUBERNETES,
+    ON,
+    cases,
+    encoded,
+    leaves,
+    run,
+    schema,
+    template,
+    value_at,
+)
+
+pytestmark = pytest.mark.e2e
+SWITCHBOX = (
+    *ON,
+    *("--set", "topoDiscovery.mode=switchbox"),
+    *("--set", "topoDiscovery.switchbox.clusterManagerAddress=https://10.0.0.1"),
+)
+USER = ("--set", f"topoDiscovery.switchbox.clusterManagerUser={encoded('metax')}")
+
+
+@pytest.mark.parametrize("case", sorted(cases()))
+def test_every_kept_rendering_is_what_helm_makes(helm: Path, case: str) -> None:
+    """`python -m tests.helm.chart` writes them anew; look at the difference before you keep it."""
+    done = template(helm, *cases()[case])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (GOLDEN / f"{case}.yaml").read_text()
+
+
+@pytest.mark.parametrize("case", sorted(cases()))
+def test_helm_finds_no_fault_with_the_chart(helm: Path, case: str) -> None:
+    done = run(helm, "lint", str(CHART), "--strict", "--kube-version", KUBERNETES, *cases()[case])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--set", "topoDiscovery.master.replica=3"), "'replica' not allowed"),
+        (("--set", "gpuDevice.deploy=true"), "'gpuDevice' not allowed"),
+        (("--set", "topoDiscovery.mode=switch"), "one of 'config', 'dragonfly', 'switchbox'"),
+        (("--set", "topoDiscovery.master.serverPort=0"), "/topoDiscovery/master/serverPort"),
+        (("--set", "topoDiscovery.master.resources.limit.cpu=1"), "'limit' not allowed"),
+        (("--set", "log.level=verbose"), "/log/level"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_its_name(
+    helm: Path, given: tuple[str, ...], told: str
+) -> None:
+    done = template(helm, *ON, *given)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--set", "topoDiscovery.mode=switchbox"), "clusterManager"),
+        (SWITCHBOX, "clusterManagerUser is empty"),
+        ((*SWITCHBOX, *USER), "clusterManagerPassword is empty"),
+    ],
+)
+def test_what_mode_switchbox_needs_is_asked_for(
+    helm: Path, given: tuple[str, ...], told: str
+) -> None:
+    done = template(helm, *ON, *given)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+def test_a_password_that_is_no_base64_is_refused_and_not_repeated(helm: Path) -> None:
+    given = ("--set", "topoDiscovery.switchbox.clusterManagerPassword=hunter2!")
+    done = template(helm, *SWITCHBOX, *USER, *given)
+    assert done.returncode != 0
+    assert "clusterManagerPassword is no base64" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("switch", ["deploy", "enabled"])
+def test_either_spelling_of_the_switch_installs(helm: Path, switch: str) -> None:
+    done = template(helm, "--set", f"topoDiscovery.{switch}=true")
+    assert "kind: Deployment" in done.stdout
+
+
+def test_a_number_too_long_for_a_float_stays_a_number(helm: Path) -> None:
+    """Helm reads values as floats and would write 1e+06."""
+    given = ("--set", "topoDiscovery.master.canonicalGroupSize=1000000")
+    assert "--canonical-group-size=1000000\n" in template(helm, *ON, *given).stdout
+
+
+CHANGED = {
+    "string": "other",
+    "integer": 7,
+    "boolean": None,
+    "registry": "r.example.com",
+    "domain": "example.org",
+    "imagePullSecrets": [{"name": "other"}],
+    "log.dir": "/logs",
+    "log.rotationTime": "2h",
+    "log.maxAge": "3w",
+    "env": [{"name": "TZ", "value": "UTC"}],
+    "extraArgs": ["--log-level=error"],
+    "resources": {"limits": {"memory": "1Gi"}},
+    "tolerations": [{"key": "other", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "labels": {"other": "label"},
+    "log": {"level": "error"},
+    "peers": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+    "topoDiscovery.switchbox.clusterManagerUser": encoded("other"),
+    "topoDiscovery.switchbox.clusterManagerPassword": encoded("other"),
+    "topoDiscovery.switchbox.clusterManagerPollTopoPeriod": 7,
+    "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
+    "topoDiscovery.tls.proxies": ["10.9.0.0/16"],
+    "topoDiscovery.master.reserveGroups": ["a=1"],
+    "topoDiscovery.master.gpuTypeOrder": ["A"],
+    "topoDiscovery.worker.driverPaths": ["/opt/other"],
+    "topoDiscovery.worker.maxUnavailable": 7,
+    "topoDiscovery.serviceMonitor.interval": "7s",
+}
+"""Another value for each, by its path, its definition or its type."""
+
+
+def other_value(path: str, said: dict[str, Any]) -> object:
+    """A value that the schema allows and that is not the default."""
+    if path in CHANGED:
+        return CHANGED[path]
+    if "allOf" in said:
+        return CHANGED[said["allOf"][0]["$ref"].rpartition("/")[2]]
+    if said["type"] == "array" and path.rpartition(".")[2] in CHANGED:
+        return CHANGED[path.rpartition(".")[2]]
+    choice = said.get("enum") or said.get("items", {}).get("enum")
+    if choice:
+        others = [each for each in choice if each != value_at(path)]
+        return [others[0]] if said["type"] == "array" else others[0]
+    return not value_at(path) if said["type"] == "boolean" else CHANGED[said["type"]]
+
+
+@pytest.mark.parametrize("path", [path for path, _ in leaves(schema()) if path != "global"])
+def test_every_value_changes_something(helm: Path, path: str) -> None:
+    """In one of the kept renderings at least: a value that changes none is dead."""
+    value = other_value(path, dict(leaves(schema()))[path])
+    way = "--set-string" if isinstance(value, str) else "--set-json"  # of two ways, that of VENDOR
+    change = (way, f"{path}={value if isinstance(value, str) else json.dumps(value)}")
+    told = ""
+    for case in ("auto", "vendor", "switchbox", "nvlink", "config", "off"):
+        done = template(helm, *cases()[case], *change)
+        if done.returncode == 0 and done.stdout != (GOLDEN / f"{case}.yaml").read_text():
+            return
+        told += done.stderr
+    pytest.fail(f"{path} changes no rendering: {told or change}")
