@@ -27,12 +27,12 @@ SHARED = b"s" * BODY_BYTES
 
 
 class _Body(bytes):
-    """Bytes that tell when nobody has them any more."""
+    """Bytes that tell the port which made them when nobody has them any more."""
 
-    gone = 0
+    port: "_Port"
 
     def __del__(self) -> None:
-        _Body.gone += 1
+        self.port.gone += 1
 
 
 @dataclass
@@ -43,6 +43,8 @@ class _Port:
     asking: Callable[..., Awaitable[SlowReader]]
     asked: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: int = 0
+    """Bodies of its own answers that nobody has any more."""
 
     async def get(self, path: str) -> tuple[int, bytes]:
         """Status and body as a reader gets them that takes what comes."""
@@ -72,7 +74,9 @@ async def _port(
 ) -> AsyncIterator[_Port]:
     async def own(_: web.Request) -> web.Response:
         port.asked.put_nowait("own")
-        return web.Response(body=_Body(bytes(BODY_BYTES)))
+        body = _Body(bytes(BODY_BYTES))
+        body.port = port
+        return web.Response(body=body)
 
     async def shared(_: web.Request) -> web.Response:
         port.asked.put_nowait("shared")
@@ -138,7 +142,6 @@ async def test_one_body_counts_once_however_many_leave_it() -> None:
 @pytest.mark.virtual_time
 async def test_who_does_not_take_a_piece_in_time_is_cut_and_nothing_is_left_of_its_answer() -> None:
     async with _port() as port:
-        before = _Body.gone
         readers = [await port.reader("/own") for _ in range(3)]
         await asyncio.sleep(TAKEN_WITHIN_S - 1)
         assert port.connections.ended["unread"] == 0
@@ -146,7 +149,7 @@ async def test_who_does_not_take_a_piece_in_time_is_cut_and_nothing_is_left_of_i
         assert port.connections.ended["unread"] == 3
         assert [await each.was_cut() for each in readers] == [True] * 3
         assert (port.connections.in_flight.held_bytes, len(port.connections)) == (0, 0)
-        assert _Body.gone == before + 3
+        assert port.gone == 3
 
 
 @pytest.mark.slow  # a narrow window takes 7 s for a megabyte, whatever the clock says
@@ -166,11 +169,10 @@ async def test_who_takes_a_piece_in_time_gets_the_whole_answer_however_long_it_l
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 async def test_an_idle_connection_keeps_nothing_of_its_last_answer(method: str) -> None:
     async with _port() as port:
-        before = _Body.gone
         async with port.session.request(method, port.url + "/own") as answer:
             assert answer.headers["Content-Length"] == str(BODY_BYTES)
             assert len(await answer.read()) == (BODY_BYTES if method == "GET" else 0)
-        await eventually(lambda: _Body.gone == before + 1)
+        await eventually(lambda: port.gone == 1)
         assert len(port.connections) == 1
 
 
