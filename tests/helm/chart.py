@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import yaml
@@ -23,6 +24,7 @@ CASES = Path(__file__).parent / "cases"
 NAMESPACE = "metax-operator"
 KUBERNETES = "1.36.1"
 ON = ("--set", "topoDiscovery.deploy=true")
+_HOMES = ("CACHE", "CONFIG", "DATA")
 _TABLE = ("<!-- values -->\n", "<!-- end of values -->\n")
 
 
@@ -58,13 +60,16 @@ def built_helm() -> Path:
     return TOOLS.program("helm")
 
 
-def run(helm: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """One call of helm, with nothing of the user's own settings or plugins."""
+def run(helm: Path, *arguments: str, home: Path | None = None) -> "CompletedProcess[str]":
+    """One call of helm, with nothing of the user's own settings; in `home` it may keep its own."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
-    return subprocess.run([helm, *arguments], env=kept, capture_output=True, text=True, check=False)
+    own = {} if home is None else {f"HELM_{each}_HOME": str(home) for each in _HOMES}
+    return subprocess.run(
+        [helm, *arguments], env=kept | own, capture_output=True, text=True, check=False
+    )
 
 
-def template(helm: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def template(helm: Path, *arguments: str) -> "CompletedProcess[str]":
     """`helm template` of the chart, as for a cluster of the tested version."""
     place = ("--namespace", NAMESPACE, "--kube-version", KUBERNETES)
     return run(helm, "template", "topo", str(CHART), *place, *arguments)

@@ -1,0 +1,141 @@
+"""The chart on a real cluster: what the API server says of it, and the life of a release."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.controlplane.cleanup import Baseline
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.helm.chart import CHART, NAMESPACE, ON, VENDOR, built_helm, cases, golden, run
+from tests.support.waiting import CEILING_S, eventually
+from topo.sim.worlds.presets import World
+
+WAIT = ("--wait", "--timeout", f"{CEILING_S:.0f}s")
+UNKNOWN_HERE = {"monitoring.coreos.com/v1"}
+"""Kinds of others that the chart makes on demand only, and whose definitions no module has."""
+Helm = Callable[..., Any]
+
+
+@pytest.fixture
+def helm(cluster: Cluster, tmp_path: Path) -> Helm:
+    """Calls helm on the cluster; what it prints as JSON, or else as text."""
+
+    async def call(*arguments: str) -> Any:
+        kubeconfig = ("--kubeconfig", str(cluster.files.kubeconfig))
+        done = await asyncio.to_thread(
+            partial(run, built_helm(), *arguments, *kubeconfig, home=tmp_path)
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads(done.stdout) if "json" in arguments else done.stdout
+
+    return call
+
+
+async def test_the_api_server_takes_every_object_and_knows_every_field(
+    api: Api, namespace: str
+) -> None:
+    resources = await _resources(api)
+    for case in cases():
+        for each in golden(case):
+            if each["apiVersion"] in UNKNOWN_HERE:
+                continue
+            if "namespace" in each["metadata"]:
+                each["metadata"]["namespace"] = namespace
+            path = _collection(resources, each)
+            await api.call("POST", path, each, dryRun="All", fieldValidation="Strict")
+
+
+async def test_the_vendors_command_installs_two_masters_and_a_worker_on_every_gpu_node(
+    helm: Helm, api: Api, world: World
+) -> None:
+    made = await helm(
+        *("install", str(CHART), "--create-namespace", "-n", NAMESPACE, "--generate-name"),
+        *(*WAIT, *VENDOR, "--output", "json"),
+    )
+    assert made["info"]["status"] == "deployed"
+    pods = await api.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
+    nodes = {
+        program: [each["spec"]["nodeName"] for each in pods if _program(each) == program]
+        for program in ("topo-master", "topo-worker")
+    }
+    assert len(set(nodes["topo-master"])) == 2
+    assert sorted(nodes["topo-worker"]) == sorted(str(host.name) for host in world.nodes)
+    variables = pods[0]["spec"]["containers"][0]["env"] + pods[-1]["spec"]["containers"][0]["env"]
+    assert {"name": "CLIENT_GO_BRUST", "value": "100"} in variables
+    assert f"kubectl -n {NAMESPACE} get service topo-master-service" in made["info"]["notes"]
+
+
+async def test_an_upgrade_changes_what_is_asked_and_a_rollback_takes_it_back(
+    helm: Helm, api: Api, namespace: str
+) -> None:
+    async def flags() -> list[str]:
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/topo-master"
+        spec = (await api.get(path))["spec"]["template"]["spec"]
+        found: list[str] = spec["containers"][0]["args"]
+        return found
+
+    release = ("topo", str(CHART), "-n", namespace, *WAIT, *ON)
+    await helm("install", *release)
+    before = await flags()
+    await helm("upgrade", *release, "--set", "topoDiscovery.mode=dragonfly")
+    assert set(await flags()) - set(before) == {"--mode=dragonfly"}
+    await helm("rollback", "topo", "1", "-n", namespace, *WAIT)
+    assert await flags() == before
+
+
+async def test_groups_that_were_written_by_hand_outlive_an_upgrade(
+    helm: Helm, api: Api, namespace: str
+) -> None:
+    release = ("topo", str(CHART), "-n", namespace, *ON)
+    await helm("install", *release)
+    path = f"/api/v1/namespaces/{namespace}/configmaps/topo-master-config"
+    written = {"nodegroup": "group:\n- name: d\n  kind: dragonfly\n  child: [node-sample1]\n"}
+    await api.merge(path, {"data": written})
+    await helm("upgrade", *release, "--set", "log.level=debug")
+    assert (await api.get(path))["data"] == written
+
+
+async def test_a_release_that_ends_leaves_nothing(helm: Helm, api: Api, namespace: str) -> None:
+    before = await Baseline.of(api)
+    await helm("install", "topo", str(CHART), "-n", namespace, *ON, *WAIT)
+    assert await before.added(api)
+    await helm("uninstall", "topo", "-n", namespace, *WAIT)
+
+    async def nothing() -> bool:
+        added = await before.added(api)
+        return not [each for each in added if not each.collection.endswith("/events")]
+
+    await eventually(nothing)
+
+
+def _program(pod: Any) -> str:
+    name: str = pod["metadata"]["labels"]["app.kubernetes.io/name"]
+    return name
+
+
+async def _resources(api: Api) -> dict[tuple[str, str], tuple[str, bool]]:
+    """The path of each kind and whether it lies in namespaces, by API version and kind."""
+    roots = {"v1": "/api/v1"}
+    for group in (await api.get("/apis"))["groups"]:
+        for version in group["versions"]:
+            roots[version["groupVersion"]] = f"/apis/{version['groupVersion']}"
+    return {
+        (version, each["kind"]): (f"{root}/{each['name']}", each["namespaced"])
+        for version, root in roots.items()
+        for each in (await api.get(root))["resources"]
+        if "/" not in each["name"]
+    }
+
+
+def _collection(resources: dict[tuple[str, str], tuple[str, bool]], each: Any) -> str:
+    path, namespaced = resources[each["apiVersion"], each["kind"]]
+    if not namespaced:
+        return path
+    base, _, name = path.rpartition("/")
+    return f"{base}/namespaces/{each['metadata']['namespace']}/{name}"
