@@ -1,0 +1,215 @@
+"""Which write is begun next: one at a time for an object, the latest that was asked for.
+
+Result: `begin` gives the next write, managers taking turns; nothing here waits or does I/O.
+
+How: a write is known by its object and its manager. It waits, is under way, or is *settled*: done
+or given up, and the watch has not shown its effect yet. A newer write takes the place of one that
+waits. One that equals what is under way or settled is not queued again: whoever asks for it looked
+at the object as it was before.
+
+Why that is right: a watch shows an object after it was written, so who compares in between would
+write twice. `saw` says what the watch has shown. A settled write is forgotten when the object was
+seen in the version that the write made, or in a later one, or is gone, or `ECHO_S` has passed: then
+a write that is asked for again is one that is needed again. Versions are compared as numbers
+(KEP-5504); where they are none, whatever is seen counts.
+
+Cost: O(1) amortised for each call; `settling` is O(writes that wait or are under way).
+
+Example: {a: x} is done in version 7. The store still has version 5, its reader asks for {a: x}:
+dropped. The watch shows 7, somebody makes it {a: y} in 8, the reader asks for {a: x}: queued.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+
+from master.kube.writes import Delete, Target, Write
+
+ECHO_S = 60.0
+"""A watch that shows nothing for so long is broken; its reflector lists anew in the meantime."""
+MAX_WAITING = 100_000
+"""Writes of one manager; what is beyond it is refused, and asked for again by whoever compares."""
+GONE = inf
+"""The version of an object that was deleted: later than all others."""
+_ANY = -1.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of one object and manager; there is none where nothing is known."""
+
+    waiting: Write | None = None
+    active: Write | None = None
+    settled: Write | None = None
+    version: float = _ANY
+    """In which the effect of `settled` shows; `_ANY` where it had none."""
+    settled_at_s: float = 0.0
+    seen: float | None = None
+    """The latest version that the watch showed while `active` was under way."""
+    tries: int = 0
+    is_withdrawn: bool = False
+    is_listed: bool = False
+    """Whether it is in the order of its manager, or waits for its time there."""
+
+    @property
+    def is_idle(self) -> bool:
+        return self.waiting is None and self.active is None and self.settled is None
+
+
+class WriteQueue:
+    """All writes that are asked for and not yet seen. Mutable; owned by the writer."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[Target, _Entry]] = {}
+        self._order: dict[str, deque[Target]] = {}
+        self._turns: deque[str] = deque()
+        self._later: list[tuple[float, int, str, Target]] = []
+        self._later_number = 0
+        self._settled: deque[tuple[float, str, Target]] = deque()
+
+    def put(self, write: Write, now_s: float) -> bool:
+        """Asks for a write. False when too many wait: it was not taken."""
+        self._expire(now_s)
+        entries = self._entries.setdefault(write.manager, {})
+        if write.target not in entries and len(entries) >= MAX_WAITING:
+            return False
+        entry = entries.setdefault(write.target, _Entry())
+        entry.is_withdrawn = False
+        if write == (entry.active or entry.settled):
+            entry.waiting = None
+            return True
+        entry.waiting = write
+        if entry.active is None:
+            self._list(write.manager, write.target, entry)
+        return True
+
+    def withdraw(self, target: Target, manager: str) -> None:
+        """Asks for no write any more; one that is under way is not tried again."""
+        entry = self._entries.get(manager, {}).get(target)
+        if entry is not None:
+            entry.waiting, entry.is_withdrawn = None, True
+            self._tidy(manager, target, entry)
+
+    def begin(self, now_s: float) -> Write | None:
+        """The write whose turn it is; finish it with `done`, `give_up` or `again`."""
+        self._expire(now_s)
+        while self._later and self._later[0][0] <= now_s:
+            _, _, manager, target = heappop(self._later)
+            self._enqueue(manager, target)
+        while self._turns:
+            manager = self._turns.popleft()
+            order = self._order[manager]
+            target = order.popleft()
+            if order:
+                self._turns.append(manager)
+            entry = self._entries[manager][target]
+            entry.is_listed = False
+            if entry.waiting is None:
+                self._tidy(manager, target, entry)
+                continue
+            entry.active, entry.waiting, entry.seen = entry.waiting, None, None
+            return entry.active
+        return None
+
+    def done(self, write: Write, version: str, now_s: float) -> None:
+        """It was written; `version` is that of the object now."""
+        effect = GONE if isinstance(write, Delete) else number(version)
+        self._settle(write, effect, now_s)
+
+    def give_up(self, write: Write, now_s: float) -> None:
+        """It was refused: it is asked for again only after news of the object, or a while."""
+        self._settle(write, _ANY, now_s)
+
+    def again(self, write: Write, at_s: float) -> None:
+        """It failed and may succeed later; a newer one is written instead, not before that."""
+        entry = self._entries[write.manager][write.target]
+        entry.active, entry.tries = None, entry.tries + 1
+        if entry.waiting is None and not entry.is_withdrawn:
+            entry.waiting = write
+        entry.is_listed = True
+        self._later_number += 1
+        heappush(self._later, (at_s, self._later_number, write.manager, write.target))
+
+    def tries(self, write: Write) -> int:
+        """How often a write of this object has failed in a row."""
+        return self._entries[write.manager][write.target].tries
+
+    def saw(self, target: Target, version: float) -> None:
+        """The watch showed the object in this version; `GONE` when it was deleted."""
+        for manager, entries in self._entries.items():
+            entry = entries.get(target)
+            if entry is None:
+                continue
+            if entry.active is not None:
+                entry.seen = max(version, entry.seen or _ANY)
+            if entry.settled is not None and version >= entry.version:
+                entry.settled = None
+                self._tidy(manager, target, entry)
+
+    def settling(self, manager: str) -> Iterator[Target]:
+        """The objects with a write under way, or one that was done and not seen."""
+        for target, entry in self._entries.get(manager, {}).items():
+            if entry.active is not None or (entry.settled is not None and entry.version != _ANY):
+                yield target
+
+    def waiting(self, manager: str) -> Iterator[Target]:
+        """The objects with a write that has not begun."""
+        for target, entry in self._entries.get(manager, {}).items():
+            if entry.waiting is not None:
+                yield target
+
+    def unfinished(self, manager: str) -> Iterator[Target]:
+        """The objects with a write that waits or is under way."""
+        for target, entry in self._entries.get(manager, {}).items():
+            if entry.waiting is not None or entry.active is not None:
+                yield target
+
+    @property
+    def next_at_s(self) -> float | None:
+        """When `begin` may have something; None when nothing waits, -inf when it may have now."""
+        if self._turns:
+            return -inf
+        return self._later[0][0] if self._later else None
+
+    def _settle(self, write: Write, version: float, now_s: float) -> None:
+        entry = self._entries[write.manager][write.target]
+        entry.active, entry.tries = None, 0
+        if entry.seen is None or entry.seen < version:
+            entry.settled, entry.version, entry.settled_at_s = write, version, now_s
+            self._settled.append((now_s, write.manager, write.target))
+            if entry.waiting == write:
+                entry.waiting = None
+        if entry.waiting is not None:
+            self._list(write.manager, write.target, entry)
+        self._tidy(write.manager, write.target, entry)
+
+    def _list(self, manager: str, target: Target, entry: _Entry) -> None:
+        entry.settled = None
+        if not entry.is_listed:
+            entry.is_listed = True
+            self._enqueue(manager, target)
+
+    def _enqueue(self, manager: str, target: Target) -> None:
+        order = self._order.setdefault(manager, deque())
+        if not order:
+            self._turns.append(manager)
+        order.append(target)
+
+    def _expire(self, now_s: float) -> None:
+        while self._settled and self._settled[0][0] <= now_s - ECHO_S:
+            at_s, manager, target = self._settled.popleft()
+            entry = self._entries.get(manager, {}).get(target)
+            if entry is not None and entry.settled_at_s == at_s:
+                entry.settled = None
+                self._tidy(manager, target, entry)
+
+    def _tidy(self, manager: str, target: Target, entry: _Entry) -> None:
+        if entry.is_idle and not entry.is_listed:
+            del self._entries[manager][target]
+
+
+def number(version: str) -> float:
+    """A resource version as a number; one that is none comes before all others."""
+    return float(version) if version.isascii() and version.isdigit() else _ANY

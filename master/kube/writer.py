@@ -1,0 +1,235 @@
+"""The one place from which this master writes to the API server."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+import prometheus_client as prom
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from master.kube.client import Call, unlimited
+from master.kube.errors import KubeError
+from master.kube.objects import BareObject, Metadata
+from master.kube.write_queue import GONE, WriteQueue, number
+from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
+from master.metrics import PREFIX
+from topo.kit.backoff import requested_wait_s
+
+CONCURRENCY = 16
+"""Writes under way at once: enough for 100 a second where one takes 0.1 s."""
+BACKOFF_S = 0.2
+BACKOFF_CEILING_S = 30.0
+LEADING_POLL_S = 0.5
+TOLD_AGAIN_S = 60.0
+"""Refusals of one kind are logged once in this time; the metric counts them all."""
+
+_log = structlog.get_logger(__name__)
+_answer = TypeAdapter(BareObject)
+
+
+class Caller(Protocol):
+    """What a writer needs of a client."""
+
+    async def call(self, call: Call) -> bytes:
+        """The body of the 2xx answer. Raises `KubeError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A write came to its end: `metadata` is that of the object now, `error` why there is none."""
+
+    write: Write
+    metadata: Metadata | None = None
+    error: KubeError | None = None
+
+
+class WriterMetrics:
+    """What becomes of the writes of each manager."""
+
+    def __init__(self, registry: prom.CollectorRegistry) -> None:
+        self.writes = prom.Counter(
+            PREFIX + "kube_writes",
+            "Writes to Kubernetes by manager and result",
+            ["manager", "result"],
+            registry=registry,
+        )
+        self.waiting = prom.Gauge(
+            PREFIX + "kube_writes_waiting",
+            "Writes to Kubernetes that wait or are under way",
+            ["manager"],
+            registry=registry,
+        )
+
+
+class Writer:
+    """Sends what is asked for, at the rate that is allowed, while this master leads.
+
+    Of the writes of one object and manager the latest wins, one is under way at a time, and
+    managers take turns. What is refused is given up and told; what fails is tried again.
+    """
+
+    def __init__(
+        self,
+        client: Caller,
+        metrics: WriterMetrics,
+        *,
+        rate: Callable[[], Awaitable[None]] = unlimited,
+        may_write: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._metrics = metrics
+        self._rate = rate
+        self.may_write = may_write
+        """Asked right before each write: whether this master leads now."""
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 - jitter, no secret
+        self._queue = WriteQueue()
+        self._woken = asyncio.Event()
+        self._room = asyncio.Semaphore(CONCURRENCY)
+        self._listeners: dict[str, Callable[[Settled], None]] = {}
+        self._told_at_s: dict[tuple[str, str], float] = {}
+
+    def listen(self, manager: str, listener: Callable[[Settled], None]) -> None:
+        """Has the listener told of each write of a manager that came to its end."""
+        self._listeners[manager] = listener
+        gauge = self._metrics.waiting.labels(manager.removeprefix(MANAGER_PREFIX))
+        gauge.set_function(lambda: sum(1 for _ in self._queue.unfinished(manager)))
+
+    def put(self, *writes: Write) -> None:
+        """Asks for writes. Nothing happens for one that is under way or done and not seen yet."""
+        for write in writes:
+            if not self._queue.put(write, self._clock()):
+                self._count(write.manager, "full")
+        self._woken.set()
+
+    def withdraw(self, target: Target, manager: str) -> None:
+        """Takes back a write that has not begun."""
+        self._queue.withdraw(target, manager)
+
+    def withdraw_all(self, manager: str) -> None:
+        """Takes back all writes of a manager that have not begun."""
+        for target in tuple(self._queue.waiting(manager)):
+            self._queue.withdraw(target, manager)
+
+    def saw(self, target: Target, version: str) -> None:
+        """The watch shows the object in this version."""
+        self._queue.saw(target, number(version))
+
+    def saw_gone(self, target: Target) -> None:
+        """The watch shows that the object is there no longer."""
+        self._queue.saw(target, GONE)
+
+    def settling(self, manager: str) -> bool:
+        """Whether a write of the manager is under way, or was done and is not seen yet."""
+        return any(True for _ in self._queue.settling(manager))
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._something_due()
+                await self._room.acquire()
+                await self._allowed()
+                write = self._queue.begin(self._clock())
+                if write is None:  # it was taken back meanwhile
+                    self._room.release()
+                    continue
+                task = group.create_task(self._write(write))
+                task.add_done_callback(lambda _: self._room.release())
+
+    async def _something_due(self) -> None:
+        while (at_s := self._queue.next_at_s) is None or at_s > self._clock():
+            self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if at_s is None else at_s - self._clock()):
+                    await self._woken.wait()
+
+    async def _allowed(self) -> None:
+        """Returns when one more request is allowed and this master leads."""
+        await self._rate()
+        while not self.may_write():  # noqa: ASYNC110 - a lease ends by the clock, no event tells
+            await asyncio.sleep(LEADING_POLL_S)
+
+    async def _write(self, write: Write) -> None:
+        try:
+            metadata, result = await self._sent(write)
+        except KubeError as error:
+            self._failed(write, error)
+        else:
+            version = metadata.resource_version if metadata is not None else ""
+            self._queue.done(write, version, self._clock())
+            self._settled(Settled(write, metadata), result)
+        self._woken.set()
+
+    async def _sent(self, write: Write) -> tuple[Metadata | None, str]:
+        """The object as it is now, and in a word how that was reached. Raises `KubeError`."""
+        try:
+            return _metadata(await self._client.call(call_of(write))), "done"
+        except KubeError as error:
+            if isinstance(write, Delete) and error.is_missing:
+                return None, "gone"
+            if not (isinstance(write, Apply) and error.is_conflict):
+                raise
+            conflict = error
+        # Either somebody else has one of the fields, or it is another object: force tells.
+        await self._allowed()
+        metadata = _metadata(await self._client.call(call_of(write, force=True)))
+        self._tell(write, "taken", "a field that another manager had is taken over", conflict)
+        return metadata, "taken"
+
+    def _failed(self, write: Write, error: KubeError) -> None:
+        now_s = self._clock()
+        if error.is_passing or error.status == 401:
+            ceiling_s = min(BACKOFF_CEILING_S, BACKOFF_S * 2 ** min(self._queue.tries(write), 16))
+            wait_s = max(self._rng.uniform(0, ceiling_s), requested_wait_s(error))
+            self._queue.again(write, now_s + wait_s)
+            self._count(write.manager, "again")
+            self._tell(write, "again", "a write to Kubernetes fails and is tried again", error)
+            return
+        self._queue.give_up(write, now_s)
+        result = _result(error)
+        if result != "gone":
+            self._tell(write, result, "a write to Kubernetes is refused and given up", error)
+        self._settled(Settled(write, error=error), result)
+
+    def _settled(self, settled: Settled, result: str) -> None:
+        manager = settled.write.manager
+        self._count(manager, result)
+        if (listener := self._listeners.get(manager)) is not None:
+            listener(settled)
+
+    def _count(self, manager: str, result: str) -> None:
+        self._metrics.writes.labels(manager.removeprefix(MANAGER_PREFIX), result).inc()
+
+    def _tell(self, write: Write, result: str, what: str, error: KubeError) -> None:
+        """Logs it, unless one of this manager and result was logged a moment ago."""
+        about, now_s = (write.manager, result), self._clock()
+        if now_s - self._told_at_s.get(about, -inf) < TOLD_AGAIN_S:
+            return
+        self._told_at_s[about] = now_s
+        manager, target = write.manager, str(write.target)
+        _log.warning(what, manager=manager, object=target, status=error.status, why=error.message)
+
+
+def _metadata(body: bytes) -> Metadata | None:
+    try:
+        return _answer.validate_json(body).metadata
+    except ValidationError:
+        return None  # some deletes answer a status
+
+
+def _result(error: KubeError) -> str:
+    if error.is_missing:
+        return "gone"
+    if error.is_conflict:
+        return "conflict"
+    return "denied" if error.is_denied else "refused"

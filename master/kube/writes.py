@@ -1,0 +1,104 @@
+"""What is to be written to the API server, as values.
+
+A *manager* is the name under which Kubernetes remembers who owns a field. Each controller has its
+own, so that what one of them no longer wants goes without touching what another wrote.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from master.kube.client import Call
+from master.kube.objects import Resource, collection_path, object_path
+
+MANAGER_PREFIX = "topo-master/"
+"""All field managers of this product begin with it."""
+_APPLY = "application/apply-patch+yaml"
+"""JSON is YAML, too. Source: kubernetes.io, "Server-Side Apply"."""
+
+
+class Target(NamedTuple):
+    """The object that is written."""
+
+    resource: Resource[Any]
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        inside = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource.kind} {inside}{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply:
+    """Makes an object have the fields, and no other one that this manager gave it before.
+
+    `fields` is the manager's whole intent: `{"metadata": {"labels": …}, "spec": …}`. The object
+    must be the one with this uid: an apply without it would create a node that has just been
+    deleted, here it is refused.
+    """
+
+    target: Target
+    manager: str
+    uid: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create:
+    """Makes an object; one of the name that is there already stays as it is."""
+
+    target: Target
+    manager: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Removes the object with this uid, and no other one of the name."""
+
+    target: Target
+    manager: str
+    uid: str
+
+
+Write = Apply | Create | Delete
+
+
+def call_of(write: Write, *, force: bool = False) -> Call:
+    """The request of a write; `force` takes fields over from the managers that have them.
+
+    It does not wait for the allowance of requests: whoever writes takes it before.
+    """
+    resource, name, namespace = write.target
+    path, query = object_path(resource, name, namespace), {"fieldManager": write.manager}
+    match write:
+        case Apply():
+            query["force"] = "true" if force else "false"
+            body, content_type = _document(write, {"uid": write.uid}), _APPLY
+            return Call(
+                method="PATCH",
+                path=path,
+                query=query,
+                body=body,
+                content_type=content_type,
+                urgent=True,
+            )
+        case Create():
+            path = collection_path(resource, namespace)
+            return Call(
+                method="POST", path=path, query=query, body=_document(write, {}), urgent=True
+            )
+        case Delete():
+            body = orjson.dumps({"preconditions": {"uid": write.uid}})
+            return Call(method="DELETE", path=path, body=body, urgent=True)
+
+
+def _document(write: Apply | Create, identity: Mapping[str, str]) -> bytes:
+    resource, name, namespace = write.target
+    place = {"name": name, **({"namespace": namespace} if namespace else {})}
+    metadata = {**write.fields.get("metadata", {}), **place, **identity}
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return orjson.dumps({**head, **write.fields, "metadata": metadata})

@@ -1,0 +1,191 @@
+"""A model of the API server for tests in virtual time: objects, owners of fields, versions, news.
+
+It knows as much of server-side apply as the master uses: a field has the managers that applied it,
+an apply without force that changes another's field is a conflict, a field that a manager no longer
+applies goes when it was the only one. Leaves of `metadata.labels` and `metadata.annotations` are
+fields of their own, every other top-level part (`spec`) is one. Checked against the real server in
+`tests/e2e/kubernetes/test_writer.py`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from master.kube.client import Call
+from master.kube.errors import KubeError, answered
+from master.kube.objects import NODES, Resource, collection_path
+
+Path = tuple[str, ...]
+_MAPS = ("labels", "annotations")
+
+
+@dataclass
+class Stored:
+    """One object, and who applied which of its fields."""
+
+    document: dict[str, Any]
+    owners: dict[Path, set[str]] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(self.document["metadata"].get("labels", {}))
+
+
+@dataclass
+class ApiModel:
+    """Answers the calls of a writer. `delay_s` is how long each takes before it has its effect."""
+
+    resources: tuple[Resource[Any], ...] = (NODES,)
+    delay_s: float = 0.0
+    version: int = 100
+    objects: dict[tuple[str, str], Stored] = field(default_factory=dict)
+    """By collection and name."""
+    calls: list[Call] = field(default_factory=list)
+    faults: list[KubeError | None] = field(default_factory=list)
+    """What the next calls get instead of an answer, in their order; None lets one through."""
+    watch: Callable[[str, str, dict[str, Any] | None], None] = lambda *_: None
+    """Told of each change at once: the collection, the name, the object or None."""
+    busiest: int = 0
+    _under_way: int = 0
+
+    @property
+    def writes(self) -> list[tuple[str, str]]:
+        """The calls that changed something: method and name."""
+        return list(self._changes)
+
+    def __post_init__(self) -> None:
+        self._changes: list[tuple[str, str]] = []
+
+    async def call(self, call: Call) -> bytes:
+        self.calls.append(call)
+        self._under_way += 1
+        self.busiest = max(self.busiest, self._under_way)
+        try:
+            await asyncio.sleep(self.delay_s)
+            fault = self.faults.pop(0) if self.faults else None
+            if fault is not None:
+                raise fault
+            return self._answer(call)
+        finally:
+            self._under_way -= 1
+
+    def add(
+        self, resource: Resource[Any], name: str, by: str = "somebody", **fields: Any
+    ) -> Stored:
+        """Puts an object there; its fields are `by`'s."""
+        metadata = {"name": name, "uid": f"uid-{name}-{self.version}", **fields.pop("metadata", {})}
+        stored = Stored({"metadata": metadata, **fields})
+        stored.owners = {path: {by} for path, _ in _leaves(stored.document)}
+        self.objects[collection_path(resource), name] = stored
+        self._changed(collection_path(resource), name, stored.document)
+        return stored
+
+    def edit(self, resource: Resource[Any], name: str, path: Path, value: Any) -> None:
+        """What somebody does by hand: the field is theirs from then on; None takes it away."""
+        stored = self.objects[collection_path(resource), name]
+        _set(stored.document, path, value)
+        stored.owners[path] = {"somebody"}
+        self._changed(collection_path(resource), name, stored.document)
+
+    def remove(self, resource: Resource[Any], name: str) -> None:
+        """What somebody deletes."""
+        del self.objects[collection_path(resource), name]
+        self._changed(collection_path(resource), name, None)
+
+    def labels(self, resource: Resource[Any] = NODES) -> dict[str, dict[str, str]]:
+        """The labels of all objects by name."""
+        of = collection_path(resource)
+        return {name: stored.labels for (at, name), stored in self.objects.items() if at == of}
+
+    def _changed(self, at: str, name: str, document: dict[str, Any] | None) -> None:
+        self.version += 1
+        if document is not None:
+            document["metadata"]["resourceVersion"] = str(self.version)
+            document = orjson.loads(orjson.dumps(document))
+        self.watch(at, name, document)
+
+    def _answer(self, call: Call) -> bytes:
+        assert call.body is not None
+        asked = orjson.loads(call.body)
+        if call.method == "POST":
+            return self._create(call, asked)
+        at, _, name = call.path.rpartition("/")
+        stored = self.objects.get((at, name))
+        uid = asked.get("preconditions", asked.get("metadata", {})).get("uid")
+        if stored is None:
+            # Server-side apply answers so for an object with a uid; a delete finds nothing.
+            raise _refusal(*((409, "Conflict") if call.method == "PATCH" else (404, "NotFound")))
+        if uid != stored.document["metadata"]["uid"]:
+            raise _refusal(409, "Conflict", "Precondition failed: UID in precondition")
+        if call.method == "DELETE":
+            del self.objects[at, name]
+            self._changes.append(("DELETE", name))
+            self._changed(at, name, None)
+            return b'{"kind":"Status"}'
+        return self._apply(call, at, name, asked)
+
+    def _create(self, call: Call, asked: dict[str, Any]) -> bytes:
+        name = asked["metadata"]["name"]
+        if (call.path, name) in self.objects:
+            raise _refusal(409, "AlreadyExists")
+        asked["metadata"]["uid"] = f"uid-{name}-{self.version}"
+        stored = Stored(asked)
+        stored.owners = {path: {call.query["fieldManager"]} for path, _ in _leaves(asked)}
+        self.objects[call.path, name] = stored
+        self._changes.append(("POST", name))
+        self._changed(call.path, name, asked)
+        return orjson.dumps(asked)
+
+    def _apply(self, call: Call, at: str, name: str, asked: dict[str, Any]) -> bytes:
+        stored, manager = self.objects[at, name], call.query["fieldManager"]
+        wanted, now = dict(_leaves(asked)), dict(_leaves(stored.document))
+        conflicts = [
+            path
+            for path, value in wanted.items()
+            if now.get(path, value) != value and stored.owners.get(path, set()) - {manager}
+        ]
+        if conflicts and call.query["force"] != "true":
+            raise _refusal(409, "Conflict", 'Apply failed with 1 conflict: conflict with "kubectl"')
+        before = orjson.dumps(stored.document)
+        for path, owners in list(stored.owners.items()):
+            if manager in owners and path not in wanted:
+                owners.discard(manager)
+                if not owners:
+                    del stored.owners[path]
+                    _set(stored.document, path, None)
+        for path, value in wanted.items():
+            if now.get(path) != value:
+                stored.owners[path] = set()
+                _set(stored.document, path, value)
+            stored.owners.setdefault(path, set()).add(manager)
+        if orjson.dumps(stored.document) != before:
+            self._changes.append(("PATCH", name))
+            self._changed(at, name, stored.document)
+        return orjson.dumps(stored.document)
+
+
+def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
+    for part, value in document.items():
+        if part == "metadata":
+            for kind in _MAPS:
+                yield from ((("metadata", kind, key), v) for key, v in value.get(kind, {}).items())
+        elif part not in {"apiVersion", "kind"}:
+            yield (part,), value
+
+
+def _set(document: dict[str, Any], path: Path, value: Any) -> None:
+    *above, last = path
+    for part in above:
+        document = document.setdefault(part, {})
+    if value is None:
+        document.pop(last, None)
+    else:
+        document[last] = value
+
+
+def _refusal(status: int, reason: str, message: str = "") -> KubeError:
+    body = {"code": status, "reason": reason, "message": message or reason}
+    return answered(status, {}, orjson.dumps(body))

@@ -1,0 +1,199 @@
+"""The order of writes, and which of them are needed."""
+
+from math import inf
+
+from master.kube import write_queue
+from master.kube.objects import HYPERNODES, NODES
+from master.kube.write_queue import ECHO_S, GONE, WriteQueue
+from master.kube.writes import Apply, Create, Delete, Target, Write
+
+LABELS, OTHERS = "topo-master/labels", "topo-master/annotations"
+
+
+def apply(name: str, value: str, manager: str = LABELS) -> Apply:
+    fields = {"metadata": {"labels": {"example.com/a": value}}}
+    return Apply(target=Target(NODES, name), manager=manager, uid=f"uid-{name}", fields=fields)
+
+
+def delete(name: str) -> Delete:
+    return Delete(target=Target(HYPERNODES, name), manager=LABELS, uid=f"uid-{name}")
+
+
+def queue(*writes: Write) -> WriteQueue:
+    made = WriteQueue()
+    for write in writes:
+        made.put(write, 0.0)
+    return made
+
+
+def begun(of: WriteQueue, now_s: float = 0.0) -> list[Write]:
+    """All writes that can begin now."""
+    found = []
+    while (write := of.begin(now_s)) is not None:
+        found.append(write)
+    return found
+
+
+def test_of_the_writes_of_one_object_the_latest_is_begun_and_no_other():
+    assert begun(queue(apply("a", "1"), apply("b", "1"), apply("a", "2"))) == [
+        apply("a", "2"),
+        apply("b", "1"),
+    ]
+
+
+def test_one_write_of_an_object_is_under_way_at_a_time():
+    of = queue(apply("a", "1"))
+    (first,) = begun(of)
+    of.put(apply("a", "2"), 0.0)
+    assert begun(of) == []
+    of.done(first, "7", 0.0)
+    assert begun(of) == [apply("a", "2")]
+
+
+def test_two_managers_write_the_same_object_each_for_itself_and_take_turns():
+    of = queue(*(apply(name, "1") for name in "abc"), apply("a", "1", OTHERS))
+    assert [(write.target.name, write.manager) for write in begun(of)] == [
+        ("a", LABELS),
+        ("a", OTHERS),
+        ("b", LABELS),
+        ("c", LABELS),
+    ]
+
+
+def test_what_is_under_way_is_not_asked_for_again():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.put(apply("a", "2"), 0.0)
+    of.put(apply("a", "1"), 0.0)
+    of.done(apply("a", "1"), "7", 0.0)
+    assert begun(of) == []
+
+
+def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.done(apply("a", "1"), "7", 0.0)
+    of.saw(Target(NODES, "a"), 6)
+    of.put(apply("a", "1"), 1.0)
+    assert begun(of, 1.0) == []
+    assert list(of.settling(LABELS)) == [Target(NODES, "a")]
+    of.saw(Target(NODES, "a"), 7)
+    assert list(of.settling(LABELS)) == []
+    of.put(apply("a", "1"), 2.0)  # somebody changed it after that
+    assert begun(of, 2.0) == [apply("a", "1")]
+
+
+def test_a_watch_that_shows_it_before_the_answer_comes_counts():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.saw(Target(NODES, "a"), 7)
+    of.done(apply("a", "1"), "7", 0.0)
+    assert list(of.settling(LABELS)) == []
+    of.put(apply("a", "1"), 0.0)
+    assert begun(of) == [apply("a", "1")]
+
+
+def test_another_value_is_begun_although_the_one_before_has_not_been_seen():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.done(apply("a", "1"), "7", 0.0)
+    of.put(apply("a", "2"), 0.0)
+    assert begun(of) == [apply("a", "2")]
+
+
+def test_a_watch_that_shows_nothing_is_not_waited_for_for_ever():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.done(apply("a", "1"), "7", 0.0)
+    of.put(apply("a", "1"), ECHO_S - 1)
+    assert begun(of, ECHO_S - 1) == []
+    of.put(apply("a", "1"), ECHO_S)
+    assert begun(of, ECHO_S) == [apply("a", "1")]
+
+
+def test_a_version_that_is_no_number_is_taken_as_seen_with_any_news():
+    of = queue(apply("a", "1"))
+    begun(of)
+    of.done(apply("a", "1"), "opaque", 0.0)
+    assert list(of.settling(LABELS)) == []
+    of.saw(Target(NODES, "a"), 3)
+    of.put(apply("a", "1"), 0.0)
+    assert begun(of) == [apply("a", "1")]
+
+
+def test_a_deletion_is_seen_when_the_object_is_gone():
+    of = queue(delete("a"))
+    begun(of)
+    of.done(delete("a"), "", 0.0)
+    of.saw(Target(HYPERNODES, "a"), 9)
+    of.put(delete("a"), 0.0)
+    assert begun(of) == []
+    of.saw(Target(HYPERNODES, "a"), GONE)
+    assert list(of.settling(LABELS)) == []
+
+
+def test_what_was_made_and_deleted_by_somebody_can_be_made_again():
+    made = Create(target=Target(HYPERNODES, "a"), manager=LABELS)
+    of = queue(made)
+    begun(of)
+    of.done(made, "7", 0.0)
+    of.saw(Target(HYPERNODES, "a"), GONE)
+    of.put(made, 0.0)
+    assert begun(of) == [made]
+
+
+def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
+    for news, later_s in ((True, 0.0), (False, ECHO_S)):
+        of = queue(apply("a", "1"))
+        begun(of)
+        of.give_up(apply("a", "1"), 0.0)
+        assert list(of.settling(LABELS)) == []
+        of.put(apply("a", "1"), 0.0)
+        assert begun(of) == []
+        if news:
+            of.saw(Target(NODES, "a"), 8)
+        of.put(apply("a", "1"), later_s)
+        assert begun(of, later_s) == [apply("a", "1")]
+
+
+def test_what_failed_is_tried_again_at_its_time_and_the_newest_of_it():
+    of = queue(apply("a", "1"))
+    (first,) = begun(of)
+    of.again(first, 5.0)
+    of.put(apply("a", "2"), 1.0)
+    assert (begun(of, 4.9), of.next_at_s, of.tries(first)) == ([], 5.0, 1)
+    (second,) = begun(of, 5.0)
+    assert second == apply("a", "2")
+    of.again(second, 9.0)
+    assert (of.tries(second), begun(of, 9.0)) == (2, [second])
+    of.done(second, "7", 9.0)
+    of.put(apply("a", "3"), 9.0)
+    assert of.tries(second) == 0
+
+
+def test_what_is_taken_back_is_not_begun_and_not_tried_again():
+    of = queue(apply("a", "1"), apply("b", "1"))
+    of.withdraw(Target(NODES, "a"), LABELS)
+    (under_way,) = begun(of)
+    assert under_way == apply("b", "1")
+    of.withdraw(Target(NODES, "b"), LABELS)
+    of.again(under_way, 1.0)
+    assert begun(of, 2.0) == []
+    assert of.next_at_s is None
+    of.put(apply("a", "3"), 2.0)
+    assert begun(of, 2.0) == [apply("a", "3")]
+
+
+def test_it_says_when_something_may_begin():
+    of = WriteQueue()
+    assert of.next_at_s is None
+    of.put(apply("a", "1"), 0.0)
+    assert of.next_at_s == -inf
+
+
+def test_more_writes_than_it_holds_are_refused_and_those_of_other_managers_are_not(monkeypatch):
+    monkeypatch.setattr(write_queue, "MAX_WAITING", 2)
+    of = queue(apply("a", "1"), apply("b", "1"))
+    assert not of.put(apply("c", "1"), 0.0)
+    assert of.put(apply("a", "2"), 0.0)
+    assert of.put(apply("c", "1", OTHERS), 0.0)
