@@ -23,7 +23,7 @@ TOLD_EVERY_S = 60.0
 HEADS_BYTES = 16 * 1024 * 1024
 """Heads of requests that have begun and not ended, together. One may have hundreds of kB, and
 anybody can begin one; most come in one piece and are never held."""
-
+REASONS = ("handshake", "idle", "room", "unread", "budget", "heads", "refused")
 
 _log = structlog.get_logger(__name__)
 
@@ -34,9 +34,10 @@ class Connections:
     Beyond the limit the connection that has been idle longest is closed; if none is idle, that of
     the slowest reader; if all are at work, the new one is refused with 503.
     `setting` raises the limit, where there is one for it.
-    `ended` counts who was ended, by the reason: `idle`, `room` (a slow reader, for a new one),
-    `unread` (a piece not taken in time), `budget`, `heads` (one that began long ago and has not
-    ended, beyond `HEADS_BYTES`), `refused`.
+    One that shakes hands counts as well; beyond half the limit the oldest of these gives way.
+    `ended` counts who was ended, by the reason: `handshake`, `idle`, `room` (a slow reader, for a
+    new one), `unread` (a piece not taken in time), `budget`, `heads` (one that began long ago and
+    has not ended, beyond `HEADS_BYTES`), `refused`.
     """
 
     def __init__(
@@ -46,19 +47,19 @@ class Connections:
         self.limit = limit
         self._fix = "keep fewer" if setting is None else f"keep fewer, or raise {setting}"
         self.in_flight = InFlight(budget_bytes, self._ended)
-        self.ended: Counter[str] = Counter(
-            {"idle": 0, "room": 0, "unread": 0, "budget": 0, "heads": 0, "refused": 0}
-        )
+        self.ended = Counter(dict.fromkeys(REASONS, 0))
         self.heads_bytes = 0
         self._heads: dict[_Connection, int] = {}
         """Bytes of heads that have not ended, in the order in which they began."""
+        self._shaking: dict[asyncio.Protocol, Callable[[], object]] = {}
+        """What ends those that have not ended their TLS handshake, in the order of their coming."""
         self._open: set[_Connection] = set()
         self._idle: dict[_Connection, None] = {}
         """In the order in which they fell idle."""
         self._silent_until_s = 0.0
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._shaking)
 
     def factory(self, server: web.Server, **options: Any) -> Callable[[], asyncio.Protocol]:
         """What makes the protocol of a connection; `options` are those of `web.RequestHandler`."""
@@ -96,9 +97,22 @@ class Connections:
         """The whole answer to a connection that there is no room for."""
         return _refusal(self._fix)
 
+    def accepted(self, connection: asyncio.Protocol, end: Callable[[], object]) -> None:
+        """Counts one in that begins its TLS handshake, until `shaken`; `end` ends it."""
+        self._shaking[connection] = end
+        if len(self._shaking) > max(1, self.limit // 2):
+            oldest = next(iter(self._shaking))
+            self._shaking.pop(oldest)()
+            self._ended("handshake")
+
+    def shaken(self, connection: asyncio.Protocol) -> None:
+        """Its handshake has ended, well or badly."""
+        self._shaking.pop(connection, None)
+
     def opened(self, connection: "_Connection") -> bool:
         """Counts one in; False when it was refused."""
-        if len(self._open) >= self.limit and not self._made_room():
+        self.shaken(connection)
+        if len(self) >= self.limit and not self._made_room():
             self._ended("refused")
             return False
         self._open.add(connection)
@@ -174,7 +188,7 @@ class Connections:
                 "connections ended to stay within the limits",
                 site=self.name,
                 ended={each: n for each, n in self.ended.items() if n},
-                open=len(self._open),
+                open=len(self),
                 limit=self.limit,
                 unread_bytes=self.in_flight.held_bytes,
             )

@@ -23,13 +23,14 @@ from topo.kit.connections import Connections
 from topo.kit.malformed import MalformedRequests
 from topo.kit.runner import app_runner, handler_options
 from topo.kit.signals import ENDING
+from topo.kit.tls_port import TlsPort
 from topo.model.errors import BadInputError, BrokenInvariantError, Refusal, TakenError
 
 T = TypeVar("T")
 Work = Callable[[], Awaitable[None]]
 """Runs until it is cancelled; to return is as wrong as to raise."""
-HANDSHAKE_S = 10.0
-"""A connection that has not ended its TLS handshake by then is closed."""
+BACKLOG = 4096
+"""Connections that the kernel keeps until they are accepted: all workers come at once."""
 UNSENT_BYTES = 128 * 1024
 """What the kernel takes of an answer ahead of its reader: of one that does not read, else 2.5 MB.
 Source: tcp(7), TCP_NOTSENT_LOWAT."""
@@ -204,20 +205,20 @@ async def start(site: Site, stack: AsyncExitStack) -> tuple[tuple[str, int], ...
     if runner.server is None:
         raise AssertionError("a runner that is set up has a server")
     factory = connections.factory(runner.server, **handler_options(malformed))
+    tls_port = TlsPort(connections, factory, site.tls) if site.tls else None
     try:
         server = await asyncio.get_running_loop().create_server(
-            factory,
-            site.host,
-            site.port,
-            backlog=4096,
-            ssl=site.tls,
-            ssl_handshake_timeout=HANDSHAKE_S if site.tls else None,
+            factory, site.host, site.port, backlog=BACKLOG, start_serving=tls_port is None
         )
     except OSError as error:
         what = f"port {site.port} cannot be had: {error.strerror or error}"
         fix = "stop what holds it, or choose another port"
         raise TakenError(Refusal(what, f"{site.name} port", fix)) from error
     stack.callback(server.close)
+    if tls_port is not None:
+        stack.callback(tls_port.close)
+        for bound in server.sockets:
+            tls_port.listen(bound, BACKLOG)
     for listener in server.sockets:  # what it accepts has the same option
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     addresses = tuple(listener.getsockname()[:2] for listener in server.sockets)
