@@ -4,13 +4,13 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from aiohttp import ClientSession, ClientTimeout, StreamReader, TCPConnector
+from aiohttp import ClientError, ClientSession, ClientTimeout, StreamReader, TCPConnector
 
 from tests.support.waiting import CEILING_S
 
@@ -150,6 +150,27 @@ class Api:
             if not answer.ok:
                 raise ApiError(answer.status, (await answer.text())[:1000])
             yield _events(answer.content)
+
+
+async def follow(api: Api, path: str) -> AsyncIterator[Mapping[str, Any]]:
+    """All objects of a collection by uid, anew after each change, whatever the server suffers."""
+    while True:
+        with suppress(ApiError, ClientError, OSError):
+            listed = await api.get(path)
+            objects = {each["metadata"]["uid"]: each for each in listed["items"] or ()}
+            yield objects
+            version = listed["metadata"]["resourceVersion"]
+            async with api.watch(path, resourceVersion=version) as events:
+                async for event in events:
+                    if event["type"] == "ERROR":
+                        break
+                    uid = event["object"]["metadata"]["uid"]
+                    if event["type"] == "DELETED":
+                        objects.pop(uid, None)
+                    else:
+                        objects[uid] = event["object"]
+                    yield objects
+        await asyncio.sleep(_AGAIN_S)
 
 
 async def _events(lines: StreamReader) -> AsyncIterator[Any]:

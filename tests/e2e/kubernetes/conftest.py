@@ -13,8 +13,11 @@ from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.kubelet import Kubelet
+from tests.e2e.controlplane.kubelet import kubelet as running_kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
+from topo.sim.bundles import write_bundle
 from topo.sim.worlds.presets import World
 
 _numbers = itertools.count(1)
@@ -86,6 +89,24 @@ async def namespace(api: Api) -> str:
 async def real_namespace(api: Api) -> str:
     """A namespace of this test, whose pods run where a test gives them a kubelet."""
     return await _namespace(api, f"{REAL_PREFIX}{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def hardware(tmp_path_factory: pytest.TempPathFactory, world: World) -> Path:
+    """A recording for each host: what its worker sees in place of GPUs."""
+    folder = tmp_path_factory.mktemp("hardware")
+    for host in world.nodes:
+        write_bundle(folder / host.name, host)
+    return folder
+
+
+@pytest.fixture
+async def kubelet(cluster: Cluster, hardware: Path, tmp_path: Path) -> AsyncIterator[Kubelet]:
+    """Pods of `real-` namespaces run, and their Services lead to them."""
+    async with running_kubelet(cluster, tmp_path, hardware) as running:
+        yield running
+        for pod in running.pods(""):  # shown where the test fails
+            print(f"{pod.path}\n{pod.log[-3000:]}")
 
 
 async def _namespace(api: Api, name: str) -> str:

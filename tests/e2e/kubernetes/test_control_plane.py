@@ -53,7 +53,7 @@ async def test_a_pod_runs_where_the_scheduler_puts_it(api: Api, namespace: str) 
         return bool((await api.get(f"{path}/taker"))["status"]["phase"] == "Running")
 
     await eventually(runs)
-    assert (await api.get(f"{path}/taker"))["status"]["podIP"].startswith("127.")
+    assert (await api.get(f"{path}/taker"))["status"]["podIP"].startswith("10.")
 
 
 async def test_what_a_test_leaves_is_taken_away(
