@@ -80,8 +80,7 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
 
 async def _restore(service: Service, saver: StateSaver) -> None:
     now_s, engine = time.time(), service.engine
-    load = partial(saver.store.load, service.settings.mode, now_s)
-    found = await off_loop(load)
+    found = await saver.store.load(service.settings.mode, now_s)
     service.readiness.startup.is_first = saver.store.is_new
     if found is None:
         return

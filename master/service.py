@@ -29,7 +29,7 @@ from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
 from master.state.saving import StateSaver
-from master.state.state_file import StateFile
+from master.state.state_file import StateFileStore
 from master.tokens import API_TOKENS, WORKER_TOKENS, TokenFile, TokenFileKind, TokenMetrics, Tokens
 from master.tree import topology_document
 from master.tree.document_cache import DocumentCache
@@ -299,7 +299,7 @@ def _saver(
         return None
     metrics, placements = beside
     return StateSaver(
-        store=StateFile(settings.state_file),
+        store=StateFileStore(settings.state_file),
         interval_s=settings.state_save_interval,
         engine=engine,
         readiness=readiness,

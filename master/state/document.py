@@ -63,9 +63,17 @@ class SavedDiscovery:
 
     def with_holds(self, mode: Mode, holds: HoldsMemory) -> bytes:
         """The whole document; its keys are those of `State`."""
+        return with_memory(self.about(mode, holds), self.text)
+
+    def about(self, mode: Mode, holds: HoldsMemory) -> bytes:
+        """The document without the judgement, for stores that keep the bulk apart."""
         head = {"kind": "topo-master-state", "saved_at_s": self.saved_at_s, "mode": mode.value}
-        parts = (json.dumps(head).encode()[:-1], self.text, _HOLDS.dump_json(holds))
-        return b'%s,"memory":%s,"holds":%s}' % parts
+        return b'%s,"holds":%s}' % (json.dumps(head).encode()[:-1], _HOLDS.dump_json(holds))
+
+
+def with_memory(about: bytes, memory: bytes) -> bytes:
+    """The whole document, of its two parts."""
+    return b'%s,"memory":%s}' % (about[:-1], memory)
 
 
 def decode(content: bytes, mode: Mode) -> State | Unusable:

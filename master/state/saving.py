@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -34,32 +34,38 @@ GATHER_S = 0.02
 MAX_HOLDS_SAVE_TIME_SHARE = 0.25
 """The share of a core that saving holds may take: what was promised has to be on disk soon."""
 
+T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
 class StateStore(Protocol):
-    """What every place that keeps the newest state offers; `StateFile` is the first of them.
+    """What every place that keeps the newest state offers.
 
     Only a master whose role lets it act calls `load` and `save`.
     """
 
     name: str
     """What people know the store by, for logs."""
-    is_new: bool
-    """Whether the last `load` found nothing kept there, neither good nor bad."""
 
-    def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
+    @property
+    def is_new(self) -> bool:
+        """Whether the last `load` found nothing kept there, neither good nor bad."""
+        ...
+
+    async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
         """The kept state; only its holds where the judgement is unusable; None without either.
 
         `now_s` is Unix time. What is unusable is set aside and logged, never deleted: somebody
-        may have named the wrong place. From then on no other master may use the store. Blocks;
-        raises `TakenError` where another one does, `BadInputError` where what is there cannot be
-        read.
+        may have named the wrong place. From then on no other master may use the store. Raises
+        `TakenError` where another one does, `BadInputError` where what is there cannot be read.
         """
         ...
 
-    def save(self, content: bytes, discovery: SavedDiscovery) -> None:
-        """Keeps the document whole or not at all. Blocks; raises `OSError`."""
+    async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
+        """Keeps all of it or nothing. Raises `OSError`; `ValueError` for a text without encoding.
+
+        Returns what it cost, in seconds of a core or of whom else it burdens.
+        """
         ...
 
     def age_s(self, now_s: float) -> float | None:
@@ -94,7 +100,7 @@ class StateSaver:
     _holds_saved_s: float = 0.0
     _failing: bool = False
     _worked_s: float = 0.0
-    """Processor time of the last write."""
+    """What the last write cost; time in which it stood still is none."""
 
     def __post_init__(self) -> None:
         self.bookings.saved.required = True
@@ -108,7 +114,7 @@ class StateSaver:
             self.bookings.saved.count()
 
     async def run(self) -> None:
-        """Runs until cancelled, then saves once more."""
+        """Runs until cancelled, then saves once more. It is cancelled once."""
         next_s = self.clock() + self.interval_s
         try:
             while True:
@@ -120,7 +126,7 @@ class StateSaver:
                     await asyncio.sleep(GATHER_S)
                     await asyncio.sleep(await self._save_holds())
         finally:
-            self._save_last()
+            await self._save_last()
 
     async def _until(self, next_s: float) -> None:
         """Returns at that time, or when holds changed."""
@@ -167,11 +173,11 @@ class StateSaver:
         running = any(hold.deadline_s is not None for hold in self.bookings.bookings)
         return await self._save_holds() if old and running and self._discovery else 0.0
 
-    def _save_last(self) -> None:
+    async def _save_last(self) -> None:
         if self._settled() and self._changed():
-            self._write(self._new_discovery(), self.bookings.memory())
+            await self._written(self._new_discovery())
         elif self.bookings.saved.changed.is_set() and self._discovery is not None:
-            self._write(self._last_discovery, self.bookings.memory())
+            await self._written(self._last_discovery)
 
     def _new_discovery(self) -> Callable[[], SavedDiscovery]:
         """Makes what is saved of discovery now; what is costly in it is done by the call."""
@@ -187,7 +193,7 @@ class StateSaver:
         """Saves discovery with the holds as they are now; those who wait for it are told."""
         holds = self.bookings.memory()
         changes = self.bookings.saved.start_save()
-        writing = asyncio.ensure_future(asyncio.to_thread(self._write, make, holds))
+        writing = asyncio.ensure_future(self._write(make, holds))
         try:
             reason = await asyncio.shield(writing)
         finally:
@@ -198,18 +204,16 @@ class StateSaver:
             self.bookings.saved.save_succeeded(changes)
         return not reason
 
-    def _write(self, make: Callable[[], SavedDiscovery], holds: HoldsMemory) -> str:
+    async def _write(self, make: Callable[[], SavedDiscovery], holds: HoldsMemory) -> str:
         """Why it could not be saved; empty if it was."""
-        began_s = time.thread_time()
+        self._worked_s = 0.0
         try:
-            discovery = make()
-            self.store.save(discovery.with_holds(self.readiness.mode, holds), discovery)
+            discovery, self._worked_s = await asyncio.to_thread(_timed, make)
+            self._worked_s += await self.store.save(discovery, self.readiness.mode, holds)
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             return self._failed(error)
-        finally:
-            self._worked_s = time.thread_time() - began_s
         if self._failing:
-            _log.info("state file written again", file=self.store.name)
+            _log.info("state written again", store=self.store.name)
         self._failing = False
         self._holds_saved_s = self.clock()
         if discovery is not self._discovery:
@@ -221,7 +225,13 @@ class StateSaver:
 
     def _failed(self, error: Exception) -> str:
         if not self._failing:
-            _log.error("state file not written", file=self.store.name, reason=str(error))
+            _log.error("state not written", store=self.store.name, reason=str(error))
         self._failing = True
         self.metrics.saves.labels("failed").inc()  # last: who sees it counted finds it in the log
         return (isinstance(error, OSError) and error.strerror) or str(error) or "it failed"
+
+
+def _timed(call: Callable[[], T]) -> tuple[T, float]:
+    """What the call returns, and the processor time that it took."""
+    began_s = time.thread_time()
+    return call(), time.thread_time() - began_s

@@ -1,13 +1,16 @@
-"""The state file: a `StateStore` on the local disk, of one master, readable by its owner only.
+"""The state file: a store on the local disk, of one master, readable by its owner only.
 
 What could not be read, and what somebody else wrote, is never replaced: holds of running jobs may
 be in it. What is broken is put aside.
 """
 
+import asyncio
 import errno
 import glob
 import os
 import stat
+import time
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -16,6 +19,7 @@ from master.state.document import SavedDiscovery, State, Unusable, decode
 from topo.discovery.modes import Mode
 from topo.kit.file_lock import FileLock
 from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
+from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, Refusal, TakenError
 from topo.placement.booking.holds import HoldsMemory
 
@@ -27,7 +31,10 @@ _log = structlog.get_logger(__name__)
 
 
 class StateFile:
-    """Keeps the state in one file of JSON, which is replaced at once; a link to it stays."""
+    """Keeps the state in one file of JSON, which is replaced at once; a link to it stays.
+
+    Its calls block; `StateFileStore` makes them in threads.
+    """
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -57,7 +64,7 @@ class StateFile:
         return found
 
     def save(self, content: bytes, discovery: SavedDiscovery) -> None:
-        """See `StateStore`; makes the directory where it is missing."""
+        """Keeps the document whole or not at all; makes the directory where it is missing."""
         self._acquire()
         now = _version(self._path)
         if now is not None and now != self._known:
@@ -182,3 +189,38 @@ def _has(path: Path, content: bytes) -> bool:
     except OSError:
         return False
     return same_size and read_bounded(path, len(content)) == content
+
+
+class StateFileStore:
+    """A state file as a `StateStore`."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._file = StateFile(path)
+
+    @property
+    def is_new(self) -> bool:
+        """See `StateStore`."""
+        return self._file.is_new
+
+    async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
+        """See `StateStore`."""
+        return await off_loop(partial(self._file.load, mode, now_s))
+
+    async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
+        """See `StateStore`; what it cost is processor time: a disk that is slow is no work."""
+
+        def write() -> float:
+            began_s = time.thread_time()
+            self._file.save(discovery.with_holds(mode, holds), discovery)
+            return time.thread_time() - began_s
+
+        return await asyncio.to_thread(write)
+
+    def age_s(self, now_s: float) -> float | None:
+        """See `StateStore`."""
+        return self._file.age_s(now_s)
+
+    def close(self) -> None:
+        """See `StateStore`."""
+        self._file.close()

@@ -100,11 +100,13 @@ class PieceStore(StateStore):
         self.values: dict[int, bytes] = {}
         self._saved_at_s: float | None = None
 
-    def save(self, content: bytes, discovery: SavedDiscovery) -> None:
+    async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
+        content = discovery.with_holds(mode, holds)
         self.values = dict(enumerate(split(content, discovery.generation, LIMIT)))
         self._saved_at_s = discovery.saved_at_s
+        return 0.0
 
-    def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:  # noqa: ARG002
+    async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:  # noqa: ARG002
         content = join(self.values.values())
         found = None if isinstance(content, Refusal) else decode(content, mode)
         if isinstance(found, Unusable):
@@ -119,18 +121,18 @@ class PieceStore(StateStore):
         self.values.clear()
 
 
-def test_a_store_of_small_values_needs_nothing_else() -> None:
+async def test_a_store_of_small_values_needs_nothing_else() -> None:
     store = PieceStore()
-    assert store.load(Mode.SWITCHBOX, 0.0) is None
+    assert await store.load(Mode.SWITCHBOX, 0.0) is None
     memory = built_state(20).memory()
     discovery = SavedDiscovery.of(memory, 100.0)
-    store.save(discovery.with_holds(Mode.SWITCHBOX, HoldsMemory(1, ())), discovery)
+    await store.save(discovery, Mode.SWITCHBOX, HoldsMemory(1, ()))
     assert len(store.values) > 10
-    state = store.load(Mode.SWITCHBOX, 160.0)
+    state = await store.load(Mode.SWITCHBOX, 160.0)
     assert isinstance(state, State)
     assert (state.memory, store.age_s(160.0)) == (memory, 60.0)
     del store.values[3]
-    assert store.load(Mode.SWITCHBOX, 160.0) is None
+    assert await store.load(Mode.SWITCHBOX, 160.0) is None
 
 
 def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:

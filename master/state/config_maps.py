@@ -1,0 +1,286 @@
+"""The state in ConfigMaps of the pod's namespace: a store that outlives the pod and its node.
+
+Two parts are kept: the judgement (`memory`), the bulk, which is written only when it differs, and
+everything else (`about`: whose it is, when it was judged, the holds), which is small. Each save of
+a part is a *set* of new ConfigMaps under a number of its own; when the set is whole, those before
+it are deleted. So a set is whole or not there, and a save that breaks off takes nothing away.
+
+What is written costs etcd, which keeps each version until it compacts (5 minutes): `save` says so
+in its cost, by which the saver rests. 10,000 nodes are 1.5 MB in three ConfigMaps.
+"""
+
+import asyncio
+import base64
+import errno
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+import structlog
+from pydantic import BaseModel, Field, ValidationError
+
+from master.kube.client import Call
+from master.kube.errors import KubeError
+from master.kube.lease import Caller
+from master.kube.objects import CONFIG_MAPS, ConfigMapObject, collection_path, object_path
+from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
+from master.state.pieces import join, split
+from topo.discovery.modes import Mode
+from topo.model.errors import BadInputError, Refusal
+from topo.placement.booking.holds import HoldsMemory
+
+PREFIX = "topo-master-state-"
+PIECE_BYTES = 512 * 1024
+"""Half of what a ConfigMap may have: as base64 in a request it stays below etcd's 1.5 MiB."""
+BYTES_PER_S = 2_000_000.0
+"""A second of cost: of the judgement at most 100 kB/s are written, of the rest 500 kB/s."""
+PAGE = 16
+MAX_PAGES = 256
+LOAD_S = 30.0
+"""An API server that cannot be asked for so long ends the start."""
+RETRY_S = 0.5
+_KEY = "piece"
+_MEMORY, _ABOUT, _UNUSABLE = "memory", "about", "unusable"
+_PARTS = (_MEMORY, _ABOUT)
+
+_log = structlog.get_logger(__name__)
+
+
+class _Page(BaseModel):
+    """A page of a list: `continue` is where the next one begins."""
+
+    metadata: dict[str, object] = Field(default_factory=dict)
+    items: list[ConfigMapObject]
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """The ConfigMaps of one save of a part, and what they are together."""
+
+    part: str
+    number: int
+    names: tuple[str, ...]
+    content: bytes | Refusal
+
+
+class ConfigMapStore:
+    """A `StateStore` in the namespace of this pod. `may_write` is asked before each write.
+
+    `clock` is monotonic.
+    """
+
+    def __init__(
+        self,
+        client: Caller,
+        namespace: str,
+        domain: str,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = f"ConfigMaps {PREFIX}* in {namespace}"
+        self._client = client
+        self._namespace = namespace
+        self._managed = {f"{domain}/managed-by": "topo-master"}
+        self._part_label, self._number_label = f"{domain}/state", f"{domain}/save"
+        self._may_write = may_write
+        self._clock = clock
+        self._is_new = False
+        self._saved_at_s: float | None = None
+        self._number = 0
+        self._replaced: dict[str, list[str]] = {part: [] for part in _PARTS}
+        """By part, the names in whose place the next whole set comes."""
+        self._unusable: set[str] = set()
+        """Those of them that are put aside then, and not deleted."""
+        self._memory_digest = b""
+
+    @property
+    def is_new(self) -> bool:
+        """See `StateStore`."""
+        return self._is_new
+
+    async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
+        """See `StateStore`; what is unusable gets the label `unusable` when a save replaces it."""
+        sets = await self._sets()
+        self._is_new = not sets
+        self._number = max((each.number for each in sets), default=0)
+        for each in sets:
+            self._replaced[each.part] += each.names
+        read = await asyncio.to_thread(_read, sets, mode)
+        if isinstance(read, Unusable):
+            self._unusable = {name for each in sets for name in each.names}
+            names = sorted(self._unusable)
+            _log.warning("the state is not used, and kept", reason=read.reason, kept=names)
+        found = read.rest if isinstance(read, Unusable) else read
+        if isinstance(found, State):
+            if found.saved_at_s > now_s:
+                _log.warning("the state is from the future; is the clock right?", store=self.name)
+            self._saved_at_s = found.saved_at_s
+        return found
+
+    async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
+        """See `StateStore`."""
+        parts, cost_s = await asyncio.to_thread(self._packed, discovery, mode, holds)
+        for part, pieces in parts.items():
+            await self._replace(part, pieces)
+            cost_s += sum(map(len, pieces)) / BYTES_PER_S
+        self._memory_digest = _digest(discovery)
+        self._saved_at_s = discovery.saved_at_s
+        return cost_s
+
+    def age_s(self, now_s: float) -> float | None:
+        """See `StateStore`."""
+        return None if self._saved_at_s is None else max(0.0, now_s - self._saved_at_s)
+
+    def close(self) -> None:
+        """See `StateStore`; which master may use it, the lease decides."""
+
+    def _packed(
+        self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory
+    ) -> tuple[dict[str, list[bytes]], float]:
+        """The pieces of each part that differs from what is kept, and the processor time."""
+        began_s = time.thread_time()
+        contents = {_ABOUT: discovery.about(mode, holds)}
+        if _digest(discovery) != self._memory_digest:
+            contents = {_MEMORY: discovery.text, **contents}
+        generation = discovery.generation
+        parts = {part: split(text, generation, PIECE_BYTES) for part, text in contents.items()}
+        return parts, time.thread_time() - began_s
+
+    async def _replace(self, part: str, pieces: Sequence[bytes]) -> None:
+        """Writes a new set of a part, then ends those before it. Raises `OSError`."""
+        self._number += 1
+        before, names = self._replaced[part], list[str]()
+        try:
+            for number, piece in enumerate(pieces):
+                names.append(f"{PREFIX}{part}-{self._number}-{number}")
+                await self._write(self._creation(names[-1], part, piece))
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                names.pop()  # it is not ours
+                self._number -= 1  # else the next save would be beside that of the other
+            self._replaced[part] = before + names
+            raise
+        self._replaced[part] = await self._ended(before) + names
+
+    async def _ended(self, names: Sequence[str]) -> list[str]:
+        """Ends ConfigMaps of earlier saves; those that are still there, for the next save."""
+        for at, name in enumerate(names):
+            try:
+                await self._end(name)
+            except OSError as error:
+                _log.warning("an earlier save is not deleted yet", name=name, why=str(error))
+                return list(names[at:])
+        return []
+
+    def _creation(self, name: str, part: str, piece: bytes) -> Call:
+        labels = {self._part_label: part, self._number_label: str(self._number)}
+        body = {
+            "apiVersion": CONFIG_MAPS.api_version,
+            "kind": CONFIG_MAPS.kind,
+            "metadata": {"name": name, "labels": {**self._managed, **labels}},
+            "immutable": True,
+            "binaryData": {_KEY: base64.b64encode(piece).decode()},
+        }
+        path = collection_path(CONFIG_MAPS, self._namespace)
+        return Call(method="POST", path=path, body=orjson.dumps(body))
+
+    async def _end(self, name: str) -> None:
+        """Deletes a ConfigMap of an earlier save, or puts it aside where it was unusable."""
+        path = object_path(CONFIG_MAPS, name, self._namespace)
+        if name in self._unusable:
+            labels = {self._part_label: _UNUSABLE}
+            body = orjson.dumps({"metadata": {"labels": labels}})
+            kind = "application/merge-patch+json"
+            await self._write(Call(method="PATCH", path=path, body=body, content_type=kind))
+        else:
+            await self._write(Call(method="DELETE", path=path))
+
+    async def _write(self, call: Call) -> None:
+        if not self._may_write():
+            raise OSError(errno.ESTALE, "this master leads no longer")
+        try:
+            await self._client.call(call)
+        except KubeError as error:
+            if error.is_missing and call.method != "POST":
+                return  # somebody deleted it
+            if error.is_conflict:
+                what = (
+                    f"another master keeps its state there ({error}); run both with --leader-elect"
+                )
+                raise OSError(errno.ESTALE, what) from error
+            raise OSError(errno.EIO, str(error)) from error
+
+    async def _sets(self) -> list[_Set]:
+        """What is kept, whole or not; asks again while the API server is ill."""
+        gives_up_s = self._clock() + LOAD_S
+        while True:
+            try:
+                found = await self._listed()
+                return await asyncio.to_thread(self._grouped, found)
+            except (KubeError, ValidationError) as error:
+                passing = isinstance(error, KubeError) and error.is_passing
+                if not passing or self._clock() >= gives_up_s:
+                    what = f"the state, in which holds may be, cannot be read: {error}"
+                    fix = "allow list, create, patch and delete of configmaps in this namespace"
+                    raise BadInputError(Refusal(what, self.name, fix)) from error
+                _log.warning("the state cannot be read yet", store=self.name, why=str(error))
+            await asyncio.sleep(RETRY_S)
+
+    async def _listed(self) -> list[ConfigMapObject]:
+        found: list[ConfigMapObject] = []
+        selector = ",".join(f"{key}={value}" for key, value in self._managed.items())
+        query = {"labelSelector": f"{selector},{self._part_label} in ({','.join(_PARTS)})"}
+        query["limit"] = str(PAGE)
+        path = collection_path(CONFIG_MAPS, self._namespace)
+        for _ in range(MAX_PAGES):
+            content = await self._client.call(Call(method="GET", path=path, query=query))
+            page = await asyncio.to_thread(_Page.model_validate_json, content)
+            found += page.items
+            following = str(page.metadata.get("continue") or "")
+            if not following:
+                return found
+            query = {**query, "continue": following}
+        raise KubeError(f"there are more than {PAGE * MAX_PAGES} of them", status=500)
+
+    def _grouped(self, found: Iterable[ConfigMapObject]) -> list[_Set]:
+        groups: dict[tuple[str, int], list[ConfigMapObject]] = {}
+        for each in found:
+            labels = each.metadata.labels
+            part, number = labels.get(self._part_label, ""), labels.get(self._number_label, "")
+            if part in _PARTS and number.isascii() and number.isdigit() and len(number) < 16:
+                groups.setdefault((part, int(number)), []).append(each)
+        return [
+            _Set(part, number, tuple(m.metadata.name for m in maps), join(map(_piece, maps)))
+            for (part, number), maps in groups.items()
+        ]
+
+
+def _piece(found: ConfigMapObject) -> bytes:
+    try:
+        return base64.b64decode(found.binary_data.get(_KEY, ""), validate=True)
+    except ValueError:
+        return b""
+
+
+def _digest(discovery: SavedDiscovery) -> bytes:
+    return hashlib.sha256(discovery.text).digest()
+
+
+def _read(sets: Sequence[_Set], mode: Mode) -> State | Unusable | None:
+    """The state in the newest whole sets."""
+    if not sets:
+        return None
+    newest: dict[str, bytes] = {}
+    torn = "there is no save"
+    for each in sorted(sets, key=lambda each: each.number):
+        if isinstance(each.content, bytes):
+            newest[each.part] = each.content
+        else:
+            torn = f"save {each.number} is torn: {each.content}"
+            _log.warning("a save of the state is not whole", part=each.part, why=torn)
+    if _ABOUT not in newest:
+        return Unusable(torn)
+    return decode(with_memory(newest[_ABOUT], newest.get(_MEMORY, b"null")), mode)
