@@ -147,4 +147,5 @@ def _job(request: Request) -> Json:
         "selector": dict(eligible.selector),
         "tolerations": eligible.tolerations,
         "exclude": sorted(eligible.exclude, key=natural_key),
+        "usage": eligible.usage or None,
     }

@@ -12,22 +12,25 @@ from master.booking.state import BookingState
 from master.metrics import MAX_KINDS, PREFIX, Seen
 from topo.model.rest.fragmentation import TypeDocument
 from topo.placement.booking.holds import HoldState
-from topo.placement.capacity.node_usage import TypeCounts
+from topo.placement.capacity.node_usage import SharedCards, TypeCounts
 
 
 class GpuTotals:
-    """GPUs by type, counted in a thread, once per version of the capacity."""
+    """GPUs by type and shared cards, counted in a thread, once per version of the capacity."""
 
     def __init__(self, state: BookingState) -> None:
         self._state = state
         self.by_type: Mapping[str, TypeCounts] = {}
+        self.shared: Mapping[str, SharedCards] = {}
         self._version = -1
 
     async def renew(self) -> None:
         """Counts anew if the capacity is another than the one that was counted."""
         if self._version != self._state.capacity.version:
             usage = self._state.usage()
-            self.by_type, self._version = await asyncio.to_thread(usage.by_type), usage.version
+            self.by_type = await asyncio.to_thread(usage.by_type)
+            self.shared = await asyncio.to_thread(usage.shared_by_resource)
+            self._version = usage.version
 
 
 class CapacityCollector(Collector):
@@ -41,7 +44,7 @@ class CapacityCollector(Collector):
     ) -> None:
         self._metrics, self._booked, self._totals = metrics, booked, totals
         self._types: dict[str, Seen] = {field: Seen() for field in TypeCounts._fields}
-        self._kinds = Seen(), Seen()
+        self._kinds, self._resources = (Seen(), Seen()), Seen()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The families, at scrape time."""
@@ -57,7 +60,21 @@ class CapacityCollector(Collector):
             counted = _bounded((_type_label(gpu_type), row[at]) for gpu_type, row in types)
             name, text = _TYPE_GAUGES[field]
             yield _family(name, text, "gpu_type", self._types[field].filled(counted))
+        yield self._shared()
         yield from self._reported()
+
+    def _shared(self) -> GaugeMetricFamily:
+        cards = self._totals.shared.values()
+        found = {(each.resource, "allocatable"): each.allocatable for each in cards}
+        found |= {(each.resource, "used"): each.used for each in cards}
+        family = GaugeMetricFamily(
+            PREFIX + "shared_cards",
+            "Shared cards in the unit of their resource: allocatable, and used by pods",
+            labels=("resource", "count"),
+        )
+        for labels, value in self._resources.filled(found).items():
+            family.add_metric(labels, value)
+        return family
 
     def _reported(self) -> Iterator[GaugeMetricFamily]:
         report = self._metrics.report

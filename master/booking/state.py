@@ -85,7 +85,9 @@ class BookingState:
         O(hosts) of plain copying after a change.
         """
         if self._usage is None or self._usage.version != self.capacity.version:
-            self._usage = self.capacity.usage(hold.id for hold in self.bookings)
+            self._usage = self.capacity.usage(
+                (hold.id for hold in self.bookings), self.bookings.shared_used()
+            )
         return self._usage
 
     def header(self) -> LogHeader:

@@ -145,6 +145,7 @@ class _Writer:
 
     def __init__(self, view: TopologyView, path: tuple[Vertex, ...] | None, now_s: float) -> None:
         self._counts = SubtreeCounts(view.usage)
+        self._hosts, self._shared = view.usage.hosts, view.usage.shared
         self._changed_at_s, self._now_s = view.changed_at_s, now_s
         self._only = None if path is None else frozenset(map(id, path))
         self.shown: list[Node] = []
@@ -178,7 +179,7 @@ class _Writer:
         self.shown.append(node)
         free, used, held, _, is_cordoned = self._counts.nodes.get(node.name, NO_COUNTS)
         changed_at_s = self._changed_at_s.get(node.name)
-        return {
+        leaf = {
             "name": node.name,
             "kind": NODE,
             "status": node.status,
@@ -191,6 +192,12 @@ class _Writer:
             "cordoned": is_cordoned,
             "since_s": None if changed_at_s is None else round(self._now_s - changed_at_s, 1),
         }
+        host = self._hosts.get(node.name)
+        if host is not None and host.pool:
+            leaf["pool"] = host.pool
+        if node.name in self._shared:
+            leaf["shared"] = [cards._asdict() for cards in self._shared[node.name]]
+        return leaf
 
 
 def _wires(forest: Forest, shown: list[Node], part: Part) -> list[Json]:

@@ -54,6 +54,21 @@ def test_a_row_has_group_status_gpus_since_when_and_why(topo: Topo) -> None:
     ]
 
 
+def test_pools_and_shared_cards_have_columns_where_there_are_any(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    document = cluster()
+    first = document["groups"][0]["child"][0]["child"][0]
+    cards = {"resource": "metax-tech.com/sgpu", "allocatable": 32, "used": 5}
+    first |= {"pool": "training", "shared": [cards], "free_gpus": 0, "gpus": 0}
+    fake_master.document = document
+    lines = [" ".join(line.split()) for line in topo("nodes").stdout.splitlines()]
+    assert lines[0] == "node group status GPUs free held pool shared since why"
+    assert lines[1] == (
+        "node-1 dragonfly-0a1b2c3d ● Ready 0 0 training metax-tech.com/sgpu 5/32 2 h"
+    )
+
+
 def test_a_ready_node_with_a_degraded_link_says_so(topo: Topo, fake_master: FakeMaster) -> None:
     slow = {"code": "link-degraded", "subjects": ["node-1"], "text": "link 3 is slow", "fix": ""}
     fake_master.document = {**cluster(), "conflicts": [slow]}
@@ -108,13 +123,16 @@ def test_programs_get_every_field_under_the_name_that_the_tree_has_for_it(topo: 
         "held_gpus": 6,
         "cordoned": False,
         "since_s": 7200.0,
+        "pool": "",
+        "shared": [],
         "why": "",
     }
     assert told == {"generation": 13, "nodes": [node]}
     assert node.keys() - NodeDocument.model_fields.keys() == {"group", "why"}
     (row,) = csv.DictReader(topo("nodes", "--held", "-o", "csv").stdout.splitlines())
     path = "switchbox-sample1/dragonfly-0a1b2c3d"
-    assert row == {key: str(value) for key, value in node.items()} | {"group": path}
+    written = {"group": path, "shared": ""}
+    assert row == {key: str(value) for key, value in node.items()} | written
 
 
 def test_no_node_is_said_to_be_none(topo: Topo) -> None:

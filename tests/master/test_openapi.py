@@ -212,6 +212,8 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
     }
     assert {name: keys for name, keys in absent.items() if keys} == {
         "TopologyDocument": {"node"},
+        "NodeDocument": {"pool", "shared"},
+        "UnplacedDocument": {"pool", "shared"},
         "FitsDocument": {"hold", "replanned", "replanned_because"},
         "Problem": {"field", "fix", "reasons", "mode"},
     }

@@ -11,6 +11,8 @@ from tests.master.placing import NODES, Caller, placing
 from tests.master.world import Answer, running
 from tests.support.waiting import eventually
 from topo.kit.problem import CONTENT_TYPE
+from topo.model.cluster import ClusterNode
+from topo.model.ids import NodeName
 from topo.model.rest.placements import PlacementDocument
 
 pytestmark = pytest.mark.virtual_time
@@ -59,10 +61,12 @@ async def test_the_query_says_the_same_as_the_body(tmp_path: Path) -> None:
             "within": "switchbox",
             "selector": {"metax-tech.com/switchbox": "s1"},
             "exclude": ["n1-0-0", "n1-0-1"],
+            "usage": "training",
             "explain": True,
         }
         query = "pods=6&gpus_per_pod=8&group_size=32&mode=preferred&within=switchbox"
         query += "&selector=metax-tech.com/switchbox=s1&exclude=n1-0-0,n1-0-1&explain=true"
+        query += "&usage=training"
         by_query = checked(await caller.master.get(f"/v1/placements?{query}"))
         assert by_query == checked(await caller.post("/v1/placements", body))
         assert by_query["explanation"]
@@ -70,6 +74,31 @@ async def test_the_query_says_the_same_as_the_body(tmp_path: Path) -> None:
         assert (unclear.status, unclear.json["field"]) == (400, "explain")
         nodes = [n["name"] for group in by_query["groups"] for n in group["nodes"]]
         assert sorted(nodes) == ["n1-0-2", "n1-0-3", *(f"n1-1-{n}" for n in range(NODES))]
+
+
+async def test_a_training_job_gets_no_node_for_inference_and_says_so_in_what_it_suggests(
+    tmp_path: Path,
+) -> None:
+    """Kubernetes says what nodes are for; a job that does not say what it is goes by taints."""
+    async with placing(tmp_path) as caller:
+        state = caller.master.service.placements.state
+        for box in (0, 1):
+            names = [NodeName(f"n{box}-{fly}-{n}") for fly in (0, 1) for n in range(NODES)]
+            pool = "inference" if box else "training"
+            state.follow_cluster([ClusterNode(name=name, pool=pool) for name in names])
+        job: dict[str, object] = {"pods": 2 * NODES, "gpus_per_pod": 8}
+        for usage, prefix in (("training", "n0-"), ("inference", "n1-")):
+            found = checked(await caller.post("/v1/placements", {**job, "usage": usage}))
+            nodes = [n["name"] for group in found["groups"] for n in group["nodes"]]
+            assert {name[:3] for name in nodes} == {prefix}
+        more = {**job, "pods": 3 * NODES, "usage": "training"}
+        refused = checked(await caller.post("/v1/placements", more))
+        assert not refused["feasible"]
+        suggested = [s["request"] for s in refused["would_fit"] if s["request"] is not None]
+        assert suggested
+        assert {request["usage"] for request in suggested} == {"training"}
+        wrong = await caller.post("/v1/placements", {**job, "usage": "trainin"})
+        assert (wrong.status, wrong.json["field"]) == (400, "usage")
 
 
 async def test_what_does_not_fit_is_an_answer_with_its_numbers_and_a_way_out(

@@ -62,6 +62,32 @@ async def test_a_hold_its_pods_and_a_cordon_show_on_the_node_and_on_every_group_
         assert (await _told(caller))["s0"] == (32, 10, 0, 6)
 
 
+async def test_a_node_tells_its_pool_and_its_shared_cards_in_their_own_unit(
+    tmp_path: Path,
+) -> None:
+    """It gives no whole GPU; the metrics count the same."""
+    sgpu = "metax-tech.com/sgpu"
+    async with placing(tmp_path, text=PAIRS) as caller:
+        state, node = caller.master.service.placements.state, NodeName("n0-0-0")
+        stated = ClusterNode(name=node, pool="inference", shared=((sgpu, 32),))
+        state.follow_cluster([stated])
+        pod = Pod(uid="u", namespace="x", name="p", node=node, gpus=0, shared=((sgpu, 5),))
+        state.advance(PodSeen(pod, PodPhase.BOUND))
+        await caller.master.generation()
+        document = read(TopologyDocument, await caller.master.get("/v1/topology"))
+        leaves = {v.name: v for _, v in walk(document.groups) if isinstance(v, NodeDocument)}
+        shared = leaves["n0-0-0"]
+        assert (shared.pool, shared.free_gpus, shared.used_gpus) == ("inference", 0, 0)
+        assert [card.model_dump() for card in shared.shared] == [
+            {"resource": sgpu, "allocatable": 32, "used": 5}
+        ]
+        assert (leaves["n0-0-1"].pool, leaves["n0-0-1"].shared) == ("", ())
+        text = (await caller.master.get("/metrics")).body.decode()
+        for count, value in (("allocatable", 32.0), ("used", 5.0)):
+            labels = f'count="{count}",resource="{sgpu}"'
+            assert f"topo_master_shared_cards{{{labels}}} {value}" in text
+
+
 async def test_gpus_of_a_node_that_is_not_ready_are_neither_free_nor_cordoned(
     tmp_path: Path,
 ) -> None:

@@ -45,9 +45,16 @@ def cluster() -> Capacity:
     return capacity
 
 
-def pod(uid: str, node: str, hold: str | None = "h1", gpus: int = 8) -> Pod:
-    hold_id = HoldId(hold) if hold is not None else None
-    return Pod(uid=uid, namespace="jobs", name=uid, node=NodeName(node), gpus=gpus, hold=hold_id)
+def pod(uid: str, node: str, hold: str | None = "h1", gpus: int = 8, *, shares: int = 0) -> Pod:
+    return Pod(
+        uid=uid,
+        namespace="jobs",
+        name=uid,
+        node=NodeName(node),
+        gpus=gpus,
+        hold=HoldId(hold) if hold is not None else None,
+        shared=(("metax-tech.com/sgpu", shares),) if shares else (),
+    )
 
 
 def seen(phase: PodPhase, *pods: Pod) -> tuple[PodSeen, ...]:
@@ -194,7 +201,8 @@ PODS = st.builds(
     st.sampled_from([f"p{n}" for n in range(6)]),
     st.sampled_from(NODES),
     st.one_of(st.none(), HOLDS),
-    st.sampled_from([2, 8]),
+    st.sampled_from([0, 2, 8]),
+    shares=st.sampled_from([0, 3]),
 )
 LIMITS = Limits(holds=3)
 
@@ -285,6 +293,11 @@ class Everything(RuleBasedStateMachine):
                 assert gpus + own[node] <= hold.gpus[node]
             taken.update(awaited)
         assert {n: self.capacity.used(n) for n in NODES} == {n: taken[n] for n in NODES}
+        shares = Counter[NodeName]()
+        for each in self.pods.values():
+            shares.update({each.node: sum(number for _, number in each.shared)})
+        used = self.bookings.shared_used()
+        assert {n: dict(used[n])["metax-tech.com/sgpu"] for n in used} == +shares
 
     def teardown(self) -> None:
         """The log replayed elsewhere, and a machine that goes on from the state, are the same."""

@@ -246,11 +246,19 @@ STATED = st.builds(
     ClusterNode,
     name=st.sampled_from(NAMES),
     labels=st.sampled_from([(), (("zone", "1"),), (("metax-tech.com/dragonfly", "d2"),)]),
-    taints=st.sampled_from([(), (Taint("team"),), (Taint("node.kubernetes.io/not-ready"),)]),
+    taints=st.sampled_from(
+        [
+            (),
+            (Taint("team"),),
+            (Taint("node.kubernetes.io/not-ready"),),
+            (Taint("metax-tech.com/node.usage", "hybrid"),),
+        ]
+    ),
     unschedulable=st.booleans(),
     ready=st.booleans(),
     allocatable=st.sampled_from([None, (), (("metax-tech.com/gpu", 8),), (("cpu", 1),)]),
-    pool=st.sampled_from(["", "hybrid"]),
+    pool=st.sampled_from(["", "hybrid", "inference"]),
+    shared=st.sampled_from([(), (), (("metax-tech.com/sgpu", 8),)]),
 )
 
 
@@ -342,7 +350,11 @@ class TwoDoors(RuleBasedStateMachine):
         for host in self.capacity.hosts():
             fresh.upsert(host)
         assert [*fresh.hosts()] == [*self.capacity.hosts()], "in the same order"
-        for wish in (Eligibility(), Eligibility(selector=(("zone", "1"),))):
+        for wish in (
+            Eligibility(),
+            Eligibility(selector=(("zone", "1"),)),
+            Eligibility(usage="training"),
+        ):
             for gpu_type in ("MXC500", ""):
                 kept, new = (c.slots(wish, gpu_type, 8) for c in (self.capacity, fresh))
                 assert kept.free.tolist() == new.free.tolist()

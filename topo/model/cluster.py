@@ -12,6 +12,11 @@ NO_WORKER_CODE = "no-worker"
 NODE_NOT_READY_CODE = "node-not-ready"
 """The reason of a node that the cluster itself finds not Ready."""
 
+TRAINING, INFERENCE, HYBRID = "training", "inference", "hybrid"
+"""What a pool of nodes is meant for; both kinds of jobs may use a hybrid one."""
+USAGES = (TRAINING, INFERENCE)
+"""What a job can be."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taint:
@@ -28,7 +33,9 @@ class ClusterNode:
 
     `labels` are (key, value) pairs; `unschedulable` is a cordon; `ready` the condition of that
     name. `allocatable` are (resource, number) pairs, None where the cluster does not say. `pool` is
-    what the node is meant for: `training`, `inference`, `hybrid`.
+    what the node is meant for: `training`, `inference`, `hybrid`, or another word, which no job
+    with a usage fits. `shared` are the resources in which its cards are shared, each with the
+    number in its own unit; a node that has one offers no whole GPU.
     """
 
     name: NodeName
@@ -38,3 +45,4 @@ class ClusterNode:
     ready: bool = True
     allocatable: tuple[tuple[str, int], ...] | None = None
     pool: str = ""
+    shared: tuple[tuple[str, int], ...] = ()

@@ -8,6 +8,7 @@ from master.api.answers.refusals import refusing_when_full
 from master.api.requests.body import checked
 from master.api.requests.query import Parameter, Query
 from master.booking.placements import Placements
+from topo.model.cluster import USAGES
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import Kind, NodeName
 from topo.model.limits import MAX_KEY_CHARS
@@ -39,6 +40,9 @@ PARAMETERS = (
     Parameter("gpu_type", "string", "the model of GPU", max_chars=256),
     Parameter("selector", "string", "labels that the nodes must have: a=b,c=d"),
     Parameter("exclude", "string", "nodes that are not to be used: n1,n2"),
+    Parameter(
+        "usage", "string", "training or inference: nodes of the other pool are out", words=USAGES
+    ),
     Parameter(
         "explain", "string", "true: sentences on why a plan is as it is", words=tuple(_FLAGS)
     ),
@@ -85,6 +89,7 @@ def request_of(body: JobBody) -> Request:
                 Toleration(t.key, t.operator, t.value, t.effect) for t in body.tolerations
             ),
             exclude=frozenset(map(NodeName, body.exclude)),
+            usage=body.usage or "",
         ),
     )
     refusal = flaw(request)

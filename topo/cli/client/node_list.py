@@ -30,6 +30,8 @@ class ListedNode:
     held_gpus: int
     cordoned: bool
     since_s: float | None
+    pool: str
+    shared: tuple[dict[str, Any], ...]
     why: str
 
 
@@ -97,6 +99,8 @@ def _listed(node: NodeDocument, group: tuple[str, ...], why: Iterable[str]) -> L
         held_gpus=node.held_gpus,
         cordoned=node.cordoned,
         since_s=node.since_s,
+        pool=node.pool,
+        shared=tuple(cards.model_dump() for cards in node.shared),
         why="; ".join(why),
     )
 
@@ -107,11 +111,21 @@ def as_document(generation: int, nodes: Sequence[ListedNode]) -> dict[str, Any]:
     return {"generation": generation, "nodes": rows}
 
 
+def shared_cards(node: ListedNode) -> str:
+    """What pods use of the node's shared cards, of how many: `metax-tech.com/sgpu 5/32`."""
+    return ", ".join(f"{s['resource']} {s['used']}/{s['allocatable']}" for s in node.shared)
+
+
 def as_csv(nodes: Sequence[ListedNode]) -> str:
-    """The list as CSV with a header (RFC 4180); a path's names are joined with `/`."""
+    """The list as CSV with a header (RFC 4180); a path's names are joined with `/`.
+
+    Shared cards are as `shared_cards` has them.
+    """
     text = io.StringIO()
     names = [each.name for each in fields(ListedNode)]
     rows = csv.DictWriter(text, names, lineterminator="\n")
     rows.writeheader()
-    rows.writerows({**asdict(node), "group": "/".join(node.group)} for node in nodes)
+    for node in nodes:
+        written = {"group": "/".join(node.group), "shared": shared_cards(node)}
+        rows.writerow(asdict(node) | written)
     return text.getvalue()

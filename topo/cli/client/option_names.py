@@ -14,6 +14,7 @@ _OPTIONS = {
     "selector": "--selector",
     "tolerations": "--toleration",
     "exclude": "--exclude",
+    "usage": "--usage",
     "hold_s": "--hold",
     "key": "--key",
     "explain": "--explain",

@@ -24,6 +24,13 @@ class PlaceMode(StrEnum):
     PREFERRED = "preferred"
 
 
+class JobUsage(StrEnum):
+    """What a job is; a pool of nodes may be meant for the one or the other."""
+
+    TRAINING = "training"
+    INFERENCE = "inference"
+
+
 class PlaceOutput(StrEnum):
     """The picture, the document, or the names alone."""
 
@@ -62,6 +69,10 @@ def place(  # noqa: PLR0913 - a parameter per option
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="NODE", help="Not this node; repeatable.")
+    ] = None,
+    usage: Annotated[
+        JobUsage | None,
+        typer.Option(help="What the job is: nodes that are for the other are out."),
     ] = None,
     hold: Annotated[
         str | None, typer.Option(metavar="TIME", help="Reserve the nodes for so long, such as 10m.")
@@ -104,6 +115,7 @@ def place(  # noqa: PLR0913 - a parameter per option
         selector=placements.selector(selector or []),
         tolerations=placements.tolerations(toleration or []),
         exclude=exclude,
+        usage=None if usage is None else str(usage),
         hold_s=placements.hold_s(hold),
         key=key,
         assume=assume,

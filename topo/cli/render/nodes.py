@@ -1,17 +1,24 @@
 """The list of nodes for people: a row for each, and what they are together."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.client.node_list import ListedNode
+from topo.cli.client.node_list import ListedNode, shared_cards
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Cell, Column, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, age, mark, plural, style
+
+_RARE: Mapping[str, Callable[[ListedNode], str]] = {
+    "pool": attrgetter("pool"),
+    "shared": shared_cards,
+}
+"""Columns that are shown where a node has something to say in them."""
 
 
 def page(nodes: Sequence[ListedNode], glyphs: Glyphs) -> RenderableType:
@@ -20,13 +27,14 @@ def page(nodes: Sequence[ListedNode], glyphs: Glyphs) -> RenderableType:
         return Text("no node is like that", style="yellow")
     numbers = [Column(title, right=True) for title in ("GPUs", "free", "held")]
     why = Column("why", prose=True)
-    rows = (_row(node, glyphs) for node in nodes)
-    drawn = table("node", "group", "status", *numbers, "since", why, rows=rows)
+    rare = [title for title, says in _RARE.items() if any(map(says, nodes))]
+    rows = (_row(node, rare, glyphs) for node in nodes)
+    drawn = table("node", "group", "status", *numbers, *rare, "since", why, rows=rows)
     return Stack(drawn, Text(), _sums(nodes, glyphs))
 
 
-def _row(node: ListedNode, glyphs: Glyphs) -> tuple[Cell, ...]:
-    """The innermost group only: its path is in `-o json`."""
+def _row(node: ListedNode, rare: Sequence[str], glyphs: Glyphs) -> tuple[Cell, ...]:
+    """The innermost group only: its path is in `-o json`. `rare`: fields that some node has."""
     state = mark(node.status, glyphs).append(f" {plain(node.status)}")
     if node.cordoned:
         state = state.append(", cordoned", style="yellow")
@@ -37,6 +45,7 @@ def _row(node: ListedNode, glyphs: Glyphs) -> tuple[Cell, ...]:
         node.gpus,
         node.free_gpus,
         node.held_gpus or None,
+        *(_RARE[title](node) or None for title in rare),
         None if node.since_s is None else age(node.since_s),
         Text(plain(node.why), style="dim"),
     )

@@ -83,6 +83,11 @@ class Job(Body):
     exclude: Nodes = Field(
         default_factory=list, description="names of nodes that are not to be used"
     )
+    usage: Literal["training", "inference"] | None = Field(
+        None,
+        description="what the job is, training or inference: it gets nodes of that pool, of the "
+        "hybrid one, or of none",
+    )
 
 
 class JobBody(Job):

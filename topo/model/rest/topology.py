@@ -22,12 +22,26 @@ TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "
 """How groups are found: `--mode` of the master."""
 
 
+class SharedCardsDocument(Document):
+    """What there is of a resource in which cards are shared, and what pods have of it.
+
+    The numbers are in the resource's own unit: shares of cards (`metax-tech.com/sgpu`), virtual
+    GPUs (`volcano.sh/vgpu-number`), hundredths of a card (`tencent.com/vcuda-core`).
+    """
+
+    resource: str
+    allocatable: int
+    used: int
+
+
 class NodeDocument(Document):
     """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says.
 
     `used_gpus` are those of pods, `held_gpus` those that holds keep for pods to come, `free_gpus`
     what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
-    since its status changed or it came, null where that was before the master started.
+    since its status changed or it came, null where that was before the master started. `pool`:
+    what Kubernetes says the node is for, `training`, `inference` or `hybrid`; absent where it does
+    not. `shared`: absent but for a node whose cards are shared, which has no whole GPU to give.
     """
 
     name: str
@@ -41,6 +55,8 @@ class NodeDocument(Document):
     held_gpus: int = 0
     cordoned: bool = False
     since_s: float | None = None
+    pool: str = optional("")
+    shared: tuple[SharedCardsDocument, ...] = optional(())
 
 
 class Capacity(Document):

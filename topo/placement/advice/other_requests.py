@@ -153,8 +153,8 @@ def _tolerating(capacity: Capacity, request: Request) -> Iterator[_Change]:
     keys = Counter(
         taint.key
         for host in capacity.hosts()
-        if host.taints and eligible(host, tolerates_all)
-        for taint in host.taints
+        if eligible(host, tolerates_all)
+        for taint in (host.taints if request.eligible.usage else host.taints + host.pool_taints)
     )
     for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[:1]:
         tolerations = (*request.eligible.tolerations, Toleration(key=key, operator="Exists"))

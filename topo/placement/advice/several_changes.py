@@ -27,7 +27,6 @@ from topo.placement.job.words import counted, listed
 
 _Condition = Callable[[Request], Request]
 """Puts a condition back into a request."""
-_ANYWHERE = Eligibility(tolerations=(Toleration(operator="Exists"),))
 
 
 def several_changes(capacity: Capacity, request: Request) -> Suggestion | None:
@@ -48,20 +47,26 @@ def several_changes(capacity: Capacity, request: Request) -> Suggestion | None:
 
 def _without_conditions(capacity: Capacity, request: Request) -> Request | None:
     """All pods, or as many GPUs in smaller pods, or the most pods, on any nodes in any way."""
-    free = replace(request, eligible=_ANYWHERE, within=None, mode=PlacementMode.PREFERRED)
+    anywhere = _anywhere(request)
+    free = replace(request, eligible=anywhere, within=None, mode=PlacementMode.PREFERRED)
     sizes = [*_pod_sizes(free)]
     for smaller in sizes:
         if isinstance(place(capacity, smaller), Plan):
             return smaller
     for smaller in sizes:
         slots = (
-            capacity.slots(_ANYWHERE, gpu_type, smaller.gpus_per_pod).total
+            capacity.slots(anywhere, gpu_type, smaller.gpus_per_pod).total
             for gpu_type in capacity.gpu_types()
         )
         most = min(smaller.pods - 1, max(slots, default=0))
         if most > 0:
             return replace(smaller, pods=most)
     return None
+
+
+def _anywhere(request: Request) -> Eligibility:
+    """Any node that the job may ever use: its usage is what it is, not what it would like."""
+    return Eligibility(tolerations=(Toleration(operator="Exists"),), usage=request.eligible.usage)
 
 
 def _pod_sizes(request: Request) -> Iterator[Request]:

@@ -70,7 +70,8 @@ def _filtered(capacity: Capacity, request: Request) -> str:
         (f"have GPUs of type {wish.gpu_type!r}", replace(anyone, gpu_type=wish.gpu_type)),
         ("have the labels", replace(anyone, selector=wish.selector)),
         ("are not left out", replace(anyone, exclude=wish.exclude)),
-        ("have no taint in the way", Eligibility(tolerations=wish.tolerations)),
+        (f"are for {wish.usage}", replace(anyone, usage=wish.usage)),
+        ("have no taint in the way", Eligibility(tolerations=wish.tolerations, usage=wish.usage)),
     )
     asked = [(what, one) for what, one in alone if one != anyone]
     let_through = [(what, sum(eligible(host, one) for host in hosts)) for what, one in asked]

@@ -86,6 +86,8 @@ class Bookings:
         self._pods_of: dict[HoldId, dict[str, None]] = {}
         self._gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
         """What the pods of a hold take in each phase, counted as they come and go."""
+        self._shared_used: dict[NodeName, Counter[str]] = {}
+        """What pods take of shared cards, by node and resource, counted as they come and go."""
         self._elsewhere: dict[HoldId, Gpus] = {}
         self._touched: dict[HoldId, None] = {}
         """Holds whose pods are to be looked at before `advance` returns."""
@@ -156,6 +158,10 @@ class Bookings:
                 awaited[node] = share
                 left -= share
         return awaited
+
+    def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
+        """What pods take of shared cards, by node: (resource, number); O(nodes with such pods)."""
+        return {node: tuple(used.items()) for node, used in self._shared_used.items()}
 
     # What happens
 
@@ -255,6 +261,7 @@ class Bookings:
             return
         pod = seen.pod
         self._capacity.release(pod.owner)
+        self._share(pod, -1)
         if pod.hold is not None:
             self._count(seen, -1)
             del self._pods_of[pod.hold][uid]
@@ -375,6 +382,11 @@ class Bookings:
             if seen.pod.hold is not None and seen.pod.gpus:
                 counted = gpus_of.setdefault((seen.pod.hold, seen.phase), Counter())
                 counted[seen.pod.node] += seen.pod.gpus
+        shared: dict[NodeName, Counter[str]] = {}
+        for pod in self._all_pods():
+            for resource, number in pod.shared:
+                shared.setdefault(pod.node, Counter())[resource] += number
+        yield shared != self._shared_used, "what pods take of shared cards is counted wrongly"
         yield gpus_of != self._gpus_of, "the GPUs of the pods of a hold are counted wrongly"
         yield self._planned.keys() != holds.keys(), "the plans are not those of the holds"
         for hold_id in self._pods_of.keys() & holds.keys():
@@ -424,6 +436,18 @@ class Bookings:
         if not gpus:
             del self._gpus_of[key]
 
+    def _share(self, pod: Pod, sign: int) -> None:
+        """Counts what a pod takes of shared cards in, or with -1 out."""
+        if not pod.shared:
+            return
+        used = self._shared_used.setdefault(pod.node, Counter())
+        for resource, number in pod.shared:
+            used[resource] += sign * number
+            if not used[resource]:
+                del used[resource]
+        if not used:
+            del self._shared_used[pod.node]
+
     def _beyond_plan(self, hold_id: HoldId) -> Gpus:
         """What the pods take, but for those that end, on nodes where the hold planned less."""
         taken, planned = self._taken(hold_id, *_STAYING), self._planned[hold_id]
@@ -433,6 +457,9 @@ class Bookings:
     def _take(self, seen: PodSeen) -> None:
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         self._pods[pod.uid] = seen
+        if before is not None:
+            self._share(before.pod, -1)
+        self._share(pod, 1)
         if pod.hold is not None:
             if before is not None:
                 self._count(before, -1)

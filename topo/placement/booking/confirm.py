@@ -78,7 +78,8 @@ def _unusable(capacity: Capacity, request: Request, given: tuple[str, Sequence[P
         if why := shortage(capacity, node, gpus):
             return why
         if host is not None and not eligible(host, eligibility):
-            return f"node {node} does not fit the job's type, selector, tolerations or exclusions"
+            filters = "type, selector, usage, tolerations or exclusions"
+            return f"node {node} does not fit the job's {filters}"
     return ""
 
 

@@ -23,9 +23,10 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod that asks for `gpus` GPUs (at least 1) and has a node. `uid` is its identity.
+    """A pod that asks for `gpus` whole GPUs or for `shared` cards, and has a node.
 
-    `hold` is the hold that was made for it, None for a pod that never had one.
+    `uid` is its identity. `hold` is the hold that was made for it, None for a pod that never had
+    one. `shared` are (resource, number) pairs, each number in the resource's own unit.
     """
 
     uid: str
@@ -34,6 +35,7 @@ class Pod:
     node: NodeName
     gpus: int
     hold: HoldId | None = None
+    shared: tuple[tuple[str, int], ...] = ()
 
     @property
     def owner(self) -> str:

@@ -7,7 +7,7 @@ over an array and an event costs O(classes).
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from weakref import WeakSet
 
@@ -20,7 +20,7 @@ from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.label_values import LabelValues
 from topo.placement.capacity.layout import HostIndex, Layout
-from topo.placement.capacity.node_usage import NodeUsage
+from topo.placement.capacity.node_usage import Amounts, NodeUsage
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
@@ -28,7 +28,7 @@ from topo.placement.job.request import Eligibility, Labels
 
 CLASSES = 64
 """Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
-ClassKey = tuple[str, object, object, object, int]
+ClassKey = tuple[str, object, object, object, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,17 @@ class Capacity:
         """GPUs by node for each owner."""
         return MappingProxyType(self._bookings)
 
-    def usage(self, holds: Iterable[str]) -> NodeUsage:
+    def usage(
+        self, holds: Iterable[str], shared: Mapping[NodeName, Amounts] | None = None
+    ) -> NodeUsage:
         """Hosts and what is booked on them now, `holds` being the owners that are holds.
 
-        O(hosts) of plain copying: for readers in other threads.
+        `shared` is what pods take of shared cards. O(hosts) of plain copying: for readers in other
+        threads.
         """
         kept = (self._bookings.get(owner) for owner in holds)
         holding = tuple(filter(None, kept))
-        return NodeUsage(self.version, self._hosts.copy(), self._used.copy(), holding)
+        return NodeUsage(self.version, self._hosts.copy(), self._used.copy(), holding, shared or {})
 
     def gpu_types(self) -> tuple[str, ...]:
         """The types that hosts with GPUs have, the policy's first."""
@@ -122,9 +125,10 @@ class Capacity:
         before = self._hosts.get(host.name)
         if before is not None and _same_kind(before, host):
             self._hosts[host.name] = host
-            if (before.ready, before.cordoned) == (host.ready, host.cordoned):
+            if (before.ready, before.cordoned) != (host.ready, host.cordoned):
+                self._refresh(self._index.ids[host.name], host, was_open=before.open)
+            elif before.shared == host.shared:
                 return
-            self._refresh(self._index.ids[host.name], host, was_open=before.open)
         elif before is not None and _place(before) == _place(host):
             self._replace(before, host)
         else:
@@ -210,14 +214,13 @@ class Capacity:
         """A class's free slots along the tier-1 domains of `layout`; O(1) if asked for lately."""
         if not self._index.settled:
             self._settle()
-        key = (gpu_type, eligibility.selector, eligibility.tolerations, eligibility.exclude, gpus)
+        wish = eligibility
+        key = (gpu_type, wish.selector, wish.tolerations, wish.exclude, wish.usage, gpus)
         found = self._slots.get(key)
         if found is not None:
             self._slots.move_to_end(key)
             return found
-        typed = Eligibility(
-            gpu_type, eligibility.selector, eligibility.tolerations, eligibility.exclude
-        )
+        typed = replace(eligibility, gpu_type=gpu_type)
         if eligibility.selector or eligibility.exclude:
             found = self._narrowed(typed, gpus)
         else:
@@ -307,7 +310,7 @@ class Capacity:
         It names nodes by exclusion or label, and there is no end to such classes.
         """
         assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101
-        wide = Eligibility(eligibility.gpu_type, (), eligibility.tolerations)
+        wide = replace(eligibility, selector=(), exclude=frozenset())
         found = self.slots(wide, eligibility.gpu_type, gpus)
         if eligibility.selector:
             labelled = self._labels.matching(eligibility.selector, self._labels_by_id())
@@ -321,7 +324,7 @@ class Capacity:
         return ((ids[name], host.labels) for name, host in self._hosts.items())
 
     def _fill(self, slots: Slots) -> None:
-        """Counts a class anew; only hosts with taints, or all where it is narrow, are looked at."""
+        """Counts a class anew; O(hosts) of numpy, and a look at a host for each kind of guards."""
         hosts = self._of_type(slots.eligibility.gpu_type or "")
         allowed = self._allowed(hosts, slots.eligibility, lambda host: host)
         slots.fill(hosts, allowed, len(self._index.names), len(self._index.order))
@@ -330,11 +333,16 @@ class Capacity:
         self, hosts: HostsOfType, eligibility: Eligibility, seen_as: Callable[[Host], Host]
     ) -> NDArray[np.bool_]:
         """Which of some hosts a job may use."""
-        allowed = np.ones(len(hosts.ids), np.bool_)
-        narrow = eligibility.selector or eligibility.exclude
-        asked = np.arange(len(allowed)) if narrow else np.flatnonzero(hosts.tainted)
-        for at, host_id in zip(asked.tolist(), hosts.ids[asked].tolist(), strict=True):
-            allowed[at] = eligible(seen_as(self._hosts[self._index.names[host_id]]), eligibility)
+        alike = np.arange(len(hosts.ids))
+        if not (eligibility.selector or eligibility.exclude):
+            alike = 2 * hosts.guards + hosts.open
+        _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+        names = self._index.names
+        found = [
+            eligible(seen_as(self._hosts[names[host_id]]), eligibility)
+            for host_id in hosts.ids[first].tolist()
+        ]
+        allowed: NDArray[np.bool_] = np.array(found, np.bool_)[which]
         return allowed
 
     def _of_type(self, gpu_type: str) -> HostsOfType:
@@ -479,7 +487,7 @@ def _same_kind(one: Host, other: Host) -> bool:
         and one.gpu_type == other.gpu_type
         and one.penalty == other.penalty
         and one.labels == other.labels
-        and one.taints == other.taints
+        and one.guards == other.guards
         and _place(one) == _place(other)
     )
 

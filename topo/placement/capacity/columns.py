@@ -11,35 +11,40 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.host import UNGUARDED, Guards, Host
 from topo.placement.capacity.layout import Counts, DomainIndices
 
-OPEN, TAINTED, PENALIZED = 1, 2, 4
+OPEN, PENALIZED = 1, 2
 _NO_TYPE = -1
 """The type of an id that no host has."""
 
 
 class HostsOfType(NamedTuple):
-    """The hosts of a GPU type, an entry each. `at` is the tier-1 domain, `gpus` all there are."""
+    """The hosts of a GPU type, an entry each. `at` is the tier-1 domain, `gpus` all there are.
+
+    `guards` are numbers: equal ones have equal guards, 0 has none.
+    """
 
     ids: DomainIndices
     at: DomainIndices
     gpus: Counts
     free_gpus: Counts
     open: NDArray[np.bool_]
-    tainted: NDArray[np.bool_]
+    guards: NDArray[np.int64]
     penalized: NDArray[np.bool_]
 
 
 class HostColumns:
-    """GPUs, free GPUs, type and state by host id. `free_gpus` are 0 where the host is not open."""
+    """GPUs, free GPUs, type, guards, state by host id. `free_gpus`: 0 where it is not open."""
 
-    __slots__ = ("_codes", "_gpus", "_marks", "_types", "free_gpus")
+    __slots__ = ("_codes", "_gpus", "_guard_codes", "_guards", "_marks", "_types", "free_gpus")
 
     def __init__(self) -> None:
         self.free_gpus = array("q")
         self._gpus = array("q")
         self._types = array("q")
+        self._guards = array("q")
+        self._guard_codes: dict[Guards, int] = {UNGUARDED: 0}
         self._marks = bytearray()
         self._codes: dict[str, int] = {}
 
@@ -48,6 +53,7 @@ class HostColumns:
         twin = HostColumns()
         twin.free_gpus, twin._gpus = self.free_gpus[:], self._gpus[:]
         twin._types, twin._marks = self._types[:], self._marks[:]
+        twin._guards, twin._guard_codes = self._guards[:], self._guard_codes.copy()
         twin._codes = self._codes.copy()
         return twin
 
@@ -58,14 +64,13 @@ class HostColumns:
             self.free_gpus.extend([0] * missing)
             self._gpus.extend([0] * missing)
             self._types.extend([_NO_TYPE] * missing)
+            self._guards.extend([0] * missing)
             self._marks.extend(bytes(missing))
         self.free_gpus[host_id], self._gpus[host_id] = free_gpus, host.gpus
         self._types[host_id] = self._codes.setdefault(host.gpu_type, len(self._codes))
-        self._marks[host_id] = (
-            (OPEN if host.open else 0)
-            | (TAINTED if host.taints else 0)
-            | (PENALIZED if host.penalty > 0 else 0)
-        )
+        codes = self._guard_codes
+        self._guards[host_id] = codes.setdefault(host.guards, len(codes))
+        self._marks[host_id] = (OPEN if host.open else 0) | (PENALIZED if host.penalty > 0 else 0)
 
     def drop(self, host_id: int) -> None:
         """A host went; its id may be given to another."""
@@ -82,6 +87,6 @@ class HostColumns:
             gpus=np.array(self._gpus)[ids],
             free_gpus=np.array(self.free_gpus)[ids],
             open=(marks & OPEN) > 0,
-            tainted=(marks & TAINTED) > 0,
+            guards=np.array(self._guards)[ids],
             penalized=(marks & PENALIZED) > 0,
         )

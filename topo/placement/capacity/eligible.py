@@ -1,4 +1,4 @@
-"""Which nodes a job may use: type, selector, taints, exclusions.
+"""Which nodes a job may use: type, selector, usage, taints, exclusions.
 
 Taints and tolerations as Kubernetes defines them:
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
@@ -7,8 +7,8 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from topo.model.cluster import Taint
-from topo.placement.capacity.host import Host
+from topo.model.cluster import HYBRID, ClusterNode, Taint
+from topo.placement.capacity.host import UNGUARDED, Guards, Host
 from topo.placement.job.request import Eligibility, Toleration
 
 _HARD = frozenset({"NoSchedule", "NoExecute"})
@@ -18,7 +18,7 @@ def eligible(host: Host, eligibility: Eligibility) -> bool:
     """Whether the job may run on the host at all, full or not; O(labels + taints x tolerations)."""
     if eligibility.gpu_type is not None and host.gpu_type != eligibility.gpu_type:
         return False
-    if host.taints and not _tolerates_all(host.taints, eligibility.tolerations):
+    if not _is_let_in(host.guards, eligibility):
         return False
     if eligibility.selector and not all(pair in host.labels for pair in eligibility.selector):
         return False
@@ -28,10 +28,29 @@ def eligible(host: Host, eligibility: Eligibility) -> bool:
 def unsized(hosts: Iterable[Host], eligibility: Eligibility) -> Iterator[Host]:
     """Members of groups that the job might use, were it known how many GPUs they have; O(hosts).
 
-    Until a worker or a setting says it, they count 0 GPUs of no type.
+    Until a worker, a setting or the cluster says it, they count 0 GPUs of no type.
     """
     any_type = replace(eligibility, gpu_type=None)
-    return (host for host in hosts if host.path and not host.gpus and eligible(host, any_type))
+    return (
+        host
+        for host in hosts
+        if host.path and not (host.gpus or _is_sized(host.cluster)) and eligible(host, any_type)
+    )
+
+
+def _is_sized(cluster: ClusterNode | None) -> bool:
+    return cluster is not None and cluster.allocatable is not None
+
+
+def _is_let_in(guards: Guards, eligibility: Eligibility) -> bool:
+    """Whether taints and the usage pool let the job in."""
+    if guards == UNGUARDED:
+        return True
+    taints, pool_taints, pool = guards
+    if not eligibility.usage:
+        return _tolerates_all(taints + pool_taints, eligibility.tolerations)
+    is_of_pool = pool in ("", HYBRID, eligibility.usage)
+    return is_of_pool and _tolerates_all(taints, eligibility.tolerations)
 
 
 def _tolerates_all(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

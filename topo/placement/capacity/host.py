@@ -1,6 +1,8 @@
 """A node as placement sees it: what the forest says of it, joined with what the cluster says."""
 
 from dataclasses import dataclass, replace
+from itertools import compress
+from operator import not_
 
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.forest import ROOT
@@ -11,6 +13,11 @@ from topo.placement.job.request import Labels
 HOSTNAME = "kubernetes.io/hostname"
 
 
+Guards = tuple[tuple[Taint, ...], tuple[Taint, ...], str]
+"""Taints, those of the usage pool, and the pool."""
+UNGUARDED: Guards = (), (), ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One node. `path`, `kinds` and `tiers` run in parallel from the root to the innermost group.
@@ -18,7 +25,9 @@ class Host:
     So do `places`, the names by which groups stand among their siblings; none: their own.
 
     An empty path: in no group, so it is a domain of its own at every tier. `gpus` are whole GPUs
-    that pods may ask for; `penalty` orders equals (0 is best): health, usage pools.
+    that pods may ask for; `penalty` orders equals (0 is best): health, usage pools. `pool` is what
+    the node is meant for, `pool_taints` are those that say so. `shared` are the resources in which
+    its cards are shared, with the numbers in their own units: such a node has no whole GPU.
 
     Where the cluster says something, `cluster` is that and `forest` the host as the forest alone
     describes it, None if it does not know the node.
@@ -36,6 +45,9 @@ class Host:
     labels: Labels = ()
     taints: tuple[Taint, ...] = ()
     penalty: int = 0
+    pool: str = ""
+    pool_taints: tuple[Taint, ...] = ()
+    shared: tuple[tuple[str, int], ...] = ()
     forest: "Host | None" = None
     cluster: ClusterNode | None = None
 
@@ -43,6 +55,11 @@ class Host:
     def open(self) -> bool:
         """Whether new pods may start here at all."""
         return self.ready and not self.cordoned
+
+    @property
+    def guards(self) -> "Guards":
+        """What keeps some jobs out, whatever the node's type and labels; equal for most nodes."""
+        return self.taints, self.pool_taints, self.pool
 
     @property
     def halves(self) -> "tuple[Host | None, ClusterNode | None]":
@@ -58,11 +75,12 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
     - path, kinds, tiers: the forest. A node that only the cluster knows has an empty path.
     - ready: both must say so; who is silent is no obstacle. Cordon and taints: the cluster.
     - gpus: what a pod can get, which is the cluster's allocatable of the first resource of the
-      policy that the node has, none if it has none of them; GPUs that the worker saw only where
-      the cluster says nothing about allocatable.
+      policy that the node has, none if it has none of them or shares its cards; GPUs that the
+      worker saw only where the cluster says nothing about allocatable.
     - gpu_type: the worker, else the cluster's product label of that resource.
     - labels: the cluster's, over those that a host name and GPUs imply, under those that the place
       implies: where a label of a group lags behind the forest, the forest is newer.
+    - pool, and what cards are shared in: the cluster.
     - penalty: that of the forest (health) plus the policy's for the usage pool.
     """
     if cluster is None:
@@ -72,15 +90,19 @@ def joined(forest: Host | None, cluster: ClusterNode | None, policy: Policy) -> 
     placed = {f"{policy.domain}/{kind}" for kind in seen.kinds}
     labels = {**dict(seen.labels), **stated, **{k: v for k, v in seen.labels if k in placed}}
     resource, gpus = _allocatable(cluster, policy) or ("", seen.gpus)
+    of_pool = [taint.key == policy.usage_key for taint in cluster.taints]
     return replace(
         seen,
-        gpus=gpus,
+        gpus=0 if cluster.shared else gpus,
         gpu_type=seen.gpu_type or stated.get(f"{resource}.product", ""),
         ready=seen.ready and cluster.ready,
         cordoned=seen.cordoned or cluster.unschedulable,
         labels=tuple(sorted(labels.items())),
-        taints=seen.taints + cluster.taints,
+        taints=seen.taints + tuple(compress(cluster.taints, map(not_, of_pool))),
         penalty=seen.penalty + dict(policy.pool_penalties).get(cluster.pool, 0),
+        pool=cluster.pool,
+        pool_taints=tuple(compress(cluster.taints, of_pool)),
+        shared=cluster.shared,
         forest=forest,
         cluster=cluster,
     )

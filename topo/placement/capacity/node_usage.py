@@ -39,6 +39,18 @@ class TypeCounts(NamedTuple):
     cordoned: int = 0
 
 
+Amounts = tuple[tuple[str, int], ...]
+"""(resource, number) pairs, each number in the resource's own unit."""
+
+
+class SharedCards(NamedTuple):
+    """What a node has of a resource in which its cards are shared, and what pods take of it."""
+
+    resource: str
+    allocatable: int
+    used: int
+
+
 NO_COUNTS = NodeCounts()
 """Those of a node that is not known."""
 
@@ -47,6 +59,7 @@ NO_COUNTS = NodeCounts()
 class NodeUsage:
     """Hosts, the GPUs that are booked on each, and those of them that holds keep.
 
+    `shared_used` is what pods take of shared cards, which are counted apart, in their own units.
     `version` is that of the capacity. Whoever makes one gives values that change no more.
     """
 
@@ -54,6 +67,7 @@ class NodeUsage:
     hosts: Mapping[NodeName, Host] = field(default_factory=dict)
     booked: Mapping[NodeName, int] = field(default_factory=dict)
     holds: Iterable[Mapping[NodeName, int]] = ()
+    shared_used: Mapping[NodeName, Amounts] = field(default_factory=dict)
 
     @cached_property
     def counts(self) -> Mapping[NodeName, NodeCounts]:
@@ -73,6 +87,25 @@ class NodeUsage:
             for name, host in self.hosts.items()
         }
 
+    @cached_property
+    def shared(self) -> Mapping[NodeName, tuple[SharedCards, ...]]:
+        """The shared cards of each node that has any, by name of the resource; O(nodes), once."""
+        return {
+            name: _shared(dict(host.shared), dict(self.shared_used.get(name, ())))
+            for name, host in self.hosts.items()
+            if host.shared or name in self.shared_used
+        }
+
+    def shared_by_resource(self) -> Mapping[str, SharedCards]:
+        """The shared cards of all nodes, by resource; O(nodes that have any)."""
+        sums: dict[str, SharedCards] = {}
+        for cards in self.shared.values():
+            for resource, allocatable, used in cards:
+                _, all_there, all_used = sums.get(resource, (resource, 0, 0))
+                total = SharedCards(resource, all_there + allocatable, all_used + used)
+                sums[resource] = total
+        return sums
+
     def by_type(self) -> Mapping[str, TypeCounts]:
         """The counts of each GPU type of nodes with GPUs, "" where nobody names it; O(nodes)."""
         rows: dict[str, list[TypeCounts]] = {}
@@ -84,6 +117,11 @@ class NodeUsage:
         return {
             each: TypeCounts(*map(sum, zip(*found, strict=True))) for each, found in rows.items()
         }
+
+
+def _shared(allocatable: dict[str, int], used: dict[str, int]) -> tuple[SharedCards, ...]:
+    resources = sorted(allocatable.keys() | used)
+    return tuple(SharedCards(r, allocatable.get(r, 0), used.get(r, 0)) for r in resources)
 
 
 def _counts(host: Host, booked: int, held: int) -> NodeCounts:

@@ -21,7 +21,8 @@ class Policy:
     A plan may use `extra_domains` more domains of a tier than the fewest where that leaves more
     whole groups.
     `gpu_resources` are the resources of a cluster's nodes that are whole GPUs, the first one that a
-    node has counts; `pool_penalties` order nodes by the usage pool that the cluster puts them in.
+    node has counts; `pool_penalties` order nodes by the usage pool that the cluster puts them in,
+    and `usage_key` is the label and the taint that say which one.
     """
 
     canonical_gpus: int = CANONICAL_GPUS
@@ -30,4 +31,5 @@ class Policy:
     extra_domains: int = 0
     domain: str = DOMAIN
     gpu_resources: tuple[str, ...] = (f"{DOMAIN}/gpu", "nvidia.com/gpu")
+    usage_key: str = f"{DOMAIN}/node.usage"
     pool_penalties: tuple[tuple[str, int], ...] = (("hybrid", 1),)

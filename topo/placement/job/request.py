@@ -33,13 +33,16 @@ class Toleration:
 class Eligibility:
     """Which nodes a job may use; requests that agree on it share one array of slots.
 
-    `gpu_type=None`: the type with the best placement, a job never mixes them.
+    `gpu_type=None`: the type with the best placement, a job never mixes them. `usage` is what the
+    job is, `training` or `inference`: it fits nodes of that pool, of the hybrid one and of none,
+    and tolerates the taint that keeps others out of these. Without one only taints keep it out.
     """
 
     gpu_type: str | None = None
     selector: Labels = ()
     tolerations: tuple[Toleration, ...] = ()
     exclude: frozenset[NodeName] = frozenset()
+    usage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,7 +129,7 @@ def _counted_nodes(capacity: Capacity) -> tuple[_NodeCounts, ...]:
     for at in range(domains):
         for _, host, _ in capacity.members(at):
             if host.gpu_type in rows:  # else it has no GPUs, and neither has any of its type
-                is_open = host.open and (not host.taints or eligible(host, ANY_JOB))
+                is_open = host.open and eligible(host, ANY_JOB)
                 rows[host.gpu_type].append((at, host.gpus, is_open))
     return tuple(_counts(gpu_type, domains, nodes) for gpu_type, nodes in rows.items())
 
