@@ -14,8 +14,8 @@ import orjson
 from pydantic import ValidationError
 from yarl import URL
 
-from topo.kit.answers import answer_bytes
 from topo.kit.backoff import RetryLaterError, parse_retry_after
+from topo.kit.bounded import bounded_bytes
 from topo.kit.secrets import read_token
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context, speaks_tls
@@ -131,7 +131,7 @@ class MasterConnection:
         return ReportLostError(Trouble.NETWORK, _words(error))
 
     async def _answer(self, response: aiohttp.ClientResponse) -> ReportAnswer:
-        content = await answer_bytes(response, MAX_ANSWER_BYTES)
+        content = await bounded_bytes(response.content, MAX_ANSWER_BYTES)
         if response.status != 200:
             raise self._lost(response, content)
         if content is None:

@@ -18,7 +18,7 @@ from yarl import URL
 from master.kube.access import Access
 from master.kube.config import KubeConfig, access
 from master.kube.errors import Failure, KubeError, answered
-from topo.kit.answers import answer_bytes
+from topo.kit.bounded import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, BrokenInvariantError
 
@@ -105,7 +105,7 @@ class KubeClient:
             await self._rate()
         with self._told(call):
             async with asyncio.timeout(call.timeout_s), self._answer(call) as response:
-                body = await answer_bytes(response, MAX_ANSWER_BYTES)
+                body = await bounded_bytes(response.content, MAX_ANSWER_BYTES)
         if body is None:
             what = f"{_asked(call)}: the answer exceeds {MAX_ANSWER_BYTES} bytes"
             raise KubeError(what, failure=Failure.TOO_LARGE)
@@ -159,7 +159,7 @@ class KubeClient:
                     known.credentials.refused()
                     self._tls = None
                 if response.status != 401 or is_last:
-                    body = await answer_bytes(response, _MAX_REFUSAL_BYTES)
+                    body = await bounded_bytes(response.content, _MAX_REFUSAL_BYTES)
                     raise answered(response.status, response.headers, body or b"")
 
     def _opened(self) -> tuple[aiohttp.ClientSession, Access]:

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.raw_http import answered, bomb, packed_head
+from tests.support.turns import turns_beside
 from tests.support.waiting import CEILING_S
 from topo.kit.body import body_bytes
 from topo.kit.connections import Connections
@@ -156,24 +157,15 @@ async def test_who_never_ends_is_cut_off() -> None:
 
 async def test_chunks_of_a_byte_leave_others_their_turn() -> None:
     """All of them are here at once; two thousand are taken, then others go on."""
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     number = 60_000
     async with serving(limit_bytes=number) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(CHUNKED % b"/size" + b"1\r\nx\r\n" * number + b"0\r\n\r\n")
-        beside = asyncio.create_task(others())
-        answer = await asyncio.wait_for(reader.readuntil(str(number).encode()), CEILING_S)
-        beside.cancel()
+        with turns_beside() as turns:
+            answer = await asyncio.wait_for(reader.readuntil(str(number).encode()), CEILING_S)
         writer.close()
     assert answer.startswith(b"HTTP/1.1 200 ")
-    assert turns > number * 16 / READ_BYTES
+    assert turns.number > number * 16 / READ_BYTES
 
 
 async def test_a_body_without_a_length_that_nobody_reads_ends_the_connection_at_once() -> None:

@@ -1,6 +1,5 @@
 """Packed bodies: what comes out is what went in, and no more of it than may be."""
 
-import asyncio
 import gzip
 import zlib
 from collections.abc import Callable
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.turns import turns_beside
 from topo.kit.unpacking import (
     MOST_MEMBERS,
     STEP_BYTES,
@@ -61,19 +61,9 @@ async def test_a_content_that_ends_where_a_step_does_is_whole(size: int) -> None
 async def test_a_bomb_costs_its_limit_and_lets_others_have_their_turn() -> None:
     """Of 256 MiB it takes the steps that fit into the limit, one turn of the loop each."""
     bomb = gzip.compress(b"\0" * (256 << 20), 1)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(others())
-    with pytest.raises(TooLargeError, match=str(16 * STEP_BYTES)):
+    with turns_beside() as turns, pytest.raises(TooLargeError, match=str(16 * STEP_BYTES)):
         await unpacked(bomb, "gzip", 16 * STEP_BYTES)
-    beside.cancel()
-    assert 15 <= turns <= 17
+    assert 15 <= turns.number <= 17
 
 
 @pytest.mark.parametrize("members", [2, MOST_MEMBERS])

@@ -8,6 +8,7 @@ import asyncio
 
 from aiohttp import web
 
+from topo.kit.bounded import bounded_bytes
 from topo.kit.unpacking import coding_of, too_large, unpacked
 from topo.model.errors import BadInputError, Refusal
 
@@ -28,7 +29,9 @@ async def body_bytes(request: web.Request) -> bytes:
         raise too_large(limit_bytes)
     try:
         async with asyncio.timeout(BODY_S):
-            content = await _read(request, limit_bytes)
+            content = await bounded_bytes(request.content, limit_bytes)
+            if content is None:
+                raise too_large(limit_bytes)
             return await unpacked(content, coding, limit_bytes) if coding else content
     except TimeoutError:
         text = f"the body was not here after {BODY_S:g} s"
@@ -39,14 +42,3 @@ async def body_bytes(request: web.Request) -> bytes:
     except ConnectionError:  # nobody is there to read it
         what = "the connection ended inside the body"
         raise BadInputError(Refusal(what, "body", "send all of Content-Length")) from None
-
-
-async def _read(request: web.Request, limit_bytes: int) -> bytes:
-    content = bytearray()
-    while part := await request.content.readany():
-        content += part
-        if len(content) > limit_bytes:
-            raise too_large(limit_bytes)
-        if not request.content.is_eof():  # more may be at hand, in chunks of a byte
-            await asyncio.sleep(0)
-    return bytes(content)

@@ -2,7 +2,7 @@
 
 import aiohttp
 
-from topo.kit.answers import answer_bytes
+from topo.kit.bounded import bounded_bytes
 from worker.probes.probe import MAX_OUTPUT_BYTES, Reading, absent, failed, ok
 
 _MARK = b"\nmx_"
@@ -25,7 +25,7 @@ class Exporter:
             ):
                 if response.status != 200:
                     return absent(f"no mx-exporter at {self._url}: status {response.status}")
-                page = await answer_bytes(response, self._limit_bytes)
+                page = await bounded_bytes(response.content, self._limit_bytes)
         except aiohttp.ClientConnectorError:
             return absent(f"nobody listens at {self._url}")
         except aiohttp.ClientError as error:

@@ -15,8 +15,8 @@ import aiohttp
 from yarl import URL
 
 from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
-from topo.kit.answers import answer_bytes
 from topo.kit.backoff import RetryLaterError, parse_retry_after
+from topo.kit.bounded import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.kit.tls import client_context
 from topo.model.errors import BadInputError, Refusal
@@ -145,7 +145,7 @@ class Transport:
         if response.status != 200:
             return Reply(response.status, b"", retry_after_s)
         limit_bytes = self._settings.max_answer_bytes
-        body = await answer_bytes(response, limit_bytes)
+        body = await bounded_bytes(response.content, limit_bytes)
         if body is None:
             what = f"the answer is larger than {limit_bytes} bytes"
             raise _trouble(TroubleKind.TOO_LARGE, what, question, "is this the right path?")

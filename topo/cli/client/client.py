@@ -15,7 +15,7 @@ from topo.cli.client.reading import from_json, read
 from topo.cli.client.sse import ServerEvent, events
 from topo.cli.exits import CliError, Exit, usage
 from topo.kit.addresses import is_loopback
-from topo.kit.answers import answer_bytes
+from topo.kit.bounded import bounded_bytes
 from topo.kit.secrets import read_token
 from topo.kit.tls import client_context
 from topo.model.errors import Refusal
@@ -152,7 +152,7 @@ class MasterClient:
             async with self._session.request(
                 method, url, data=data, headers=headers, allow_redirects=False
             ) as response:
-                content = await answer_bytes(response, _limit_bytes(response.status))
+                content = await bounded_bytes(response.content, _limit_bytes(response.status))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise await failure(error, self.url) from error
         if content is None:
@@ -173,7 +173,7 @@ class MasterClient:
                 url, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 if response.status != 200:
-                    body = await answer_bytes(response, MAX_PROBLEM_BYTES) or b""
+                    body = await bounded_bytes(response.content, MAX_PROBLEM_BYTES) or b""
                     raise refused(response.status, body, ("GET events", Exit.REFUSED))
                 async for event in events(response.content.iter_any()):
                     if event.event in ("change", "reset"):

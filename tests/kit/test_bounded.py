@@ -8,8 +8,9 @@ import pytest
 from aiohttp import ClientResponse, ClientSession
 
 from tests.support.raw_http import bomb
+from tests.support.turns import turns_beside
 from tests.support.waiting import CEILING_S
-from topo.kit.answers import answer_bytes
+from topo.kit.bounded import bounded_bytes
 
 pytestmark = pytest.mark.virtual_time
 
@@ -43,23 +44,14 @@ async def answering(packed: bytes) -> AsyncIterator[ClientResponse]:
 @pytest.mark.parametrize("beyond", [0, 1])
 async def test_an_answer_is_whole_up_to_its_limit(beyond: int) -> None:
     async with answering(bomb(3)) as response:
-        content = await answer_bytes(response, 3 * MIB - beyond)
+        content = await bounded_bytes(response.content, 3 * MIB - beyond)
     assert content == (None if beyond else bytes(3 * MIB))
 
 
 async def test_others_have_their_turn_while_a_bomb_is_unpacked() -> None:
     """At least one for each MiB; without a pause it would be a handful for all of them."""
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     async with answering(bomb(64)) as response:
         await asyncio.sleep(0.1)  # all of the packed answer is here
-        beside = asyncio.create_task(others())
-        assert await answer_bytes(response, 32 * MIB) is None
-        beside.cancel()
-    assert turns > 32
+        with turns_beside() as turns:
+            assert await bounded_bytes(response.content, 32 * MIB) is None
+    assert turns.number > 32
