@@ -16,6 +16,7 @@ from master.api.openapi import openapi_route
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.api.step_texts import StepTexts
+from master.cluster import cluster_works, opened
 from master.file_warnings import FileWarnings
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
@@ -51,6 +52,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     app[SERVICE] = service
     app[TEXTS] = StepTexts()
     add_routes(app, (*ROUTES, openapi_route(ROUTES)))
+    app.cleanup_ctx.append(partial(opened, service))
     app.cleanup_ctx.append(_restored_state)
     app.cleanup_ctx.append(background(lambda _: works))
     app.on_shutdown.append(_end_streams)
@@ -119,6 +121,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works["booking-log"] = service.booking_log.run
     for kind, file in service.token_files.items():
         works[f"tokens of {kind.whose}"] = partial(file.follow, settings.config_poll_interval)
+    works |= cluster_works(service)
     if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
         renew = _renewal(service.file_warnings, tls, (settings.tls_cert, settings.tls_key))
         works["certificate"] = partial(_every, settings.config_poll_interval, renew)

@@ -13,6 +13,7 @@ from master.booking.executors import SingleThreadExecutor
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
+from master.cluster import Cluster, build_cluster
 from master.file_warnings import FileWarnings
 from master.metrics import (
     ConnectionsCollector,
@@ -104,6 +105,8 @@ class Service:
     placements: Placements
     booking_log: BookingLog | None
     replica: Replica
+    cluster: Cluster | None
+    """None without Kubernetes."""
 
     @property
     def role(self) -> Role:
@@ -122,7 +125,8 @@ class Service:
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What is wrong with how this master is run."""
-        return (*self.clear_text.warnings, *self.file_warnings.warnings)
+        of_cluster = self.cluster.warnings if self.cluster is not None else ()
+        return (*self.clear_text.warnings, *self.file_warnings.warnings, *of_cluster)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -130,6 +134,14 @@ class Service:
         if self.role.acts:
             self.readiness.startup.reachable(now_s)
         return self.readiness.missing(self.engine.snapshot, now_s)
+
+    def unready(self) -> tuple[str, ...]:
+        """Why this master should not be asked yet: no tree to show, or too little of its cluster.
+
+        Once it was ready it stays so: nothing outside this process is asked for this.
+        """
+        of_cluster = self.cluster.missing() if self.cluster is not None else ()
+        return (*self.missing(), *of_cluster)
 
 
 SERVICE = web.AppKey("service", Service)
@@ -158,10 +170,11 @@ def build_service(
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
     booking_log = _booking_log(settings, placements)
-    engine.on_published = placements.state.follow
+    engine.on_published.append(placements.state.follow)
     startup = Startup(began_s=engine.clock(), heard_s=settings.discovery.heard_s)
     readiness = Readiness(settings.mode, startup, sources)
     engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
+    cluster = build_cluster(settings, registry, clock)
     clear_text = ClearText(networks(settings.tls_proxies))
     clear_text.judge_manager(settings)
     file_warnings = FileWarnings()
@@ -184,7 +197,7 @@ def build_service(
             clock=clock,
         ),
         topology_document=_topology_document(
-            settings, engine, placements, lambda: (*clear_text.warnings, *file_warnings.warnings)
+            settings, engine, placements, lambda: service.warnings
         ),
         source_rows=source_rows,
         readiness=readiness,
@@ -221,6 +234,7 @@ def build_service(
         placements=placements,
         booking_log=booking_log,
         replica=replica,
+        cluster=cluster,
     )
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))

@@ -1,10 +1,12 @@
 """Settings of topo-master: the vendor's flags and environment, plus ours."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from master.kube.config import KubeConfig
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
@@ -17,6 +19,10 @@ from topo.model.ids import GroupName, GroupPath
 from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import CANONICAL_GPUS, Policy
+
+MAX_DOMAIN_CHARS = 253
+_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+"""Source: Kubernetes documentation, "Labels and Selectors", syntax of a prefix."""
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -140,10 +146,17 @@ class MasterSettings(ServiceSettings, LogSettings):
     """This pod's name."""
     pod_namespace: Annotated[str, Env("POD_NAMESPACE")] = ""
     """This pod's namespace."""
+    kubernetes: Literal["auto", "on", "off"] = "auto"
+    """Whether this master works with Kubernetes; auto: in a pod with a service account, or with a
+    kubeconfig."""
+    kubeconfig: Path | None = None
+    """File by which Kubernetes is found and asked; without it, by the pod's service account."""
     kube_qps: Annotated[float, Env("CLIENT_GO_QPS"), Field(gt=0)] = 100.0
-    """Requests per second to Kubernetes; nothing is asked there yet."""
+    """Requests per second to Kubernetes; watches and the lease do not wait for it."""
     kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
-    """Requests to Kubernetes in one go; nothing is asked there yet. The vendor writes BRUST."""
+    """Requests to Kubernetes in one go. The vendor writes BRUST."""
+    domain: str = "metax-tech.com"
+    """Prefix of the labels and annotations that this master writes in Kubernetes."""
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields, or with files that must be there from the start."""
@@ -154,6 +167,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             *self._tls_refusals(),
             *self._proxy_refusals(),
             *self._reserve_refusals(),
+            *self._kubernetes_refusals(),
         )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
@@ -205,6 +219,28 @@ class MasterSettings(ServiceSettings, LogSettings):
         return tuple(
             Refusal(f"{text!r} is no reserve", "--reserve-groups", fix) for text in wrong[:1]
         )
+
+    def _kubernetes_refusals(self) -> tuple[Refusal, ...]:
+        found = []
+        if self.kubernetes == "on" and not self._kube_config.is_given:
+            what = "this is no pod with a service account, and there is no kubeconfig"
+            fix = "give --kubeconfig=FILE, or --kubernetes=off"
+            found.append(Refusal(what, "--kubernetes", fix))
+        if not _DNS_NAME.fullmatch(self.domain) or len(self.domain) > MAX_DOMAIN_CHARS:
+            fix = "write a DNS name in small letters, such as metax-tech.com"
+            found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
+        return tuple(found)
+
+    @property
+    def _kube_config(self) -> KubeConfig:
+        return KubeConfig(kubeconfig=self.kubeconfig)
+
+    @property
+    def kube_config(self) -> KubeConfig | None:
+        """How Kubernetes is found and asked; None without it. Asks the disk."""
+        config = self._kube_config
+        is_on = self.kubernetes == "on" or (self.kubernetes == "auto" and config.is_given)
+        return config if is_on else None
 
     @property
     def policy(self) -> Policy:

@@ -6,6 +6,7 @@ or logged is searched for what was heard.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Generator, Mapping
 
 import pytest
@@ -38,8 +39,9 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_configure() -> None:
-    """Begins to listen before any test runs."""
+    """Begins to listen before any test runs, as in no pod: nobody's cluster is asked."""
     listen()
+    os.environ.pop("KUBERNETES_SERVICE_HOST", None)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -29,9 +29,9 @@ async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
 
 
 async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
-    """200 from the moment the tree may be shown; 503 with what is still missing before."""
+    """200 once the tree may be shown and the cluster is known; 503 with what is missing before."""
     service = request.app[SERVICE]
-    missing = service.missing()
+    missing = service.unready()
     if not missing:
         return web.json_response(ReadyDocument(status="ready").model_dump())
     return problem(

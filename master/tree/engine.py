@@ -68,7 +68,7 @@ class Engine:
         self._woken = asyncio.Event()
         self._batch_s = 0.0
         self.clock = clock
-        self.on_published: Callable[[Snapshot], None] | None = None
+        self.on_published: list[Callable[[Snapshot], None]] = []
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
         self.on_advanced: Callable[[float], None] | None = None
         """Called with the time of every step, about once a second at least."""
@@ -120,8 +120,8 @@ class Engine:
         self._call_back()
 
     def _call_back(self) -> None:
-        if self.on_published is not None:
-            self.on_published(self.snapshot)
+        for listener in self.on_published:
+            listener(self.snapshot)
 
     def submit(self, event: Event) -> bool:
         """Queues an event; False when the queue is full."""

@@ -20,7 +20,7 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
     """The URL at which the handler answers every request."""
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", handler)
-    async with TestServer(app, handler_cancellation=False) as server:
+    async with TestServer(app) as server:
         yield str(server.make_url("")).rstrip("/")
 
 

@@ -22,7 +22,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 def test_the_documented_metrics_are_those_that_exist() -> None:
     address = "--cluster-manager-address=https://127.0.0.1"
-    service = build_service(settings("--mode=switchbox", "--group-metrics", address))
+    flags = ("--mode=switchbox", "--group-metrics", "--kubeconfig=/kubeconfig", address)
+    service = build_service(settings(*flags))
     build_app(service)
     existing = {
         (family.name + "_total" * (family.type == "counter"), family.type)

@@ -87,6 +87,11 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--max-hold=0"], "--max-hold", "held"),
         (["--max-holds=0"], "--max-holds", "at once"),
         (["--beat-interval=0"], "--beat-interval", "alive"),
+        (["--kubernetes=on"], "--kubernetes", "--kubeconfig=FILE"),
+        (["--kubernetes=maybe"], "--kubernetes", "Whether"),
+        (["--domain=Metax"], "--domain", "metax-tech.com"),
+        (["--domain=a..b"], "--domain", "metax-tech.com"),
+        ([f"--domain={'a.' * 127}a"], "--domain", "metax-tech.com"),
     ],
 )
 def test_what_does_not_go_together_is_refused(flags: list[str], where: str, part: str) -> None:
@@ -149,3 +154,12 @@ def test_the_table_of_flags_in_the_documentation_is_the_settings_class() -> None
         for item in field.metadata:
             if isinstance(item, Env):
                 assert all(f"`{variable}`" in page for variable in item.names)
+
+
+def test_kubernetes_is_used_in_a_pod_or_with_a_kubeconfig_unless_it_is_off() -> None:
+    assert settings().kube_config is None, "this is no pod"
+    given = settings("--kubeconfig=/k").kube_config
+    assert given is not None
+    assert given.kubeconfig == Path("/k")
+    assert settings("--kubeconfig=/k", "--kubernetes=off").kube_config is None
+    assert settings("--kubeconfig=/k", "--kubernetes=on").kube_config is not None

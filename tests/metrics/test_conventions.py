@@ -18,9 +18,9 @@ PROMTOOL = shutil.which("promtool")
 
 
 def master_registry() -> CollectorRegistry:
-    """All metrics of a master in switchbox mode."""
+    """All metrics of a master in switchbox mode, with Kubernetes."""
     address = "--cluster-manager-address=https://127.0.0.1"
-    service = build_service(settings("--mode=switchbox", address))
+    service = build_service(settings("--mode=switchbox", "--kubeconfig=/kubeconfig", address))
     build_app(service)
     return service.registry
 

@@ -121,6 +121,7 @@ def _master(files: DemoFiles, world: World, ports: Ports, *, managed: bool) -> P
     argv = (
         _script("topo-master"),
         f"--mode={'switchbox' if managed else 'auto'}",
+        "--kubernetes=off",  # also where the demo runs in a pod
         f"--bind-address={LOOPBACK}",
         f"--server-port={ports.api}",
         f"--rpc-server-port={ports.reports}",

@@ -160,8 +160,9 @@ class SourceDocument(Document):
 class WarningDocument(Document):
     """What is wrong with how the master itself is run, and the next step.
 
-    `code`: a kind of secret that others can read, such as `worker-token-in-clear`, or a kind of
-    file that cannot be used as it is, such as `worker-token-file`.
+    `code`: a kind of secret that others can read, such as `worker-token-in-clear`, a kind of file
+    that cannot be used as it is, such as `worker-token-file`, or a resource of Kubernetes that
+    cannot be followed, such as `kubernetes-nodes`.
     """
 
     code: str

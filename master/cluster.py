@@ -1,0 +1,126 @@
+"""A master's parts of Kubernetes, put together; nothing here does I/O before `opened`.
+
+A part is built in `build_cluster`, and what it does all the time is a line of `cluster_works`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import prometheus_client as prom
+import structlog
+from aiohttp import web
+
+from master.kube.advice import next_step
+from master.kube.client import KubeClient
+from master.kube.metrics import KubeMetrics
+from master.kube.objects import NODES, PODS, NodeObject, PodObject
+from master.kube.rate import TokenBucket
+from master.kube.reflector import Reflector, Scope
+from master.settings import MasterSettings
+from master.tree.engine import Clock
+from topo.kit.tasks import Work
+from topo.model.rest.topology import WarningDocument
+
+if TYPE_CHECKING:
+    from master.service import Service
+
+WARN_AFTER_S = 30.0
+"""A watch breaks now and then and is back within seconds; what lasts is for people."""
+UNFINISHED = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
+"""Finished pods hold nothing, and there may be any number of them."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Kubernetes as this master knows it."""
+
+    client: KubeClient
+    metrics: KubeMetrics
+    nodes: Reflector[NodeObject]
+    pods: Reflector[PodObject]
+
+    @property
+    def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[PodObject]]:
+        """Those without which this master knows too little of its cluster."""
+        return self.nodes, self.pods
+
+    def missing(self) -> tuple[str, ...]:
+        """What was never listed yet, and why; empty once all was, whatever happens later."""
+        return tuple(
+            f"the {reflector.name} of Kubernetes are not listed yet"
+            + (f": {reflector.trouble.message}" if reflector.trouble else "")
+            for reflector in self.reflectors
+            if not reflector.synced
+        )
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """What is known too little or too late, and the next step."""
+        found = []
+        for reflector in self.reflectors:
+            trouble = reflector.trouble
+            if trouble is None or (reflector.synced and reflector.silent_s() < WARN_AFTER_S):
+                continue
+            known = "what was known of them stays" if reflector.synced else "none is known"
+            what = f"the {reflector.name} of Kubernetes cannot be followed, {known}"
+            found.append(
+                WarningDocument(
+                    code=f"kubernetes-{reflector.name}",
+                    text=f"{what}: {trouble.message}",
+                    fix=next_step(trouble),
+                )
+            )
+        return tuple(found)
+
+
+def build_cluster(
+    settings: MasterSettings, registry: prom.CollectorRegistry, clock: Clock
+) -> Cluster | None:
+    """The parts, not opened yet; None where this master has no Kubernetes.
+
+    Asks the disk whether this is a pod. Raises `BadInputError`.
+    """
+    config = settings.kube_config
+    if config is None:
+        return None
+    metrics = KubeMetrics(registry)
+    client = KubeClient(
+        config,
+        rate=TokenBucket(settings.kube_qps, settings.kube_burst, clock).take,
+        observe=metrics.asked,
+        clock=clock,
+    )
+    return Cluster(
+        client=client,
+        metrics=metrics,
+        nodes=Reflector(client, NODES, metrics=metrics, clock=clock),
+        pods=Reflector(client, PODS, metrics=metrics, scope=Scope(query=UNFINISHED), clock=clock),
+    )
+
+
+def cluster_works(service: "Service") -> Mapping[str, Work]:
+    """What runs all the time. Reflectors run in followers, too: they may lead in a moment."""
+    cluster = service.cluster
+    if cluster is None:
+        return {}
+    works: dict[str, Work] = {
+        f"kubernetes-{reflector.name}": reflector.run for reflector in cluster.reflectors
+    }
+    return works
+
+
+async def opened(service: "Service", _app: web.Application) -> AsyncIterator[None]:
+    """The client can be used while the application lives. Raises `BadInputError`."""
+    cluster = service.cluster
+    if cluster is None:
+        yield
+        return
+    await cluster.client.open()
+    _log.info("Kubernetes is asked", server=cluster.client.server)
+    try:
+        yield
+    finally:
+        await cluster.client.close()
