@@ -3,12 +3,13 @@
 
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from topo.cli.completing import node_names
-from topo.cli.exits import Exit
+from topo.cli.exits import CliError, Exit
 from topo.cli.options import (
     GroupName,
     MasterOptions,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from topo.cli.client.client import MasterClient
+    from topo.cli.diagnosis.checkup import Checkup
     from topo.cli.render.terminal import Glyphs
     from topo.cli.watching.display import View
 
@@ -186,13 +188,46 @@ def diff(
 
 
 @asks_master
-def doctor(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
+def doctor(
+    *,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Look into this cluster, too: pods, roles, the lease, HyperNodes. The master "
+            "itself is then asked where --master names it.",
+        ),
+    ] = None,
+    in_cluster: Annotated[
+        bool, typer.Option("--in-cluster", help="The same by the service account of this pod.")
+    ] = False,
+    namespace: Annotated[
+        str,
+        typer.Option("--namespace", "-n", help="Of the master. Default: where there is one."),
+    ] = "",
+    output: OutputFormat = Output.TABLE,
+    options: MasterOptions,
+) -> None:
     """Look for what is wrong with the master, its sources, workers and wiring."""
-    from topo.cli.client import connection
+    from topo.cli.client import cluster, connection
     from topo.cli.diagnosis import checkup
     from topo.cli.render import findings
 
-    result = connection.ask(connection.chosen(options), checkup.examine)
+    def of_master() -> "Checkup":
+        return connection.ask(connection.chosen(options), checkup.examine)
+
+    if kubeconfig is None and not in_cluster:
+        result = of_master()
+    else:
+        result = checkup.of_cluster(cluster.inspect(kubeconfig, namespace))
+        if in_cluster or options.master is not None:
+            try:
+                of_api = of_master()
+            except CliError as error:
+                of_api = checkup.unreachable(error)
+            result = checkup.together(result, of_api)
+        else:
+            result = checkup.together(result, checkup.NOT_ASKED)
     connection.show(
         {"wrong": result.is_wrong, **asdict(result)},
         output,

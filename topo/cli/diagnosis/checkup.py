@@ -1,4 +1,4 @@
-"""The check-up of a running master: its health, readiness, version and topology."""
+"""The check-up of a running master (health, readiness, version, topology), and of a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,10 @@ import orjson
 
 from topo.cli.client.client import MasterClient
 from topo.cli.client.reading import problem_of
-from topo.cli.diagnosis import diagnosis
+from topo.cli.diagnosis import cluster, diagnosis
 from topo.cli.diagnosis.finding import Finding, Severity
+from topo.cli.exits import CliError
+from topo.model.rest.cluster import ClusterDocument
 from topo.model.rest.topology import TopologyDocument
 
 
@@ -24,6 +26,40 @@ class Checkup:
     def is_wrong(self) -> bool:
         """Whether any finding is more than a note."""
         return any(finding.severity is Severity.WRONG for finding in self.findings)
+
+
+def together(*checkups: Checkup) -> Checkup:
+    """All of their findings, in this order."""
+    findings = tuple(finding for each in checkups for finding in each.findings)
+    return Checkup(findings, tuple(line for each in checkups for line in each.healthy))
+
+
+def of_cluster(document: ClusterDocument) -> Checkup:
+    """The check-up of the product inside a cluster."""
+    findings, healthy = cluster.examine(document)
+    return Checkup(tuple(findings), tuple(healthy))
+
+
+NOT_ASKED = Checkup(
+    (
+        Finding(
+            Severity.NOTE,
+            "not-asked",
+            "master",
+            "its sources, workers and wiring were not looked at: no --master is given",
+            "`kubectl port-forward service/topo-master-service 9001` in its namespace, then again "
+            "with --master http://127.0.0.1:9001",
+        ),
+    ),
+    (),
+)
+
+
+def unreachable(error: CliError) -> Checkup:
+    """A master that does not answer, as one finding among others."""
+    refusal = error.refusal
+    what = f"{refusal.what} (at {refusal.where})"
+    return Checkup((Finding(Severity.WRONG, "unreachable", "master", what, refusal.fix),), ())
 
 
 async def examine(master: MasterClient) -> Checkup:

@@ -1,0 +1,57 @@
+"""`python -m master.inspection`: prints what is in a cluster as JSON, for `topo doctor`.
+
+Exit code 0 with a document on standard output; 2 where no API server can be asked, with what, where
+and fix as JSON on standard error.
+"""
+
+import asyncio
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
+
+from topo.kit.extras import needs
+
+with needs("master"):
+    import orjson
+
+    from master.inspection.cluster import Inspection
+    from master.kube.client import Call, connect
+    from master.kube.config import KubeConfig
+    from master.kube.errors import KubeError
+    from topo.model.errors import BadInputError, Refusal
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Looks once; the exit code."""
+    parser = ArgumentParser(prog="python -m master.inspection", description=__doc__)
+    parser.add_argument("--kubeconfig", type=Path, help="else the service account of this pod")
+    parser.add_argument("--namespace", default="", help="of the master; else it is looked for")
+    given = parser.parse_args(argv)
+    try:
+        printed = asyncio.run(_look(KubeConfig(kubeconfig=given.kubeconfig), given.namespace))
+    except BadInputError as error:
+        return _refused(error.refusal)
+    except KubeError as error:
+        fix = "is it this cluster's kubeconfig, and may its user ask? try it with kubectl"
+        return _refused(Refusal(error.message, str(given.kubeconfig or "this pod"), fix))
+    sys.stdout.write(printed + "\n")
+    return 0
+
+
+def _refused(refusal: Refusal) -> int:
+    sys.stderr.buffer.write(orjson.dumps(refusal) + b"\n")
+    return 2
+
+
+async def _look(config: KubeConfig, namespace: str) -> str:
+    client = await connect(config)
+    try:
+        await client.call(Call(method="GET", path="/version"))
+        return (await Inspection(client, namespace).look()).model_dump_json()
+    finally:
+        await client.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""Looks at a cluster for `topo doctor`: workloads, pods, the lease, rights, HyperNodes.
+
+Each is read once, with the rights of whoever asks; what is refused is told, and the rest goes on.
+Nothing is written: a review of rights is a question that the API server does not keep.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from master.inspection.objects import (
+    HyperNodeList,
+    LeaseObject,
+    Pods,
+    Review,
+    Workload,
+    Workloads,
+)
+from master.inspection.rights import CONTROLLERS, DEPLOYMENTS, Right, rights
+from master.kube.client import Call, KubeClient
+from master.kube.errors import KubeError
+from master.kube.objects import (
+    HYPERNODES,
+    LEASES,
+    PODS,
+    BareObject,
+    HyperNodeObject,
+    Resource,
+    collection_path,
+    object_path,
+)
+from topo.model.rest.cluster import (
+    ClusterDocument,
+    DeniedDocument,
+    HyperNodesDocument,
+    LeaseDocument,
+    PodTrouble,
+    WorkloadDocument,
+)
+
+MASTER, WORKER = "topo-master", "topo-worker"
+_DAEMON_SETS = Resource("apps/v1", "DaemonSet", "daemonsets", BareObject)
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_SHOWN = 20
+"""Pods in trouble that are told one by one."""
+_SECOND_LOOK_S = 5.0
+"""A leader renews its lease every 2 s."""
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+@dataclass(slots=True)
+class Inspection:
+    """One look at one cluster; without a `namespace` it looks for the master in all of them."""
+
+    client: KubeClient
+    namespace: str = ""
+    second_look_s: float = _SECOND_LOOK_S
+    _problems: list[str] = field(default_factory=list)
+
+    async def look(self) -> ClusterDocument:
+        """What is there; raises nothing for what the API server refuses."""
+        namespace = self.namespace or await self._found_namespace()
+        if not namespace:
+            return ClusterDocument(problems=tuple(self._problems))
+        master = await self._get(Workload, object_path(DEPLOYMENTS, MASTER, namespace))
+        worker = await self._get(Workload, object_path(_DAEMON_SETS, WORKER, namespace))
+        found = ClusterDocument(
+            namespace=namespace,
+            master=None if master is None else await self._deployment(master),
+            worker=None if worker is None else await self._daemon_set(worker),
+            lease=await self._lease(namespace),
+            flags=() if master is None else master.flags,
+            account="" if master is None else master.account,
+            denied=None if master is None else await self._denied(master),
+            hypernodes=await self._hypernodes(() if master is None else master.flags),
+        )
+        return found.model_copy(update={"problems": tuple(self._problems)})
+
+    async def _found_namespace(self) -> str:
+        query = {"fieldSelector": f"metadata.name={MASTER}"}
+        found = await self._get(Workloads, collection_path(DEPLOYMENTS), query)
+        names = sorted(item.metadata.namespace for item in found.items) if found else []
+        if len(names) > 1:
+            self._problems.append(f"there is a {MASTER} in each of {', '.join(names)}")
+        return names[0] if len(names) == 1 else ""
+
+    async def _deployment(self, found: Workload) -> WorkloadDocument:
+        status = found.status
+        counts = (found.spec.replicas, status.updated_replicas, status.ready_replicas)
+        return await self._workload(found, "Deployment", counts)
+
+    async def _daemon_set(self, found: Workload) -> WorkloadDocument:
+        status = found.status
+        updated = status.updated_number_scheduled
+        counts = (status.desired_number_scheduled, updated, status.number_ready)
+        return await self._workload(found, "DaemonSet", counts)
+
+    async def _workload(
+        self, found: Workload, kind: str, counts: tuple[int, int, int]
+    ) -> WorkloadDocument:
+        labels = found.spec.selector.match_labels.items()
+        query = {"labelSelector": ",".join(f"{key}={value}" for key, value in labels)}
+        path = collection_path(PODS, found.metadata.namespace)
+        pods = await self._get(Pods, path, query) or Pods()
+        troubles = [
+            PodTrouble(name=pod.metadata.name, node=pod.spec.node_name, why=pod.why)
+            for pod in pods.items
+            if not pod.is_ready
+        ]
+        wanted, updated, ready = counts
+        return WorkloadDocument(
+            kind=kind,
+            name=found.metadata.name,
+            wanted=wanted,
+            updated=updated,
+            ready=ready,
+            images=dict(Counter(image for pod in pods.items for image in pod.images)),
+            troubles=tuple(troubles[:_SHOWN]),
+        )
+
+    async def _lease(self, namespace: str) -> LeaseDocument | None:
+        path = object_path(LEASES, MASTER, namespace)
+        found = await self._get(LeaseObject, path)
+        if found is None:
+            return None
+        spec, age_s, renewing = found.spec, None, False
+        duration_s = spec.lease_duration_seconds or 0.0
+        if spec.renew_time is not None:
+            age_s = time.time() - spec.renew_time.timestamp()
+            renewing = 0 <= age_s <= duration_s
+            if not renewing:
+                # Whose clock is wrong does not matter to one who sees the lease change.
+                await asyncio.sleep(self.second_look_s)
+                later = await self._get(LeaseObject, path)
+                renewing = later is not None and later.spec.renew_time != spec.renew_time
+        return LeaseDocument(
+            name=MASTER,
+            holder=spec.holder_identity or "",
+            duration_s=duration_s,
+            age_s=age_s,
+            renewing=renewing,
+        )
+
+    async def _denied(self, master: Workload) -> tuple[DeniedDocument, ...] | None:
+        """The calls that the master's account may not make, as the API server judges it."""
+        namespace, denied = master.metadata.namespace, []
+        for right in rights(controllers(master.flags)):
+            for verb in right.verbs:
+                review = await self._review(right, verb, (namespace, master.account))
+                if review is None:
+                    return None
+                if not review.status.allowed:
+                    group = f".{right.group}" if right.group else ""
+                    denied.append(
+                        DeniedDocument(
+                            verb=verb,
+                            resource=f"{right.resource.plural}{group}",
+                            namespace=right.namespace(namespace),
+                            used_for=right.used_for,
+                        )
+                    )
+        return tuple(denied)
+
+    async def _review(self, right: Right, verb: str, account: tuple[str, str]) -> Review | None:
+        namespace, name = account
+        everybody = "system:serviceaccounts"
+        asked = {
+            "spec": {
+                "user": f"system:serviceaccount:{namespace}:{name}",
+                "groups": [everybody, f"{everybody}:{namespace}", "system:authenticated"],
+                "resourceAttributes": {
+                    "group": right.group,
+                    "resource": right.resource.plural,
+                    "verb": verb,
+                    "namespace": right.namespace(namespace),
+                    "name": right.name,
+                },
+            }
+        }
+        call = Call(method="POST", path=_REVIEWS, body=orjson.dumps(asked))
+        return await self._called(Review, call)
+
+    async def _hypernodes(self, flags: Sequence[str]) -> HyperNodesDocument | None:
+        found = await self._get(HyperNodeList, collection_path(HYPERNODES))
+        if found is None:
+            return None
+        label = f"{flag(flags, 'domain') or 'metax-tech.com'}/managed-by"
+        ours = [each for each in found.items if each.metadata.labels.get(label) == MASTER]
+        others = [each for each in found.items if each.metadata.labels.get(label) != MASTER]
+        claimed = dict(_nodes(ours))
+        overlaps = {node: name for node, name in _nodes(others) if node in claimed}
+        names = tuple(sorted(each.metadata.name for each in others))
+        return HyperNodesDocument(ours=len(ours), foreign=names, overlaps=overlaps)
+
+    async def _get(
+        self, model: type[_M], path: str, query: dict[str, str] | None = None
+    ) -> _M | None:
+        return await self._called(model, Call(method="GET", path=path, query=query or {}))
+
+    async def _called(self, model: type[_M], call: Call) -> _M | None:
+        """The answer, or None; what is missing is no problem, what is refused is told."""
+        try:
+            return model.model_validate_json(await self.client.call(call))
+        except KubeError as error:
+            if not error.is_missing:
+                self._problems.append(f"{call.method} {call.path}: {error.message}")
+        except ValidationError as error:
+            where = ".".join(str(part) for part in error.errors()[0]["loc"])
+            self._problems.append(f"{call.method} {call.path}: not understood at {where}")
+        return None
+
+
+def flag(flags: Sequence[str], name: str) -> str:
+    """The value of a flag written `--name=value`, the last one; empty where there is none."""
+    values = [text.partition("=")[2] for text in flags if text.startswith(f"--{name}=")]
+    return values[-1] if values else ""
+
+
+def controllers(flags: Sequence[str]) -> frozenset[str]:
+    """The controllers that these flags leave switched on."""
+    if not any(text.startswith("--controllers=") for text in flags):
+        return CONTROLLERS
+    return CONTROLLERS.intersection(flag(flags, "controllers").split(","))
+
+
+def _nodes(hypernodes: Iterable[HyperNodeObject]) -> Iterable[tuple[str, str]]:
+    """The nodes that are members by their names, each with its HyperNode."""
+    for each in hypernodes:
+        for member in each.spec.members:
+            if member.type == "Node" and member.selector.exact_match is not None:
+                yield member.selector.exact_match.name, each.metadata.name

@@ -1,0 +1,73 @@
+"""Every call of a master to the API server: what its role must allow, and nothing else."""
+
+from collections.abc import Collection, Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from master.kube.objects import (
+    CONFIG_MAPS,
+    EVENTS,
+    HYPERNODES,
+    LEASES,
+    NODES,
+    PODS,
+    BareObject,
+    KubeObject,
+    Resource,
+)
+
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)
+
+
+class Scope(StrEnum):
+    """Where a right is given."""
+
+    CLUSTER = "cluster"
+    OWN = "own"
+    DEFAULT = "default"
+
+
+class Right(NamedTuple):
+    """The verbs on a resource, and what needs them; `name` narrows it to one object."""
+
+    resource: Resource[KubeObject]
+    verbs: tuple[str, ...]
+    scope: Scope
+    used_for: str
+    name: str = ""
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for the core."""
+        return self.resource.api_version.rpartition("/")[0]
+
+    def namespace(self, own: str) -> str:
+        """The namespace that it is given in, empty for all of the cluster."""
+        return {Scope.CLUSTER: "", Scope.OWN: own, Scope.DEFAULT: "default"}[self.scope]
+
+
+ALWAYS = "capacity"
+RIGHTS = (
+    Right(NODES, ("list", "watch"), Scope.CLUSTER, ALWAYS),
+    Right(PODS, ("list", "watch"), Scope.CLUSTER, ALWAYS),
+    Right(NODES, ("patch",), Scope.CLUSTER, "labels"),
+    Right(NODES, ("patch",), Scope.CLUSTER, "annotations"),
+    Right(
+        HYPERNODES,
+        ("list", "watch", "create", "patch", "delete"),
+        Scope.CLUSTER,
+        "hypernodes",
+    ),
+    Right(EVENTS, ("create", "patch"), Scope.DEFAULT, "events"),
+    Right(EVENTS, ("create", "patch"), Scope.OWN, "events"),
+    Right(LEASES, ("create", "get", "update"), Scope.OWN, "the lease"),
+    Right(CONFIG_MAPS, ("create", "get", "update", "delete"), Scope.OWN, "the state"),
+)
+"""`used_for` is a controller, or a part that every master with Kubernetes has."""
+CONTROLLERS = frozenset({"labels", "hypernodes", "annotations", "events"})
+
+
+def rights(controllers: Collection[str]) -> Iterator[Right]:
+    """Those that a master needs whose controllers these are."""
+    off = CONTROLLERS.difference(controllers)
+    return (right for right in RIGHTS if right.used_for not in off)

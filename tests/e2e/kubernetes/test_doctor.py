@@ -1,0 +1,246 @@
+"""`topo doctor --kubeconfig` on a real cluster: each situation gets its finding and its next step.
+
+Pods, schedulers, reviews of rights and leases are the real ones; only kubelets are kwok's.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.inspection.cluster import MASTER, WORKER
+from master.inspection.rights import CONTROLLERS, rights
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
+from tests.helm.chart import CHART, ON, built_helm, run
+from tests.support.waiting import CEILING_S, eventually
+
+Findings = Mapping[str, Mapping[str, str]]
+Doctor = Callable[..., Awaitable[Findings]]
+
+
+@pytest.fixture
+def doctor(cluster: Cluster, namespace: str) -> Doctor:
+    """Runs the command; its findings by code. `as_user` is another kubeconfig."""
+
+    async def look(*, as_user: Path | None = None, given: str = namespace) -> Findings:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "topo.cli.main", "doctor", "--output=json"),
+            f"--kubeconfig={as_user or cluster.files.kubeconfig}",
+            f"--namespace={given}",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(CEILING_S):
+            printed, said = await process.communicate()
+        assert process.returncode in (0, 1), said.decode()
+        document = json.loads(printed)
+        assert document["wrong"] == (process.returncode == 1)
+        return {finding["code"]: finding for finding in document["findings"]}
+
+    return look
+
+
+@pytest.fixture
+async def release(namespace: str, cluster: Cluster, tmp_path: Path) -> str:
+    """The namespace of a release of the chart; its pods come by and by."""
+    flags = ("--kubeconfig", str(cluster.files.kubeconfig), "-n", namespace)
+    install = ("install", "topo", str(CHART), *flags, *ON)
+    done = await asyncio.to_thread(partial(run, built_helm(), *install, home=tmp_path))
+    assert done.returncode == 0, done.stderr
+    return namespace
+
+
+async def lease(api: Api, namespace: str, *, ago_s: float) -> None:
+    """The lease as a leader left it that long ago; one of the future is of a wrong clock."""
+    renewed = datetime.now(UTC) - timedelta(seconds=ago_s)
+    spec = {
+        "holderIdentity": "topo-master-a",
+        "leaseDurationSeconds": 15,
+        "renewTime": renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{MASTER}"
+    named = {"metadata": {"name": MASTER}, "spec": spec}
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **named}
+    await api.apply(path, body, manager="test")
+
+
+async def test_a_cluster_without_the_product_is_told_so(doctor: Doctor) -> None:
+    assert "not-installed" in await doctor()
+    assert "not-installed" in await doctor(given="")
+
+
+@pytest.mark.usefixtures("release")
+async def test_a_release_is_found_without_its_namespace_and_is_well_once_its_pods_are(
+    doctor: Doctor,
+) -> None:
+    assert "not-installed" not in await doctor(given="")
+
+    async def is_well() -> bool:
+        return not {"pods-not-ready", "pods-missing"} & (await doctor()).keys()
+
+    await eventually(is_well)
+
+
+async def test_a_master_that_no_node_takes_is_told_in_the_schedulers_words(
+    doctor: Doctor, api: Api, release: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{release}/deployments/{MASTER}"
+    nowhere = {"nodeSelector": {"no-such": "label"}}
+    patch = {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None},
+                      "template": {"spec": nowhere}}}  # fmt: skip
+    await api.merge(path, patch)
+
+    async def told() -> bool:
+        return "pods-not-ready" in await doctor()
+
+    await eventually(told)
+    finding = (await doctor())["pods-not-ready"]
+    assert "nodes are available" in finding["what"]
+    assert "nodeSelector" in finding["next_step"]
+
+
+async def test_workers_without_a_node_are_told_the_label(
+    doctor: Doctor, api: Api, release: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{release}/daemonsets/{WORKER}"
+    selector = {"nodeSelector": {"no-such": "label"}}
+    await api.merge(path, {"spec": {"template": {"spec": selector}}})
+
+    async def told() -> bool:
+        return "no-nodes-chosen" in await doctor()
+
+    await eventually(told)
+    assert "gpu.installed" in (await doctor())["no-nodes-chosen"]["next_step"]
+
+
+async def test_masters_and_workers_of_two_releases_are_told(
+    doctor: Doctor, api: Api, release: str
+) -> None:
+    path = f"/apis/apps/v1/namespaces/{release}/daemonsets/{WORKER}"
+    container = (await api.get(path))["spec"]["template"]["spec"]["containers"][0]
+    container["image"] = container["image"].rpartition(":")[0] + ":0.0.1"
+    await api.merge(path, {"spec": {"template": {"spec": {"containers": [container]}}}})
+
+    async def told() -> bool:
+        return "the workers 0.0.1" in (await doctor()).get("version-skew", {}).get("what", "")
+
+    await eventually(told)
+
+
+async def test_who_leads_is_judged_by_a_lease_that_moves(
+    doctor: Doctor, api: Api, release: str
+) -> None:
+    """None, an old one, and one that is renewed by a clock that is ten minutes ahead."""
+    assert "no-leader" in await doctor()
+    await lease(api, release, ago_s=60)
+    finding = (await doctor())["lease-expired"]
+    assert "topo-master-a has not renewed its lease for 6" in finding["what"]
+    await lease(api, release, ago_s=1)
+    assert not {"no-leader", "lease-expired", "clock-skew"} & (await doctor()).keys()
+
+    async def renewed() -> None:
+        while True:
+            await lease(api, release, ago_s=-600)
+            await asyncio.sleep(1)
+
+    renewing = asyncio.create_task(renewed())
+    try:
+        await eventually(_in_future(api, release))
+        assert (await doctor()).keys() >= {"clock-skew"}
+    finally:
+        renewing.cancel()
+
+
+async def test_a_right_that_is_taken_away_is_told_and_a_whole_role_is_not(
+    doctor: Doctor, api: Api, release: str
+) -> None:
+    """The API server's own judgement of the master's account."""
+    group = "/apis/rbac.authorization.k8s.io/v1"
+    rules = [
+        {"apiGroups": [right.group], "resources": [right.resource.plural], "verbs": right.verbs}
+        for right in rights(CONTROLLERS)
+    ]
+    role = {"metadata": {"name": f"{release}-doctor"}, "rules": rules}
+    await api.create(f"{group}/clusterroles", role)
+    binding = {
+        "metadata": {"name": f"{release}-doctor"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": f"{release}-doctor",
+        },
+        "subjects": [{"kind": "ServiceAccount", "namespace": release, "name": MASTER}],
+    }
+    await api.create(f"{group}/clusterrolebindings", binding)
+
+    async def is_whole() -> bool:
+        return "rights-denied" not in await doctor()
+
+    await eventually(is_whole)
+
+
+@pytest.mark.usefixtures("release")
+async def test_hypernodes_of_others_are_told_and_those_that_share_a_node_are_wrong(
+    doctor: Doctor, api: Api
+) -> None:
+    path = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+
+    def hypernode(name: str, node: str, labels: dict[str, str]) -> dict[str, Any]:
+        member = {"type": "Node", "selector": {"exactMatch": {"name": node}}}
+        return {
+            "apiVersion": "topology.volcano.sh/v1alpha1",
+            "kind": "HyperNode",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"tier": 1, "members": [member]},
+        }
+
+    ours = {"metax-tech.com/managed-by": MASTER}
+    await api.create(path, hypernode("dragonfly-1", "node-sample1", ours))
+    await api.create(path, hypernode("s0", "node-sample9", {}))
+    assert (await doctor())["foreign-hypernodes"]["severity"] == "note"
+    await api.create(path, hypernode("s1", "node-sample1", {}))
+    finding = (await doctor())["hypernode-overlap"]
+    assert "node-sample1 (s1)" in finding["what"]
+
+
+async def test_who_may_see_little_is_told_what_could_not_be_looked_at(
+    doctor: Doctor, api: Api, cluster: Cluster, release: str, tmp_path: Path
+) -> None:
+    """A user of the cluster, not its administrator."""
+    rules = [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get"]}]
+    await service_account(api, release, "reader", rules)
+    access = await account_access(cluster, release, "reader")
+    found = await doctor(as_user=access.kubeconfig(tmp_path / "kubeconfig"))
+    assert found.keys() >= {"rights-unknown", "not-read", "not-asked"}
+    assert "not-installed" not in found
+
+
+async def test_a_kubeconfig_of_another_world_is_a_refusal_with_a_next_step(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("apiVersion: v1\nkind: Config\n")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "topo.cli.main", "doctor", f"--kubeconfig={path}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 3
+    assert "kubectl" in said.decode()
+    assert "Traceback" not in said.decode()
+
+
+def _in_future(api: Api, namespace: str) -> Callable[[], Awaitable[bool]]:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{MASTER}"
+
+    async def is_so() -> bool:
+        renewed = (await api.get(path))["spec"]["renewTime"]
+        return datetime.fromisoformat(renewed) > datetime.now(UTC) + timedelta(seconds=60)
+
+    return is_so

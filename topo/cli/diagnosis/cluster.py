@@ -1,0 +1,172 @@
+"""What is wrong with the product inside a cluster, from what was found there: pure."""
+
+from collections.abc import Iterator, Sequence
+
+from topo.cli.diagnosis.finding import Finding, Severity, listed, number
+from topo.model.rest.cluster import (
+    ClusterDocument,
+    DeniedDocument,
+    HyperNodesDocument,
+    LeaseDocument,
+    WorkloadDocument,
+)
+
+_STEPS = (
+    ("ImagePull", "correct `registry` or `image.version` in the values, or its pull secret"),
+    ("ErrImage", "correct `registry` or `image.version` in the values, or its pull secret"),
+    ("CrashLoop", "`kubectl -n NAMESPACE logs POD --previous` has its last words"),
+    ("Error", "`kubectl -n NAMESPACE logs POD --previous` has its last words"),
+    ("nodes are available", "set its tolerations, nodeSelector or resources in the values"),
+    ("not found", "`kubectl -n NAMESPACE describe pod POD` names the ConfigMap or Secret"),
+)
+_POD_STEP = "`kubectl -n NAMESPACE describe pod POD`, then its logs"
+_WORKER_LABEL = "metax-tech.com/gpu.installed=true"
+
+
+def examine(found: ClusterDocument) -> tuple[list[Finding], list[str]]:
+    """The findings, causes first, and a line for each thing that is well."""
+    findings = list(_findings(found))
+    return findings, list(_well(found, {finding.code for finding in findings}))
+
+
+def _findings(found: ClusterDocument) -> Iterator[Finding]:
+    if found.master is None:
+        yield _not_installed(found)
+    if found.denied is None and found.master is not None:
+        what = "whether the role of the master is right was not asked"
+        step = "ask with a user who may create subjectaccessreviews.authorization.k8s.io"
+        yield Finding(Severity.NOTE, "rights-unknown", "you", what, step)
+    yield from _denied(found.denied or (), found)
+    for workload in (found.master, found.worker):
+        if workload is not None:
+            yield from _workload(workload, found.namespace)
+    if found.master is not None:
+        if found.worker is None:
+            what = "there is no DaemonSet topo-worker: no node is heard"
+            step = "install the whole chart; in mode config nothing else is needed"
+            yield Finding(Severity.NOTE, "no-workers", found.namespace, what, step)
+        yield from _versions(found.master, found.worker)
+        yield from _lease(found.lease, found)
+    if found.hypernodes is not None:
+        yield from _hypernodes(found.hypernodes)
+    for problem in found.problems:
+        step = "ask with a user who may read this; the rest was looked at"
+        yield Finding(Severity.NOTE, "not-read", "you", problem, step)
+
+
+def _not_installed(found: ClusterDocument) -> Finding:
+    where = f"namespace {found.namespace}" if found.namespace else "the cluster"
+    what = "there is no Deployment topo-master"
+    if any("deployments" in problem for problem in found.problems):
+        what, step = "the master was not found", "name its namespace with --namespace"
+        return Finding(Severity.WRONG, "not-found", where, what, step)
+    step = "`helm install`, see docs/install.md; or name another namespace with --namespace"
+    return Finding(Severity.WRONG, "not-installed", where, what, step)
+
+
+def _denied(denied: Sequence[DeniedDocument], found: ClusterDocument) -> Iterator[Finding]:
+    """One finding for each part that lacks rights, with all of what it lacks."""
+    for used_for in dict.fromkeys(each.used_for for each in denied):
+        lacking: dict[tuple[str, str], list[str]] = {}
+        for each in denied:
+            if each.used_for == used_for:
+                lacking.setdefault((each.resource, each.namespace), []).append(each.verb)
+        texts = [
+            f"{', '.join(verbs)} {resource}{f' in {namespace}' if namespace else ''}"
+            for (resource, namespace), verbs in lacking.items()
+        ]
+        what = f"the service account may not {'; '.join(texts)}, which {used_for} needs"
+        step = "`helm upgrade` puts the chart's roles back; who manages roles apart finds them in "
+        step += "docs/kubernetes.md"
+        subject = f"{found.namespace}/{found.account}"
+        yield Finding(Severity.WRONG, "rights-denied", subject, what, step)
+
+
+def _workload(workload: WorkloadDocument, namespace: str) -> Iterator[Finding]:
+    name = workload.name
+    if workload.kind == "DaemonSet" and not workload.wanted:
+        what = "no node is chosen, so no worker runs"
+        step = f"the nodes with GPUs need the label {_WORKER_LABEL}, which the vendor's driver sets"
+        yield Finding(Severity.WRONG, "no-nodes-chosen", name, what, step)
+    missing = workload.wanted - workload.ready
+    if missing <= 0:
+        return
+    by_why: dict[str, list[tuple[str, str]]] = {}
+    for pod in workload.troubles:
+        by_why.setdefault(pod.why, []).append((pod.name, pod.node))
+    counted = f"{missing} of {workload.wanted} pods are not ready"
+    if not by_why:
+        step = f"`kubectl -n {namespace} describe {workload.kind.lower()} {name}` has its events"
+        yield Finding(Severity.WRONG, "pods-missing", name, counted, step)
+    for why, pods in by_why.items():
+        first = pods[0][0]
+        places = [node for _, node in pods if node]
+        at = f" on {listed(places)}" if places else ""
+        what = f"{counted}; {number(pods, 'pod')}{at}: {why or 'no reason given'}"
+        step = next((text for mark, text in _STEPS if mark in why), _POD_STEP)
+        step = step.replace("NAMESPACE", namespace).replace("POD", first)
+        yield Finding(Severity.WRONG, "pods-not-ready", name, what, step)
+
+
+def _versions(master: WorkloadDocument, worker: WorkloadDocument | None) -> Iterator[Finding]:
+    for workload in (master, worker):
+        if workload is not None and len(workload.images) > 1:
+            running = ", ".join(f"{count} of {image}" for image, count in workload.images.items())
+            step = f"wait for the roll-out: `kubectl rollout status {workload.kind.lower()}/"
+            step += f"{workload.name}`; pods that stay behind are told above"
+            what = f"pods of several releases run: {running}"
+            yield Finding(Severity.NOTE, "version-skew", workload.name, what, step)
+    tags = [_tags(workload) for workload in (master, worker) if workload is not None]
+    if len(tags) == 2 and all(len(each) == 1 for each in tags) and tags[0] != tags[1]:
+        (ours,), (theirs,) = tags
+        what = f"the masters are release {ours}, the workers {theirs}"
+        step = "set both `image.version` alike, or neither, and `helm upgrade`"
+        yield Finding(Severity.NOTE, "version-skew", "the release", what, step)
+
+
+def _tags(workload: WorkloadDocument) -> set[str]:
+    """The tags of the images that run; a digest is one of its own."""
+    return {image.rpartition("/")[2].partition(":")[2] for image in workload.images}
+
+
+def _lease(lease: LeaseDocument | None, found: ClusterDocument) -> Iterator[Finding]:
+    logs = f"`kubectl -n {found.namespace} logs deployment/topo-master` says why none takes it"
+    if lease is None or not lease.holder:
+        if found.master is not None and found.master.wanted > 1:
+            what = "no master leads: nothing is written to the cluster, no report is taken"
+            yield Finding(Severity.WRONG, "no-leader", "lease topo-master", what, logs)
+        return
+    if not lease.renewing:
+        since = "" if lease.age_s is None else f" for {lease.age_s:.0f} s"
+        what = f"{lease.holder} has not renewed its lease{since}, and nobody else took it"
+        yield Finding(Severity.WRONG, "lease-expired", "lease topo-master", what, logs)
+    elif lease.age_s is not None and not -1 <= lease.age_s <= lease.duration_s:
+        what = f"the clock of {lease.holder} and the one here differ by {abs(lease.age_s):.0f} s"
+        step = "the lease bears that; set the clock (chrony, NTP) of the machine that is wrong"
+        yield Finding(Severity.NOTE, "clock-skew", "lease topo-master", what, step)
+
+
+def _hypernodes(found: HyperNodesDocument) -> Iterator[Finding]:
+    if found.overlaps:
+        nodes = [f"{node} ({other})" for node, other in found.overlaps.items()]
+        what = f"in a HyperNode of ours and in one of others: {listed(nodes)}; "
+        what += "Volcano trusts no tree with such a node and places no job by topology"
+        step = "stop what writes the other HyperNodes and delete them, or give the master "
+        step += "--controllers without hypernodes"
+        yield Finding(Severity.WRONG, "hypernode-overlap", "HyperNodes", what, step)
+    elif found.foreign:
+        what = f"others own {number(found.foreign, 'HyperNode')}: {listed(found.foreign)}"
+        step = "they are left alone; that is right unless they were meant to go"
+        yield Finding(Severity.NOTE, "foreign-hypernodes", "HyperNodes", what, step)
+
+
+def _well(found: ClusterDocument, codes: set[str]) -> Iterator[str]:
+    for workload in (found.master, found.worker):
+        if workload is not None and workload.wanted and workload.ready >= workload.wanted:
+            yield f"all {workload.wanted} pods of {workload.name} are ready"
+    if found.lease is not None and found.lease.renewing and found.lease.holder:
+        yield f"{found.lease.holder} leads"
+    if found.denied == ():
+        yield f"the service account {found.namespace}/{found.account} has every right it needs"
+    if found.hypernodes is not None and "hypernode-overlap" not in codes:
+        yield f"{found.hypernodes.ours} HyperNodes are ours, none shares a node with others"

@@ -1,0 +1,79 @@
+"""What `topo doctor --kubeconfig` finds in a cluster: facts that nobody has judged yet."""
+
+from pydantic import Field
+
+from topo.model.rest.document import Document
+
+
+class PodTrouble(Document):
+    """A pod that is not ready: its node, empty while on none, and why in the cluster's words."""
+
+    name: str
+    node: str = ""
+    why: str = ""
+
+
+class WorkloadDocument(Document):
+    """A Deployment or DaemonSet: pods wanted, made of its newest template, and ready.
+
+    `images` counts pods by image; `troubles` are the first of the pods that are not ready.
+    """
+
+    kind: str
+    name: str
+    wanted: int
+    updated: int
+    ready: int
+    images: dict[str, int] = Field(default_factory=dict)
+    troubles: tuple[PodTrouble, ...] = ()
+
+
+class LeaseDocument(Document):
+    """Who leads. `age_s`: since it was renewed, by the clock of the machine that asks.
+
+    `renewing`: the age is within the term, or the lease changed while it was looked at.
+    """
+
+    name: str
+    holder: str = ""
+    duration_s: float = 0.0
+    age_s: float | None = None
+    renewing: bool = False
+
+
+class DeniedDocument(Document):
+    """A call that the master's account may not make, and what needs it."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    used_for: str
+
+
+class HyperNodesDocument(Document):
+    """Volcano's HyperNodes: how many are ours, the names of the others, and what both claim.
+
+    `overlaps` has the other HyperNode by the node that one of ours has as well.
+    """
+
+    ours: int = 0
+    foreign: tuple[str, ...] = ()
+    overlaps: dict[str, str] = Field(default_factory=dict)
+
+
+class ClusterDocument(Document):
+    """What is there of this product. What is None is not there, or could not be read.
+
+    `flags` are those of the master, `account` its service account. `denied` is None where whoever
+    asks may not ask for the rights of others. `problems`: what the API server answered instead.
+    """
+
+    namespace: str = ""
+    master: WorkloadDocument | None = None
+    worker: WorkloadDocument | None = None
+    lease: LeaseDocument | None = None
+    flags: tuple[str, ...] = ()
+    account: str = ""
+    denied: tuple[DeniedDocument, ...] | None = None
+    hypernodes: HyperNodesDocument | None = None
+    problems: tuple[str, ...] = ()
