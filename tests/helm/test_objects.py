@@ -21,6 +21,9 @@ SETTINGS: Mapping[str, type[ServiceSettings]] = {
     "topo-worker": WorkerSettings,
 }
 
+OUTSIDE = ("--kubeconfig=here",)
+"""The tests are no pod, and a master that must work with Kubernetes asks how."""
+
 
 def containers(case: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Every container with its pod."""
@@ -63,6 +66,7 @@ def test_every_flag_and_variable_is_a_setting_of_the_program(
         for variable in each.get("env", ()):
             monkeypatch.setenv(variable["name"], variable.get("value", "node-1"))
         argv = [text.replace("$(NODE_IP)", "10.0.0.7") for text in each["args"]]
+        argv += OUTSIDE if name == "topo-master" else ()
         settings = read(SETTINGS[name], argv)
         assert isinstance(settings, SETTINGS[name]), shlex.join(argv)
 
@@ -126,7 +130,7 @@ def test_the_vendors_variables_reach_the_settings(
 ) -> None:
     given = {each["name"]: each.get("value") for each in master("vendor")["env"]}
     monkeypatch.setenv(name, str(int(given[name]) + 7))
-    settings = read(MasterSettings, master("vendor")["args"])
+    settings = read(MasterSettings, [*master("vendor")["args"], *OUTSIDE])
     assert isinstance(settings, MasterSettings)
     assert 107 in (settings.kube_qps, settings.kube_burst)
 

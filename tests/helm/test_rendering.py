@@ -125,6 +125,7 @@ CHANGED = {
     "topoDiscovery.master.gpuTypeOrder": ["A"],
     "topoDiscovery.worker.driverPaths": ["/opt/other"],
     "topoDiscovery.worker.maxUnavailable": 7,
+    "topoDiscovery.worker.tokenLifeSeconds": 7200,
     "topoDiscovery.serviceMonitor.interval": "7s",
 }
 """Another value for each, by its path, its definition or its type."""

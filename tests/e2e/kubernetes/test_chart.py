@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.controlplane.cleanup import Baseline
-from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.cluster import Cluster, account_access
 from tests.helm.chart import CHART, NAMESPACE, ON, VENDOR, built_helm, cases, golden, run
 from tests.support.waiting import CEILING_S, eventually
 from topo.sim.worlds.presets import World
@@ -19,6 +19,8 @@ from topo.sim.worlds.presets import World
 WAIT = ("--wait", "--timeout", f"{CEILING_S:.0f}s")
 UNKNOWN_HERE = {"monitoring.coreos.com/v1"}
 """Kinds of others that the chart makes on demand only, and whose definitions no module has."""
+_POLICY = 422
+"""How the API server refuses what an admission policy denies."""
 Helm = Callable[..., Any]
 
 
@@ -112,6 +114,45 @@ async def test_a_release_that_ends_leaves_nothing(helm: Helm, api: Api, namespac
         return not [each for each in added if not each.collection.endswith("/events")]
 
     await eventually(nothing)
+
+
+async def test_a_master_may_change_labels_and_its_own_state_and_nothing_beside_them(
+    helm: Helm, cluster: Cluster, api: Api, namespace: str
+) -> None:
+    await helm("install", "topo", str(CHART), "-n", namespace, *ON)
+    access = await account_access(cluster, namespace, "topo-master")
+    here, node = f"/api/v1/namespaces/{namespace}", "/api/v1/nodes/node-sample1"
+    async with cluster.api(access) as master:
+
+        async def refused(call: Awaitable[object]) -> int:
+            with pytest.raises(ApiError) as error:
+                await call
+            return error.value.status
+
+        async def is_enforced() -> bool:  # a policy takes effect a moment after it is made
+            try:
+                await master.merge(node, {"spec": {"unschedulable": True}})
+            except ApiError as error:
+                return error.status == _POLICY
+            await api.merge(node, {"spec": {"unschedulable": None}})
+            return False
+
+        await eventually(is_enforced)
+        await master.merge(node, {"metadata": {"labels": {"metax-tech.com/dragonfly": "d"}}})
+        await master.create(f"{here}/configmaps", {"metadata": {"name": "topo-master-state-a"}})
+        await master.delete(f"{here}/configmaps/topo-master-state-a")
+        other = {"metadata": {"name": "other"}}
+        assert await refused(master.create(f"{here}/configmaps", other)) == _POLICY
+        written = {"data": {"nodegroup": ""}}
+        path = f"{here}/configmaps/topo-master-config"
+        assert await refused(master.merge(path, written)) == _POLICY
+        assert await refused(master.delete(path)) == _POLICY
+        assert await refused(master.get(f"{here}/secrets")) == 403
+        assert await refused(master.delete(node)) == 403
+        pods = f"{here}/pods"
+        assert await refused(master.create(pods, {"metadata": {"name": "mine"}})) == 403
+        lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-sample1"
+        assert await refused(master.get(lease)) == 403
 
 
 def _program(pod: Any) -> str:
