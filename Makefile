@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e fuzz chaos oracle coverage lint format bench lock clean
+.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ test-slow: $(STAMP) ## the suites that take minutes
 e2e: $(STAMP) ## on the real API server, scheduler and helm; needs Go, the first time 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
 	$(PYTEST) -m e2e
+
+cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
+	@$(BIN)/python -m tests.e2e.controlplane
 
 fuzz: MINUTES ?= 10
 fuzz: $(STAMP) ## the property tests with fresh examples, for MINUTES=10

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from tests.e2e.controlplane.programs import TOOLS, build, why_not
+from topo.kit.child_process import die_with_parent_command
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm" / "supernode-topology"
@@ -65,7 +66,11 @@ def run(helm: Path, *arguments: str, home: Path | None = None) -> "CompletedProc
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
     own = {} if home is None else {f"HELM_{each}_HOME": str(home) for each in _HOMES}
     return subprocess.run(
-        [helm, *arguments], env=kept | own, capture_output=True, text=True, check=False
+        die_with_parent_command(str(helm), *arguments),
+        env=kept | own,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -6,14 +6,12 @@ The kernel kills them with their parent, even one that is killed itself, so a ru
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from topo.kit.child_process import die_with_parent_command
 
-_LOOK_S = 0.01
 _TAIL_BYTES = 3000
 
 
@@ -78,13 +76,3 @@ class Program:
         with self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
             return log.read().decode(errors="replace")
-
-
-def free_of(pids: set[int], limit_s: float = 30.0) -> bool:
-    """Whether all these processes are gone, at once or within the limit."""
-    gives_up_s = time.monotonic() + limit_s
-    while time.monotonic() < gives_up_s:
-        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
-            return True
-        time.sleep(_LOOK_S)
-    return False

@@ -17,7 +17,8 @@ from tests.e2e.controlplane.kubelet import Kubelet
 from tests.e2e.controlplane.kubelet import kubelet as running_kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
-from topo.sim.bundles import write_bundle
+from tests.e2e.controlplane.release import Hosts, Release
+from tests.e2e.controlplane.release import release as made_release
 from topo.sim.worlds.presets import World
 
 _numbers = itertools.count(1)
@@ -91,22 +92,28 @@ async def real_namespace(api: Api) -> str:
     return await _namespace(api, f"{REAL_PREFIX}{next(_numbers)}")
 
 
-@pytest.fixture(scope="session")
-def hardware(tmp_path_factory: pytest.TempPathFactory, world: World) -> Path:
-    """A recording for each host: what its worker sees in place of GPUs."""
-    folder = tmp_path_factory.mktemp("hardware")
-    for host in world.nodes:
-        write_bundle(folder / host.name, host)
-    return folder
+@pytest.fixture
+def hosts(tmp_path: Path, world: World) -> Hosts:
+    """What the workers of each node see in place of GPUs."""
+    return Hosts(tmp_path / "hosts", world)
 
 
 @pytest.fixture
-async def kubelet(cluster: Cluster, hardware: Path, tmp_path: Path) -> AsyncIterator[Kubelet]:
+async def kubelet(cluster: Cluster, hosts: Hosts, tmp_path: Path) -> AsyncIterator[Kubelet]:
     """Pods of `real-` namespaces run, and their Services lead to them."""
-    async with running_kubelet(cluster, tmp_path, hardware) as running:
+    async with running_kubelet(cluster, tmp_path / "kubelet", hosts.folder) as running:
         yield running
         for pod in running.pods(""):  # shown where the test fails
             print(f"{pod.path}\n{pod.log[-3000:]}")
+
+
+@pytest.fixture
+async def release(
+    cluster: Cluster, api: Api, kubelet: Kubelet, real_namespace: str, hosts: Hosts
+) -> AsyncIterator[Release]:
+    """Our chart, to be installed in a namespace whose pods run."""
+    async with made_release(api, kubelet, real_namespace, cluster.files.kubeconfig, hosts) as made:
+        yield made
 
 
 async def _namespace(api: Api, name: str) -> str:

@@ -15,8 +15,8 @@ from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.core import Ports
-from tests.e2e.controlplane.processes import free_of
-from tests.support.waiting import eventually
+from tests.support.processes import alive
+from tests.support.waiting import eventually, eventually_in_a_thread
 from topo.sim.worlds.presets import World
 
 READ_NODES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}
@@ -98,7 +98,7 @@ def test_nothing_of_a_cluster_outlives_its_end(tmp_path: Path) -> None:
             assert len(pids) == 5
         finally:
             cluster.stop()
-    assert free_of(pids)
+    eventually_in_a_thread(lambda: not any(map(alive, pids)))
 
 
 _HOLDER = """
@@ -123,7 +123,7 @@ def test_nothing_of_a_cluster_outlives_a_run_that_is_killed(tmp_path: Path) -> N
         pids = {int(pid) for pid in holder.stdout.readline().split()}
         os.kill(holder.pid, signal.SIGKILL)
     assert len(pids) == 5
-    assert free_of(pids)
+    eventually_in_a_thread(lambda: not any(map(alive, pids)))
 
 
 def _pod(name: str, *, gpus: int) -> dict[str, object]:
