@@ -21,8 +21,10 @@ class Policy:
     A plan may use `extra_domains` more domains of a tier than the fewest where that leaves more
     whole groups.
     `gpu_resources` are the resources of a cluster's nodes that are whole GPUs, the first one that a
-    node has counts; `pool_penalties` order nodes by the usage pool that the cluster puts them in,
-    and `usage_key` is the label and the taint that say which one.
+    node has counts; `shared_resources` are those in which cards are shared, the vendor's own
+    first; `pool_penalties` order nodes by the usage pool that the cluster puts them in,
+    and `usage_key` is the label and the taint that say which one. `hold_key` is the annotation of a
+    pod that names the hold which was made for it.
     """
 
     canonical_gpus: int = CANONICAL_GPUS
@@ -32,4 +34,10 @@ class Policy:
     domain: str = DOMAIN
     gpu_resources: tuple[str, ...] = (f"{DOMAIN}/gpu", "nvidia.com/gpu")
     usage_key: str = f"{DOMAIN}/node.usage"
+    hold_key: str = f"{DOMAIN}/hold"
+    shared_resources: tuple[str, ...] = (
+        f"{DOMAIN}/sgpu",
+        "volcano.sh/vgpu-number",
+        "tencent.com/vcuda-core",
+    )
     pool_penalties: tuple[tuple[str, int], ...] = (("hybrid", 1),)

@@ -1,0 +1,113 @@
+"""A Node object in the words of discovery and of placement."""
+
+from collections.abc import Iterator
+
+from master.kube.objects import NodeObject
+from master.sources.kubernetes.device_config import NATIVE, SharingModes
+from master.sources.kubernetes.quantity import whole
+from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
+from topo.model.ids import NodeName
+from topo.model.observation import ListedNode
+from topo.placement.job.policy import Policy
+
+POOLS = (*USAGES, HYBRID)
+_ADDRESSES = {"Hostname": "hostname", "InternalIP": "internal_ip"}
+"""Types of addresses that are join keys; a node may have several of one."""
+_SHOWN_CHARS = 64
+CONTRADICTED = "contradicted"
+"""The pool of a node that names two: no job with a usage fits it."""
+
+
+def listed_node(found: NodeObject) -> ListedNode:
+    """The node as the cluster lists it: whether it is Ready, and by which names it knows it."""
+    return ListedNode(NodeName(found.metadata.name), _not_ready(found), tuple(_names(found)))
+
+
+def _not_ready(found: NodeObject) -> str:
+    """Why the node is not Ready, in words; without a condition of that name it is not either.
+
+    The node controller takes a missing condition for Unknown, and taints the node.
+    """
+    ready = next((each for each in found.status.conditions if each.type == "Ready"), None)
+    if ready is None:
+        return "Kubernetes has heard nothing of its kubelet yet"
+    if ready.status == "True":
+        return ""
+    why = f": {ready.reason[:_SHOWN_CHARS]}" if ready.reason.isprintable() and ready.reason else ""
+    if ready.status == "False":
+        return f"Kubernetes says that it is not Ready{why}"
+    return f"Kubernetes hears nothing of its kubelet any more{why}"
+
+
+def _names(found: NodeObject) -> Iterator[tuple[str, str]]:
+    for address in found.status.addresses:
+        if address.type in _ADDRESSES and address.address:
+            yield _ADDRESSES[address.type], address.address
+    if found.spec.provider_id:
+        yield "provider_id", found.spec.provider_id
+    if uuid := found.status.node_info.system_uuid:
+        yield "system_uuid", uuid
+
+
+def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> ClusterNode:
+    """The node as placement takes it; what of it cannot be read counts as nothing (`doubts`)."""
+    name = NodeName(found.metadata.name)
+    allocatable = found.status.allocatable
+    taints = tuple(Taint(each.key, each.value, each.effect) for each in found.spec.taints)
+    return ClusterNode(
+        name=name,
+        labels=tuple(sorted(found.metadata.labels.items())),
+        taints=taints,
+        unschedulable=found.spec.unschedulable,
+        ready=not _not_ready(found),
+        allocatable=_amounts(allocatable, policy.gpu_resources) if allocatable else None,
+        pool=_pool(found, policy),
+        shared=_shared(found, policy, modes),
+    )
+
+
+def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:
+    """What the node states and nobody can follow, a sentence each."""
+    name = found.metadata.name
+    for resource in (*policy.gpu_resources, *policy.shared_resources):
+        quantity = found.status.allocatable.get(resource, "0")
+        if whole(quantity) is None:
+            shown = quantity[:_SHOWN_CHARS]
+            yield f"node {name}: {shown!r} is no quantity of {resource}, so it counts as none"
+    words = _pool_words(found, policy)
+    if len(words) > 1:
+        said = " and ".join(words)
+        yield f"node {name}: its label and its taint {policy.usage_key} say {said}"
+    elif words and words[0] not in POOLS:
+        shown = words[0][:_SHOWN_CHARS]
+        yield f"node {name}: {policy.usage_key} is {shown!r}, which is none of {', '.join(POOLS)}"
+
+
+def _amounts(stated: dict[str, str], resources: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, whole(stated[name]) or 0) for name in resources if name in stated)
+
+
+def _shared(found: NodeObject, policy: Policy, modes: SharingModes) -> tuple[tuple[str, int], ...]:
+    """The resources in which cards are shared here: those that there are, and what the mode says.
+
+    A node that was just put into the mode has none yet, and no whole GPU for long either.
+    """
+    stated = dict(_amounts(found.status.allocatable, policy.shared_resources))
+    there = {name: number for name, number in stated.items() if number}
+    if modes.mode_of(found.metadata.name) != NATIVE:
+        resource = policy.shared_resources[0]
+        there.setdefault(resource, stated.get(resource, 0))
+    return tuple(there.items())
+
+
+def _pool(found: NodeObject, policy: Policy) -> str:
+    words = _pool_words(found, policy)
+    return CONTRADICTED if len(words) > 1 else words[0] if words else ""
+
+
+def _pool_words(found: NodeObject, policy: Policy) -> tuple[str, ...]:
+    """What label and taints say that the node is for, each word once."""
+    key = policy.usage_key
+    label = found.metadata.labels.get(key, "")
+    taints = (taint.value for taint in found.spec.taints if taint.key == key)
+    return tuple(dict.fromkeys(word for word in (label, *taints) if word))

@@ -1,0 +1,35 @@
+"""Quantities of Kubernetes as whole numbers: `8`, `1k`, `8e0`, `1500m` (which is 2).
+
+The grammar, and that a part of a unit counts as a whole one, are those of `ParseQuantity` and
+`Quantity.Value` (k8s.io/apimachinery, pkg/api/resource/quantity.go).
+"""
+
+import re
+
+MOST = 1_000_000
+"""More devices than any node has; what states more counts as so many."""
+_QUANTITY = re.compile(
+    r"\+?(?P<whole>[0-9]{0,32})(?:\.(?P<part>[0-9]{0,32}))?"
+    r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]{1,3}))?",
+    re.ASCII,
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+def whole(text: str) -> int | None:
+    """The number, rounded up, at most `MOST`; None for a text that is no quantity of devices.
+
+    Negative ones are none. O(len(text)), which is bounded.
+    """
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        return None
+    digits = found["whole"] + (found["part"] or "")
+    if not digits:
+        return None
+    suffix, exponent = found["suffix"] or "", found["exponent"] or "0"
+    tens = int(exponent) + _DECIMAL.get(suffix, 0) - len(found["part"] or "")
+    number: int = int(digits) << _BINARY.get(suffix, 0)
+    scale: int = 10 ** abs(tens)
+    return min(number * scale if tens >= 0 else -(-number // scale), MOST)

@@ -1,0 +1,65 @@
+"""What a pod takes of a resource, as the scheduler counts it.
+
+Containers and sidecars run together; init containers run one after the other before them, each
+beside the sidecars that were started before it. So a pod takes the larger of the two, and its
+overhead. What a container does not request it is limited to, which for devices is the same.
+
+Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, "Resources
+calculation for scheduling and pod admission".
+"""
+
+from collections.abc import Iterable, Iterator
+
+from master.kube.objects import Container, PodSpec
+from master.sources.kubernetes.quantity import MOST, whole
+
+SIDECAR = "Always"
+"""The restart policy that makes an init container stay."""
+
+
+def requested(spec: PodSpec, resource: str) -> int:
+    """Devices of the resource that the pod takes; `MOST` where it asks for no quantity."""
+    main = sum(_asked(each, resource) for each in spec.containers)
+    largest = sidecars = 0
+    for each in spec.init_containers:
+        asked = _asked(each, resource)
+        if each.restart_policy == SIDECAR:
+            sidecars += asked
+            largest = max(largest, sidecars)
+        else:
+            largest = max(largest, sidecars + asked)
+    overhead = _read(spec.overhead.get(resource, "0"))
+    return min(max(main + sidecars, largest) + overhead, MOST)
+
+
+def unreadable(spec: PodSpec, resources: Iterable[str]) -> Iterator[str]:
+    """What the pod asks for of these resources and is no quantity: `metax-tech.com/gpu: all`."""
+    wanted = frozenset(resources)
+    for each in (*spec.containers, *spec.init_containers):
+        for asked in (each.resources.requests, each.resources.limits):
+            yield from _unreadable(asked, wanted)
+    yield from _unreadable(spec.overhead, wanted)
+
+
+def resources_of(spec: PodSpec) -> frozenset[str]:
+    """The resources that the pod names at all."""
+    containers = (*spec.containers, *spec.init_containers)
+    named = (each.resources.requests.keys() | each.resources.limits for each in containers)
+    return frozenset(spec.overhead).union(*named)
+
+
+def _asked(container: Container, resource: str) -> int:
+    stated = container.resources
+    return _read(stated.requests.get(resource, stated.limits.get(resource, "0")))
+
+
+def _read(quantity: str) -> int:
+    """What cannot be read might be everything."""
+    number = whole(quantity)
+    return MOST if number is None else number
+
+
+def _unreadable(asked: dict[str, str], wanted: frozenset[str]) -> Iterator[str]:
+    for resource, quantity in asked.items():
+        if resource in wanted and whole(quantity) is None:
+            yield f"{resource}: {quantity[:32]!r}"

@@ -1,0 +1,343 @@
+"""What Node, Pod and ConfigMap objects say to discovery and placement, read as Kubernetes does."""
+
+from decimal import ROUND_CEILING, Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from master.kube.objects import ConfigMapObject, NodeObject, PodObject
+from master.sources.kubernetes import nodes, pods
+from master.sources.kubernetes.device_config import SharingModes, sharing_modes
+from master.sources.kubernetes.nodes import cluster_node, listed_node
+from master.sources.kubernetes.pods import asks_for_cards, pod_seen
+from master.sources.kubernetes.quantity import MOST, whole
+from topo.model.cluster import ClusterNode, Taint
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+from topo.model.observation import ListedNode
+from topo.placement.booking.events import Pod, PodPhase, PodSeen
+from topo.placement.job.policy import Policy
+
+NODE, POD = TypeAdapter(NodeObject), TypeAdapter(PodObject)
+CONFIG_MAP = TypeAdapter(ConfigMapObject)
+POLICY = Policy()
+GPU, SGPU, USAGE = "metax-tech.com/gpu", "metax-tech.com/sgpu", "metax-tech.com/node.usage"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("8", 8), ("0", 0), ("+4", 4), ("1k", 1000), ("8e0", 8), ("1e3", 1000), ("1E3", 1000),
+        ("80e-1", 8), ("1500m", 2), ("1m", 1), ("100n", 1), ("1u", 1), (".5", 1), ("5.", 5),
+        ("1.5k", 1500), ("1Ki", 1024), ("0.5Ki", 512), ("1E", MOST), ("1e18", MOST), ("9Ei", MOST),
+        ("1e999", MOST), ("0e999", 0), ("1e-999", 1),
+    ],
+)  # fmt: skip
+def test_a_quantity_is_a_number_in_every_way_that_kubernetes_writes_one(text: str, number: int):
+    assert whole(text) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "-1", "eight", "1e", "1e1000000000", "8 ", "٨", "1kk", "0x8", "1.2.3", ".", "k", "1_000"],
+)
+def test_what_is_no_quantity_is_told_from_zero(text: str):
+    assert whole(text) is None
+
+
+@given(
+    st.decimals(0, 10**6, places=4, allow_nan=False),
+    st.sampled_from([("", 0), ("k", 3), ("m", -3), ("u", -6), ("e2", 2), ("E-2", -2)]),
+)
+def test_a_part_of_a_unit_counts_as_a_whole_one(number: Decimal, unit: tuple[str, int]):
+    exact = (number * Decimal(10) ** unit[1]).to_integral_value(ROUND_CEILING)
+    assert whole(f"{number:f}{unit[0]}") == min(int(exact), MOST)
+
+
+def node(**more: Any) -> NodeObject:
+    """A node as the API server writes it: Ready, eight GPUs."""
+    manifest = {
+        "metadata": {"name": "n1", "labels": more.get("labels", {})},
+        "spec": {"taints": more.get("taints", []), **more.get("spec", {})},
+        "status": {
+            "allocatable": more.get("allocatable", {"cpu": "191900m", GPU: "8"}),
+            "conditions": more.get("conditions", [{"type": "Ready", "status": "True"}]),
+            **more.get("status", {}),
+        },
+    }
+    return NODE.validate_python(manifest)
+
+
+def as_cluster_node(modes: SharingModes | None = None, **more: Any) -> ClusterNode:
+    """What placement is told of it."""
+    return cluster_node(node(**more), POLICY, modes or SharingModes())
+
+
+def test_a_node_tells_its_names_and_that_it_is_ready():
+    found = node(
+        spec={"providerID": "metal://rack4/7"},
+        status={
+            "addresses": [
+                {"type": "Hostname", "address": "n1.example"},
+                {"type": "InternalIP", "address": "10.0.0.7"},
+                {"type": "InternalIP", "address": "fd00::7"},
+                {"type": "ExternalIP", "address": "192.0.2.1"},
+            ],
+            "nodeInfo": {"systemUUID": "6E2A"},
+        },
+    )
+    names = (
+        ("hostname", "n1.example"),
+        ("internal_ip", "10.0.0.7"),
+        ("internal_ip", "fd00::7"),
+        ("provider_id", "metal://rack4/7"),
+        ("system_uuid", "6E2A"),
+    )
+    assert listed_node(found) == ListedNode(NodeName("n1"), "", names)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "words"),
+    [
+        ([], "heard nothing of its kubelet yet"),
+        ([{"type": "DiskPressure", "status": "False"}], "heard nothing of its kubelet yet"),
+        ([{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}],
+         "not Ready: KubeletNotReady"),
+        ([{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}],
+         "any more: NodeStatusUnknown"),
+        ([{"type": "Ready", "status": "False", "reason": "a\nb"}], "it is not Ready"),
+    ],
+)  # fmt: skip
+def test_a_node_that_is_not_ready_says_why(conditions: list[dict[str, str]], words: str):
+    found = node(conditions=conditions)
+    assert listed_node(found).not_ready.endswith(words)
+    assert not as_cluster_node(conditions=conditions).ready
+
+
+def test_a_cordon_taints_labels_and_allocatable_gpus_are_taken_over():
+    taints = [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+    found = as_cluster_node(
+        spec={"unschedulable": True}, taints=taints, labels={"b": "2", "a": "1"}
+    )
+    assert found == ClusterNode(
+        name=NodeName("n1"),
+        labels=(("a", "1"), ("b", "2")),
+        taints=(Taint("team", "a", "NoSchedule"),),
+        unschedulable=True,
+        allocatable=((GPU, 8),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "told", "doubted"),
+    [
+        ({GPU: "8", "nvidia.com/gpu": "0"}, ((GPU, 8), ("nvidia.com/gpu", 0)), 0),
+        ({"cpu": "4"}, (), 0),
+        ({}, None, 0),
+        ({GPU: "many"}, ((GPU, 0),), 1),
+    ],
+)
+def test_a_quantity_that_cannot_be_read_counts_as_none_and_is_told(
+    allocatable: dict[str, str], told: object, doubted: int
+):
+    """The other nodes, and what else this one says, are taken as ever."""
+    found = as_cluster_node(allocatable=allocatable, labels={"a": "1"})
+    assert (found.allocatable, found.labels) == (told, (("a", "1"),))
+    assert len([*nodes.doubts(node(allocatable=allocatable), POLICY)]) == doubted
+
+
+@pytest.mark.parametrize(
+    ("label", "taints", "pool", "doubted"),
+    [
+        ("training", [], "training", ""),
+        (None, ["inference"], "inference", ""),
+        ("hybrid", ["hybrid", "hybrid"], "hybrid", ""),
+        (None, [], "", ""),
+        ("training", ["inference"], "contradicted", "say training and inference"),
+        ("lab", [], "lab", "none of training, inference, hybrid"),
+    ],
+)
+def test_the_pool_is_what_label_and_taint_agree_on(
+    label: str | None, taints: list[str], pool: str, doubted: str
+):
+    found: dict[str, Any] = {
+        "labels": {} if label is None else {USAGE: label},
+        "taints": [{"key": USAGE, "value": word, "effect": "NoSchedule"} for word in taints],
+    }
+    assert as_cluster_node(**found).pool == pool
+    said = " ".join(nodes.doubts(node(**found), POLICY))
+    assert (doubted in said) if doubted else not said
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "mode", "shared"),
+    [
+        ({GPU: "8"}, "native", ()),
+        ({GPU: "8", SGPU: "0"}, "native", ()),
+        ({GPU: "0", SGPU: "32"}, "native", ((SGPU, 32),)),
+        ({GPU: "8"}, "sgpu", ((SGPU, 0),)),
+        ({SGPU: "32"}, "sgpu", ((SGPU, 32),)),
+        ({"volcano.sh/vgpu-number": "80"}, "native", (("volcano.sh/vgpu-number", 80),)),
+        ({"tencent.com/vcuda-core": "800"}, "native", (("tencent.com/vcuda-core", 800),)),
+    ],
+)
+def test_cards_are_shared_where_shares_are_allocatable_or_the_mode_says_so(
+    allocatable: dict[str, str], mode: str, shared: object
+):
+    modes = SharingModes(nodes={"n1": mode})
+    assert as_cluster_node(modes, allocatable=allocatable).shared == shared
+
+
+def config(cluster: str = "", of_nodes: str = "") -> SharingModes | Refusal:
+    """What the vendor's ConfigMap with these texts states."""
+    data = {"version": "v1", "cluster-config": cluster, "nodes-config": of_nodes}
+    manifest = {"metadata": {"name": "metax-device-config", "namespace": "metax"}, "data": data}
+    return sharing_modes(CONFIG_MAP.validate_python(manifest))
+
+
+def test_the_vendors_config_map_says_which_nodes_share_their_cards():
+    """As its chart renders it: a mode for all, and a list of nodes that differ."""
+    found = config(
+        'mode: "native"\n',
+        '- nodeName: "sample-node1"\n  mode: "sgpu"\n- nodeName: 17\n  mode: "native"\n',
+    )
+    assert isinstance(found, SharingModes)
+    assert [found.mode_of(n) for n in ("sample-node1", "17", "x")] == ["sgpu", "native", "native"]
+    assert config() == SharingModes()
+    everywhere = config('mode: "sgpu"', "[]")
+    assert isinstance(everywhere, SharingModes)
+    assert everywhere.mode_of("x") == "sgpu"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "of_nodes", "where"),
+    [
+        ("mode: shared", "", "cluster-config.mode"),
+        ("- native", "", "cluster-config"),
+        ("mode: [", "", "cluster-config line "),
+        ("", "sample-node1: sgpu", "nodes-config"),
+        ("", "- mode: sgpu", "nodes-config[0]"),
+        ("", "- {nodeName: a, mode: 3}", "nodes-config[0].mode"),
+    ],
+)
+def test_a_broken_config_map_is_refused_with_the_place(cluster: str, of_nodes: str, where: str):
+    found = config(cluster, of_nodes)
+    assert isinstance(found, Refusal)
+    assert found.where.startswith(where)
+
+
+def asks(gpus: object, *, sidecar: bool = False, only_limits: bool = False) -> dict[str, Any]:
+    """A container."""
+    amounts = {GPU: str(gpus)}
+    resources = {"limits": amounts} if only_limits else {"requests": amounts, "limits": amounts}
+    return {"name": "c", "resources": resources, **({"restartPolicy": "Always"} if sidecar else {})}
+
+
+def pod(
+    *containers: dict[str, Any],
+    init: tuple[dict[str, Any], ...] = (),
+    status: dict[str, str] | None = None,
+    **more: Any,
+) -> PodObject:
+    """A pod, bound to n1 if nothing else is said."""
+    metadata = {"name": "p", "namespace": "jobs", "uid": "u-1", **more.get("metadata", {})}
+    spec = {"nodeName": "n1", "containers": [*containers], "initContainers": [*init]}
+    return POD.validate_python(
+        {"metadata": metadata, "spec": {**spec, **more.get("spec", {})}, "status": status or {}}
+    )
+
+
+def gpus_of(found: PodObject) -> int:
+    """What it takes; 0 where it takes nothing."""
+    seen = pod_seen(found, POLICY)
+    return 0 if seen is None else seen.pod.gpus
+
+
+@pytest.mark.parametrize(
+    ("containers", "init", "overhead", "gpus"),
+    [
+        ([asks(4), asks(4)], (), {}, 8),
+        ([asks(2, only_limits=True)], (), {}, 2),
+        ([asks(2)], (asks(6), asks(4)), {}, 6),
+        ([asks(2)], (asks(1, sidecar=True),), {}, 3),
+        ([asks(2)], (asks(1, sidecar=True), asks(4)), {}, 5),
+        ([asks(2)], (asks(4), asks(1, sidecar=True)), {}, 4),
+        ([asks(2)], (asks(4), asks(3, sidecar=True)), {}, 5),
+        ([asks(1)], (asks(1, sidecar=True), asks(2), asks(1, sidecar=True), asks(5)), {}, 7),
+        ([asks(2)], (), {GPU: "1"}, 3),
+        ([asks("1k")], (), {}, 1000),
+        ([asks("what")], (), {}, MOST),
+        ([], (), {}, 0),
+    ],
+)
+def test_a_pod_takes_what_the_scheduler_counts(
+    containers: list[dict[str, Any]], init: tuple[dict[str, Any], ...], overhead: Any, gpus: int
+):
+    """Containers and sidecars together, or an init container beside the sidecars before it."""
+    assert gpus_of(pod(*containers, init=init, spec={"overhead": overhead})) == gpus
+
+
+def test_a_request_that_cannot_be_read_is_told_and_takes_all():
+    (said,) = pods.doubts(pod(asks("what", only_limits=True)), POLICY)
+    assert said.startswith("pod jobs/p: metax-tech.com/gpu: 'what' is no quantity")
+
+
+GONE = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "deleted", "phase"),
+    [
+        ({}, {"phase": "Running"}, False, "bound"),
+        ({}, {"phase": "Pending"}, False, "bound"),
+        ({}, {"phase": "Unknown"}, False, "bound"),
+        ({}, {"phase": "Running"}, True, "terminating"),
+        ({}, {"phase": "Succeeded"}, False, None),
+        ({}, {"phase": "Failed"}, True, None),
+        ({"nodeName": ""}, {"phase": "Pending"}, False, None),
+        ({"nodeName": ""}, {"nominatedNodeName": "n1"}, False, "nominated"),
+        ({"nodeName": "", "schedulingGates": [{"name": "g"}]}, {"nominatedNodeName": "n1"}, False,
+         "nominated"),
+        ({"nodeName": ""}, {"nominatedNodeName": "n1"}, True, None),
+        ({}, {"phase": "Running", "nominatedNodeName": "n9"}, False, "bound"),
+    ],
+)  # fmt: skip
+def test_a_pod_takes_its_gpus_from_its_nomination_until_it_is_finished_or_gone(
+    spec: dict[str, Any],
+    status: dict[str, str],
+    deleted: bool,  # noqa: FBT001
+    phase: str | None,
+):
+    metadata = {"deletionTimestamp": GONE} if deleted else {}
+    seen = pod_seen(pod(asks(8), spec=spec, status=status, metadata=metadata), POLICY)
+    if phase is None:
+        assert seen is None
+    else:
+        expected = Pod(uid="u-1", namespace="jobs", name="p", node=NodeName("n1"), gpus=8)
+        assert seen == PodSeen(expected, PodPhase(phase))
+
+
+def test_a_pod_of_shared_cards_takes_no_whole_gpu():
+    found = pod({"resources": {"limits": {SGPU: "2", "metax-tech.com/vcore": "50"}}})
+    seen = pod_seen(found, POLICY)
+    assert seen is not None
+    assert (seen.pod.gpus, seen.pod.shared) == (0, ((SGPU, 2),))
+
+
+def test_pods_that_name_no_card_need_not_be_kept():
+    assert asks_for_cards(pod(asks(1)), POLICY)
+    assert asks_for_cards(pod(init=(asks(1),)), POLICY)
+    assert not asks_for_cards(pod({"resources": {"limits": {"cpu": "1"}}}), POLICY)
+
+
+@pytest.mark.parametrize(
+    ("text", "hold"), [("hold-1a2b", "hold-1a2b"), ("", None), ("x" * 65, None), ("a\nb", None)]
+)
+def test_a_pod_names_the_hold_that_was_made_for_it(text: str, hold: str | None):
+    annotations = {"annotations": {"metax-tech.com/hold": text}}
+    seen = pod_seen(pod(asks(8), metadata=annotations), POLICY)
+    assert seen is not None
+    assert seen.pod.hold == hold
