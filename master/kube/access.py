@@ -77,27 +77,30 @@ def read_pem(path: Path, where: str = "") -> bytes:
 def tls_context(
     authority: Callable[[], bytes | None],
     *,
+    where: str,
     pair: Callable[[], tuple[bytes, bytes] | None] = lambda: None,
     verify: bool = True,
 ) -> ssl.SSLContext:
     """A context that trusts the given authority alone, the system's where none is given.
 
-    Reads files. Raises `BadInputError`.
+    Reads files. Raises `BadInputError`; `where` is what names the certificates.
 
     Python 3.13 also wants extensions that authorities of older clusters lack, and that other
     clients of Kubernetes do not ask for; chain and name are verified all the same.
     """
     pem = authority()
     try:
-        context = ssl.create_default_context(cadata=pem.decode("ascii") if pem else None)
+        if pem is not None and not pem.strip():
+            raise ValueError("the authority is empty")  # noqa: TRY301 - else the system's are taken
+        context = ssl.create_default_context(cadata=None if pem is None else pem.decode("ascii"))
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if (given := pair()) is not None:
             _load_pair(context, given)
     except (ssl.SSLError, OSError, ValueError) as error:
         what = f"the certificates for Kubernetes cannot be used: {error}"
-        fix = "give PEM certificates of the cluster, and an unencrypted key"
-        raise BadInputError(Refusal(what, "--kubeconfig", fix)) from error
+        fix = "give the cluster's authority as PEM, and a client's certificate with its key"
+        raise BadInputError(Refusal(what, where, fix)) from error
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -181,8 +181,9 @@ class KubeClient:
             raise
         except Exception as error:
             failure, what = _failure(error)
-            if failure in {Failure.TLS, Failure.CREDENTIALS}:
-                self._tls = None  # its files may have been renewed since they were read
+            # The files of certificates may have been renewed since they were read; a server that
+            # refuses ours just ends the connection.
+            self._tls = None
             self._observe(call.method, None)
             raise KubeError(f"{_asked(call)}: {what}", failure=failure) from error
 

@@ -56,6 +56,6 @@ def _of_pod(config: KubeConfig, clock: Callable[[], float]) -> Access:
 
     return Access(
         server=URL.build(scheme="https", host=host, port=int(port)),
-        tls=partial(tls_context, lambda: read_pem(authority)),
+        tls=partial(tls_context, partial(read_pem, authority), where=str(authority)),
         credentials=Credentials(read, clock),
     )

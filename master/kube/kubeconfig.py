@@ -1,8 +1,7 @@
-"""What a kubeconfig file says of its current context.
+"""What a kubeconfig file says of its current context. Fields: Kubernetes v1.36, `client.config/v1`.
 
-The only importer of kubernetes_asyncio, which knows how the users of such files authenticate:
-tokens, files of tokens, commands, OpenID Connect. It is imported when a file is read: its models
-take 40 MiB that nobody else needs.
+The only importer of kubernetes_asyncio, which knows the users that have a command or a provider of
+tokens instead of a token. It is imported for those: its models take 40 MiB.
 """
 
 import asyncio
@@ -20,180 +19,193 @@ from yarl import URL
 
 from master.kube.access import Access, Credentials, read_pem, tls_context
 from topo.kit.files import read_bounded
-from topo.kit.secrets import as_token
+from topo.kit.secrets import as_token, read_token
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, Refusal
+from topo.model.nearest import did_you_mean
 
 MAX_KUBECONFIG_BYTES = 1 << 20
-_EXEC_S = 30.0
+_PROVIDER_S = 30.0
+_PROVIDERS = ("exec", "auth-provider")
 
 _log = structlog.get_logger(__name__)
 
 
 async def access_of_file(path: Path, clock: Callable[[], float]) -> Access:
     """What the file says. Raises `BadInputError` that names field, value and fix."""
-    document = await off_loop(partial(_document, path))
-    file = _Kubeconfig(path, document)
-    loaded = await file.loaded()
-    server = _server(loaded.host, file.where("server"))
-    verify = bool(loaded.verify_ssl)
-    if not verify and server.scheme == "https":
+    context = await off_loop(partial(CurrentContext.read, path))
+    verify = context.cluster.get("insecure-skip-tls-verify") is not True
+    server = context.url("server", ("http", "https"))
+    if not verify:
         _log.warning("the API server's certificate is not verified", kubeconfig=str(path))
-
-    async def read() -> str | None:
-        key = (await file.loaded()).api_key.get("BearerToken")
-        if key is None:
-            return None
-        scheme, _, token = key.partition(" ")
-        return f"{scheme} {as_token(token.strip(), path)}"
-
+    name = context.cluster.get("tls-server-name")
     return Access(
         server=server,
         tls=partial(
             tls_context,
-            partial(file.content, file.cluster, "certificate-authority"),
-            pair=partial(_client_pair, file),
+            partial(context.content, context.cluster, "certificate-authority"),
+            where=context.where("certificates"),
+            pair=context.client_pair,
             verify=verify,
         ),
-        credentials=Credentials(read, clock),
-        server_name=loaded.tls_server_name,
-        proxy=URL(loaded.proxy) if loaded.proxy else None,
+        credentials=Credentials(context.authorization(), clock),
+        server_name=str(name) if name else None,
+        proxy=context.url("proxy-url", ("http",)) if context.cluster.get("proxy-url") else None,
     )
 
 
-def _server(text: str, where: str) -> URL:
-    with suppress(ValueError):
-        url = URL(text)
-        if url.scheme in {"http", "https"} and url.host and url.user is None:
-            return url
-    what = "the address of the API server is no URL of http or https"
-    raise BadInputError(Refusal(what, where, "write https://HOST:PORT"))
+class CurrentContext:
+    """The cluster and the user of a file's current context."""
 
-
-def _document(path: Path) -> dict[str, Any]:
-    content = read_bounded(path, MAX_KUBECONFIG_BYTES)
-    if isinstance(content, Refusal):
-        fix = f"{content.fix}; or correct --kubeconfig"
-        raise BadInputError(Refusal(content.what, f"--kubeconfig {content.where}", fix))
-    try:
-        document = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f" line {mark.line + 1}" if mark else ""
-        raise _unusable(path, f"it is no YAML{at}") from error
-    if not isinstance(document, dict):
-        raise _unusable(path, "it is no mapping with clusters, users and contexts")
-    return document
-
-
-def _unusable(path: Path, why: str) -> BadInputError:
-    fix = "give the file that kubectl works with; `kubectl config view --minify` shows its parts"
-    return BadInputError(
-        Refusal(f"the kubeconfig cannot be used: {why}", f"--kubeconfig {path}", fix)
-    )
-
-
-_OURS = ("certificate-authority", "client-certificate", "client-key")
-"""Files that we read: the library would copy private keys to files that stay until the end."""
-
-
-class _Kubeconfig:
-    """The current context of one file."""
-
-    def __init__(self, path: Path, document: dict[str, Any]) -> None:
-        from kubernetes_asyncio.config import kube_config  # noqa: PLC0415 - see the module's text
-
+    def __init__(self, path: Path, document: Mapping[str, Any]) -> None:
         self._path = path
-        self.cluster: Mapping[str, Any] = {}
-        self.user: Mapping[str, Any] = {}
-        lists = {name: _named(document.get(name)) for name in ("contexts", "clusters", "users")}
-        context = _part(lists["contexts"], document.get("current-context"), "context")
-        self.cluster = _part(lists["clusters"], context.get("cluster"), "cluster")
-        self.user = _part(lists["users"], context.get("user"), "user")
-        known = self._without_files(document)
+        self._document = document
+        name = document.get("current-context")
+        if not name:
+            raise self._refused("there is no current context", "current-context", "name one")
+        self._context = self._named("context", name)
+        self.cluster = self._named("cluster", self._context.get("cluster"))
+        user = self._context.get("user")
+        self.user = self._named("user", user) if user else {}
+
+    @classmethod
+    def read(cls, path: Path) -> "CurrentContext":
+        """Reads the file. Raises `BadInputError`."""
+        content = read_bounded(path, MAX_KUBECONFIG_BYTES)
+        if isinstance(content, Refusal):
+            fix = f"{content.fix}, --kubeconfig"
+            raise BadInputError(Refusal(content.what, f"--kubeconfig {content.where}", fix))
+        what, line = "the file is no mapping", ""
         try:
-            node = kube_config.ConfigNode("kubeconfig", known, str(path))
-            self._loader = kube_config.KubeConfigLoader(node, config_base_path=None)
-        except Exception as error:
-            raise _unusable(path, _reason(error)) from error
+            document = yaml.safe_load(content)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            document, what = None, "the file is no YAML"
+            mark = getattr(error, "problem_mark", None)
+            line = f", line {mark.line + 1}" if mark else ""
+        if not isinstance(document, dict):
+            fix = "give the file that kubectl works with"
+            raise BadInputError(Refusal(what, f"--kubeconfig {path}{line}", fix))
+        return cls(path, document)
 
-    def _without_files(self, document: dict[str, Any]) -> dict[str, Any]:
-        result = dict(document)
-        for plural, one in (("clusters", "cluster"), ("users", "user")):
-            result[plural] = [
-                {**item, one: {k: v for k, v in _dict(item.get(one)).items() if not _is_ours(k)}}
-                for item in _dicts(document.get(plural))
-            ]
-        return result
-
-    async def loaded(self) -> Any:
-        """The library's configuration, with a fresh token. Raises `BadInputError`."""
-        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 - see above
-
-        configuration = Configuration()
-        try:
-            async with asyncio.timeout(_EXEC_S):
-                await self._loader.load_and_set(configuration)
-        except Exception as error:
-            raise _unusable(self._path, _reason(error)) from error
-        return configuration
-
-    def where(self, name: str) -> str:
+    def where(self, field: str) -> str:
         """A field of the file, for people."""
-        return f"--kubeconfig {self._path}: {name}"
+        return f"--kubeconfig {self._path}: {field}"
 
-    def content(self, part: Mapping[str, Any], name: str) -> bytes | None:
-        """What the field or the file that it names holds; None where there is neither.
+    def _refused(self, what: str, field: str, fix: str) -> BadInputError:
+        return BadInputError(Refusal(what, self.where(field), fix))
+
+    def _named(self, kind: str, name: object) -> Mapping[str, Any]:
+        """The cluster, user or context of that name."""
+        listed = self._document.get(f"{kind}s")
+        items = [x for x in listed if isinstance(x, dict)] if isinstance(listed, list) else []
+        for item in items:
+            if item.get("name") == name and isinstance(found := item.get(kind), dict):
+                return found
+        names = [str(item.get("name")) for item in items]
+        fix = did_you_mean(str(name), names, f"there are: {', '.join(names) or 'none'}")
+        raise self._refused(f"there is no {kind} {name!r}", f"{kind}s", fix)
+
+    def url(self, field: str, schemes: tuple[str, ...]) -> URL:
+        """An address of the cluster. Raises `BadInputError`."""
+        with suppress(ValueError):
+            url = URL(str(self.cluster.get(field, "")))
+            if url.scheme in schemes and url.host and url.user is None:
+                return url
+        what = f"this is no URL of {' or '.join(schemes)} without a user"
+        raise self._refused(what, f"cluster.{field}", f"write {schemes[-1]}://HOST:PORT")
+
+    def content(self, part: Mapping[str, Any], field: str) -> bytes | None:
+        """What the field holds or the file that it names; None where there is neither.
 
         Raises `BadInputError`.
         """
-        data, file = part.get(f"{name}-data"), part.get(name)
+        data, file = part.get(f"{field}-data"), part.get(field)
         if data:
             try:
                 return base64.b64decode(data, validate=True)
             except (binascii.Error, TypeError, ValueError) as error:
-                what = "the field is no base64"
-                fix = "write the file's content as base64, in one line"
-                raise BadInputError(Refusal(what, self.where(f"{name}-data"), fix)) from error
-        return read_pem(self._path.parent / str(file), self.where(name)) if file else None
+                fix = "write the content of the file as base64, in one line"
+                raise self._refused("this is no base64", f"{field}-data", fix) from error
+        return read_pem(self._file(file), self.where(field)) if file else None
+
+    def client_pair(self) -> tuple[bytes, bytes] | None:
+        """The user's certificate and key; None where there is none. Raises `BadInputError`."""
+        certificate = self.content(self.user, "client-certificate")
+        key = self.content(self.user, "client-key")
+        if certificate is None or key is None:
+            if certificate is key:
+                return None
+            missing = "client-key" if key is None else "client-certificate"
+            raise self._refused("one of certificate and key is missing", missing, "give both")
+        return certificate, key
+
+    def _file(self, name: object) -> Path:
+        return self._path.parent / str(name)
+
+    def authorization(self) -> Callable[[], Any]:
+        """What reads the `Authorization` header of the user; what it gives is None without one."""
+        if any(provider in self.user for provider in _PROVIDERS):
+            return _Provider(self._path, self._minimal(), self.where("user")).header
+        return self._header
+
+    async def _header(self) -> str | None:
+        """A file of a token comes before a token, as client-go has it."""
+        user = self.user
+        if file := user.get("tokenFile"):
+            return f"Bearer {await off_loop(partial(self._token_of, self._file(file)))}"
+        if token := user.get("token"):
+            return f"Bearer {as_token(str(token), self._path)}"
+        if "username" in user and "password" in user:
+            pair = f"{user['username']}:{user['password']}"
+            return f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return None
+
+    def _token_of(self, file: Path) -> str:
+        try:
+            return read_token(file)
+        except BadInputError as error:
+            refusal = error.refusal
+            where = f"user.tokenFile, {refusal.where}"
+            raise self._refused(refusal.what, where, refusal.fix) from error
+
+    def _minimal(self) -> dict[str, Any]:
+        """A file of this context alone, without keys: the library would write them to the disk."""
+        providers = {name: self.user[name] for name in _PROVIDERS if name in self.user}
+        return {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "clusters": [{"name": "c", "cluster": {"server": self.cluster.get("server")}}],
+            "users": [{"name": "c", "user": providers}],
+        }
 
 
-def _is_ours(name: str) -> bool:
-    return name.removesuffix("-data") in _OURS
+class _Provider:
+    """A user's command or provider of tokens; the library asks it when a token grows old."""
 
+    def __init__(self, path: Path, document: dict[str, Any], where: str) -> None:
+        from kubernetes_asyncio.config import kube_config  # noqa: PLC0415 - see the module's text
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+        self._where = where
+        node = kube_config.ConfigNode("kubeconfig", document, str(path))
+        self._loader = kube_config.KubeConfigLoader(node, config_base_path=None)
 
+    async def header(self) -> str:
+        """The header with a token that is good now. Raises `BadInputError`."""
+        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415 - see above
+        from kubernetes_asyncio.config import ConfigException  # noqa: PLC0415
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _named(value: Any) -> dict[str, dict[str, Any]]:
-    return {str(item.get("name")): item for item in _dicts(value)}
-
-
-def _part(named: Mapping[str, dict[str, Any]], name: Any, kind: str) -> dict[str, Any]:
-    return _dict(named.get(str(name), {}).get(kind))
-
-
-def _reason(error: Exception) -> str:
-    """The library's words where they are meant for people; others may hold parts of a secret."""
-    from kubernetes_asyncio.config import ConfigException  # noqa: PLC0415 - see above
-
-    if isinstance(error, TimeoutError):
-        return f"the user's command or server did not answer in {_EXEC_S:.0f} s"
-    return str(error) if isinstance(error, ConfigException) else type(error).__name__
-
-
-def _client_pair(file: _Kubeconfig) -> tuple[bytes, bytes] | None:
-    certificate = file.content(file.user, "client-certificate")
-    key = file.content(file.user, "client-key")
-    if certificate is None or key is None:
-        if certificate is key:
-            return None
-        missing = "client-key" if key is None else "client-certificate"
-        what = f"a client certificate needs its key, and there is no {missing}"
-        raise BadInputError(Refusal(what, file.where(missing), "give both"))
-    return certificate, key
+        configuration, what = Configuration(), "it gives no token"
+        try:
+            async with asyncio.timeout(_PROVIDER_S):
+                await self._loader.load_and_set(configuration)
+        except TimeoutError:
+            what = f"it gives no token within {_PROVIDER_S:.0f} s"
+        except ConfigException as error:
+            what = str(error)
+        except Exception as error:  # noqa: BLE001 - plugins of people raise what they like
+            what = f"it fails: {type(error).__name__}"  # its text may hold what it printed
+        header = configuration.api_key.get("BearerToken")
+        if header is None:
+            fix = "try the command of this user by hand, or give a token"
+            raise BadInputError(Refusal(what[:500], self._where, fix))
+        return str(header)

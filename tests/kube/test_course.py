@@ -1,0 +1,129 @@
+"""What a reflector asks next, decided from outcomes alone."""
+
+import pytest
+
+from master.kube.course import BACKOFF_CEILING_S, Course, ListPage, Watch
+from master.kube.errors import Failure, KubeError
+
+
+def course() -> Course:
+    """One that always waits the longest of what it may."""
+    return Course(lambda _, most: most)
+
+
+def watching(version: str = "7") -> Course:
+    found = course()
+    found.listed(version, "")
+    return found
+
+
+def error(
+    status: int | None = None, failure: Failure | None = None, retry_after_s: float | None = None
+) -> KubeError:
+    return KubeError("m", status=status, failure=failure, retry_after_s=retry_after_s)
+
+
+def asked(of: Course) -> ListPage | Watch:
+    """What it asks now."""
+    return of.question
+
+
+def test_pages_are_asked_for_one_by_one_and_then_what_changed_since() -> None:
+    found = course()
+    assert asked(found) == ListPage("")
+    found.listed("7", "token")
+    assert asked(found) == ListPage("token")
+    found.listed("7", "")
+    assert asked(found) == Watch("7")
+    found.moved("9")
+    assert asked(found) == Watch("9")
+
+
+def test_waits_double_up_to_half_a_minute() -> None:
+    found = watching()
+    waits = [found.failed(error(503)) for _ in range(12)]
+    assert waits[:4] == [0.1, 0.2, 0.4, 0.8]
+    assert waits[-1] == BACKOFF_CEILING_S
+    assert asked(found) == Watch("7")
+
+
+@pytest.mark.parametrize("stood_s", [1.0, 300.0])
+def test_a_watch_that_stood_for_a_while_was_no_failure(stood_s: float) -> None:
+    found = watching()
+    for _ in range(9):
+        found.failed(error())
+    assert found.failed(error(), stood_s) == 0.1
+    for _ in range(9):
+        found.failed(error())
+    assert found.ended(stood_s) == 0.1
+
+
+def test_a_watch_that_brought_something_was_no_failure() -> None:
+    found = watching()
+    for _ in range(9):
+        found.failed(error())
+    found.moved("8")
+    assert found.failed(error()) == 0.1
+
+
+def test_what_brings_the_same_version_again_brings_nothing() -> None:
+    found = watching()
+    for _ in range(12):
+        found.moved("7")
+        found.moved("")
+        found.ended(0.0)
+    assert found.ended(0.0) == BACKOFF_CEILING_S
+
+
+def test_a_list_that_succeeds_ends_no_backoff_since_it_is_what_costs() -> None:
+    """A server that takes the list and refuses every watch as too old is not listed at full speed.
+
+    That would be ten thousand nodes, again and again.
+    """
+    found = course()
+    waits = []
+    for _ in range(12):
+        found.listed("7", "")
+        waits.append(found.failed(error(410)))
+        assert asked(found) == ListPage()
+    assert waits[-1] == BACKOFF_CEILING_S
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [error(410), error(failure=Failure.MALFORMED), error(failure=Failure.TOO_LARGE)],
+    ids=lambda each: each.failure.value,
+)
+def test_what_cannot_be_gone_on_from_is_listed_anew(lost: KubeError) -> None:
+    found = watching()
+    found.failed(lost)
+    assert asked(found) == ListPage()
+    found.listed("7", "token")
+    found.failed(lost)
+    assert asked(found) == ListPage()
+
+
+@pytest.mark.parametrize("status", [None, 401, 403, 429, 503])
+def test_a_list_and_a_watch_go_on_where_they_were(status: int | None) -> None:
+    found = watching()
+    for _ in range(20):
+        found.failed(error(status))
+    assert asked(found) == Watch("7")
+    found = course()
+    found.listed("7", "token")
+    found.failed(error(status))
+    assert asked(found) == ListPage("token")
+
+
+def test_a_version_that_is_refused_again_and_again_is_doubted() -> None:
+    found = watching()
+    found.failed(error(504))
+    found.failed(error(504))
+    assert asked(found) == Watch("7")
+    found.failed(error(504))
+    assert asked(found) == ListPage()
+
+
+def test_the_servers_wish_is_the_least_wait_up_to_a_limit() -> None:
+    assert watching().failed(error(429, retry_after_s=42.0)) == 42
+    assert watching().failed(error(429, retry_after_s=1e9)) == 300
