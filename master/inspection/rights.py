@@ -46,10 +46,16 @@ class Right(NamedTuple):
         return {Scope.CLUSTER: "", Scope.OWN: own, Scope.DEFAULT: "default"}[self.scope]
 
 
-ALWAYS = "capacity"
+_REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
+_NAME = "topo-master"
+
 RIGHTS = (
-    Right(NODES, ("list", "watch"), Scope.CLUSTER, ALWAYS),
-    Right(PODS, ("list", "watch"), Scope.CLUSTER, ALWAYS),
+    Right(NODES, ("list", "watch"), Scope.CLUSTER, "capacity"),
+    Right(PODS, ("list", "watch"), Scope.CLUSTER, "capacity"),
+    Right(_REVIEWS, ("create",), Scope.CLUSTER, "the identity of workers"),
+    Right(LEASES, ("create",), Scope.OWN, "leading"),
+    Right(LEASES, ("get", "update"), Scope.OWN, "leading", _NAME),
+    Right(CONFIG_MAPS, ("list", "create", "patch", "delete"), Scope.OWN, "the kept state"),
     Right(NODES, ("patch",), Scope.CLUSTER, "labels"),
     Right(NODES, ("patch",), Scope.CLUSTER, "annotations"),
     Right(
@@ -60,10 +66,9 @@ RIGHTS = (
     ),
     Right(EVENTS, ("create", "patch"), Scope.DEFAULT, "events"),
     Right(EVENTS, ("create", "patch"), Scope.OWN, "events"),
-    Right(LEASES, ("create", "get", "update"), Scope.OWN, "the lease"),
-    Right(CONFIG_MAPS, ("create", "get", "update", "delete"), Scope.OWN, "the state"),
+    Right(DEPLOYMENTS, ("get",), Scope.OWN, "events", _NAME),
 )
-"""`used_for` is a controller, or a part that every master with Kubernetes has."""
+"""`used_for` is a controller, or what every master does in a cluster."""
 CONTROLLERS = frozenset({"labels", "hypernodes", "annotations", "events"})
 
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from master.inspection.cluster import MASTER, WORKER
-from master.inspection.rights import CONTROLLERS, rights
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.helm.chart import CHART, ON, built_helm, run
@@ -158,32 +157,20 @@ async def test_who_leads_is_judged_by_a_lease_that_moves(
         renewing.cancel()
 
 
-async def test_a_right_that_is_taken_away_is_told_and_a_whole_role_is_not(
+async def test_a_right_that_is_taken_away_is_told_and_the_roles_of_the_chart_are_whole(
     doctor: Doctor, api: Api, release: str
 ) -> None:
     """The API server's own judgement of the master's account."""
-    group = "/apis/rbac.authorization.k8s.io/v1"
-    rules = [
-        {"apiGroups": [right.group], "resources": [right.resource.plural], "verbs": right.verbs}
-        for right in rights(CONTROLLERS)
-    ]
-    role = {"metadata": {"name": f"{release}-doctor"}, "rules": rules}
-    await api.create(f"{group}/clusterroles", role)
-    binding = {
-        "metadata": {"name": f"{release}-doctor"},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": f"{release}-doctor",
-        },
-        "subjects": [{"kind": "ServiceAccount", "namespace": release, "name": MASTER}],
-    }
-    await api.create(f"{group}/clusterrolebindings", binding)
+    assert "rights-denied" not in await doctor()
+    await api.delete(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{release}/roles/{MASTER}")
 
-    async def is_whole() -> bool:
-        return "rights-denied" not in await doctor()
+    async def told() -> bool:
+        return "rights-denied" in await doctor()
 
-    await eventually(is_whole)
+    await eventually(told)
+    finding = (await doctor())["rights-denied"]
+    assert finding["subject"] == f"{release}/{MASTER}"
+    assert "helm upgrade" in finding["next_step"]
 
 
 @pytest.mark.usefixtures("release")
