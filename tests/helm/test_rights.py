@@ -1,43 +1,77 @@
-"""The chart's roles and the doctor's list of rights are the same."""
+"""What the chart's roles allow is what the programs do, and no more."""
 
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 from master.inspection.rights import CONTROLLERS, rights
-from tests.helm.chart import NAMESPACE, golden
+from tests.helm.chart import NAMESPACE, cases, golden
 
-_Right = tuple[str, str, str, str, str]
-"""Namespace, API group, resource, verb, name of the object."""
-
-
-def granted(case: str) -> set[_Right]:
-    """What the roles of a rendering allow to the account of the master."""
-    found = set[_Right]()
-    for each in golden(case):
-        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] == "topo-master":
-            namespace = each["metadata"].get("namespace", "")
-            found.update((namespace, *right) for right in _flat(each["rules"]))
-    return found
+INSTALLED = sorted(set(cases()) - {"off"})
+MASTER = "topo-master"
 
 
-def _flat(rules: list[dict[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    for rule in rules:
+class Allowed(NamedTuple):
+    """One verb on one kind of object; `namespace` is empty for all of the cluster."""
+
+    namespace: str
+    group: str
+    resource: str
+    verb: str
+
+
+def rules(found: list[dict[str, Any]], account: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rules that bind an account, each with the namespace that it is good in."""
+    for each in found:
+        if each["kind"] not in {"ClusterRoleBinding", "RoleBinding"}:
+            continue
+        if account not in {subject["name"] for subject in each["subjects"]}:
+            continue
+        kind, name = each["roleRef"]["kind"], each["roleRef"]["name"]
+        namespace = each["metadata"].get("namespace", "")
+        (role,) = (
+            role
+            for role in found
+            if (role["kind"], role["metadata"]["name"]) == (kind, name)
+            and role["metadata"].get("namespace", "") == namespace
+        )
+        for rule in role["rules"]:
+            yield namespace, rule
+
+
+def allowed(case: str, account: str) -> dict[Allowed, set[str]]:
+    """What the account may do, with the names of the objects that it is narrowed to."""
+    found: dict[Allowed, set[str]] = defaultdict(set)
+    for namespace, rule in rules(golden(case), account):
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 for verb in rule["verbs"]:
-                    for name in rule.get("resourceNames", [""]):
-                        yield group, resource, verb, name
+                    key = Allowed(namespace, group, resource, verb)
+                    assert key not in found, f"two rules allow {key}"
+                    found[key] |= set(rule.get("resourceNames", ()))
+    return dict(found)
 
 
-def test_the_chart_grants_exactly_what_the_doctor_looks_for() -> None:
-    """Whoever adds a call of the master adds it to both."""
-    wanted = {
-        (right.namespace(NAMESPACE), right.group, right.resource.plural, verb, right.name)
-        for right in rights(CONTROLLERS)
-        for verb in right.verbs
-    }
-    assert granted("vendor") == wanted
+@pytest.mark.parametrize("case", INSTALLED)
+def test_no_rule_has_a_wildcard(case: str) -> None:
+    for each in golden(case):
+        for rule in each.get("rules", ()):
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not {"secrets", "pods/exec"} & set(rule["resources"])
 
 
-def test_no_right_is_a_wildcard() -> None:
-    assert not [right for right in granted("vendor") if "*" in right]
+def test_the_masters_roles_are_the_calls_that_masters_make() -> None:
+    """`topo doctor` asks for the same: whoever adds a call of the master adds it to both."""
+    made: dict[Allowed, set[str]] = defaultdict(set)
+    for right in rights(CONTROLLERS):
+        for verb in right.verbs:
+            key = Allowed(right.namespace(NAMESPACE), right.group, right.resource.plural, verb)
+            made[key] |= {right.name} - {""}
+    assert allowed("vendor", MASTER) == made
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_a_worker_may_do_nothing_in_the_cluster(case: str) -> None:
+    assert allowed(case, "topo-worker") == {}
