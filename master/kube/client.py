@@ -23,7 +23,7 @@ from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, BrokenInvariantError
 
 MAX_ANSWER_BYTES = 64 << 20
-"""A page of 500 nodes has about 10 MB."""
+"""A page of 250 nodes has about 4 MB."""
 MAX_CONNECTIONS = 256
 CONNECT_S = 5.0
 LINE_BUFFER_BYTES = 2 << 20

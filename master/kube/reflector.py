@@ -24,8 +24,8 @@ from master.kube.objects import Key, KubeObject, Resource, collection_path, key_
 T = TypeVar("T", bound=KubeObject)
 T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
 
-PAGE = 500
-"""Objects asked for at once: those of nodes are read in 25 ms."""
+PAGE = 250
+"""Objects asked for at once: 250 nodes of 15 kB are read in 20 ms, in which nobody has a turn."""
 LIST_S = 30.0
 IDLE_S = 70.0
 """A watch is asked for bookmarks, which come about once a minute: one that is silent for longer is

@@ -8,7 +8,7 @@ import pytest
 from aiohttp.web import StreamResponse
 
 from master.kube.objects import NodeObject
-from master.kube.reflector import Scope
+from master.kube.reflector import PAGE, Scope
 from tests.kube import fake_server as fake
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.plain import kubeconfig
@@ -32,6 +32,12 @@ async def running(server: FakeServer, tmp_path: Path) -> AsyncIterator[Reflectin
         await found.ear.until(lambda: found.reflector.synced)
         await until_watched(server, 1)
         yield found
+
+
+async def fill(server: FakeServer, number: int) -> None:
+    """Puts so many nodes more."""
+    for each in range(number):
+        await server.put("nodes", f"more-{each}")
 
 
 async def until_watched(server: FakeServer, times: int) -> None:
@@ -140,23 +146,21 @@ async def test_who_subscribes_late_is_told_of_all_at_once(running: Reflecting) -
 
 
 async def test_a_long_list_comes_in_pages(server: FakeServer, tmp_path: Path) -> None:
-    for number in range(1200):
-        await server.put("nodes", f"n{number}")
+    await fill(server, 2 * PAGE)
     async with reflecting(kubeconfig(tmp_path, server.url)) as found:
         await found.ear.until(lambda: found.reflector.synced)
-        assert len(found.names) == 1202
+        assert len(found.names) == 2 * PAGE + 2
     pages = [asked.query for asked in server.asked if asked.verb == "list"]
-    assert [page.get("limit") for page in pages] == ["500"] * 3
+    assert [page.get("limit") for page in pages] == [str(PAGE)] * 3
     assert all("resourceVersion" not in page for page in pages), "never beside a continue token"
 
 
 async def test_a_list_goes_on_after_a_page_that_failed(server: FakeServer, tmp_path: Path) -> None:
-    for number in range(600):
-        await server.put("nodes", f"n{number}")
+    await fill(server, PAGE)
     server.spoil("list", in_order, fake.refused(429, 1))
     async with reflecting(kubeconfig(tmp_path, server.url)) as found:
         await found.ear.until(lambda: found.reflector.synced)
-        assert len(found.names) == 602
+        assert len(found.names) == PAGE + 2
     assert server.count("list") == 3, "the first page is not asked for again"
 
 
@@ -169,8 +173,7 @@ async def in_order(reply: fake.Reply, parts: Iterator[bytes]) -> StreamResponse:
 async def test_a_list_whose_token_is_too_old_begins_anew(
     server: FakeServer, tmp_path: Path
 ) -> None:
-    for number in range(600):
-        await server.put("nodes", f"n{number}")
+    await fill(server, PAGE)
 
     async def forgetting(reply: fake.Reply, parts: Iterator[bytes]) -> StreamResponse:
         server.compact()
@@ -179,7 +182,7 @@ async def test_a_list_whose_token_is_too_old_begins_anew(
     server.spoil("list", forgetting)
     async with reflecting(kubeconfig(tmp_path, server.url)) as found:
         await found.ear.until(lambda: found.reflector.synced)
-        assert len(found.names) == 602
+        assert len(found.names) == PAGE + 2
         assert found.measured("reconnects_total", resource="nodes", reason="gone") == 1
     assert server.count("list") == 4
 

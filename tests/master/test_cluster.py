@@ -1,0 +1,153 @@
+"""A master with Kubernetes: what it serves, and what it says while it cannot follow it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.web import StreamResponse
+
+from master.cluster import WARN_AFTER_S
+from tests.kube import fake_server as fake
+from tests.kube.fake_server import FakeServer, fake_server
+from tests.kube.plain import kubeconfig
+from tests.master.placing import config
+from tests.master.process import master_process
+from tests.master.world import Master, running
+from tests.support.waiting import eventually
+
+NOBODY = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeServer]:
+    async with fake_server() as found:
+        await found.put("nodes", "node-1")
+        yield found
+
+
+def flags(folder: Path, url: str) -> tuple[str, ...]:
+    """Of a master that has its tree from a file, and Kubernetes there."""
+    path = folder / "nodegroup.yaml"
+    path.write_text(config())
+    return f"--config-file={path}", f"--kubeconfig={kubeconfig(folder, url)}"
+
+
+async def warnings(master: Master) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await master.get("/v1/topology")).json["warnings"]
+    return [each for each in found if each["code"].startswith("kubernetes")]
+
+
+@pytest.mark.virtual_time
+async def test_a_master_is_ready_once_it_knows_its_cluster(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    held = asyncio.Event()
+
+    async def slow(reply: fake.Reply, parts: Iterator[bytes]) -> StreamResponse:
+        await held.wait()
+        await reply.begin()
+        await reply.write(next(parts))
+        return reply.response
+
+    server.always["list"] = slow
+    async with running(*flags(tmp_path, server.url)) as master:
+        await eventually(lambda: _is(master, "/node_group", 200))
+        answer = await master.get("/ready")
+        assert answer.status == 503
+        assert answer.json["reasons"] == [
+            "the nodes of Kubernetes are not listed yet",
+            "the pods of Kubernetes are not listed yet",
+        ]
+        held.set()
+        await master.ready()
+        assert await warnings(master) == []
+        cluster = master.service.cluster
+        assert cluster is not None
+        assert set(cluster.nodes.objects) == {("", "node-1")}
+
+
+async def _is(master: Master, path: str, status: int) -> bool:
+    return (await master.get(path)).status == status
+
+
+@pytest.mark.virtual_time
+async def test_a_master_whose_api_server_is_away_serves_what_it_knows_and_says_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    async with running(*flags(tmp_path, NOBODY)) as master:
+        await eventually(lambda: _is(master, "/node_group", 200))
+        assert (await master.get("/health")).status == 200, "a restart would not help"
+        answer = await master.get("/ready")
+        assert answer.status == 503
+        assert "no connection" in answer.json["detail"] + answer.json["title"]
+        nodes, pods = await warnings(master)
+        assert (nodes["code"], pods["code"]) == ("kubernetes-nodes", "kubernetes-pods")
+        assert "none is known" in nodes["text"]
+        assert "GET /api/v1/nodes: no connection" in nodes["text"]
+        assert "is the API server running" in nodes["fix"]
+
+
+@pytest.mark.virtual_time
+async def test_missing_rights_are_named_with_the_next_step(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    said = 'nodes is forbidden: User "system:serviceaccount:n:topo-master" cannot list resource'
+    server.always["list"] = fake.refused(403, reason="Forbidden", message=said)
+    async with running(*flags(tmp_path, server.url)) as master:
+        await eventually(lambda: _is(master, "/node_group", 200))
+        await asyncio.sleep(1)
+        nodes, _ = await warnings(master)
+        assert said in nodes["text"]
+        assert "give this user the verb and the resource" in nodes["fix"]
+
+
+@pytest.mark.virtual_time
+async def test_an_outage_is_a_warning_when_it_lasts_and_takes_no_readiness(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    async with running(*flags(tmp_path, server.url)) as master:
+        await master.ready()
+        server.always |= {"list": fake.refused(503), "watch": fake.refused(503)}
+        server.cut_watches()
+        await asyncio.sleep(WARN_AFTER_S / 2)
+        assert await warnings(master) == []
+        await asyncio.sleep(WARN_AFTER_S)
+        assert len(await warnings(master)) == 2
+        assert "what was known of them stays" in (await warnings(master))[0]["text"]
+        assert (await master.get("/ready")).status == 200
+        server.always.clear()
+        await asyncio.sleep(2 * WARN_AFTER_S)
+        assert await warnings(master) == []
+
+
+@pytest.mark.virtual_time
+async def test_without_kubernetes_nothing_of_it_is_there(tmp_path: Path) -> None:
+    async with running(flags(tmp_path, NOBODY)[0]) as master:
+        await master.ready()
+        assert master.service.cluster is None
+        assert b"topo_master_kube" not in (await master.get("/metrics")).body
+
+
+async def test_a_kubeconfig_that_cannot_be_used_ends_the_start_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    given = flags(tmp_path, NOBODY)
+    (tmp_path / "kubeconfig").write_text("contexts: []\n")
+    async with master_process(*given) as master:
+        assert await master.wait() == 2
+    said = " ".join(str(line) for line in master.log)
+    assert f"--kubeconfig {tmp_path / 'kubeconfig'}: current-context" in said
+
+
+async def test_a_master_with_kubernetes_ends_at_once_and_in_order(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    async with master_process(*flags(tmp_path, server.url)) as master:
+        await eventually(lambda: _answers(master, "/ready"))
+        assert await master.end() == 0
+
+
+async def _answers(master: Any, path: str) -> bool:
+    return bool(await master.status(path) == 200)
