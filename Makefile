@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench lock clean
+.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ format: $(STAMP) ## let ruff rewrite the layout
 
 bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 	$(BIN)/python -m bench
+
+image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag
+	@BASE="$(BASE)" TAG="$(TAG)" packaging/build-images
 
 lock: $(STAMP) ## pin every dependency with its hashes: of what runs, and of everything
 	$(BIN)/pip-compile $(EXTRAS) --extra dev -o requirements.lock pyproject.toml

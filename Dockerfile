@@ -1,0 +1,64 @@
+# The images topo-master (which has `topo` too) and topo-worker, each with what it imports and no more:
+#   docker build --target master -t topo-master .
+#   docker build --target worker -t topo-worker .
+# `make image` builds both with buildah. BASE has glibc, and Python >= 3.11 with its venv module.
+ARG BASE=python:3.11-slim-bookworm
+
+# The lock names every version with its hash. What is no ready wheel is refused, for nothing here has
+# a compiler. Settings of pip, such as another index, come as a secret and so are in no layer:
+#   docker build --secret id=pip,src=/etc/pip.conf …
+FROM ${BASE} AS wheels
+WORKDIR /src
+RUN python3 -m venv /build
+COPY requirements-run.lock ./
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    /build/bin/pip download --disable-pip-version-check --no-cache-dir --quiet \
+      --require-hashes --only-binary=:all: --dest /wheels --requirement requirements-run.lock
+# From here on there is no index, only the wheels that were verified, and then ours.
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_FIND_LINKS=/wheels PIP_NO_CACHE_DIR=1 PIP_NO_INDEX=1 \
+    PIP_QUIET=1
+COPY LICENSE README.md pyproject.toml ./
+COPY topo topo
+COPY master master
+COPY worker worker
+RUN /build/bin/pip install --upgrade setuptools && \
+    /build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . && \
+    python3 -m venv --without-pip /opt/topo
+
+# Compiled here: the root of a container may be read-only.
+FROM wheels AS master-programs
+RUN /build/bin/pip --python /opt/topo/bin/python install --compile 'supernode-topology[master,cli]'
+
+FROM wheels AS worker-programs
+RUN /build/bin/pip --python /opt/topo/bin/python install --compile 'supernode-topology[worker]'
+
+FROM ${BASE} AS programs
+ARG BASE
+ARG VERSION=unknown
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.vendor="Supernode topology discovery" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.base.name="${BASE}"
+ENV PATH=/opt/topo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /
+# A number, for Kubernetes checks `runAsNonRoot` by it; nobody in /etc/passwd has it.
+USER 65532:65532
+
+FROM programs AS worker
+LABEL org.opencontainers.image.title="topo-worker" \
+      org.opencontainers.image.description="Reads what a GPU node is wired to and reports it"
+COPY --from=worker-programs /opt/topo /opt/topo
+EXPOSE 9002
+ENTRYPOINT ["topo-worker"]
+
+FROM programs AS master
+LABEL org.opencontainers.image.title="topo-master" \
+      org.opencontainers.image.description="Serves which GPU nodes are wired together; with topo"
+COPY --from=master-programs /opt/topo /opt/topo
+EXPOSE 9001 10001
+ENTRYPOINT ["topo-master"]

@@ -1,0 +1,79 @@
+"""The images, built by `make image`'s script on a Debian that debootstrap makes once."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.image.containers import Container, Images
+
+ROOT = Path(__file__).parents[2]
+SUITE = "bookworm"
+"""The first Debian with Python 3.11. Its mirror is the one that debootstrap knows."""
+INCLUDED = "python3,python3-venv"
+TOOLS = ("buildah", "debootstrap", "unshare", "setpriv", "chroot")
+
+
+def _cache() -> Path:
+    """A folder outside the repository, named after what is in it."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "supernode-topology-image" / f"{SUITE}-{INCLUDED.replace(',', '-')}"
+
+
+@pytest.fixture(scope="session")
+def base() -> Path:
+    """The root of a Debian with Python and nothing else of ours; made in 40 s, then kept."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}: apt-get install buildah debootstrap")
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount the roots of containers")
+    made = _cache()
+    if not made.exists():
+        unfinished = made.with_name(f"{made.name}.{os.getpid()}")
+        words = ("debootstrap", "--variant=minbase", f"--include={INCLUDED}", SUITE, unfinished)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+        for downloads in ("var/cache/apt", "var/lib/apt/lists"):
+            shutil.rmtree(unfinished / downloads)
+        unfinished.rename(made)
+    return made
+
+
+@pytest.fixture(scope="session")
+def images(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    """Both images, as `make image` builds them, in a storage folder of this run: a GiB."""
+    store = tmp_path_factory.mktemp("images")
+    folders = ("--root", str(store / "root"), "--runroot", str(store / "run"))
+    found = Images(("buildah", "--storage-driver", "vfs", *folders))
+    empty = found.output("from", "scratch")
+    found.output("copy", "-q", empty, str(base), "/")
+    found.output("commit", "-q", "--rm", empty, "base")
+    environment = os.environ | {"BASE": "localhost/base", "TAG": "test"}
+    done = subprocess.run(
+        (ROOT / "packaging/build-images", *folders),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    yield found
+    shutil.rmtree(store)
+
+
+@pytest.fixture(scope="session")
+def master(images: Images) -> Iterator[Container]:
+    """A container of the master's image."""
+    with images.container("localhost/topo-master:test") as container:
+        yield container
+
+
+@pytest.fixture(scope="session")
+def worker(images: Images) -> Iterator[Container]:
+    """A container of the worker's image."""
+    with images.container("localhost/topo-worker:test") as container:
+        yield container
