@@ -3,22 +3,33 @@
 A part is built in `build_cluster`, and what it does all the time is a line of `cluster_works`.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import prometheus_client as prom
 import structlog
 from aiohttp import web
 
+from master.controllers.table import Controllers, View, build_controllers
+from master.controllers.unheard import Unheard
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
 from master.kube.metrics import KubeMetrics
-from master.kube.objects import NODES, PODS, NodeObject, PodObject
+from master.kube.objects import (
+    HYPERNODES,
+    NODES,
+    PODS,
+    HyperNodeObject,
+    NodeObject,
+    PodObject,
+)
 from master.kube.rate import TokenBucket
 from master.kube.reflector import Reflector, Scope
+from master.kube.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
-from master.tree.engine import Clock
+from master.tree.engine import Clock, Engine
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
 
@@ -41,6 +52,9 @@ class Cluster:
     metrics: KubeMetrics
     nodes: Reflector[NodeObject]
     pods: Reflector[PodObject]
+    hypernodes: Reflector[HyperNodeObject]
+    """Volcano's; where it is not installed there is no such kind of object."""
+    writer: Writer
 
     @property
     def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[PodObject]]:
@@ -87,9 +101,10 @@ def build_cluster(
     if config is None:
         return None
     metrics = KubeMetrics(registry)
+    rate = TokenBucket(settings.kube_qps, settings.kube_burst, clock).take
     client = KubeClient(
         config,
-        rate=TokenBucket(settings.kube_qps, settings.kube_burst, clock).take,
+        rate=rate,
         observe=metrics.asked,
         clock=clock,
     )
@@ -98,7 +113,37 @@ def build_cluster(
         metrics=metrics,
         nodes=Reflector(client, NODES, metrics=metrics, clock=clock),
         pods=Reflector(client, PODS, metrics=metrics, scope=Scope(query=UNFINISHED), clock=clock),
+        hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
+        writer=Writer(client, WriterMetrics(registry), rate=rate, clock=clock),
     )
+
+
+def cluster_controllers(
+    cluster: Cluster | None,
+    settings: MasterSettings,
+    engine: Engine,
+    is_settled: Callable[[], bool],
+) -> Controllers:
+    """The controllers that are switched on, which follow the engine; none without Kubernetes.
+
+    `is_settled`: the forest may be shown.
+    """
+    if cluster is None:
+        return Controllers()
+    forget_at_s = engine.clock() + settings.discovery.forget_s
+    view = View(
+        nodes=cluster.nodes,
+        hypernodes=cluster.hypernodes,
+        writer=cluster.writer,
+        forest=lambda: engine.snapshot.forest,
+        is_settled=lambda: cluster.nodes.synced and is_settled(),
+        unheard=Unheard(cluster.nodes, forget_at_s, engine.clock),
+        domain=settings.domain,
+        label_keys=settings.label_keys,
+    )
+    controllers = build_controllers(view, settings.controllers)
+    engine.on_published.append(controllers.on_forest)
+    return controllers
 
 
 def cluster_works(service: "Service") -> Mapping[str, Work]:
@@ -109,6 +154,12 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
     works: dict[str, Work] = {
         f"kubernetes-{reflector.name}": reflector.run for reflector in cluster.reflectors
     }
+    cluster.writer.may_write = lambda: service.role.acts
+    works["kubernetes-writer"] = cluster.writer.run
+    if "hypernodes" in service.controllers.running:
+        works["kubernetes-hypernodes"] = cluster.hypernodes.run
+    for name, work in service.controllers.works.items():
+        works[name] = partial(service.replica.run, work)
     return works
 
 

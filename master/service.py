@@ -13,7 +13,8 @@ from master.booking.executors import SingleThreadExecutor
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
-from master.cluster import Cluster, build_cluster
+from master.cluster import Cluster, build_cluster, cluster_controllers
+from master.controllers.table import Controllers
 from master.file_warnings import FileWarnings
 from master.metrics import (
     ConnectionsCollector,
@@ -107,6 +108,7 @@ class Service:
     replica: Replica
     cluster: Cluster | None
     """None without Kubernetes."""
+    controllers: Controllers
 
     @property
     def role(self) -> Role:
@@ -126,7 +128,8 @@ class Service:
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What is wrong with how this master is run."""
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
-        return (*self.clear_text.warnings, *self.file_warnings.warnings, *of_cluster)
+        of_us = (*self.clear_text.warnings, *self.file_warnings.warnings)
+        return (*of_us, *of_cluster, *self.controllers.warnings)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -235,6 +238,7 @@ def build_service(
         booking_log=booking_log,
         replica=replica,
         cluster=cluster,
+        controllers=cluster_controllers(cluster, settings, engine, lambda: not service.missing()),
     )
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))

@@ -1,11 +1,13 @@
 """Settings of topo-master: the vendor's flags and environment, plus ours."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from master.controllers.table import ROWS
 from master.kube.config import KubeConfig
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
@@ -15,12 +17,14 @@ from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
 from topo.kit.settings import CommaList, Env, ServiceSettings
 from topo.model.errors import Refusal
-from topo.model.ids import GroupName, GroupPath
+from topo.model.ids import NODE, GroupName, GroupPath, Kind
 from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import CANONICAL_GPUS, Policy
+from topo.publish.node_labels import is_label_key, label_keys
 
 MAX_DOMAIN_CHARS = 253
+NO_CONTROLLERS = "none"
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 """Source: Kubernetes documentation, "Labels and Selectors", syntax of a prefix."""
 
@@ -157,6 +161,12 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Requests to Kubernetes in one go. The vendor writes BRUST."""
     domain: str = "metax-tech.com"
     """Prefix of the labels and annotations that this master writes in Kubernetes."""
+    controllers: CommaList = tuple(ROWS)
+    """What this master writes in Kubernetes while it leads: labels of nodes, hypernodes of Volcano;
+    or none."""
+    label_names: CommaList = ()
+    """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
+    dragonfly=example.com/pair."""
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields, or with files that must be there from the start."""
@@ -229,7 +239,38 @@ class MasterSettings(ServiceSettings, LogSettings):
         if not _DNS_NAME.fullmatch(self.domain) or len(self.domain) > MAX_DOMAIN_CHARS:
             fix = "write a DNS name in small letters, such as metax-tech.com"
             found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
-        return tuple(found)
+        return (*found, *self._controller_refusals(), *self._label_refusals())
+
+    def _controller_refusals(self) -> tuple[Refusal, ...]:
+        names = (*ROWS, NO_CONTROLLERS)
+        wrong = [name for name in self.controllers if name not in names]
+        if wrong:
+            fix = did_you_mean(wrong[0], names, f"choose among {', '.join(names)}")
+            return (Refusal(f"{wrong[0]!r} is no controller", "--controllers", fix),)
+        if NO_CONTROLLERS in self.controllers and len(self.controllers) > 1:
+            fix = f"write {NO_CONTROLLERS}, or the names of those that are wanted"
+            what = f"{NO_CONTROLLERS} stands beside other names"
+            return (Refusal(what, "--controllers", fix),)
+        return ()
+
+    def _label_refusals(self) -> tuple[Refusal, ...]:
+        where, fix = "--label-names", "write <kind>=<label>, such as dragonfly=example.com/pair"
+        pairs = [_label_name(text) for text in self.label_names]
+        wrong = [text for text, pair in zip(self.label_names, pairs, strict=True) if pair is None]
+        if wrong:
+            return (Refusal(f"{wrong[0]!r} names no label that Kubernetes takes", where, fix),)
+        if len({pair[0] for pair in pairs if pair}) < len(pairs):
+            return (Refusal("a kind has two labels", where, "name each kind once"),)
+        if len(set(self.label_keys.values())) < len(self.label_keys):
+            fix = "give each kind a label of its own"
+            return (Refusal("two kinds have one label", where, fix),)
+        return ()
+
+    @property
+    def label_keys(self) -> Mapping[Kind, str]:
+        """The label of each kind of group."""
+        pairs = (_label_name(text) for text in self.label_names)
+        return label_keys(self.domain, dict(pair for pair in pairs if pair is not None))
 
     @property
     def _kube_config(self) -> KubeConfig:
@@ -272,6 +313,12 @@ class MasterSettings(ServiceSettings, LogSettings):
             missed=self.missed_hardware,
             join_keys=self.join_keys,
         )
+
+
+def _label_name(text: str) -> tuple[Kind, str] | None:
+    """`dragonfly=example.com/pair` as a kind and a label; None for another text."""
+    kind, _, key = text.partition("=")
+    return (Kind(kind), key) if kind and kind != NODE and is_label_key(key) else None
 
 
 def _reserve(text: str) -> tuple[GroupPath, int] | None:

@@ -13,18 +13,20 @@ seen in the version that the write made, or in a later one, or is gone, or `ECHO
 a write that is asked for again is one that is needed again. Versions are compared as numbers
 (KEP-5504); where they are none, whatever is seen counts.
 
-Cost: O(1) amortised for each call; `settling` is O(writes that wait or are under way).
+Cost: O(1) amortised for each call; `is_busy` and what lists are O(writes that are not seen yet).
 
 Example: {a: x} is done in version 7. The store still has version 5, its reader asks for {a: x}:
 dropped. The watch shows 7, somebody makes it {a: y} in 8, the reader asks for {a: x}: queued.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
+from typing import Any
 
+from master.kube.objects import Key, Resource
 from master.kube.writes import Delete, Target, Write
 
 ECHO_S = 60.0
@@ -148,11 +150,19 @@ class WriteQueue:
                 entry.settled = None
                 self._tidy(manager, target, entry)
 
-    def settling(self, manager: str) -> Iterator[Target]:
-        """The objects with a write under way, or one that was done and not seen."""
-        for target, entry in self._entries.get(manager, {}).items():
-            if entry.active is not None or (entry.settled is not None and entry.version != _ANY):
-                yield target
+    def saw_all(self, resource: Resource[Any], versions: Mapping[Key, float]) -> None:
+        """A list showed all objects of a resource, by namespace and name; others are gone."""
+        for entries in self._entries.values():
+            for target in [each for each in entries if each.resource == resource]:
+                self.saw(target, versions.get((target.namespace, target.name), GONE))
+
+    def is_busy(self, manager: str, now_s: float) -> bool:
+        """Whether a write of the manager waits, is under way, or was done and is not seen yet."""
+        self._expire(now_s)
+        return any(
+            entry.waiting or entry.active or (entry.settled and entry.version != _ANY)
+            for entry in self._entries.get(manager, {}).values()
+        )
 
     def waiting(self, manager: str) -> Iterator[Target]:
         """The objects with a write that has not begun."""

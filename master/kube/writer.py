@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import prometheus_client as prom
 import structlog
@@ -15,7 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from master.kube.client import Call, unlimited
 from master.kube.errors import KubeError
-from master.kube.objects import BareObject, Metadata
+from master.kube.objects import BareObject, KubeObject, Metadata
+from master.kube.reflector import Changed, Listed, Removed
+from master.kube.store import Store
 from master.kube.write_queue import GONE, WriteQueue, number
 from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
 from master.metrics import PREFIX
@@ -28,6 +30,8 @@ BACKOFF_CEILING_S = 30.0
 LEADING_POLL_S = 0.5
 TOLD_AGAIN_S = 60.0
 """Refusals of one kind are logged once in this time; the metric counts them all."""
+
+T = TypeVar("T", bound=KubeObject)
 
 _log = structlog.get_logger(__name__)
 _answer = TypeAdapter(BareObject)
@@ -120,17 +124,26 @@ class Writer:
         for target in tuple(self._queue.waiting(manager)):
             self._queue.withdraw(target, manager)
 
-    def saw(self, target: Target, version: str) -> None:
-        """The watch shows the object in this version."""
-        self._queue.saw(target, number(version))
+    def follow(self, store: Store[T]) -> None:
+        """Has the watch of a resource say what of the writes has come about."""
 
-    def saw_gone(self, target: Target) -> None:
-        """The watch shows that the object is there no longer."""
-        self._queue.saw(target, GONE)
+        def seen(event: Listed[T] | Changed[T] | Removed[T]) -> None:
+            if isinstance(event, Listed):
+                versions = {
+                    k: number(o.metadata.resource_version) for k, o in event.objects.items()
+                }
+                self._queue.saw_all(store.resource, versions)
+                return
+            metadata = event.object.metadata
+            target = Target(store.resource, metadata.name, metadata.namespace)
+            version = number(metadata.resource_version) if isinstance(event, Changed) else GONE
+            self._queue.saw(target, version)
 
-    def settling(self, manager: str) -> bool:
-        """Whether a write of the manager is under way, or was done and is not seen yet."""
-        return any(True for _ in self._queue.settling(manager))
+        store.subscribe(seen)
+
+    def is_busy(self, manager: str) -> bool:
+        """Whether a write of the manager waits, is under way, or was done and is not seen yet."""
+        return self._queue.is_busy(manager, self._clock())
 
     async def run(self) -> None:
         """Writes until cancelled."""

@@ -38,7 +38,6 @@ class Stored:
 class ApiModel:
     """Answers the calls of a writer. `delay_s` is how long each takes before it has its effect."""
 
-    resources: tuple[Resource[Any], ...] = (NODES,)
     delay_s: float = 0.0
     version: int = 100
     objects: dict[tuple[str, str], Stored] = field(default_factory=dict)
@@ -46,7 +45,7 @@ class ApiModel:
     calls: list[Call] = field(default_factory=list)
     faults: list[KubeError | None] = field(default_factory=list)
     """What the next calls get instead of an answer, in their order; None lets one through."""
-    watch: Callable[[str, str, dict[str, Any] | None], None] = lambda *_: None
+    watches: list[Callable[[str, str, dict[str, Any] | None], None]] = field(default_factory=list)
     """Told of each change at once: the collection, the name, the object or None."""
     busiest: int = 0
     _under_way: int = 0
@@ -105,7 +104,8 @@ class ApiModel:
         if document is not None:
             document["metadata"]["resourceVersion"] = str(self.version)
             document = orjson.loads(orjson.dumps(document))
-        self.watch(at, name, document)
+        for watch in self.watches:
+            watch(at, name, document)
 
     def _answer(self, call: Call) -> bytes:
         assert call.body is not None

@@ -76,9 +76,9 @@ def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
     of.saw(Target(NODES, "a"), 6)
     of.put(apply("a", "1"), 1.0)
     assert begun(of, 1.0) == []
-    assert list(of.settling(LABELS)) == [Target(NODES, "a")]
+    assert of.is_busy(LABELS, 1.0)
     of.saw(Target(NODES, "a"), 7)
-    assert list(of.settling(LABELS)) == []
+    assert not of.is_busy(LABELS, 0.0)
     of.put(apply("a", "1"), 2.0)  # somebody changed it after that
     assert begun(of, 2.0) == [apply("a", "1")]
 
@@ -88,7 +88,7 @@ def test_a_watch_that_shows_it_before_the_answer_comes_counts():
     begun(of)
     of.saw(Target(NODES, "a"), 7)
     of.done(apply("a", "1"), "7", 0.0)
-    assert list(of.settling(LABELS)) == []
+    assert not of.is_busy(LABELS, 0.0)
     of.put(apply("a", "1"), 0.0)
     assert begun(of) == [apply("a", "1")]
 
@@ -115,7 +115,7 @@ def test_a_version_that_is_no_number_is_taken_as_seen_with_any_news():
     of = queue(apply("a", "1"))
     begun(of)
     of.done(apply("a", "1"), "opaque", 0.0)
-    assert list(of.settling(LABELS)) == []
+    assert not of.is_busy(LABELS, 0.0)
     of.saw(Target(NODES, "a"), 3)
     of.put(apply("a", "1"), 0.0)
     assert begun(of) == [apply("a", "1")]
@@ -129,7 +129,7 @@ def test_a_deletion_is_seen_when_the_object_is_gone():
     of.put(delete("a"), 0.0)
     assert begun(of) == []
     of.saw(Target(HYPERNODES, "a"), GONE)
-    assert list(of.settling(LABELS)) == []
+    assert not of.is_busy(LABELS, 0.0)
 
 
 def test_what_was_made_and_deleted_by_somebody_can_be_made_again():
@@ -147,7 +147,7 @@ def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
         of = queue(apply("a", "1"))
         begun(of)
         of.give_up(apply("a", "1"), 0.0)
-        assert list(of.settling(LABELS)) == []
+        assert not of.is_busy(LABELS, 0.0)
         of.put(apply("a", "1"), 0.0)
         assert begun(of) == []
         if news:
@@ -197,3 +197,14 @@ def test_more_writes_than_it_holds_are_refused_and_those_of_other_managers_are_n
     assert not of.put(apply("c", "1"), 0.0)
     assert of.put(apply("a", "2"), 0.0)
     assert of.put(apply("c", "1", OTHERS), 0.0)
+
+
+def test_a_list_shows_what_is_there_and_that_all_else_is_gone():
+    of = queue(apply("a", "1"), delete("b"), delete("c"))
+    for write in begun(of):
+        of.done(write, "7", 0.0)
+    of.saw_all(HYPERNODES, {("", "c"): 9.0})
+    of.put(delete("b"), 0.0)
+    of.put(delete("c"), 0.0)
+    of.put(apply("a", "1"), 0.0)
+    assert begun(of) == [delete("b")]

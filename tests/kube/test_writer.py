@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from master.kube.rate import TokenBucket
 from master.kube.writer import CONCURRENCY, Settled, Writer, WriterMetrics
 from master.kube.writes import Apply, Create, Delete, Target, call_of
 from tests.kube.api_model import ApiModel
+from tests.kube.model_store import ModelStore
 
 pytestmark = pytest.mark.virtual_time
 
@@ -62,18 +63,12 @@ class CountedWriter(Writer):
 
 
 @asynccontextmanager
-async def writing(api: ApiModel, **more: Any) -> AsyncIterator[CountedWriter]:
-    """A writer at work on the model, whose watch it follows at once."""
+async def writing(
+    api: ApiModel, *, watch_delay_s: float = 0.0, **more: Any
+) -> AsyncIterator[CountedWriter]:
+    """A writer at work on the model, whose watch it follows."""
     writer = CountedWriter(api, **more)
-
-    def watch(_at: str, name: str, document: Mapping[str, Any] | None) -> None:
-        target = Target(NODES, name)
-        if document is None:
-            writer.saw_gone(target)
-        else:
-            writer.saw(target, document["metadata"]["resourceVersion"])
-
-    api.watch = watch
+    writer.follow(ModelStore(api, NODES, delay_s=watch_delay_s))
     work = asyncio.create_task(writer.run())
     try:
         yield writer
@@ -264,19 +259,9 @@ async def test_who_compares_at_any_moment_never_writes_twice():
     """A comparer that looks at a late watch asks all the time; each change is one write."""
     names = [f"node-{index}" for index in range(20)]
     api, rng = nodes(*names, delay_s=0.05), random.Random(7)  # noqa: S311
-    store = {name: dict[str, str]() for name in names}
     wanted = dict.fromkeys(names, "fly-0")
-    async with writing(api) as writer:
-        loop, follow = asyncio.get_running_loop(), api.watch
-
-        def late(at: str, name: str, document: dict[str, Any] | None) -> None:
-            def show() -> None:
-                store[name] = dict((document or {})["metadata"].get("labels", {}))
-                follow(at, name, document)
-
-            loop.call_later(0.5, show)  # of all objects alike, so that order is kept
-
-        api.watch = late
+    store = ModelStore(api, NODES, delay_s=0.5)
+    async with writing(api, watch_delay_s=0.5) as writer:
         changes = len(names)
         for turn in range(200):
             if turn % 20 == 10:
@@ -284,7 +269,7 @@ async def test_who_compares_at_any_moment_never_writes_twice():
                 wanted |= dict.fromkeys(changed, f"fly-{turn}")
                 changes += len(changed)
             for name in names:
-                if store[name].get(FLY) != wanted[name]:
+                if store.objects["", name].metadata.labels.get(FLY) != wanted[name]:
                     writer.put(apply(api, name, wanted[name]))
             await asyncio.sleep(0.1)
         await rest()

@@ -92,6 +92,15 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--domain=Metax"], "--domain", "metax-tech.com"),
         (["--domain=a..b"], "--domain", "metax-tech.com"),
         ([f"--domain={'a.' * 127}a"], "--domain", "metax-tech.com"),
+        (["--controllers=label"], "--controllers", "did you mean labels?"),
+        (["--controllers=none,labels"], "--controllers", "write none, or the names"),
+        (["--label-names=dragonfly"], "--label-names", "<kind>=<label>"),
+        (["--label-names==a/b"], "--label-names", "<kind>=<label>"),
+        (["--label-names=node=a/b"], "--label-names", "<kind>=<label>"),
+        (["--label-names=dragonfly=A/b"], "--label-names", "<kind>=<label>"),
+        (["--label-names=dragonfly=kubernetes.io/hostname"], "--label-names", "<kind>=<label>"),
+        (["--label-names=dragonfly=a/b,dragonfly=a/c"], "--label-names", "each kind once"),
+        (["--label-names=dragonfly=a/b,switchbox=a/b"], "--label-names", "of its own"),
     ],
 )
 def test_what_does_not_go_together_is_refused(flags: list[str], where: str, part: str) -> None:
@@ -99,6 +108,13 @@ def test_what_does_not_go_together_is_refused(flags: list[str], where: str, part
     assert isinstance(refused, tuple)
     assert refused[0].where == where
     assert part in refused[0].fix
+
+
+def test_labels_are_called_by_the_domain_and_the_kind_unless_they_are_renamed() -> None:
+    result = settings("--domain=example.com", "--label-names=dragonfly=rack/pair,leaf-row=a.b/row")
+    assert result.label_keys["switchbox"] == "example.com/switchbox"  # type: ignore[index]
+    assert result.label_keys["dragonfly"] == "rack/pair"  # type: ignore[index]
+    assert result.label_keys["leaf-row"] == "a.b/row"  # type: ignore[index]
 
 
 def test_a_refused_address_is_not_shown_since_it_may_hold_a_password() -> None:

@@ -84,20 +84,72 @@ def hypernodes(forest: Forest) -> HyperNodes:
 
 
 def validate(tree: HyperNodes) -> None:
-    """Raises `BrokenInvariantError` for what would stop Volcano: it trusts no tree with a fault.
+    """Raises `BrokenInvariantError` for what would stop Volcano; see `faults`."""
+    for fault in faults(tree):
+        require(False, fault)
 
-    No member in two HyperNodes, none that is missing, none empty, and tiers that grow upwards, so
-    that there is no circle.
+
+def faults(tree: HyperNodes) -> Iterator[str]:
+    """What is wrong with a tree: Volcano places no topology job while a single thing is.
+
+    No member may be in two HyperNodes, none missing, none empty, and tiers grow upwards, so that
+    there is no circle.
     """
     holders: dict[Member, str] = {}
     for hypernode in tree.values():
-        require(bool(hypernode.nodes or hypernode.groups), f"{hypernode.name} has no member")
+        if not (hypernode.nodes or hypernode.groups):
+            yield f"{hypernode.name} has no member"
         for member in members(hypernode):
-            other = holders.setdefault(member, hypernode.name)
-            require(other == hypernode.name, f"{member} is in {other} and in {hypernode.name}")
-        for child in hypernode.groups:
-            require(child in tree, f"{hypernode.name} names {child}, which is not there")
-            require(tree[child].tier < hypernode.tier, f"{child} is not below {hypernode.name}")
+            if (other := holders.setdefault(member, hypernode.name)) != hypernode.name:
+                yield f"{member.type} {member.name} is in {other} and in {hypernode.name}"
+        for child in sorted(hypernode.groups):
+            if child not in tree:
+                yield f"{hypernode.name} names {child}, which is not there"
+            elif tree[child].tier >= hypernode.tier:
+                yield f"{child} is not below {hypernode.name}"
+
+
+def without(tree: HyperNodes, names: AbstractSet[str], of: AbstractSet[Member]) -> HyperNodes:
+    """The tree without the HyperNodes of these names and without these members.
+
+    What has no member left goes, too.
+    """
+    found = {name: each for name, each in tree.items() if name not in names}
+    while True:
+        gone = {Member(GROUP, name) for name in tree.keys() - found.keys()} | of
+        less = {
+            name: with_members(each, frozenset(members(each)) - gone)
+            for name, each in found.items()
+        }
+        less = {name: each for name, each in less.items() if each.nodes or each.groups}
+        if less.keys() == found.keys():
+            return less
+        found = less
+
+
+def keeping(tree: HyperNodes, present: HyperNodes, nodes: AbstractSet[str]) -> HyperNodes:
+    """The tree, and these nodes where they are in the present one.
+
+    The HyperNodes above them stay with them; both trees are valid, and so is the result.
+    """
+    found = dict(tree)
+    placed = {node for each in tree.values() for node in each.nodes}
+    kept = {Member(NODE_MEMBER, node) for node in nodes - placed}
+    children = {child for each in tree.values() for child in each.groups}
+    while kept:
+        above = set[Member]()
+        for name, each in present.items():
+            more = kept & frozenset(members(each))
+            if not more:
+                continue
+            base = found.get(name)
+            if base is None:
+                base = with_members(each, frozenset())
+                if name not in children:
+                    above.add(Member(GROUP, name))
+            found[name] = with_members(base, frozenset(members(base)) | more)
+        kept = above
+    return found
 
 
 def members(hypernode: HyperNode) -> Iterator[Member]:

@@ -1,0 +1,74 @@
+"""When a controller compares: soon after something changed, and now and then.
+
+Level-triggered: what changed only says where to look, never what to do. So nothing is lost with an
+event that was missed, and a master that starts needs no history.
+"""
+
+import asyncio
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Generic, TypeVar
+
+from master.kube.objects import KubeObject
+from master.kube.reflector import Changed, Listed, Removed
+from topo.model.forest import Snapshot
+
+GATHER_S = 0.05
+"""What changes within this is compared together. Fixed, so that constant churn holds nothing up."""
+RESYNC_S = 300.0
+"""Everything is compared at least so often: what was refused is asked for again."""
+SETTLING_POLL_S = 0.5
+
+T = TypeVar("T", bound=KubeObject)
+Names = AbstractSet[str] | None
+"""Objects that may differ from what is wanted; None for all."""
+
+
+class Controller(Generic[T]):
+    """Calls `compare` with the names of what changed since the last time.
+
+    Nothing is compared while `is_settled` says that the forest or the cluster is not known yet: a
+    node that was not heard of yet would look like one that left its group.
+    """
+
+    def __init__(self, compare: Callable[[Names], None], *, is_settled: Callable[[], bool]) -> None:
+        self._compare = compare
+        self._is_settled = is_settled
+        self._names: set[str] = set()
+        self._all = True
+        self._woken = asyncio.Event()
+        self._woken.set()
+
+    def wake(self, *names: str) -> None:
+        """Has the objects compared soon; all of them where none is named."""
+        self._names.update(names)
+        self._all |= not names
+        self._woken.set()
+
+    def on_forest(self, _snapshot: Snapshot) -> None:
+        """The forest changed."""
+        self.wake()
+
+    def on_object(self, event: Listed[T] | Changed[T] | Removed[T]) -> None:
+        """An object of the cluster changed, or all were listed anew."""
+        if isinstance(event, Listed):
+            self.wake()
+        else:
+            self.wake(event.object.metadata.name)
+
+    async def run(self) -> None:
+        """Compares until cancelled. Whatever `compare` raises ends the process."""
+        while True:
+            try:
+                async with asyncio.timeout(RESYNC_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                self._all = True
+            await asyncio.sleep(GATHER_S)
+            while not self._is_settled():  # noqa: ASYNC110 - that it has settled is no event
+                await asyncio.sleep(SETTLING_POLL_S)
+            self._woken.clear()
+            names, self._names = self._names, set()
+            changed = None if self._all else names
+            self._all = False
+            self._compare(changed)

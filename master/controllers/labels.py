@@ -1,0 +1,98 @@
+"""Node labels: every node says in which groups it is, and no other one says so."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+
+from master.controllers.controller import Names
+from master.controllers.unheard import Unheard
+from master.kube.objects import NODES, NodeObject
+from master.kube.store import Store
+from master.kube.writer import Settled, Writer
+from master.kube.writes import MANAGER_PREFIX, Apply, Target
+from topo.model.forest import Forest
+from topo.model.ids import Kind, NodeName
+from topo.publish.node_labels import Labels, node_labels
+
+MANAGER = f"{MANAGER_PREFIX}labels"
+
+_log = structlog.get_logger(__name__)
+
+
+class LabelComparer:
+    """Asks for a write for each node whose labels of our keys are not those of the forest.
+
+    `keys` has the label of each kind of group. A node that nobody has spoken of stays as it is.
+
+    Server-side apply takes away what this manager wrote once and does not write any more, whoever
+    wrote it: so no history is needed after a restart. A label of ours that somebody else put on a
+    node in no group stays: it is theirs, and is told once.
+    """
+
+    def __init__(
+        self,
+        nodes: Store[NodeObject],
+        writer: Writer,
+        forest: Callable[[], Forest],
+        *,
+        keys: Mapping[Kind, str],
+        unheard: Unheard,
+    ) -> None:
+        self._nodes = nodes
+        self._writer = writer
+        self._forest = forest
+        self._keys = keys
+        self._unheard = unheard
+        self._ours = frozenset(keys.values())
+        self._wanted: tuple[Forest | None, Mapping[NodeName, Labels]] = (None, {})
+        self._foreign: dict[str, Labels] = {}
+        """By uid of the node: labels that stayed although they were not applied."""
+
+    def compare(self, names: Names) -> None:
+        """Asks the writer for what differs. O(names), and O(nodes) after a change of the forest."""
+        forest = self._forest()
+        wanted = self._of_forest(forest)
+        present = self._nodes.objects
+        if names is None:
+            uids = {node.metadata.uid for node in present.values()}
+            self._foreign = {uid: left for uid, left in self._foreign.items() if uid in uids}
+        chosen: Iterable[str] = (name for _, name in present) if names is None else names
+        for name in chosen:
+            node, labels = present.get(("", name)), wanted.get(NodeName(name))
+            if node is None or labels is None or (not labels and self._unheard.has(forest, name)):
+                continue
+            self._compare(node, labels)
+
+    def settled(self, settled: Settled) -> None:
+        """Remembers what an apply left: it belongs to somebody else."""
+        write, metadata = settled.write, settled.metadata
+        if not isinstance(write, Apply) or metadata is None:
+            return
+        applied = write.fields.get("metadata", {}).get("labels", {})
+        left = {k: v for k, v in self._labels(metadata.labels).items() if k not in applied}
+        if left and left != self._foreign.get(write.uid):
+            text = "a node in no such group has a label that somebody else gave it; it stays"
+            _log.warning(text, node=write.target.name, labels=left)
+        if left:
+            self._foreign[write.uid] = left
+        else:
+            self._foreign.pop(write.uid, None)
+
+    def _of_forest(self, forest: Forest) -> Mapping[NodeName, Labels]:
+        if forest is not self._wanted[0]:
+            self._wanted = forest, node_labels(forest, self._keys)
+        return self._wanted[1]
+
+    def _compare(self, node: NodeObject, wanted: Labels) -> None:
+        target = Target(NODES, node.metadata.name)
+        present, uid = self._labels(node.metadata.labels), node.metadata.uid
+        foreign = self._foreign.get(uid, {})
+        others = {k: v for k, v in foreign.items() if k not in wanted and present.get(k) == v}
+        if present == {**others, **wanted}:
+            self._writer.withdraw(target, MANAGER)
+        else:
+            fields = {"metadata": {"labels": wanted}}
+            self._writer.put(Apply(target=target, manager=MANAGER, uid=uid, fields=fields))
+
+    def _labels(self, labels: Labels) -> dict[str, str]:
+        return {key: labels[key] for key in self._ours if key in labels}

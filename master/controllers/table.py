@@ -1,0 +1,98 @@
+"""Every controller, a row each: what it keeps true, and what wakes it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from master.controllers import hypernodes, labels
+from master.controllers.controller import Controller
+from master.controllers.hypernodes import HyperNodeComparer
+from master.controllers.labels import LabelComparer
+from master.controllers.unheard import Unheard
+from master.kube.objects import HyperNodeObject, NodeObject
+from master.kube.store import Store
+from master.kube.writer import Writer
+from topo.kit.tasks import Work
+from topo.model.forest import Forest, Snapshot
+from topo.model.ids import Kind
+from topo.model.rest.topology import WarningDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What controllers see of the forest and of the cluster, and where they write.
+
+    `is_settled`: the forest and the nodes are known. `label_keys`: the label of each kind of group.
+    """
+
+    nodes: Store[NodeObject]
+    hypernodes: Store[HyperNodeObject]
+    writer: Writer
+    forest: Callable[[], Forest]
+    is_settled: Callable[[], bool]
+    unheard: Unheard
+    domain: str
+    label_keys: Mapping[Kind, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One controller that is switched on; `warnings` are for people."""
+
+    controller: Controller[Any]
+    warnings: Callable[[], tuple[WarningDocument, ...]] = tuple
+
+
+def _labels(view: View) -> Running:
+    comparer = LabelComparer(
+        view.nodes, view.writer, view.forest, keys=view.label_keys, unheard=view.unheard
+    )
+    controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
+    view.writer.listen(labels.MANAGER, comparer.settled)
+    view.nodes.subscribe(controller.on_object)
+    return Running(controller)
+
+
+def _hypernodes(view: View) -> Running:
+    comparer = HyperNodeComparer(
+        view.hypernodes, view.writer, view.forest, domain=view.domain, unheard=view.unheard
+    )
+    controller: Controller[HyperNodeObject] = Controller(
+        comparer.compare, is_settled=view.is_settled
+    )
+    view.writer.listen(hypernodes.MANAGER, lambda _: controller.wake())
+    view.hypernodes.subscribe(controller.on_object)
+    return Running(controller, comparer.warnings)
+
+
+ROWS: Mapping[str, Callable[[View], Running]] = {"labels": _labels, "hypernodes": _hypernodes}
+"""By the name that `--controllers` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """Those that are switched on."""
+
+    running: Mapping[str, Running] = field(default_factory=dict)
+
+    def on_forest(self, snapshot: Snapshot) -> None:
+        """The forest changed."""
+        for each in self.running.values():
+            each.controller.on_forest(snapshot)
+
+    @property
+    def works(self) -> Mapping[str, Work]:
+        """What runs while this master leads."""
+        return {f"controller-{name}": each.controller.run for name, each in self.running.items()}
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """What keeps something from being as it should be, and the next step."""
+        return tuple(warning for each in self.running.values() for warning in each.warnings())
+
+
+def build_controllers(view: View, names: Iterable[str]) -> Controllers:
+    """The controllers of these names, told of what changes from here on."""
+    view.writer.follow(view.nodes)
+    view.writer.follow(view.hypernodes)
+    return Controllers({name: row(view) for name, row in ROWS.items() if name in set(names)})

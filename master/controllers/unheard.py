@@ -1,0 +1,41 @@
+"""Nodes that nobody has spoken of since this master began: what is published of them stays.
+
+A master that starts without its state, while workers do not run, knows nothing of their nodes. Its
+predecessor did. So silence counts for a node that it never heard of as for one that it has: until
+the time after which the forest forgets a silent node.
+"""
+
+from collections.abc import Callable
+
+from master.kube.objects import NodeObject
+from master.kube.store import Store
+from topo.model.forest import Forest
+from topo.model.ids import NodeName
+from topo.publish.heard import heard
+
+
+class Unheard:
+    """Which nodes of the cluster nobody has spoken of; none from `until_s` on."""
+
+    def __init__(
+        self, nodes: Store[NodeObject], until_s: float, clock: Callable[[], float]
+    ) -> None:
+        self._nodes = nodes
+        self._until_s = until_s
+        self._clock = clock
+        self._heard: tuple[Forest | None, frozenset[NodeName]] = (None, frozenset())
+
+    def has(self, forest: Forest, name: str) -> bool:
+        """Whether nobody has spoken of this node. O(1), and O(nodes) for another forest."""
+        return self._clock() < self._until_s and name not in self._heard_in(forest)
+
+    def nodes(self, forest: Forest) -> frozenset[NodeName]:
+        """All such nodes. O(nodes)."""
+        if self._clock() >= self._until_s:
+            return frozenset()
+        return frozenset(NodeName(name) for _, name in self._nodes.objects) - self._heard_in(forest)
+
+    def _heard_in(self, forest: Forest) -> frozenset[NodeName]:
+        if forest is not self._heard[0]:
+            self._heard = forest, heard(forest)
+        return self._heard[1]

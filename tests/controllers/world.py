@@ -1,0 +1,131 @@
+"""Controllers at work on a model of the API server, with a forest that a test publishes."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import prometheus_client as prom
+
+from master.controllers.table import ROWS, Controllers, View, build_controllers
+from master.controllers.unheard import Unheard
+from master.kube.objects import HYPERNODES, NODES, collection_path
+from master.kube.writer import Writer, WriterMetrics
+from tests.kube.api_model import ApiModel
+from tests.kube.model_store import ModelStore
+from topo.model.forest import Forest, Snapshot
+from topo.model.ids import Generation
+from topo.publish.node_labels import label_keys
+
+WATCH_DELAY_S = 0.02
+ENOUGH_S = 60.0
+
+
+async def deliver(seconds: float = ENOUGH_S) -> None:
+    """Lets all happen that happens within a time."""
+    await asyncio.sleep(seconds)
+
+
+@dataclass
+class ClusterWorld:
+    """A cluster, and the forest that its leader sees."""
+
+    api: ApiModel
+    forest: Forest
+    is_settled: bool = True
+    controllers: Controllers = field(default_factory=Controllers)
+    hypernode_store: ModelStore[Any] | None = None
+    tasks: list[asyncio.Future[None]] = field(default_factory=list)
+
+    async def end(self) -> None:
+        """Ends what this master does; nothing of it has ended before."""
+        assert not [task for task in self.tasks if task.done()], "a work ended"
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.tasks = []
+
+    def publish(self, forest: Forest) -> None:
+        self.forest = forest
+        self.controllers.on_forest(Snapshot(Generation(1), forest))
+
+    def settle(self, forest: Forest) -> None:
+        self.is_settled = True
+        self.publish(forest)
+
+    def add_node(self, name: str, labels: dict[str, str] | None = None) -> None:
+        self.api.add(NODES, name, metadata={"labels": labels or {}})
+
+    def remove_node(self, name: str) -> None:
+        self.api.remove(NODES, name)
+
+    def edit_label(self, name: str, key: str, value: str | None) -> None:
+        self.api.edit(NODES, name, ("metadata", "labels", key), value)
+
+    def hypernodes(self) -> dict[str, dict[str, Any]]:
+        """The specs of all HyperNodes by name."""
+        at = collection_path(HYPERNODES)
+        found = self.api.objects.items()
+        return {name: stored.document["spec"] for (of, name), stored in found if of == at}
+
+    def label_writes(self) -> list[tuple[str, str]]:
+        return [(call, name) for call, name in self.api.writes if name.startswith("node-")]
+
+    def hypernode_writes(self) -> list[tuple[str, str]]:
+        return [(call, name) for call, name in self.api.writes if not name.startswith("node-")]
+
+    @asynccontextmanager
+    async def restarted(self, forest: Forest, **more: Any) -> AsyncIterator["ClusterWorld"]:
+        """Another master on the same cluster, the first one having ended."""
+        await self.end()
+        async with _leading(ClusterWorld(self.api, forest), **more) as world:
+            yield world
+
+
+@asynccontextmanager
+async def cluster_world(
+    nodes: Sequence[str], forest: Forest, *, delay_s: float = 0.005, **more: Any
+) -> AsyncIterator[ClusterWorld]:
+    """A leader of a cluster with these nodes."""
+    api = ApiModel(delay_s=delay_s)
+    for name in nodes:
+        api.add(NODES, name)
+    async with _leading(ClusterWorld(api, forest), **more) as world:
+        yield world
+
+
+@asynccontextmanager
+async def _leading(
+    world: ClusterWorld,
+    *,
+    is_settled: bool = True,
+    domain: str = "metax-tech.com",
+    forget_s: float = 86_400.0,
+    has_volcano: bool = True,
+) -> AsyncIterator[ClusterWorld]:
+    loop, world.is_settled = asyncio.get_running_loop(), is_settled
+    store = ModelStore(world.api, NODES, delay_s=WATCH_DELAY_S)
+    world.hypernode_store = ModelStore(
+        world.api, HYPERNODES, delay_s=WATCH_DELAY_S, synced=has_volcano
+    )
+    metrics, rng = WriterMetrics(prom.CollectorRegistry()), random.Random(1)  # noqa: S311
+    writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
+    view = View(
+        nodes=store,
+        hypernodes=world.hypernode_store,
+        writer=writer,
+        forest=lambda: world.forest,
+        is_settled=lambda: world.is_settled,
+        unheard=Unheard(store, loop.time() + forget_s, loop.time),
+        domain=domain,
+        label_keys=label_keys(domain, {}),
+    )
+    world.controllers = build_controllers(view, ROWS)
+    works = [writer.run, *world.controllers.works.values()]
+    world.tasks = [asyncio.ensure_future(work()) for work in works]
+    try:
+        yield world
+    finally:
+        await world.end()

@@ -1,0 +1,74 @@
+"""What a reflector would know of the model of the API server, at once or late."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+import orjson
+from pydantic import TypeAdapter
+
+from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
+from master.kube.reflector import Changed, Listed, Listener, Removed
+from tests.kube.api_model import ApiModel
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class ModelStore(Generic[T]):
+    """Follows one resource of a model; `delay_s` is how late it shows what changed.
+
+    Add it before the objects. One that is not `synced` is of a kind that the server lacks.
+    """
+
+    def __init__(
+        self, api: ApiModel, resource: Resource[T], *, delay_s: float = 0.0, synced: bool = True
+    ) -> None:
+        self.resource = resource
+        self.synced = synced
+        self._delay_s = delay_s
+        self._objects: dict[Key, T] = {}
+        self._listeners: list[Listener[T]] = []
+        self._read = TypeAdapter(resource.model)
+        self._at = collection_path(resource)
+        for (at, name), stored in api.objects.items():
+            self._show(at, name, stored.document)
+        api.watches.append(self._changed)
+
+    @property
+    def objects(self) -> Mapping[Key, T]:
+        return self._objects
+
+    def subscribe(self, listener: Listener[T]) -> None:
+        self._listeners.append(listener)
+        if self.synced:
+            listener(Listed(self.objects))
+
+    def list_anew(self) -> None:
+        """What a reflector tells after the watch was lost, or when the kind came."""
+        self.synced = True
+        self._tell(Listed(self.objects))
+
+    def _changed(self, at: str, name: str, document: dict[str, Any] | None) -> None:
+        if self._delay_s:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._delay_s, self._show, at, name, document)
+        else:
+            self._show(at, name, document)
+
+    def _show(self, at: str, name: str, document: dict[str, Any] | None) -> None:
+        if at != self._at:
+            return
+        if document is None:
+            gone = self._objects.pop(("", name))
+            self._tell(Removed(gone))
+            return
+        found: T = self._read.validate_json(orjson.dumps(document))
+        key = key_of(found.metadata)
+        known, self._objects[key] = self._objects.get(key), found
+        if known != found:
+            self._tell(Changed(found))
+
+    def _tell(self, event: Listed[T] | Changed[T] | Removed[T]) -> None:
+        if self.synced:
+            for listener in self._listeners:
+                listener(event)

@@ -1,0 +1,16 @@
+"""Of which nodes anything is known: what is published of all others is left as it is.
+
+A master that starts without its state knows nothing of a node whose worker does not run. That is no
+reason to take the node out of the group in which its predecessor saw it.
+"""
+
+from topo.model.cluster import NO_WORKER_CODE
+from topo.model.forest import Forest, Group
+from topo.model.ids import NodeName
+
+
+def heard(forest: Forest) -> frozenset[NodeName]:
+    """The nodes of which a source has said something, be it that they are in no group. O(nodes)."""
+    placed = [vertex.name for _, vertex in forest.walk() if not isinstance(vertex, Group)]
+    others = [each.node.name for each in forest.unplaced if each.reason.code != NO_WORKER_CODE]
+    return frozenset((*placed, *others))
