@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench image lock clean
+.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench bench-kube image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ format: $(STAMP) ## let ruff rewrite the layout
 
 bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 	$(BIN)/python -m bench
+
+bench-kube: $(STAMP) ## the same beside a real API server, 1,000 and 10,000 nodes; needs Go
+	$(BIN)/python -m bench kube
 
 image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag
 	@BASE="$(BASE)" TAG="$(TAG)" packaging/build-images

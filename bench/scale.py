@@ -23,7 +23,8 @@ class Scale:
     `placements_per_s` are asked for, too. A steady load is watched
     for `windows` times `window_s` after `settle_s`. Placement is timed on clusters of `placements`
     nodes, in runs of so many calls, and judged on so many `instances` of each kind.
-    Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds.
+    Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds. A control plane is
+    started for each of `kube_nodes`.
     """
 
     nodes: int = 10_000
@@ -51,6 +52,7 @@ class Scale:
     instances: int = 1_000
     stream_seeds: int = 12
     stream_jobs: int = 2_500
+    kube_nodes: tuple[int, ...] = (1_000, 10_000)
 
 
 FULL = Scale()
@@ -80,5 +82,6 @@ QUICK = Scale(
     instances=5,
     stream_seeds=1,
     stream_jobs=60,
+    kube_nodes=(16,),
 )
 """Everything runs once; the figures mean nothing."""

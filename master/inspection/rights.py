@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from master.kube.objects import (
     CONFIG_MAPS,
-    DEPLOYMENTS,
     EVENTS,
     HYPERNODES,
     LEASES,
@@ -16,6 +15,8 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
+
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)
 
 
 class Scope(StrEnum):

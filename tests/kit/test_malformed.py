@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import logging
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from topo.kit.problem import Handler
 from topo.kit.tls import server_context
 from topo.sim.clustermanager.certificates import Authority
 
-pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("logging_as_it_was")]
+pytestmark = pytest.mark.virtual_time
 
 SECRET = "hunter-2-hunter-2"
 SHAPES = {
@@ -68,6 +69,17 @@ class Site:
             return b""
         finally:
             writer.close()
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Logging as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers[:]:
+        handler.close()
+    root.handlers[:], root.level = handlers, level
 
 
 @asynccontextmanager

@@ -56,9 +56,10 @@ class Baseline:
                 if all(_kind(kept) in _IN_BACKGROUND for kept in added):
                     break
                 await asyncio.sleep(_LOOK_S)
-            await self._mend(api)
+            await self.mend(api)
 
-    async def _mend(self, api: Api) -> None:
+    async def mend(self, api: Api) -> None:
+        """Puts the nodes back: those that are lost, and what was written on the others."""
         found = {node["metadata"]["name"]: node for node in await api.items(nodes.NODES)}
         lost = [node for name, node in self.nodes.items() if name not in found]
         await asyncio.gather(

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientError
+from aiohttp import ClientError, ClientSession
 
 from tests.e2e.controlplane import core, nodes, volcano
 from tests.e2e.controlplane.audit import Call, calls
@@ -91,6 +91,15 @@ class Cluster:
     async def stop_api_server(self) -> None:
         """The API server is gone, as by a crash; all others stay."""
         await asyncio.to_thread(self.api_server.stop, 0.0)
+
+    async def compact(self) -> None:
+        """The store forgets all that was before now: an old resourceVersion is then gone (410)."""
+        url = f"http://{core.LOOPBACK}:{self.ports.etcd}/v3/kv"
+        async with ClientSession() as session:
+            async with session.post(f"{url}/range", json={"key": "AA=="}) as answer:
+                revision = (await answer.json())["header"]["revision"]
+            async with session.post(f"{url}/compaction", json={"revision": revision}) as answer:
+                answer.raise_for_status()
 
     @asynccontextmanager
     async def api(self, access: Access | None = None) -> AsyncIterator[Api]:

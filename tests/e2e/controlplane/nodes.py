@@ -1,15 +1,20 @@
 """Node objects of the hosts of a simulated world, and what may be done to them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import HOLD
-from tests.support.waiting import eventually
+from tests.support.waiting import CEILING_S
 from topo.sim.worlds.presets import SimNode, World, world
 
 NODES = "/api/v1/nodes"
 GPU = "metax-tech.com/gpu"
+_EACH_S = 0.1
+"""What a node may add to the time until all are Ready."""
+_LOOK_S, _LOOK_EACH_S = 0.01, 0.001
+"""Between two lists of all nodes, which cost the more the more there are."""
 INSTALLED = "metax-tech.com/gpu.installed"
 
 
@@ -40,15 +45,16 @@ def node_object(host: SimNode, *, labels: Mapping[str, str] | None = None) -> An
 
 async def create(api: Api, objects: Sequence[Any]) -> None:
     """Makes the nodes; returns when all of them are Ready and take pods."""
-    for each in objects:
-        await api.create(NODES, each)
+    await asyncio.gather(*(api.create(NODES, each) for each in objects))
     names = {each["metadata"]["name"] for each in objects}
+    async with asyncio.timeout(CEILING_S + len(names) * _EACH_S):
+        while not names <= {_name(node) for node in await api.items(NODES) if is_usable(node)}:
+            await asyncio.sleep(_LOOK_S + len(names) * _LOOK_EACH_S)
 
-    async def usable() -> bool:
-        found = {node["metadata"]["name"] for node in await api.items(NODES) if is_usable(node)}
-        return names <= found
 
-    await eventually(usable)
+def _name(node: Any) -> str:
+    name: str = node["metadata"]["name"]
+    return name
 
 
 def is_usable(node: Any) -> bool:

@@ -55,6 +55,12 @@ class PodProcess:
         ]
 
     @property
+    def node(self) -> str:
+        """The node that it is bound to."""
+        name: str = self._pod["spec"]["nodeName"]
+        return name
+
+    @property
     def listens_at(self) -> str:
         """The address that its processes listen on."""
         return listening_address(self._address)
@@ -63,6 +69,11 @@ class PodProcess:
     def pids(self) -> list[int]:
         """The numbers of its running processes."""
         return [pid for each in self._containers if (pid := each.pid) is not None]
+
+    @property
+    def restarts(self) -> int:
+        """How often its containers were started again."""
+        return sum(each.restarts for each in self._containers)
 
     @property
     def log(self) -> str:

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -47,7 +49,7 @@ class Hosts:
     def cut(self, node: str) -> tuple[str, str]:
         """Pulls the cable in the first slot of a node, at both ends; the two nodes."""
         near = self._hosts[node]
-        far = next(host for host in self.world.nodes if host.server_uuid == near.peers[0])
+        far = next(host for host in self._hosts.values() if host.server_uuid == near.peers[0])
         for host, other in ((near, far), (far, near)):
             assert other.server_uuid is not None
             slot = host.peers.index(other.server_uuid) + 1
@@ -59,10 +61,13 @@ class Hosts:
         for host in self.world.nodes:
             self._break(host, [])
 
-    def rewire(self, world: World) -> None:
-        """The hosts of another world take the place of those of the same name."""
-        for host in world.nodes:
+    def rewire(self, world: World) -> set[str]:
+        """The hosts of another world take the place of those of the same name; which changed."""
+        changed = {host for host in world.nodes if self._hosts[str(host.name)] != host}
+        for host in changed:
             write_bundle(self.folder / host.name, host)
+            self._hosts[str(host.name)] = host
+        return {str(host.name) for host in changed}
 
     def _break(self, host: SimNode, faults: Iterable[Fault]) -> None:
         lines = "".join(f"{Sentence(fault, begins=True)}\n" for fault in faults)
@@ -98,6 +103,10 @@ class Release:
         await self.api.create(f"/api/v1/namespaces/{self.namespace}/configmaps", config_map)
         await self.helm("install", self.name, str(CHART), *self.values, *more, *WAIT)
 
+    async def remove_authority(self) -> None:
+        """Takes away what `install` brought beside the chart."""
+        await self.api.delete(f"/api/v1/namespaces/{self.namespace}/configmaps/{_CA}")
+
     @property
     def values(self) -> tuple[str, ...]:
         """What the vendor's manual sets, where our manager is, and that workers look often."""
@@ -113,14 +122,21 @@ class Release:
             *("--set-string", f"topoDiscovery.worker.env[0].value={_QUICK[1]}"),
         )
 
+    def rewire(self, world: World) -> None:
+        """The cables are those of another world: each host that it changes was off meanwhile."""
+        changed = self.hosts.rewire(world)
+        for pod in self.kubelet.pods("topo-worker"):
+            if pod.node in changed:
+                for pid in pod.pids:
+                    os.kill(pid, signal.SIGKILL)
+
     async def url(self) -> str:
         """Where the Service of the masters answers."""
         path = f"/api/v1/namespaces/{self.namespace}/services/{MASTER_SERVICE}"
         return f"http://{(await self.api.get(path))['spec']['clusterIP']}:9001"
 
-    async def get(self, path: str) -> Any:
-        """A document of the API through the Service, None while nobody serves it."""
-        url = await self.url() + path
+    async def document(self, url: str) -> Any:
+        """The JSON that is served there, None while none is."""
         try:
             async with self.session.get(url, timeout=ClientTimeout(total=CEILING_S)) as answer:
                 return await answer.json() if answer.status == 200 else None
@@ -129,7 +145,7 @@ class Release:
 
     async def node_group(self) -> Any:
         """The vendor's document through the Service, None while nobody serves it."""
-        return await self.get("/node_group")
+        return await self.document(f"{await self.url()}/node_group")
 
 
 WAIT = ("--wait", "--timeout", f"{CEILING_S:.0f}s")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import programs
@@ -17,7 +18,7 @@ from tests.e2e.controlplane.kubelet import Kubelet
 from tests.e2e.controlplane.kubelet import kubelet as running_kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
-from tests.e2e.controlplane.release import Hosts, Release
+from tests.e2e.controlplane.release import ALONE, Hosts, Release
 from tests.e2e.controlplane.release import release as made_release
 from topo.sim.worlds.presets import World
 
@@ -114,6 +115,29 @@ async def release(
     """Our chart, to be installed in a namespace whose pods run."""
     async with made_release(api, kubelet, real_namespace, cluster.files.kubeconfig, hosts) as made:
         yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_release(
+    control_plane: Cluster,
+    baseline: Baseline,
+    world: World,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Release]:
+    """Our chart, installed for all tests of a module that run on the module's loop."""
+    home = tmp_path_factory.mktemp("release")
+    hosts = Hosts(home / "hosts", world)
+    async with control_plane.api() as api:
+        namespace = await _namespace(api, f"{REAL_PREFIX}{next(_numbers)}")
+        async with (
+            running_kubelet(control_plane, home / "kubelet", hosts.folder) as running,
+            made_release(api, running, namespace, control_plane.files.kubeconfig, hosts) as made,
+        ):
+            await made.install(*ALONE)
+            yield made
+            for pod in running.pods(""):
+                print(f"{pod.path}\n{pod.log[-3000:]}")
+        await baseline.restore(api)
 
 
 async def _namespace(api: Api, name: str) -> str:
