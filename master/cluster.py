@@ -12,6 +12,7 @@ import prometheus_client as prom
 import structlog
 from aiohttp import web
 
+from master.controllers.events import PRODUCT, service_object
 from master.controllers.table import Controllers, View, build_controllers
 from master.controllers.unheard import Unheard
 from master.kube.advice import next_step
@@ -32,6 +33,7 @@ from master.settings import MasterSettings
 from master.tree.engine import Clock, Engine
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
+from topo.publish.event_series import Reporter
 
 if TYPE_CHECKING:
     from master.service import Service
@@ -122,6 +124,8 @@ def cluster_controllers(
     cluster: Cluster | None,
     settings: MasterSettings,
     engine: Engine,
+    *,
+    registry: prom.CollectorRegistry,
     is_settled: Callable[[], bool],
 ) -> Controllers:
     """The controllers that are switched on, which follow the engine; none without Kubernetes.
@@ -136,10 +140,21 @@ def cluster_controllers(
         hypernodes=cluster.hypernodes,
         writer=cluster.writer,
         forest=lambda: engine.snapshot.forest,
+        snapshot=lambda: engine.snapshot,
+        facts=engine.facts_of,
         is_settled=lambda: cluster.nodes.synced and is_settled(),
         unheard=Unheard(cluster.nodes, forget_at_s, engine.clock),
         domain=settings.domain,
         label_keys=settings.label_keys,
+        reporter=Reporter(PRODUCT, settings.pod_name or PRODUCT),
+        about_service=partial(
+            service_object,
+            cluster.client,
+            settings.pod_namespace,
+            settings.deployment_name,
+            settings.pod_name,
+        ),
+        registry=registry,
     )
     controllers = build_controllers(view, settings.controllers)
     engine.on_published.append(controllers.on_forest)

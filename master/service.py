@@ -238,7 +238,13 @@ def build_service(
         booking_log=booking_log,
         replica=replica,
         cluster=cluster,
-        controllers=cluster_controllers(cluster, settings, engine, lambda: not service.missing()),
+        controllers=cluster_controllers(
+            cluster,
+            settings,
+            engine,
+            registry=registry,
+            is_settled=lambda: not service.missing(),
+        ),
     )
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))

@@ -150,6 +150,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     """This pod's name."""
     pod_namespace: Annotated[str, Env("POD_NAMESPACE")] = ""
     """This pod's namespace."""
+    deployment_name: str = ""
+    """Deployment that this pod belongs to, on which lost sources are told as Events; else on the
+    pod."""
     kubernetes: Literal["auto", "on", "off"] = "auto"
     """Whether this master works with Kubernetes; auto: in a pod with a service account, or with a
     kubeconfig."""
@@ -162,8 +165,8 @@ class MasterSettings(ServiceSettings, LogSettings):
     domain: str = "metax-tech.com"
     """Prefix of the labels and annotations that this master writes in Kubernetes."""
     controllers: CommaList = tuple(ROWS)
-    """What this master writes in Kubernetes while it leads: labels of nodes, hypernodes of Volcano;
-    or none."""
+    """What this master writes in Kubernetes while it leads: labels and annotations of nodes,
+    hypernodes of Volcano, events; or none."""
     label_names: CommaList = ()
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""

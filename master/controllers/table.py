@@ -1,11 +1,15 @@
 """Every controller, a row each: what it keeps true, and what wakes it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
-from master.controllers import hypernodes, labels
+import prometheus_client as prom
+
+from master.controllers import annotations, hypernodes, labels
+from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
+from master.controllers.events import EventTelling
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.unheard import Unheard
@@ -14,32 +18,53 @@ from master.kube.store import Store
 from master.kube.writer import Writer
 from topo.kit.tasks import Work
 from topo.model.forest import Forest, Snapshot
-from topo.model.ids import Kind
+from topo.model.ids import Kind, NodeName
+from topo.model.machine import NodeFacts
 from topo.model.rest.topology import WarningDocument
+from topo.publish.event_series import Regarding, Reporter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What controllers see of the forest and of the cluster, and where they write.
 
-    `is_settled`: the forest and the nodes are known. `label_keys`: the label of each kind of group.
+    `is_settled`: the forest and the nodes are known. `facts`: what the worker of a node said.
+    `label_keys`: the label of each kind of group. `about_service`: the object on which sources are
+    told, asked for once.
     """
 
     nodes: Store[NodeObject]
     hypernodes: Store[HyperNodeObject]
     writer: Writer
     forest: Callable[[], Forest]
+    snapshot: Callable[[], Snapshot]
+    facts: Callable[[NodeName], NodeFacts | None]
     is_settled: Callable[[], bool]
     unheard: Unheard
     domain: str
     label_keys: Mapping[Kind, str]
+    reporter: Reporter
+    about_service: Callable[[], Awaitable[Regarding | None]]
+    registry: prom.CollectorRegistry
+
+
+class Loop(Protocol):
+    """What a controller does while this master leads."""
+
+    def on_forest(self, snapshot: Snapshot) -> None:
+        """The forest changed."""
+        ...
+
+    async def run(self) -> None:
+        """Keeps its part true until cancelled."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """One controller that is switched on; `warnings` are for people."""
 
-    controller: Controller[Any]
+    controller: Loop
     warnings: Callable[[], tuple[WarningDocument, ...]] = tuple
 
 
@@ -65,7 +90,41 @@ def _hypernodes(view: View) -> Running:
     return Running(controller, comparer.warnings)
 
 
-ROWS: Mapping[str, Callable[[View], Running]] = {"labels": _labels, "hypernodes": _hypernodes}
+def _annotations(view: View) -> Running:
+    comparer = AnnotationComparer(
+        view.nodes,
+        view.writer,
+        view.facts,
+        domain=view.domain,
+        registry=view.registry,
+        wake=lambda *names: controller.wake(*names),  # noqa: PLW0108 - it comes after
+    )
+    controller: Controller[NodeObject] = Controller(comparer.compare, is_settled=view.is_settled)
+    view.writer.listen(annotations.MANAGER, lambda _: None)
+    view.nodes.subscribe(controller.on_object)
+    return Running(controller)
+
+
+def _events(view: View) -> Running:
+    return Running(
+        EventTelling(
+            nodes=view.nodes,
+            writer=view.writer,
+            snapshot=view.snapshot,
+            is_settled=view.is_settled,
+            reporter=view.reporter,
+            about_service=view.about_service,
+            registry=view.registry,
+        )
+    )
+
+
+ROWS: Mapping[str, Callable[[View], Running]] = {
+    "labels": _labels,
+    "hypernodes": _hypernodes,
+    "annotations": _annotations,
+    "events": _events,
+}
 """By the name that `--controllers` takes."""
 
 

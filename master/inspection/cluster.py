@@ -22,10 +22,11 @@ from master.inspection.objects import (
     Workload,
     Workloads,
 )
-from master.inspection.rights import CONTROLLERS, DEPLOYMENTS, Right, rights
+from master.inspection.rights import CONTROLLERS, Right, rights
 from master.kube.client import Call, KubeClient
 from master.kube.errors import KubeError
 from master.kube.objects import (
+    DEPLOYMENTS,
     HYPERNODES,
     LEASES,
     PODS,

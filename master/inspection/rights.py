@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from master.kube.objects import (
     CONFIG_MAPS,
+    DEPLOYMENTS,
     EVENTS,
     HYPERNODES,
     LEASES,
@@ -15,8 +16,6 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
-
-DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)
 
 
 class Scope(StrEnum):

@@ -271,6 +271,7 @@ NODES = Resource("v1", "Node", "nodes", NodeObject, namespaced=False)
 PODS = Resource("v1", "Pod", "pods", PodObject)
 CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps", ConfigMapObject)
 EVENTS = Resource("events.k8s.io/v1", "Event", "events", BareObject)
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments", BareObject)
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", BareObject)
 HYPERNODES = Resource(
     "topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNodeObject, namespaced=False

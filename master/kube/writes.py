@@ -37,7 +37,7 @@ class Apply:
 
     `fields` is the manager's whole intent: `{"metadata": {"labels": …}, "spec": …}`. The object
     must be the one with this uid: an apply without it would create a node that has just been
-    deleted, here it is refused.
+    deleted, here it is refused. One without a uid is ours alone, and is made where it is missing.
     """
 
     target: Target
@@ -77,7 +77,8 @@ def call_of(write: Write, *, force: bool = False) -> Call:
     match write:
         case Apply():
             query["force"] = "true" if force else "false"
-            body, content_type = _document(write, {"uid": write.uid}), _APPLY
+            identity = {"uid": write.uid} if write.uid else {}
+            body, content_type = _document(write, identity), _APPLY
             return Call(
                 method="PATCH",
                 path=path,

@@ -95,6 +95,10 @@ class Engine:
         """What is known of one node beside its place."""
         return self._discovery.detail(node)
 
+    def facts_of(self, node: NodeName) -> NodeFacts | None:
+        """What the worker of one node said, the same object until it says something else. O(1)."""
+        return self._discovery.facts(node)
+
     def facts(self) -> Mapping[NodeName, NodeFacts]:
         """What the workers said of their nodes, as it is now; O(nodes)."""
         return self._discovery.all_facts()

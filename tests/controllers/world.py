@@ -9,7 +9,7 @@ from typing import Any
 
 import prometheus_client as prom
 
-from master.controllers.table import ROWS, Controllers, View, build_controllers
+from master.controllers.table import Controllers, View, build_controllers
 from master.controllers.unheard import Unheard
 from master.kube.objects import HYPERNODES, NODES, collection_path
 from master.kube.writer import Writer, WriterMetrics
@@ -17,6 +17,7 @@ from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
+from topo.publish.event_series import Reporter
 from topo.publish.node_labels import label_keys
 
 WATCH_DELAY_S = 0.02
@@ -96,6 +97,10 @@ async def cluster_world(
         yield world
 
 
+async def _nothing() -> None:
+    """The object of this master: there is none."""
+
+
 @asynccontextmanager
 async def _leading(
     world: ClusterWorld,
@@ -110,19 +115,25 @@ async def _leading(
     world.hypernode_store = ModelStore(
         world.api, HYPERNODES, delay_s=WATCH_DELAY_S, synced=has_volcano
     )
-    metrics, rng = WriterMetrics(prom.CollectorRegistry()), random.Random(1)  # noqa: S311
+    registry = prom.CollectorRegistry()
+    metrics, rng = WriterMetrics(registry), random.Random(1)  # noqa: S311
     writer = Writer(world.api, metrics, clock=loop.time, rng=rng)
     view = View(
         nodes=store,
         hypernodes=world.hypernode_store,
         writer=writer,
         forest=lambda: world.forest,
+        snapshot=lambda: Snapshot(Generation(1), world.forest),
+        facts=lambda _: None,
         is_settled=lambda: world.is_settled,
         unheard=Unheard(store, loop.time() + forget_s, loop.time),
         domain=domain,
         label_keys=label_keys(domain, {}),
+        reporter=Reporter("topo-master", "topo-master-0"),
+        about_service=_nothing,
+        registry=registry,
     )
-    world.controllers = build_controllers(view, ROWS)
+    world.controllers = build_controllers(view, ("labels", "hypernodes"))
     works = [writer.run, *world.controllers.works.values()]
     world.tasks = [asyncio.ensure_future(work()) for work in works]
     try:

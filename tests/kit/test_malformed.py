@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import logging
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from topo.kit.problem import Handler
 from topo.kit.tls import server_context
 from topo.sim.clustermanager.certificates import Authority
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.usefixtures("logging_as_it_was")]
 
 SECRET = "hunter-2-hunter-2"
 SHAPES = {
@@ -69,17 +68,6 @@ class Site:
             return b""
         finally:
             writer.close()
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """Logging as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    for handler in root.handlers[:]:
-        handler.close()
-    root.handlers[:], root.level = handlers, level
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ fields of their own, every other top-level part (`spec`) is one. Checked against
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -115,10 +115,12 @@ class ApiModel:
         at, _, name = call.path.rpartition("/")
         stored = self.objects.get((at, name))
         uid = asked.get("preconditions", asked.get("metadata", {})).get("uid")
+        if stored is None and call.method == "PATCH" and uid is None:
+            return self._create(replace(call, path=at), asked)
         if stored is None:
             # Server-side apply answers so for an object with a uid; a delete finds nothing.
             raise _refusal(*((409, "Conflict") if call.method == "PATCH" else (404, "NotFound")))
-        if uid != stored.document["metadata"]["uid"]:
+        if uid is not None and uid != stored.document["metadata"]["uid"]:
             raise _refusal(409, "Conflict", "Precondition failed: UID in precondition")
         if call.method == "DELETE":
             del self.objects[at, name]

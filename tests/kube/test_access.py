@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from structlog.testing import capture_logs
 
 from master.kube.access import RENEW_S
 from master.kube.client import Call, KubeClient
@@ -184,15 +185,13 @@ async def test_a_user_whose_certificate_is_renewed_is_known_again(
 
 
 async def test_a_server_is_not_verified_where_the_file_says_so(
-    tmp_path: Path,
-    authority: Authority,
-    seen: list[tuple[str, str]],
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, authority: Authority, seen: list[tuple[str, str]]
 ) -> None:
     async with tls_server(authority, seen, status=lambda _: 200) as url:
         path = kubeconfig(tmp_path, url, cluster={"insecure-skip-tls-verify": True})
-        assert await call(KubeConfig(kubeconfig=path)) == b"{}"
-    assert "is not verified" in capsys.readouterr().out
+        with capture_logs() as logs:
+            assert await call(KubeConfig(kubeconfig=path)) == b"{}"
+    assert any("is not verified" in entry["event"] for entry in logs)
 
 
 class Pod:

@@ -12,13 +12,15 @@ import pytest
 from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access
-from tests.helm.chart import CHART, NAMESPACE, ON, VENDOR, built_helm, cases, golden, run
+from tests.helm.chart import CHART, NAMESPACE, ON, VENDOR, built_helm, cases, golden, pod_specs, run
 from tests.support.waiting import CEILING_S, eventually
 from topo.sim.worlds.presets import World
 
 WAIT = ("--wait", "--timeout", f"{CEILING_S:.0f}s")
 UNKNOWN_HERE = {"monitoring.coreos.com/v1"}
 """Kinds of others that the chart makes on demand only, and whose definitions no module has."""
+_CLASSES = ("priorityClassName", "runtimeClassName")
+"""Names of objects that the API server would look for."""
 _POLICY = 422
 """How the API server refuses what an admission policy denies."""
 Helm = Callable[..., Any]
@@ -51,6 +53,27 @@ async def test_the_api_server_takes_every_object_and_knows_every_field(
                 each["metadata"]["namespace"] = namespace
             path = _collection(resources, each)
             await api.call("POST", path, each, dryRun="All", fieldValidation="Strict")
+
+
+async def test_a_namespace_of_the_restricted_standard_takes_all_pods_but_the_workers(
+    api: Api, namespace: str
+) -> None:
+    """The API server judges, by its own Pod Security admission."""
+    enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await api.merge(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": enforced}})
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    for name in ("topo-master", "topo-worker", "topo-master-cleanup"):
+        await api.create(accounts, {"metadata": {"name": name}})
+    refused = set()
+    for name, spec in (pod for case in cases() for pod in pod_specs(golden(case))):
+        known = {key: value for key, value in spec.items() if key not in _CLASSES}
+        pod = {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", **known}}
+        try:
+            await api.call("POST", path, pod, dryRun="All")
+        except ApiError as error:
+            refused.add((name, error.status))
+    assert refused == {("topo-worker", 403)}
 
 
 async def test_the_vendors_command_installs_two_masters_and_a_worker_on_every_gpu_node(

@@ -1,0 +1,104 @@
+"""Annotations of nodes: how well the GPUs of each are joined, for HAMi."""
+
+from collections.abc import Callable, Iterable
+
+import prometheus_client as prom
+import structlog
+
+from master.controllers.controller import Names
+from master.kube.objects import NODES, NodeObject
+from master.kube.store import Store
+from master.kube.writer import Writer
+from master.kube.writes import MANAGER_PREFIX, Apply, Target
+from master.metrics import PREFIX
+from topo.model.ids import NodeName
+from topo.model.machine import NodeFacts
+from topo.publish.gpu_annotations import GpuAnnotations, gpu_annotations, is_foreign, keys
+
+MANAGER = f"{MANAGER_PREFIX}annotations"
+FRESH_AT_ONCE = 1000
+"""Nodes whose annotations are worked out in one go: some 20 ms, in which nobody else has a turn."""
+
+_log = structlog.get_logger(__name__)
+
+
+class AnnotationComparer:
+    """Asks for a write for each node whose annotations are not those of its GPUs.
+
+    A node whose worker has not spoken, or reports no link matrix, keeps what it has; so does one
+    whose annotations somebody else wrote. `wake` has further nodes compared after others had their
+    turn.
+    """
+
+    def __init__(
+        self,
+        nodes: Store[NodeObject],
+        writer: Writer,
+        facts: Callable[[NodeName], NodeFacts | None],
+        *,
+        domain: str,
+        registry: prom.CollectorRegistry,
+        wake: Callable[..., None],
+    ) -> None:
+        self._nodes = nodes
+        self._writer = writer
+        self._facts = facts
+        self._domain = domain
+        self._keys = keys(domain)
+        self._wake = wake
+        self._known: dict[str, tuple[NodeFacts, GpuAnnotations | None]] = {}
+        self._foreign: set[str] = set()
+        prom.Gauge(
+            PREFIX + "foreign_gpu_annotations",
+            "Nodes whose scores and losses of GPUs somebody else wrote",
+            registry=registry,
+        ).set_function(lambda: len(self._foreign))
+
+    def compare(self, names: Names) -> None:
+        """Asks the writer for what differs. O(names), or O(nodes)."""
+        present = self._nodes.objects
+        if names is None:
+            there = {name for _, name in present}
+            self._foreign &= there
+            self._known = {name: known for name, known in self._known.items() if name in there}
+        chosen: Iterable[str] = [name for _, name in present] if names is None else names
+        left, later = FRESH_AT_ONCE, list[str]()
+        for name in chosen:
+            node, facts = present.get(("", name)), self._facts(NodeName(name))
+            if node is None or facts is None:
+                continue
+            known = self._known.get(name)
+            if known is None or known[0] is not facts:
+                if not left:
+                    later.append(name)
+                    continue
+                left -= 1
+                known = self._known[name] = facts, gpu_annotations(facts)
+            if known[1] is not None:
+                self._compare(node, known[1])
+        if later:
+            self._wake(*later)
+
+    def _compare(self, node: NodeObject, wanted: GpuAnnotations) -> None:
+        name, annotations = node.metadata.name, node.metadata.annotations
+        if is_foreign(annotations, self._domain):
+            self._leave(name)
+            return
+        self._foreign.discard(name)
+        target, named = Target(NODES, name), wanted.named(self._domain)
+        if {key: annotations.get(key) for key in self._keys} == named:
+            self._writer.withdraw(target, MANAGER)
+            return
+        fields = {"metadata": {"annotations": named}}
+        uid = node.metadata.uid
+        self._writer.put(Apply(target=target, manager=MANAGER, uid=uid, fields=fields))
+
+    def _leave(self, name: str) -> None:
+        if not self._foreign:
+            _log.info(
+                "somebody else writes the scores and losses of GPUs; they stay",
+                node=name,
+                fix="remove both annotations where ours are wanted",
+            )
+        self._foreign.add(name)
+        self._writer.withdraw(Target(NODES, name), MANAGER)

@@ -1,0 +1,156 @@
+"""Events of Kubernetes: what happens to links, groups and sources, told where people look."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import prometheus_client as prom
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from master.kube.client import Call
+from master.kube.errors import KubeError
+from master.kube.objects import (
+    DEPLOYMENTS,
+    EVENTS,
+    NODES,
+    PODS,
+    BareObject,
+    NodeObject,
+    object_path,
+)
+from master.kube.store import Store
+from master.kube.writer import Caller, Settled, Writer
+from master.kube.writes import MANAGER_PREFIX, Apply, Target
+from master.metrics import PREFIX
+from topo.model.forest import Snapshot
+from topo.publish.event_series import EventSeries, Regarding, Reporter, Told
+from topo.publish.node_events import Occurrence, Teller
+
+MANAGER = f"{MANAGER_PREFIX}events"
+PRODUCT = "topo-master"
+POLL_S = 1.0
+AT_ONCE = 20
+"""Events a second at most: a fifth of what may be asked of the API server. Labels come first."""
+MOST_UNWRITTEN = 100
+"""While so many wait for the API server, what happens is counted into the series that wait."""
+
+_object = TypeAdapter(BareObject)
+_log = structlog.get_logger(__name__)
+
+
+class EventMetrics:
+    """What is told, and what waits to be told."""
+
+    def __init__(self, registry: prom.CollectorRegistry, series: EventSeries) -> None:
+        self.occurrences = prom.Counter(
+            PREFIX + "kube_event_occurrences",
+            "What was to be told as an Event, by reason; several may be one Event",
+            ["reason"],
+            registry=registry,
+        )
+        prom.Gauge(
+            PREFIX + "kube_events_waiting",
+            "Events that wait for their object's allowance or for the API server",
+            registry=registry,
+        ).set_function(lambda: series.waiting)
+        self._dropped = prom.Counter(
+            PREFIX + "kube_events_dropped",
+            "Events that were forgotten untold, because too many waited",
+            registry=registry,
+        )
+        self._series = series
+
+    def count_dropped(self) -> None:
+        """Takes over what the series have dropped."""
+        self._dropped.inc(self._series.dropped)
+        self._series.dropped = 0
+
+
+@dataclass(kw_only=True)
+class EventTelling:
+    """Looks once a second at what changed, and tells it while this master leads.
+
+    What was so when it began is known to people already. `about_service` is asked once for the
+    object on which the sources are told; where there is none they are told in the log only.
+    """
+
+    nodes: Store[NodeObject]
+    writer: Writer
+    snapshot: Callable[[], Snapshot]
+    is_settled: Callable[[], bool]
+    reporter: Reporter
+    about_service: Callable[[], Awaitable[Regarding | None]]
+    registry: prom.CollectorRegistry
+    now: Callable[[], float] = time.time
+    """Unix time, which Events carry."""
+    _teller: Teller = field(default_factory=Teller)
+    _unwritten: set[Target] = field(default_factory=set)
+    _service: Regarding | None = None
+
+    def __post_init__(self) -> None:
+        self._series = EventSeries(self.reporter)
+        self._metrics = EventMetrics(self.registry, self._series)
+        self.writer.listen(MANAGER, self._settled)
+
+    def on_forest(self, _snapshot: Snapshot) -> None:
+        """The next look sees it: what comes and goes within a second is not told."""
+
+    async def run(self) -> None:
+        """Tells until cancelled."""
+        while not self.is_settled():  # noqa: ASYNC110 - that it has settled is no event
+            await asyncio.sleep(POLL_S)
+        self._service = await self.about_service()
+        while True:
+            self._tell(self.now())
+            await asyncio.sleep(POLL_S)
+
+    def _tell(self, now_s: float) -> None:
+        for occurrence in self._teller.advance(self.snapshot()):
+            about = self._regarding(occurrence)
+            if about is not None:
+                self._metrics.occurrences.labels(occurrence.reason).inc()
+                self._series.add(about, occurrence, now_s)
+        self._metrics.count_dropped()
+        room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
+        for told in self._series.due(now_s, room):
+            self._write(told)
+
+    def _regarding(self, occurrence: Occurrence) -> Regarding | None:
+        """The object that it is about; None where the cluster has none."""
+        if occurrence.node is None:
+            return self._service
+        node = self.nodes.objects.get(("", occurrence.node))
+        if node is None:
+            return None
+        return Regarding(NODES.api_version, NODES.kind, occurrence.node, node.metadata.uid)
+
+    def _write(self, told: Told) -> None:
+        target = Target(EVENTS, told.name, told.namespace)
+        self._unwritten.add(target)
+        self.writer.put(Apply(target=target, manager=MANAGER, uid="", fields=told.fields))
+
+    def _settled(self, settled: Settled) -> None:
+        self._unwritten.discard(settled.write.target)
+
+
+async def service_object(
+    client: Caller, namespace: str, deployment: str, pod: str
+) -> Regarding | None:
+    """On what the sources are told: the Deployment, else the pod; None where neither is named.
+
+    Without the object's uid the Event is listed all the same, but not by `kubectl describe`.
+    """
+    if not namespace or not (deployment or pod):
+        return None
+    if not deployment:
+        return Regarding(PODS.api_version, PODS.kind, pod, "", namespace)
+    about = Regarding(DEPLOYMENTS.api_version, DEPLOYMENTS.kind, deployment, "", namespace)
+    path = object_path(DEPLOYMENTS, deployment, namespace)
+    try:
+        found = _object.validate_json(await client.call(Call(method="GET", path=path)))
+    except (KubeError, ValidationError) as error:
+        _log.warning("the Deployment of this master cannot be read", path=path, why=str(error))
+        return about
+    return about._replace(uid=found.metadata.uid)
