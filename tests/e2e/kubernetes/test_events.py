@@ -1,11 +1,17 @@
 """Our Events on the real API server: their form is taken, and what repeats is one Event."""
 
+import json
+from functools import partial
+
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.nodes import NODES
+from tests.e2e.controlplane.release import ALONE, Release
+from tests.support.waiting import eventually
 from topo.model.ids import NodeName
 from topo.publish.event_series import EventSeries, Regarding, Reporter, Told
 from topo.publish.node_events import EventType, Occurrence
 
+LOSSES = "metax-tech.com/gpu.topology.losses"
 T0 = 1_800_000_000.5
 
 
@@ -57,3 +63,35 @@ async def test_an_event_of_the_deployment_stands_in_its_namespace(api: Api, name
     found = await api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
     ours = [each for each in found if each["regarding"]["kind"] == "Deployment"]
     assert [each["note"] for each in ours] == [note]
+
+
+async def test_a_release_annotates_its_nodes_and_tells_of_a_cut_and_a_healed_cable(
+    release: Release, api: Api
+) -> None:
+    """With the rights of the chart; nodes whose cables stay have no Event of ours."""
+    await release.install(*ALONE)
+    await eventually(partial(_all_annotated, api))
+    near, far = release.hosts.cut("node-sample1")
+    for name in (near, far):
+        await eventually(partial(_told, api, name, "LinkDown"))
+    release.hosts.heal()
+    for name in (near, far):
+        await eventually(partial(_told, api, name, "LinkUp"))
+    assert not await _reasons(api, "node-sample9")
+
+
+async def _all_annotated(api: Api) -> bool:
+    """Each node has a loss for each number of its eight GPUs, as HAMi reads them."""
+    nodes = await api.items(NODES)
+    found = [node["metadata"]["annotations"].get(LOSSES, "{}") for node in nodes]
+    return all(json.loads(text).keys() == set("12345678") for text in found)
+
+
+async def _told(api: Api, node: str, reason: str) -> bool:
+    return reason in await _reasons(api, node)
+
+
+async def _reasons(api: Api, node: str) -> list[object]:
+    found = await api.get(f"{NODES}/{node}")
+    about = Regarding("v1", "Node", node, found["metadata"]["uid"])
+    return [each["reason"] for each in await of_object(api, about)]
