@@ -12,6 +12,7 @@ import prometheus_client as prom
 import structlog
 from aiohttp import web
 
+from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
 from master.controllers.table import Controllers, View, build_controllers
 from master.controllers.unheard import Unheard
@@ -19,9 +20,11 @@ from master.kube.advice import next_step
 from master.kube.client import KubeClient
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import (
+    CONFIG_MAPS,
     HYPERNODES,
     NODES,
     PODS,
+    ConfigMapObject,
     HyperNodeObject,
     NodeObject,
     PodObject,
@@ -30,6 +33,10 @@ from master.kube.rate import TokenBucket
 from master.kube.reflector import Reflector, Scope
 from master.kube.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
+from master.sources.kubernetes.capacity import ClusterCapacity
+from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
+from master.sources.kubernetes.node_source import NodeSource
+from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
@@ -57,6 +64,8 @@ class Cluster:
     hypernodes: Reflector[HyperNodeObject]
     """Volcano's; where it is not installed there is no such kind of object."""
     writer: Writer
+    device_config: Reflector[ConfigMapObject] | None
+    """The vendor's ConfigMap of devices, which need not be there; None: it is not asked for."""
 
     @property
     def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[PodObject]]:
@@ -102,8 +111,8 @@ def build_cluster(
     config = settings.kube_config
     if config is None:
         return None
-    metrics = KubeMetrics(registry)
     rate = TokenBucket(settings.kube_qps, settings.kube_burst, clock).take
+    metrics, config_map = KubeMetrics(registry), settings.device_config
     client = KubeClient(
         config,
         rate=rate,
@@ -114,7 +123,18 @@ def build_cluster(
         client=client,
         metrics=metrics,
         nodes=Reflector(client, NODES, metrics=metrics, clock=clock),
-        pods=Reflector(client, PODS, metrics=metrics, scope=Scope(query=UNFINISHED), clock=clock),
+        pods=Reflector(
+            client,
+            PODS,
+            metrics=metrics,
+            scope=Scope(query=UNFINISHED, keep=partial(asks_for_cards, policy=settings.policy)),
+            clock=clock,
+        ),
+        device_config=None
+        if config_map is None
+        else Reflector(
+            client, CONFIG_MAPS, metrics=metrics, scope=config_map_scope(*config_map), clock=clock
+        ),
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         writer=Writer(client, WriterMetrics(registry), rate=rate, clock=clock),
     )
@@ -161,6 +181,16 @@ def cluster_controllers(
     return controllers
 
 
+def cluster_capacity(cluster: Cluster | None, state: BookingState) -> ClusterCapacity | None:
+    """What feeds the bookings with the cluster's nodes and pods; None without Kubernetes."""
+    if cluster is None:
+        return None
+    capacity = ClusterCapacity(state, cluster.nodes, cluster.pods)
+    if cluster.device_config is not None:
+        DeviceConfig(cluster.device_config, capacity)
+    return capacity
+
+
 def cluster_works(service: "Service") -> Mapping[str, Work]:
     """What runs all the time. Reflectors run in followers, too: they may lead in a moment."""
     cluster = service.cluster
@@ -175,6 +205,12 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
     for name, work in service.controllers.works.items():
         works[name] = partial(service.replica.run, work)
+    if cluster.device_config is not None:
+        works["kubernetes-device-config"] = cluster.device_config.run
+    if (capacity := service.cluster_capacity) is not None:
+        nodes = NodeSource(cluster.nodes, service.engine, capacity)
+        works["cluster-capacity"] = capacity.run
+        works["cluster-nodes"] = partial(service.replica.run, nodes.run)
     return works
 
 

@@ -13,7 +13,7 @@ from master.booking.executors import SingleThreadExecutor
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.clear_text import API_TOKEN, WORKER_TOKEN, ClearText
-from master.cluster import Cluster, build_cluster, cluster_controllers
+from master.cluster import Cluster, build_cluster, cluster_capacity, cluster_controllers
 from master.controllers.table import Controllers
 from master.file_warnings import FileWarnings
 from master.metrics import (
@@ -25,6 +25,7 @@ from master.metrics import (
 )
 from master.role import ALONE, Replica, Role
 from master.settings import MasterSettings
+from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import WorkerPort
@@ -38,7 +39,7 @@ from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
 from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
-from topo.discovery.sources import Startup
+from topo.discovery.sources import LISTED, Startup
 from topo.discovery.state import Discovery
 from topo.kit.addresses import networks
 from topo.kit.connections import Connections
@@ -109,6 +110,8 @@ class Service:
     cluster: Cluster | None
     """None without Kubernetes."""
     controllers: Controllers
+    cluster_capacity: ClusterCapacity | None
+    """None without Kubernetes."""
 
     @property
     def role(self) -> Role:
@@ -138,6 +141,13 @@ class Service:
             self.readiness.startup.reachable(now_s)
         return self.readiness.missing(self.engine.snapshot, now_s)
 
+    def uncounted(self) -> tuple[str, ...]:
+        """Why no GPUs are handed out yet: no tree, or pods that hold some are not counted."""
+        capacity = self.cluster_capacity
+        if capacity is None or capacity.settled.is_set():
+            return self.missing()
+        return (*self.missing(), "the nodes and pods of Kubernetes are not counted yet")
+
     def unready(self) -> tuple[str, ...]:
         """Why this master should not be asked yet: no tree to show, or too little of its cluster.
 
@@ -158,6 +168,8 @@ def build_service(
 ) -> Service:
     """A master that is not running yet. Reads the files of tokens; raises `BadInputError`."""
     replica = Replica(role)
+    if settings.kube_config is not None:
+        source_rows = (*source_rows, SourceRow(LISTED))
     sources = tuple(row.source for row in source_rows)
     registry = new_registry(settings.mode)
     engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
@@ -245,6 +257,7 @@ def build_service(
             registry=registry,
             is_settled=lambda: not service.missing(),
         ),
+        cluster_capacity=cluster_capacity(cluster, placements.state),
     )
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))

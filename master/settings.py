@@ -20,7 +20,7 @@ from topo.model.errors import Refusal
 from topo.model.ids import NODE, GroupName, GroupPath, Kind
 from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Limits
-from topo.placement.job.policy import CANONICAL_GPUS, Policy
+from topo.placement.job.policy import CANONICAL_GPUS, OTHERS_SHARED, Policy
 from topo.publish.node_labels import is_label_key, label_keys
 
 MAX_DOMAIN_CHARS = 253
@@ -162,6 +162,15 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Requests per second to Kubernetes; watches and the lease do not wait for it."""
     kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
     """Requests to Kubernetes in one go. The vendor writes BRUST."""
+    gpu_resources: CommaList = ()
+    """Resources of nodes and pods that are whole GPUs, of which the first that a node has counts;
+    `<domain>/gpu` and `nvidia.com/gpu` unless given."""
+    node_usage_key: str = ""
+    """Label and taint of nodes that say what they are for (training, inference, hybrid);
+    `<domain>/node.usage` unless given."""
+    device_config_map: str = "metax-device-config"
+    """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
+    this pod, or `<namespace>/<name>`; empty: none is read."""
     domain: str = "metax-tech.com"
     """Prefix of the labels and annotations that this master writes in Kubernetes."""
     controllers: CommaList = tuple(ROWS)
@@ -287,14 +296,27 @@ class MasterSettings(ServiceSettings, LogSettings):
         return config if is_on else None
 
     @property
+    def device_config(self) -> tuple[str, str] | None:
+        """Namespace and name of the vendor's ConfigMap of devices; None where none is read."""
+        namespace, _, name = self.device_config_map.rpartition("/")
+        namespace = namespace or self.pod_namespace
+        return (namespace, name) if namespace and name else None
+
+    @property
     def policy(self) -> Policy:
         """What the operator decides about placement."""
         reserves = (_reserve(text) for text in self.reserve_groups)
+        domain = self.domain
         return Policy(
             canonical_gpus=self.canonical_group_size,
             reserves=tuple(reserve for reserve in reserves if reserve is not None),
             gpu_types=self.gpu_type_order,
             extra_domains=self.extra_domains,
+            domain=domain,
+            gpu_resources=self.gpu_resources or (f"{domain}/gpu", "nvidia.com/gpu"),
+            usage_key=self.node_usage_key or f"{domain}/node.usage",
+            hold_key=f"{domain}/hold",
+            shared_resources=(f"{domain}/sgpu", *OTHERS_SHARED),
         )
 
     @property

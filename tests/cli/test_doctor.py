@@ -38,7 +38,7 @@ from topo.discovery.sources import MANAGED
 from topo.discovery.state import DOUBTFUL_INVENTORY, Discovery
 from topo.kit.tasks import Work
 from topo.kit.tls import server_context
-from topo.model.cluster import NO_WORKER_CODE, NODE_NOT_READY_CODE
+from topo.model.cluster import NO_WORKER_CODE, NODE_NOT_READY_CODE, NOT_IN_CLUSTER_CODE
 from topo.model.ids import Kind, NodeName, ServerUuid
 from topo.model.machine import LinkPort, NodeFacts, PortState
 from topo.model.observation import (
@@ -441,6 +441,7 @@ async def test_many_cut_cables_are_one_finding() -> None:
         OTHER_FABRIC,
         NO_WORKER_CODE,
         NODE_NOT_READY_CODE,
+        NOT_IN_CLUSTER_CODE,
     ],
 )
 def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str) -> None:

@@ -157,6 +157,21 @@ def test_a_node_that_the_cluster_finds_not_ready_is_not_ready_at_once_and_comes_
     assert state.snapshot.forest.roots[0].status is Status.READY
 
 
+def test_a_node_that_the_cluster_does_not_list_is_not_ready_once_it_has_listed_its_nodes():
+    """No job can start there, whoever else names it; before the list nothing follows from it."""
+    state = discovery()
+    state.advance(0.0, *ring(["a", "b"]), seen("a"))
+    assert nodes(state)["b"].status is Status.READY
+    state.advance(1.0, listed("a"))
+    assert [r.code for r in nodes(state)["b"].reasons] == ["not-in-cluster"]
+    assert together(state) == {frozenset("ab")}, "where it is does not change"
+    again = discovery()
+    again.restore(state.memory(), 5.0, 0.0)
+    assert nodes(again)["b"].reasons == nodes(state)["b"].reasons
+    state.advance(2.0, seen("b"))
+    assert nodes(state)["b"].status is Status.READY
+
+
 def test_what_the_cluster_says_is_one_of_several_reasons_and_goes_with_its_list():
     """A worker's own troubles stay beside it; a node that is not listed any more has none of it."""
     state = discovery()
@@ -164,16 +179,16 @@ def test_what_the_cluster_says_is_one_of_several_reasons_and_goes_with_its_list(
     assert [r.code for r in nodes(state)["a"].reasons] == ["node-not-ready", "gpu-unhealthy"]
     assert [r.code for r in nodes(state)["x"].reasons] == ["node-not-ready", "no-worker"]
     state.advance(1.0, ClusterNodeGone(A))
-    assert [r.code for r in nodes(state)["a"].reasons] == ["gpu-unhealthy"]
+    assert [r.code for r in nodes(state)["a"].reasons] == ["not-in-cluster", "gpu-unhealthy"]
 
 
 def test_a_declared_node_without_a_worker_is_ready_only_while_the_cluster_agrees():
     """The file says where it is, not how it fares."""
     state = discovery(Mode.CONFIG)
-    state.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a"]}})), seen("a", SILENT))
-    assert nodes(state)["a"].status is Status.NOT_READY
+    state.advance(0.0, ConfigLoaded(declared({"box": {"fly": ["a", "b"]}})), seen("a", SILENT))
+    assert [nodes(state)[name].status for name in "ab"] == [Status.NOT_READY, Status.READY]
     state.advance(1.0, listed("a"))
-    assert nodes(state)["a"].status is Status.READY
+    assert [nodes(state)[name].status for name in "ab"] == [Status.READY, Status.NOT_READY]
 
 
 def test_a_machine_is_joined_by_a_name_that_only_the_cluster_knows():

@@ -48,9 +48,9 @@ class Reply:
         await self.response.write(data)
 
     def cut(self) -> None:
-        """Ends the connection in the middle of the answer."""
-        assert self.request.transport is not None
-        self.request.transport.abort()
+        """Ends the connection in the middle of the answer, where it has not ended already."""
+        if self.request.transport is not None:
+            self.request.transport.abort()
 
 
 Fault = Callable[[Reply, Iterator[bytes]], Awaitable[web.StreamResponse]]

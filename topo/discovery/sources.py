@@ -14,6 +14,7 @@ from topo.model.forest import Reason, SourceState
 from topo.model.ids import SourceName
 from topo.model.observation import (
     CLUSTER_MANAGER,
+    CLUSTER_NODES,
     CONFIG_FILE,
     WORKERS,
     SourceFailed,
@@ -163,7 +164,15 @@ MANAGED = Source(
     lists_machines=True,
     unsettled=answered("the cluster manager has not answered yet"),
 )
+LISTED = Source(
+    name=CLUSTER_NODES,
+    states="the cluster's nodes: which there are, which are Ready, the names it has for them",
+    needed_in=frozenset(Mode),
+    unsettled=answered("the nodes and pods of Kubernetes were not taken up yet"),
+)
+"""Where there is Kubernetes every mode needs it: a node is Ready only while it says so."""
 SOURCES = (CONFIGURED, REPORTED, MANAGED)
+"""Those that need no Kubernetes."""
 
 
 class _Warned(NamedTuple):

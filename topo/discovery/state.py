@@ -171,6 +171,9 @@ class Discovery:
             text = "it lists no node any more; those that it listed stay until it lists one"
             self._sources.failed(SourceFailed(CLUSTER_NODES, text), now_s)
             return
+        if not self._cluster.is_complete:
+            declared = self._membership.declared.places.keys()
+            self._marks.judged |= self._workers.records.keys() | declared
         self._cluster_changed(self._cluster.replace(event.nodes), now_s)
 
     def _cluster_node_seen(self, event: ClusterNodeSeen, now_s: float) -> None:
@@ -353,14 +356,14 @@ class Discovery:
 
     def _judged(self, node: NodeName, record: NodeRecord | None) -> Node:
         membership, settings = self._membership, self._settings
-        listed = self._cluster.find(node)
+        of_cluster = self._cluster.trouble(node)
         if record is None:
-            return node_status.silent(membership, settings, node, listed)
+            return node_status.silent(membership, settings, node, of_cluster)
         return node_status.reported(
             membership,
             settings,
             record,
-            listed=listed,
+            of_cluster=of_cluster,
             missing_tier=self._placed.missing_tier(node),
             equals_have=self._equals.expected(node),
         )

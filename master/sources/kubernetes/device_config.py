@@ -8,9 +8,10 @@ those that differ; a mode is `native` (whole cards) or `sgpu`. Source: the Confi
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from master.kube.objects import ConfigMapObject
+from master.kube.reflector import Reflector, Scope
 from topo.facts.declared import documents
 from topo.model.errors import BadInputError, Refusal
 
@@ -28,6 +29,36 @@ class SharingModes:
     def mode_of(self, node: str) -> str:
         """The mode of a node."""
         return self.nodes.get(node, self.default)
+
+
+class ModesTaker(Protocol):
+    """Who follows the modes."""
+
+    def share(self, modes: SharingModes, doubt: str = "") -> None:
+        """Takes the modes over, and what is wrong with the ConfigMap."""
+        ...
+
+
+class DeviceConfig:
+    """Follows the ConfigMap; a broken one changes nothing and is told, one that went is empty."""
+
+    def __init__(self, config_map: Reflector[ConfigMapObject], taker: ModesTaker) -> None:
+        self._config_map, self._taker, self._good = config_map, taker, SharingModes()
+        config_map.subscribe(self._told)
+
+    def _told(self, _told: object) -> None:
+        found = next(iter(self._config_map.objects.values()), None)
+        modes = SharingModes() if found is None else sharing_modes(found)
+        if isinstance(modes, Refusal):
+            self._taker.share(self._good, f"the ConfigMap of devices is not used: {modes}")
+        else:
+            self._good = modes
+            self._taker.share(modes)
+
+
+def config_map_scope(namespace: str, name: str) -> Scope[ConfigMapObject]:
+    """The one ConfigMap: who may read it by name may list and watch it so."""
+    return Scope(namespace=namespace, query={"fieldSelector": f"metadata.name={name}"})
 
 
 def sharing_modes(found: ConfigMapObject) -> SharingModes | Refusal:

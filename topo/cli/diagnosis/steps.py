@@ -9,6 +9,8 @@ from collections.abc import Mapping
 STEPS: Mapping[str, str] = {
     "worker-stale": "is topo-worker running on NODE? its log says why it cannot report",
     "node-not-ready": "`kubectl describe node NODE` has its conditions; see the log of its kubelet",
+    "not-in-cluster": "`kubectl get nodes`: is NODE gone, or called otherwise there? the worker's "
+    "--node-name is the name of its Node",
     "manager": "ask the cluster manager what is wrong with the machine",
     "gpus-missing": "compare with `mx-smi -L` or `nvidia-smi -L` on the node; --gpus-per-node",
     "gpus-fewer": "compare `topo node NODE` with another node of its group; dmesg on NODE",

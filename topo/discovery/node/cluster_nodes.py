@@ -7,9 +7,15 @@ listed and then dropped is known only as long as its worker reports.
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+from topo.model.cluster import NODE_NOT_READY_CODE, NOT_IN_CLUSTER_CODE
 from topo.model.errors import require
+from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
+
+NOT_LISTED = Reason(
+    NOT_IN_CLUSTER_CODE, "the cluster lists no node of this name, so no job can start there"
+)
 
 
 class ClusterNodes:
@@ -18,6 +24,8 @@ class ClusterNodes:
     def __init__(self, listed: Iterable[ListedNode] = ()) -> None:
         self._listed = {node.name: node for node in listed}
         self._dropped: set[NodeName] = set()
+        self.is_complete = bool(self._listed)
+        """Whether the cluster has told of all its nodes, so that one it does not list is none."""
 
     @property
     def listed(self) -> AbstractSet[NodeName]:
@@ -33,11 +41,22 @@ class ClusterNodes:
         """What the cluster says of a node; None where it does not list it."""
         return self._listed.get(node)
 
+    def trouble(self, node: NodeName) -> Reason | None:
+        """Why no job can start on a node, as far as the cluster is concerned; None where one can.
+
+        What the cluster says counts at once, down and up. It has waited already: a node is silent
+        for 40 s or more before its condition says so. And who binds pods goes by the same.
+        """
+        listed = self._listed.get(node)
+        if listed is None:
+            return NOT_LISTED if self.is_complete else None
+        return Reason(NODE_NOT_READY_CODE, listed.not_ready) if listed.not_ready else None
+
     def replace(self, nodes: Iterable[ListedNode]) -> set[NodeName]:
         """Take a whole list; the nodes that came, went or are said to be otherwise. O(nodes)."""
         before, now = self._listed, {node.name: node for node in nodes}
         self._dropped = (self._dropped | before.keys()) - now.keys()
-        self._listed = now
+        self._listed, self.is_complete = now, True
         return {name for name in before.keys() | now if before.get(name) != now.get(name)}
 
     def put(self, node: ListedNode) -> set[NodeName]:

@@ -8,10 +8,9 @@ from topo.discovery.node.hardware import GPUS
 from topo.discovery.node.health import Subject
 from topo.discovery.node.peer_claims import LINK
 from topo.discovery.node.record import NodeRecord
-from topo.model.cluster import NO_WORKER_CODE, NODE_NOT_READY_CODE
+from topo.model.cluster import NO_WORKER_CODE
 from topo.model.forest import Node, Reason, Status
 from topo.model.ids import NodeName, ServerUuid
-from topo.model.observation import ListedNode
 
 NO_WORKER = Reason(
     NO_WORKER_CODE,
@@ -25,16 +24,17 @@ def reported(
     settings: DiscoverySettings,
     record: NodeRecord,
     *,
-    listed: ListedNode | None = None,
+    of_cluster: Reason | None = None,
     missing_tier: Reason | None,
     equals_have: int,
 ) -> Node:
     """A node that a worker reports.
 
-    `listed`: what the cluster says of it, None where it does not list it. `missing_tier`: why it is
-    in no innermost group. `equals_have`: GPUs of its equals in its group.
+    `of_cluster`: why the cluster starts no job there. `missing_tier`: why it is in no innermost
+    group. `equals_have`: GPUs of its equals in its group.
     """
-    reasons = _of_cluster(listed) + _reasons(membership, settings, record, missing_tier)
+    reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
+    reasons += _reasons(membership, settings, record, missing_tier)
     if (fewer := _fewer_gpus(record, equals_have)) is not None:
         reasons += (fewer,)
     status = Status.NOT_READY if reasons else Status.READY
@@ -46,27 +46,17 @@ def silent(
     membership: Membership,
     settings: DiscoverySettings,
     node: NodeName,
-    listed: ListedNode | None = None,
+    of_cluster: Reason | None = None,
 ) -> Node:
     """A node that the config file or the cluster names and no worker reports."""
-    place, reasons = membership.declared.places.get(node), _of_cluster(listed)
+    place = membership.declared.places.get(node)
+    reasons: tuple[Reason, ...] = (of_cluster,) if of_cluster is not None else ()
     if place is None:
         return Node(node, Status.NOT_READY, (*reasons, NO_WORKER))
     if place.status is Status.NOT_READY:
         reasons += (Reason("config", "the config file says NotReady"),)
     status = Status.NOT_READY if reasons else Status.READY
     return Node(node, status, reasons, settings.gpus_per_node)
-
-
-def _of_cluster(listed: ListedNode | None) -> tuple[Reason, ...]:
-    """What the cluster says counts at once, down and up.
-
-    It has waited already: a node is silent for 40 s or more before its condition says so. And who
-    binds pods goes by the same condition.
-    """
-    if listed is None or not listed.not_ready:
-        return ()
-    return (Reason(NODE_NOT_READY_CODE, listed.not_ready),)
 
 
 def _reasons(

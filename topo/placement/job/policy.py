@@ -6,6 +6,8 @@ from topo.model.ids import GroupPath
 
 DOMAIN = "metax-tech.com"
 """Prefix of the labels and resources (the vendor's domain: `metax-tech.com/dragonfly`)."""
+OTHERS_SHARED = ("volcano.sh/vgpu-number", "tencent.com/vcuda-core")
+"""Resources in which other people's device plugins share cards."""
 CANONICAL_GPUS = 64
 """The group size whose whole free groups are preserved: 8 nodes of 8 GPUs, the manual's example."""
 
@@ -35,9 +37,5 @@ class Policy:
     gpu_resources: tuple[str, ...] = (f"{DOMAIN}/gpu", "nvidia.com/gpu")
     usage_key: str = f"{DOMAIN}/node.usage"
     hold_key: str = f"{DOMAIN}/hold"
-    shared_resources: tuple[str, ...] = (
-        f"{DOMAIN}/sgpu",
-        "volcano.sh/vgpu-number",
-        "tencent.com/vcuda-core",
-    )
+    shared_resources: tuple[str, ...] = (f"{DOMAIN}/sgpu", *OTHERS_SHARED)
     pool_penalties: tuple[tuple[str, int], ...] = (("hybrid", 1),)

@@ -1,0 +1,141 @@
+"""The source that tells discovery of the cluster's nodes: which there are, which are Ready."""
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from master.kube.advice import next_step
+from master.kube.objects import Key, NodeObject, key_of
+from master.kube.reflector import Changed, Listed, Reflector, Removed
+from master.sources.kubernetes.nodes import listed_node
+from master.tree.engine import EventSink
+from topo.model.forest import Reason
+from topo.model.ids import NodeName
+from topo.model.observation import (
+    CLUSTER_NODES,
+    ClusterNodeGone,
+    ClusterNodeSeen,
+    ClusterNodesListed,
+    Event,
+    ListedNode,
+    SourceFailed,
+    SourceRecovered,
+    SourceWarned,
+)
+
+BEAT_S = 10.0
+"""How often a source with nothing new says that it is well: its age is shown."""
+FAILING_S = 30.0
+"""A watch that broke is back within seconds; what lasts longer is a failing source."""
+RETRY_S = 0.1
+"""A full queue is offered the same again after this."""
+TURN = 256
+
+
+class Counted(Protocol):
+    """What is known of the cluster's capacity."""
+
+    settled: asyncio.Event
+
+    @property
+    def doubts(self) -> tuple[Reason, ...]:
+        """What cannot be followed."""
+        ...
+
+
+class NodeSource:
+    """Sends what changed, the latest of each node; a full queue gets it when it has room.
+
+    It begins when the capacity has counted what was listed first. So when this source has answered,
+    the pods of the cluster are counted, too, and no group is handed out before.
+    """
+
+    def __init__(self, of_nodes: Reflector[NodeObject], sink: EventSink, capacity: Counted) -> None:
+        self._nodes, self._sink, self._capacity = of_nodes, sink, capacity
+        self._listed: dict[NodeName, ListedNode] = {}
+        self._marked: dict[Key, None] = {}
+        self._is_listed_anew = self._lost_all = False
+        self._warned: tuple[Reason, ...] = ()
+        self._woken = asyncio.Event()
+
+    async def run(self) -> None:
+        """Sends until cancelled."""
+        self._nodes.subscribe(self._told)
+        await self._until_counted()
+        while True:
+            await self._send_nodes()
+            if self._capacity.doubts != self._warned:
+                self._warned = self._capacity.doubts
+                await self._send(SourceWarned(CLUSTER_NODES, self._warned))
+            if not await _set_within(self._woken, BEAT_S):
+                await self._send_state()
+            self._woken.clear()
+
+    async def _until_counted(self) -> None:
+        while not await _set_within(self._capacity.settled, BEAT_S):
+            if self._nodes.trouble is not None:
+                await self._send_state()
+
+    def _told(self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]) -> None:
+        """After an empty list, which took nobody away, the next word stands for a list."""
+        if isinstance(told, Listed) or self._lost_all:
+            self._lost_all = isinstance(told, Listed) and not told.objects
+            self._is_listed_anew = True
+        else:
+            self._marked[key_of(told.object.metadata)] = None
+        self._woken.set()
+
+    async def _send_nodes(self) -> None:
+        if self._is_listed_anew:
+            self._is_listed_anew = False
+            self._marked.clear()
+            await self._send_list()
+        while self._marked and not self._is_listed_anew:
+            key = next(iter(self._marked))
+            del self._marked[key]
+            if (event := self._changed(key)) is not None:
+                await self._send(event)
+
+    async def _send_list(self) -> None:
+        """The whole list, read in turns; what changes meanwhile is marked, and sent after it."""
+        listed: dict[NodeName, ListedNode] = {}
+        for number, found in enumerate(list(self._nodes.objects.values()), start=1):
+            node = listed_node(found)
+            listed[node.name] = node
+            if number % TURN == 0:
+                await asyncio.sleep(0)
+        await self._send(ClusterNodesListed(tuple(listed.values())))
+        if listed:
+            self._listed = listed
+
+    def _changed(self, key: Key) -> Event | None:
+        """What discovery does not know yet of a node; labels and cordons are nothing to it."""
+        name, found = NodeName(key[1]), self._nodes.objects.get(key)
+        if found is None:
+            return ClusterNodeGone(name) if self._listed.pop(name, None) is not None else None
+        node = listed_node(found)
+        if self._listed.get(name) == node:
+            return None
+        self._listed[name] = node
+        return ClusterNodeSeen(node)
+
+    async def _send_state(self) -> None:
+        """How the source fares, where nothing else has said it for a beat."""
+        trouble = self._nodes.trouble
+        if trouble is not None and not (self._nodes.synced and self._nodes.silent_s() < FAILING_S):
+            text = f"its nodes cannot be followed: {trouble.message}"
+            await self._send(SourceFailed(CLUSTER_NODES, text, next_step(trouble)))
+        elif not self._lost_all:
+            await self._send(SourceRecovered(CLUSTER_NODES))
+
+    async def _send(self, event: Event) -> None:
+        while not self._sink.submit(event):  # noqa: ASYNC110 - the queue tells nobody of its room
+            await asyncio.sleep(RETRY_S)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Whether the event is set by then."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
