@@ -113,7 +113,9 @@ class HyperNodeComparer:
         fields = {"metadata": {"labels": self._labels}, "spec": spec(each)}
         if there is None:
             return Create(target=target, manager=MANAGER, fields=fields)
-        return Apply(target=target, manager=MANAGER, uid=there.metadata.uid, fields=fields)
+        uid = there.metadata.uid
+        # Forced: what made it here was no apply, and counts as another manager of the same name.
+        return Apply(target=target, manager=MANAGER, uid=uid, fields=fields, force=True)
 
     def _found(self) -> Found:
         ours: dict[str, HyperNode] = {}

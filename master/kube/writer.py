@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol, TypeVar
 
@@ -190,12 +190,12 @@ class Writer:
         except KubeError as error:
             if isinstance(write, Delete) and error.is_missing:
                 return None, "gone"
-            if not (isinstance(write, Apply) and error.is_conflict):
+            if not (isinstance(write, Apply) and error.is_conflict) or write.force:
                 raise
-            conflict = error
+            forced, conflict = replace(write, force=True), error
         # Either somebody else has one of the fields, or it is another object: force tells.
         await self._allowed()
-        metadata = _metadata(await self._client.call(call_of(write, force=True)))
+        metadata = _metadata(await self._client.call(call_of(forced)))
         self._tell(write, "taken", "a field that another manager had is taken over", conflict)
         return metadata, "taken"
 

@@ -38,12 +38,14 @@ class Apply:
     `fields` is the manager's whole intent: `{"metadata": {"labels": …}, "spec": …}`. The object
     must be the one with this uid: an apply without it would create a node that has just been
     deleted, here it is refused. One without a uid is ours alone, and is made where it is missing.
+    `force`: fields that others have are taken over without a word, of what is ours as a whole.
     """
 
     target: Target
     manager: str
     uid: str
     fields: Mapping[str, Any] = field(default_factory=dict)
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +69,8 @@ class Delete:
 Write = Apply | Create | Delete
 
 
-def call_of(write: Write, *, force: bool = False) -> Call:
-    """The request of a write; `force` takes fields over from the managers that have them.
+def call_of(write: Write) -> Call:
+    """The request of a write.
 
     It does not wait for the allowance of requests: whoever writes takes it before.
     """
@@ -76,7 +78,7 @@ def call_of(write: Write, *, force: bool = False) -> Call:
     path, query = object_path(resource, name, namespace), {"fieldManager": write.manager}
     match write:
         case Apply():
-            query["force"] = "true" if force else "false"
+            query["force"] = "true" if write.force else "false"
             identity = {"uid": write.uid} if write.uid else {}
             body, content_type = _document(write, identity), _APPLY
             return Call(

@@ -4,7 +4,7 @@ It knows as much of server-side apply as the master uses: a field has the manage
 an apply without force that changes another's field is a conflict, a field that a manager no longer
 applies goes when it was the only one. Leaves of `metadata.labels` and `metadata.annotations` are
 fields of their own, every other top-level part (`spec`) is one. Checked against the real server in
-`tests/e2e/kubernetes/test_writer.py`.
+`tests/e2e/kubernetes`, where the same promises are kept.
 """
 
 import asyncio
