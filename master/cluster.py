@@ -31,6 +31,7 @@ from master.kube.objects import (
 )
 from master.kube.rate import TokenBucket
 from master.kube.reflector import Reflector, Scope
+from master.kube.token_review import TokenReviews
 from master.kube.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -66,6 +67,7 @@ class Cluster:
     writer: Writer
     device_config: Reflector[ConfigMapObject] | None
     """The vendor's ConfigMap of devices, which need not be there; None: it is not asked for."""
+    reviews: TokenReviews
 
     @property
     def reflectors(self) -> tuple[Reflector[NodeObject], Reflector[PodObject]]:
@@ -137,6 +139,7 @@ def build_cluster(
         ),
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         writer=Writer(client, WriterMetrics(registry), rate=rate, clock=clock),
+        reviews=TokenReviews(client.call, registry, clock=clock),
     )
 
 
@@ -225,4 +228,5 @@ async def opened(service: "Service", _app: web.Application) -> AsyncIterator[Non
     try:
         yield
     finally:
+        await cluster.reviews.close()
         await cluster.client.close()

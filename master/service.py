@@ -28,6 +28,7 @@ from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS
+from master.sources.workers.identity import WorkerAccounts, WorkerIdentities
 from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
@@ -222,7 +223,7 @@ def build_service(
         file_warnings=file_warnings,
         token_files=token_files,
         worker_port=WorkerPort(
-            tokens=tokens,
+            identities=WorkerIdentities(tokens, _worker_accounts(settings, cluster)),
             sessions=_sessions(settings, engine, startup),
             refused=RefusedReports(engine.submit),
             clock=engine.clock,
@@ -310,6 +311,11 @@ def _topology_document(
         fresh_s=topology_document.FRESH_S,
         clock=engine.clock,
     )
+
+
+def _worker_accounts(settings: MasterSettings, cluster: Cluster | None) -> WorkerAccounts | None:
+    wanted = settings.worker_account
+    return WorkerAccounts(cluster.reviews, wanted) if cluster is not None and wanted else None
 
 
 def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Sessions:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from master.controllers.table import ROWS
+from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
@@ -23,6 +24,9 @@ from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import CANONICAL_GPUS, OTHERS_SHARED, Policy
 from topo.publish.node_labels import is_label_key, label_keys
 
+WORKER_ACCOUNT = "topo-worker"
+AUDIENCE = "topo-master"
+"""The same word as in the chart, where kubelet is asked for the workers' tokens."""
 MAX_DOMAIN_CHARS = 253
 NO_CONTROLLERS = "none"
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
@@ -171,6 +175,10 @@ class MasterSettings(ServiceSettings, LogSettings):
     device_config_map: str = "metax-device-config"
     """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
     this pod, or `<namespace>/<name>`; empty: none is read."""
+    worker_token_audience: str = AUDIENCE
+    """Audience of the service-account tokens by which Kubernetes says who a worker is."""
+    worker_service_account: str = ""
+    """Service account of the workers, namespace:name; else topo-worker in this pod's namespace."""
     domain: str = "metax-tech.com"
     """Prefix of the labels and annotations that this master writes in Kubernetes."""
     controllers: CommaList = tuple(ROWS)
@@ -248,6 +256,11 @@ class MasterSettings(ServiceSettings, LogSettings):
             what = "this is no pod with a service account, and there is no kubeconfig"
             fix = "give --kubeconfig=FILE, or --kubernetes=off"
             found.append(Refusal(what, "--kubernetes", fix))
+        account = self.worker_service_account
+        if account and not ACCOUNT_NAME.fullmatch(account):
+            fix = "write namespace:name, such as topo:topo-worker"
+            what = f"{account!r} is no service account"
+            found.append(Refusal(what, "--worker-service-account", fix))
         if not _DNS_NAME.fullmatch(self.domain) or len(self.domain) > MAX_DOMAIN_CHARS:
             fix = "write a DNS name in small letters, such as metax-tech.com"
             found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
@@ -283,6 +296,16 @@ class MasterSettings(ServiceSettings, LogSettings):
         """The label of each kind of group."""
         pairs = (_label_name(text) for text in self.label_names)
         return label_keys(self.domain, dict(pair for pair in pairs if pair is not None))
+
+    @property
+    def worker_account(self) -> Wanted | None:
+        """Which account in Kubernetes is that of the workers; None where nobody says."""
+        name = self.worker_service_account
+        if not name and self.pod_namespace:
+            name = f"{self.pod_namespace}:{WORKER_ACCOUNT}"
+        if not name:
+            return None
+        return Wanted(account=name, audience=self.worker_token_audience, on_node=True)
 
     @property
     def _kube_config(self) -> KubeConfig:

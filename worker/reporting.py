@@ -88,7 +88,7 @@ class ReportLoop:
                 "reports do not arrive",
                 reason=lost.trouble.value,
                 detail=lost.detail,
-                fix=lost.trouble.fix,
+                fix=lost.fix,
             )
         self._trouble = lost.trouble
 

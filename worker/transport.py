@@ -70,10 +70,16 @@ _NEEDS_A_PERSON = (Trouble.FORBIDDEN, Trouble.CONFLICT, Trouble.REFUSED)
 
 
 class ReportLostError(RetryLaterError):
-    """A report that may not have arrived; `retry_after_s` is the least wait before the next."""
+    """A report that may not have arrived; `retry_after_s` is the least wait before the next.
 
-    def __init__(self, trouble: Trouble, detail: str, retry_after_s: float | None = None) -> None:
-        super().__init__(f"{detail}; {trouble.fix}", retry_after_s)
+    `fix` is the next step: the master's own words where it has some, for it knows more.
+    """
+
+    def __init__(
+        self, trouble: Trouble, detail: str, retry_after_s: float | None = None, fix: str = ""
+    ) -> None:
+        self.fix = fix or trouble.fix
+        super().__init__(f"{detail}; {self.fix}", retry_after_s)
         self.trouble = trouble
         self.detail = detail
 
@@ -148,7 +154,9 @@ class MasterConnection:
         asked = parse_retry_after(response.headers.get("Retry-After"), time.time())
         if asked is None and trouble in _NEEDS_A_PERSON:
             asked = _PATIENCE_S
-        return ReportLostError(trouble, f"status {status}{_problem(content)}", asked)
+        detail, fix = _problem(content)
+        what = f"status {status}: {detail}" if detail else f"status {status}"
+        return ReportLostError(trouble, what, asked, "" if trouble is Trouble.ANSWER else fix)
 
     async def _authorization(self) -> dict[str, str]:
         """The header with the token, read from its file each time, for tokens are renewed."""
@@ -181,14 +189,16 @@ class MasterConnection:
             self._session = None
 
 
-def _problem(content: bytes | None) -> str:
-    """The detail of a problem document, empty where there is none."""
+def _problem(content: bytes | None) -> tuple[str, str]:
+    """The detail and the fix of a problem document, each empty where there is none."""
     try:
         problem = orjson.loads(content or b"")
     except orjson.JSONDecodeError:
-        return ""
-    detail = problem.get("detail") if isinstance(problem, dict) else None
-    return f": {detail[:200]}" if isinstance(detail, str) and detail else ""
+        return "", ""
+    said = problem if isinstance(problem, dict) else {}
+    texts = (said.get("detail"), said.get("fix"))
+    detail, fix = (text[:200] if isinstance(text, str) else "" for text in texts)
+    return detail, fix
 
 
 def _words(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """Reports over real sockets and real TLS: tokens, refusals, patience, and answers that lie."""
 
 import asyncio
+import shutil
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -60,6 +61,23 @@ async def test_the_token_is_read_anew_when_its_file_changes(tmp_path: Path) -> N
         assert master.tokens == ["Bearer first", "Bearer second-token"]
 
 
+async def test_a_token_that_kubelet_rotates_is_the_one_of_the_next_report(tmp_path: Path) -> None:
+    """A projected volume: the file is a link into a folder to which another link is swapped."""
+    volume = tmp_path / "volume"
+    for number in (1, 2):
+        (volume / f"..{number}").mkdir(parents=True)
+        (volume / f"..{number}" / "token").write_text(f"token-{number}")
+    (volume / "..data").symlink_to("..1")
+    (volume / "token").symlink_to("..data/token")
+    async with listening(TestMaster()) as master, client(master, token=volume / "token") as side:
+        await side.send(REPORT)
+        (volume / "..data_tmp").symlink_to("..2")
+        (volume / "..data_tmp").rename(volume / "..data")
+        shutil.rmtree(volume / "..1")
+        await side.send(REPORT)
+        assert master.tokens == ["Bearer token-1", "Bearer token-2"]
+
+
 async def test_a_missing_token_file_is_told_and_mended_without_a_restart(tmp_path: Path) -> None:
     """The report is lost, with the file's name; then the file is there."""
     token = tmp_path / "token"
@@ -111,6 +129,32 @@ async def test_every_refusal_has_its_reason_and_its_fix(status: int, trouble: Tr
         error = await lost(side)
         assert (error.trouble, error.detail) == (trouble, f"status {status}: the reason")
         assert trouble.fix in str(error)
+
+
+@pytest.mark.parametrize("status", [401, 403, 409, 429, 503])
+async def test_the_masters_own_next_step_is_told_where_it_has_one(status: int) -> None:
+    """It knows for whom the token is; the worker only that it was refused."""
+
+    def refuse(_: Report) -> web.Response:
+        problem = {"detail": "it is for others", "fix": "project one for topo-master"}
+        return web.json_response(problem, status=status)
+
+    async with listening(TestMaster(reply=refuse)) as master, client(master) as side:
+        error = await lost(side)
+        assert str(error) == f"status {status}: it is for others; project one for topo-master"
+        assert error.fix == "project one for topo-master"
+
+
+@pytest.mark.parametrize("fix", [None, 7, [], {}, "", "x" * 10_000])
+async def test_a_next_step_that_is_none_is_not_told(fix: object) -> None:
+    """Nor more of it than a line."""
+
+    def refuse(_: Report) -> web.Response:
+        return web.json_response({"detail": "no", "fix": fix}, status=401)
+
+    async with listening(TestMaster(reply=refuse)) as master, client(master) as side:
+        expected = fix[:200] if isinstance(fix, str) and fix else Trouble.UNAUTHORIZED.fix
+        assert (await lost(side)).fix == expected
 
 
 @pytest.mark.parametrize(("status", "seconds"), [(503, 7.0), (429, 7.0), (409, 7.0)])

@@ -66,7 +66,7 @@ class WorkerTokens:
                 wrong[number] = Refusal(why, f"line {number}", _FIX)
             elif words:
                 identity = Identity(NodeName(words[0]) if len(words) == 2 else None)
-                lines.setdefault(_digest(words[-1], key), []).append((number, identity))
+                lines.setdefault(keyed_digest(words[-1], key), []).append((number, identity))
         identities: dict[bytes, Identity] = {}
         for digest, given in lines.items():
             holders = {identity for _, identity in given}
@@ -81,7 +81,7 @@ class WorkerTokens:
 
     def identify(self, token: str) -> Identity | None:
         """Whom the token stands for; None for a token that is in no line."""
-        return self._identities.get(_digest(token, self._key))
+        return self._identities.get(keyed_digest(token, self._key))
 
 
 def _shared(holders: int, numbers: list[int]) -> Refusal:
@@ -101,5 +101,6 @@ def _no_token(words: list[str]) -> str:
     return ""
 
 
-def _digest(token: str, key: bytes) -> bytes:
+def keyed_digest(token: str, key: bytes) -> bytes:
+    """What a token is looked up by; without the key it tells nothing of it."""
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), key=key, digest_size=32).digest()

@@ -12,17 +12,18 @@ import prometheus_client as prom
 from aiohttp import web
 from pydantic import ValidationError
 
+from master.kube.accounts import Denied
 from master.role import ALONE, Role, not_leader
+from master.senders import Senders
+from master.sources.workers.identity import WorkerIdentities
 from master.sources.workers.malformed import (
     MALFORMED_BURST,
     MALFORMED_RATE,
     MALFORMED_RETRY_S,
-    MalformedReports,
     sender_of,
 )
 from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN, RefusedReports
 from master.sources.workers.sessions import TOO_MANY_NODES, ReportRefused, Result, Sessions
-from master.tokens import Tokens
 from topo.kit.body import body_bytes
 from topo.kit.problem import bad_input, problem, problems, refusal
 from topo.kit.tokens import Identity, bearer
@@ -34,25 +35,26 @@ _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 _MAX_SHOWN = 128
 _BAD_NAME = "bad-node-name"
+_UNKNOWN_TOKENS = frozenset({NO_TOKENS, UNKNOWN_TOKEN})
 NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
 """Refusals that are in no list of conflicts, and that no worker can end by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPort:
-    """What the handler needs: the tokens, the sessions, a clock, a counter, the master's role.
+    """What the handler needs: who a worker is, the sessions, a clock, a counter, the master's role.
 
     `refused` counts what is not taken; `api` is where the HTTP API is instead.
     """
 
-    tokens: Tokens
+    identities: WorkerIdentities
     sessions: Sessions
     refused: RefusedReports
     clock: Callable[[], float]
     reports: prom.Counter
     api: str = "the port of --server-port"
     role: Callable[[], Role] = lambda: ALONE
-    malformed: MalformedReports = field(default_factory=MalformedReports)
+    malformed: Senders = field(default_factory=lambda: Senders(MALFORMED_RATE, MALFORMED_BURST))
 
     def app(self) -> web.Application:
         """The application of the workers' port."""
@@ -77,9 +79,10 @@ class WorkerPort:
         beat_s = self.sessions.beat_s
 
         async def post_report(request: web.Request) -> web.Response:
-            in_force, identity = self.tokens.tokens, self.tokens.identify(request)
-            if identity is None:
-                return self._unauthorized(request)
+            in_force = self.identities.tokens.tokens
+            identity = await self.identities.identify(request)
+            if isinstance(identity, Denied):
+                return self._unauthorized(request, identity)
             if not self.role().acts:
                 self.reports.labels("unknown", "not-leader").inc()
                 return not_leader(self.role())
@@ -87,9 +90,10 @@ class WorkerPort:
             report = await self._read(request, sender)
             if not isinstance(report, Report):
                 return report
-            has_changed = self.tokens.tokens is not in_force  # while the body came
-            if has_changed and self.tokens.identify(request) != identity:
-                return self._unauthorized(request)
+            if self.identities.tokens.tokens is not in_force:  # it changed while the body came
+                identity = await self.identities.identify(request)
+                if isinstance(identity, Denied):
+                    return self._unauthorized(request, identity)
             answer = self._received(report, identity)
             if isinstance(answer, ReportRefused):
                 return self._declined(report, sender, answer)
@@ -159,25 +163,31 @@ class WorkerPort:
         self.reports.labels("unknown", "malformed").inc()
         self._note(request, MALFORMED, f"{refused.what} (at {refused.where})")
 
-    def _unauthorized(self, request: web.Request) -> web.Response:
-        self.reports.labels("unknown", "unauthorized").inc()
-        has_file = self.tokens.tokens is not None
-        if not has_file:
-            self._note(request, NO_TOKENS, "this master has no token file, and lets nobody in")
-        elif bearer(request.headers) is None:
-            self._note(request, UNKNOWN_TOKEN, "it carried no token")
+    def _unauthorized(self, request: web.Request, denied: Denied) -> web.Response:
+        """The answer to a token that does not count, or that nobody can judge now."""
+        is_plain = denied.code in _UNKNOWN_TOKENS
+        self.reports.labels("unknown", "unauthorized" if is_plain else denied.code).inc()
+        why = denied.refusal.what
+        if denied.code == NO_TOKENS:
+            why = "this master has no token file, and lets nobody in"
+        elif is_plain:
+            has_one = bearer(request.headers) is not None
+            why = (
+                f"it carried {'a token that this master does not know' if has_one else 'no token'}"
+            )
+        self._note(request, denied.code, why)
+        if denied.retry_after_s is not None:
+            status, headers = 503, {"Retry-After": str(max(1, round(denied.retry_after_s)))}
         else:
-            self._note(request, UNKNOWN_TOKEN, "it carried a token that this master does not know")
-        fix = "send the worker's token (--token-file)"
-        if not has_file:
-            fix = "start the master with --worker-token-file, or for trials with "
-            fix += "--allow-anonymous-workers"
+            status, headers = 401, {"WWW-Authenticate": "Bearer"}
+        refused = denied.refusal
         return problem(
-            401,
-            "the report carries no token that is known here",
-            field="Authorization",
-            fix=fix,
-            headers={"WWW-Authenticate": "Bearer"},
+            status,
+            refused.what,
+            field=refused.where,
+            fix=refused.fix,
+            headers=headers,
+            code=denied.code,
         )
 
 

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import structlog
+
 from topo.model.forest import Reason
 from topo.model.observation import WORKERS, Event, SourceWarned
 
@@ -21,6 +23,8 @@ LISTED_S = 60.0
 """Longer than the longest pause between two tries of a worker (8 s): one that is refused stays
 listed until it is let in or ended."""
 SENDERS_SHOWN = 3
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -55,6 +59,8 @@ class RefusedReports:
         is_new = code not in self._refusals
         found = self._refusals.setdefault(code, _Refusals(now_s, now_s))
         found.number, found.last_s, found.why = found.number + 1, now_s, why
+        if is_new:
+            _log.warning("reports are refused", code=code, sender=sender, why=why)
         found.senders.pop(sender, None)
         found.senders[sender] = None
         while len(found.senders) > SENDERS_SHOWN:

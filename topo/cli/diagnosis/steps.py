@@ -45,6 +45,18 @@ STEPS: Mapping[str, str] = {
     "--worker-token-file; both files are read again when they change",
     "no-worker-tokens": "start the master with --worker-token-file: a line per node, its name "
     "and its token",
+    "no-service-account": "project the token of the pod's service account (audience "
+    "topo-master), or give the worker one of --worker-token-file",
+    "wrong-audience": "project the worker's token with the audience of --worker-token-audience",
+    "wrong-service-account": "run the workers as the account that the text names, or name "
+    "theirs in --worker-service-account",
+    "token-without-node": "Kubernetes 1.30 and later put the node into it; with an older one "
+    "use --worker-token-file",
+    "token-refused": "see whether the pod is gone, its token has expired, or it is of another "
+    "cluster",
+    "too-many-refused-tokens": "mend or stop what sends wrong tokens from there",
+    "token-not-reviewed": "see the text: the API server has to answer, and the master may "
+    "create tokenreviews",
     "malformed-report": "run workers of the master's release",
     "too-many-nodes": "raise --max-nodes of the master",
     "bad-node-name": "give the worker a --node-name of letters, digits, dots and dashes",

@@ -1,0 +1,188 @@
+"""Service accounts: what their tokens say of themselves, what the API server says of a token, and
+whether that is who is wanted.
+
+Pure. What a token says of itself proves nothing: it spares the API server the question where its
+answer would be of no use. Formats: RFC 7519 (claims), RFC 7515 2 (parts without padding);
+Kubernetes v1.36, "Managing Service Accounts" and `TokenReview` of `authentication.k8s.io/v1`.
+"""
+
+import base64
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import BaseModel, Field, StrictBool
+
+from topo.model.errors import Refusal
+from topo.model.ids import NodeName
+
+MAX_SHOWN_CHARS = 160
+MAX_ANSWER_BYTES = 64 * 1024
+"""A review repeats the token, of 8000 characters at most, and names the user's groups."""
+_WHERE = "Authorization"
+ACCOUNT_NAME = re.compile(r"[a-z0-9.-]{1,253}:[a-z0-9.-]{1,253}", re.ASCII)
+"""Namespace and name."""
+_ACCOUNT = re.compile(rf"system:serviceaccount:({ACCOUNT_NAME.pattern})", re.ASCII)
+
+
+class Code(StrEnum):
+    """Why a token does not count; also values of a metric's label and codes of warnings."""
+
+    NO_ACCOUNT = "no-service-account"
+    AUDIENCE = "wrong-audience"
+    ACCOUNT = "wrong-service-account"
+    NO_NODE = "token-without-node"
+    REFUSED = "token-refused"
+    TOO_MANY = "too-many-refused-tokens"
+    UNREVIEWED = "token-not-reviewed"
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """Why a token does not count. `retry_after_s` is given where that may not be its own fault."""
+
+    code: str
+    refusal: Refusal
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom a token speaks for: `name` is `namespace:account`, `node` where its pod runs."""
+
+    name: str
+    audiences: tuple[str, ...]
+    node: NodeName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a token says of itself, unproven."""
+
+    account: Account
+    ends_unix_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Whose token counts: of this account, for this audience, and bound to a node if so asked."""
+
+    account: str
+    audience: str
+    on_node: bool = False
+
+    def denial(self, account: Account) -> Denied | None:
+        """Why this account is not the one; None where it is."""
+        if self.audience not in account.audiences:
+            theirs = ", ".join(map(shown, account.audiences[:3])) or "the API server"
+            what = f"the token is for {theirs}, and here it has to be for {self.audience}"
+            return _denied(Code.AUDIENCE, what, f"project a token with audience {self.audience}")
+        if account.name != self.account:
+            what = f"the token is of service account {account.name}, not of {self.account}"
+            return _denied(Code.ACCOUNT, what, f"run the pod as {self.account}")
+        if self.on_node and account.node is None:
+            what = "the token does not say on which node its pod runs"
+            fix = "Kubernetes 1.30 and later say it; else use tokens of --worker-token-file"
+            return _denied(Code.NO_NODE, what, fix)
+        return None
+
+
+def shown(text: str) -> str:
+    """What a peer wrote, in few and plain characters."""
+    return "".join(c if " " <= c <= "~" else "?" for c in text[:MAX_SHOWN_CHARS])
+
+
+def _denied(code: Code, what: str, fix: str) -> Denied:
+    return Denied(code, Refusal(what, _WHERE, fix))
+
+
+_Name = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+
+
+class _Object(BaseModel):
+    name: _Name
+
+
+class _Bound(BaseModel):
+    node: _Object | None = None
+
+
+class _TokenClaims(BaseModel):
+    aud: tuple[str, ...] | str
+    exp: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    sub: str
+    bound: Annotated[_Bound, Field(alias="kubernetes.io")] = _Bound()
+
+
+def claims_of(token: str) -> Claims | Denied:
+    """What the token of a service account says of itself; O(length)."""
+    try:
+        _, payload, _ = token.split(".")
+        padded = payload + "=" * (-len(payload) % 4)
+        found = _TokenClaims.model_validate_json(base64.b64decode(padded, b"-_", validate=True))
+    except ValueError:
+        return _nobodys("the token is in no file of tokens, and is none of Kubernetes")
+    user = _ACCOUNT.fullmatch(found.sub)
+    if user is None:
+        return _nobodys("the token is of no service account")
+    audiences = (found.aud,) if isinstance(found.aud, str) else found.aud
+    node = found.bound.node
+    account = Account(user[1], audiences, NodeName(node.name) if node is not None else None)
+    return Claims(account, found.exp)
+
+
+def _nobodys(what: str) -> Denied:
+    fix = "project a token of the pod's service account, or use one of --worker-token-file"
+    return _denied(Code.NO_ACCOUNT, what, fix)
+
+
+class _Extra(BaseModel):
+    nodes: Annotated[
+        tuple[_Name, ...], Field(alias="authentication.kubernetes.io/node-name", max_length=1)
+    ] = ()
+
+
+class _User(BaseModel):
+    username: str = ""
+    extra: _Extra = _Extra()
+
+
+class _Status(BaseModel):
+    authenticated: StrictBool = False
+    audiences: tuple[str, ...] = ()
+    error: str = ""
+    user: _User = _User()
+
+
+class _Review(BaseModel):
+    kind: Literal["TokenReview"]
+    status: _Status
+
+
+def question(token: str, audience: str) -> bytes:
+    """The `TokenReview` that asks whom the token speaks for."""
+    kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview"}
+    return orjson.dumps({**kind, "spec": {"token": token, "audiences": [audience]}})
+
+
+def reviewed(answer: bytes) -> Account | Denied:
+    """What the API server says of a token. Raises `ValueError` for what is no `TokenReview`.
+
+    A server that does not look at audiences names none: the token is then for none of ours.
+    """
+    if len(answer) > MAX_ANSWER_BYTES:
+        raise ValueError(f"a TokenReview of {len(answer)} bytes (limit {MAX_ANSWER_BYTES})")
+    status = _Review.model_validate_json(answer).status
+    if not status.authenticated:
+        why = f": {shown(status.error)}" if status.error else ""
+        fix = (
+            "has it expired, is its pod gone, or is it of another cluster? A new pod has a new one"
+        )
+        return _denied(Code.REFUSED, f"Kubernetes refuses the token{why}", fix)
+    user = _ACCOUNT.fullmatch(status.user.username)
+    if user is None:
+        return _nobodys("Kubernetes knows the token, and it is of no service account")
+    nodes = status.user.extra.nodes
+    return Account(user[1], status.audiences, NodeName(nodes[0]) if nodes else None)

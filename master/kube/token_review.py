@@ -1,0 +1,245 @@
+"""Asks the API server whom a token speaks for, as seldom as is safe.
+
+What it said is remembered by a keyed digest of the token, never by the token. A known account is
+asked for again beside the calls that it makes, so that they do not wait; while the API server
+cannot be asked, it counts until its token ends. A refused token is not asked about again for a
+while, many who ask about one token are one question, and for who sends many refused ones nothing
+is asked.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import prometheus_client as prom
+import structlog
+
+from master.kube.accounts import (
+    Account,
+    Claims,
+    Code,
+    Denied,
+    Wanted,
+    claims_of,
+    question,
+    reviewed,
+)
+from master.kube.advice import next_step
+from master.kube.client import Call
+from master.kube.errors import KubeError
+from master.kube.metrics import PREFIX
+from master.kube.rate import TokenBucket
+from master.senders import Senders
+from topo.kit.tokens import keyed_digest
+from topo.model.errors import Refusal
+
+PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
+FRESH_S = 120.0
+"""How long an account is believed. Source: the API server's own pace with reviewers of tokens,
+`--authentication-token-webhook-cache-ttl`. Kubernetes gives no token for less than 600 s."""
+LATE_S = 240.0
+"""Beyond this a call waits for the answer: who was silent for long may be gone."""
+REFUSED_S = 30.0
+LEAST_S = 30.0
+"""A token that has ended by our clock and not by the API server's is believed so long: a wrong
+clock must not make a question of each report."""
+MOST_S = 3600.0
+"""The longest that an account is believed while the API server cannot be asked."""
+REST_S = 2.0
+"""After a question without an answer none is asked for so long."""
+MOST_REST_S = 30.0
+TIMEOUT_S = 4.0
+"""A worker waits 10 s for its answer."""
+AT_ONCE = 32
+WAITING = 1024
+PER_S = 500.0
+"""10,000 workers that come to a new master are known within 20 s."""
+REFUSED_RATE = 1.0
+"""Refused tokens of one sender that are asked about in a second."""
+REFUSED_BURST = 32.0
+"""Many workers may come from one address, over a proxy or a follower."""
+KEPT = 40_000
+REFUSED_KEPT = 4096
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An answer: good as it is, then good while it is asked for again, then better than none."""
+
+    verdict: Account | Denied
+    fresh_until_s: float
+    late_from_s: float
+    ends_s: float
+
+
+_Key = tuple[bytes, str]
+"""The token's digest and the audience."""
+
+
+class TokenReviews:
+    """The accounts of tokens. `unix` is the wall clock, by which tokens end."""
+
+    def __init__(
+        self,
+        call: Callable[[Call], Awaitable[bytes]],
+        registry: prom.CollectorRegistry,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        unix: Callable[[], float] = time.time,
+    ) -> None:
+        self._call = call
+        self._clock = clock
+        self._unix = unix
+        self._secret = secrets.token_bytes(32)
+        self._accounts: dict[_Key, _Known] = {}
+        self._refused: dict[_Key, _Known] = {}
+        self._under_way: dict[_Key, asyncio.Task[Account | Denied]] = {}
+        self._senders = Senders(REFUSED_RATE, REFUSED_BURST)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._rate = TokenBucket(PER_S, int(PER_S), clock)
+        self._trouble: Denied | None = None
+        self._rests_until_s = 0.0
+        self._results = prom.Counter(
+            PREFIX + "token_reviews", "Tokens asked about, by result", ["result"], registry=registry
+        )
+        for result in ("accepted", "refused", "failed"):
+            self._results.labels(result)
+        kept = prom.Gauge(
+            PREFIX + "known_tokens", "Tokens whose account is remembered", registry=registry
+        )
+        kept.set_function(lambda: len(self._accounts))
+
+    async def identity_of(self, token: str, wanted: Wanted, sender: str) -> Account | Denied:
+        """Whom the token speaks for, if that is who is wanted; `sender` is where it came from."""
+        key = (keyed_digest(token, self._secret), wanted.audience)
+        known = self._accounts.get(key) or self._refused.get(key)
+        if known is not None and self._clock() < known.fresh_until_s:
+            found = known.verdict
+        else:
+            found = await self._found(key, token, wanted, sender)
+        return (wanted.denial(found) or found) if isinstance(found, Account) else found
+
+    async def close(self) -> None:
+        """Gives up what is asked."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _found(self, key: _Key, token: str, wanted: Wanted, sender: str) -> Account | Denied:
+        """The account as it was known, or as it is answered; anything else where none is asked."""
+        known = self._accounts.get(key)
+        asked = self._asked(key, token, wanted, sender)
+        if known is not None and self._clock() < known.late_from_s:
+            return known.verdict
+        found = asked if isinstance(asked, Denied) else await asyncio.shield(asked)
+        is_no_answer = isinstance(found, Denied) and found.retry_after_s is not None
+        if known is not None and is_no_answer and self._clock() < known.ends_s:
+            return known.verdict
+        return found
+
+    def _asked(
+        self, key: _Key, token: str, wanted: Wanted, sender: str
+    ) -> "asyncio.Task[Account | Denied] | Denied":
+        """The question about the token, under way; or why it is not asked."""
+        if key in self._under_way:
+            return self._under_way[key]
+        claims = self._worth_asking(token, wanted)
+        if isinstance(claims, Denied):
+            return claims
+        # For a known account it is asked in any case: no stranger's tokens may keep it alive.
+        is_new = key not in self._accounts
+        if is_new and not self._senders.take(sender, self._clock()):
+            what = f"{REFUSED_BURST:g} tokens from here were refused, or are being asked about"
+            return _later(Code.TOO_MANY, what, "mend the tokens that this address sends", 1.0)
+        payer = sender if is_new else None
+        task = asyncio.create_task(self._answer(key, token, claims.ends_unix_s, payer))
+        self._under_way[key] = task
+        return task
+
+    def _worth_asking(self, token: str, wanted: Wanted) -> Claims | Denied:
+        """What the token says of itself; or why the API server is not asked about it."""
+        claims = claims_of(token)
+        denied = claims if isinstance(claims, Denied) else wanted.denial(claims.account)
+        denied = denied or self._resting()
+        if denied is None and len(self._under_way) >= WAITING:
+            what = f"{WAITING} tokens are being asked about already"
+            denied = _later(Code.UNREVIEWED, what, "send it again", 1.0)
+        return denied or claims
+
+    def _resting(self) -> Denied | None:
+        """The failure after which nothing is asked for a while; None where that is over."""
+        return self._trouble if self._clock() < self._rests_until_s else None
+
+    async def _answer(
+        self, key: _Key, token: str, ends_unix_s: float, payer: str | None
+    ) -> Account | Denied:
+        """Asks, and remembers what was answered; who asked pays for what is refused."""
+        try:
+            async with self._slots:
+                await self._rate.take()
+                found = await self._reviewed(token, key[1])
+        finally:
+            del self._under_way[key]
+        now_s = self._clock()
+        is_refused = isinstance(found, Denied) and found.retry_after_s is None
+        if payer is not None and not is_refused:
+            self._senders.give_back(payer)
+        if isinstance(found, Account):
+            trusted_s = min(max(ends_unix_s - self._unix(), LEAST_S), MOST_S)
+            fresh_s, late_s = min(FRESH_S, trusted_s), min(LATE_S, trusted_s)
+            known = _Known(found, now_s + fresh_s, now_s + late_s, now_s + trusted_s)
+            _remember(self._accounts, key, known, KEPT)
+        elif is_refused:
+            self._accounts.pop(key, None)
+            until_s = now_s + REFUSED_S
+            _remember(self._refused, key, _Known(found, until_s, until_s, until_s), REFUSED_KEPT)
+        return found
+
+    async def _reviewed(self, token: str, audience: str) -> Account | Denied:
+        """What the API server says now."""
+        if failed := self._resting():
+            return failed  # it came while this one waited for its turn
+        call = Call(
+            method="POST",
+            path=PATH,
+            body=question(token, audience),
+            timeout_s=TIMEOUT_S,
+            urgent=True,  # what waits is a report, and the pace is kept here
+        )
+        try:
+            found = reviewed(await self._call(call))
+        except KubeError as error:
+            return self._failed(error.message, next_step(error), error.retry_after_s)
+        except ValueError:
+            what = "what answers is no TokenReview"
+            return self._failed(what, "is this the address of an API server?", None)
+        self._trouble = None
+        self._results.labels("accepted" if isinstance(found, Account) else "refused").inc()
+        return found
+
+    def _failed(self, why: str, fix: str, retry_after_s: float | None) -> Denied:
+        self._results.labels("failed").inc()
+        if self._trouble is None:
+            _log.warning("Kubernetes cannot be asked about tokens", why=why, fix=fix)
+        rest_s = min(max(retry_after_s or 0.0, REST_S), MOST_REST_S)
+        self._rests_until_s = self._clock() + rest_s
+        what = f"Kubernetes cannot be asked whose token this is: {why}"
+        self._trouble = _later(Code.UNREVIEWED, what, fix, rest_s)
+        return self._trouble
+
+
+def _later(code: Code, what: str, fix: str, retry_after_s: float) -> Denied:
+    return Denied(code, Refusal(what, "Authorization", fix), retry_after_s)
+
+
+def _remember(index: dict[_Key, _Known], key: _Key, known: _Known, most: int) -> None:
+    """The newest are kept."""
+    index.pop(key, None)
+    index[key] = known
+    if len(index) > most:
+        del index[next(iter(index))]

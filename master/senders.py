@@ -1,0 +1,44 @@
+"""What each sender may still send of what costs us more than it costs the sender."""
+
+from dataclasses import dataclass, field
+
+from master.token_bucket import TokenBucket
+
+SENDERS_KEPT = 4096
+"""Senders that are told apart; who was heard of longest ago is forgotten, and may try again."""
+
+
+@dataclass(slots=True)
+class Senders:
+    """An allowance of each sender, full at first. Times in monotonic seconds."""
+
+    rate: float
+    burst: float
+    _allowances: dict[str, TokenBucket] = field(default_factory=dict)
+
+    def has_room(self, sender: str, now_s: float) -> bool:
+        """Whether one more of this sender is to be looked at."""
+        allowance = self._allowances.get(sender)
+        return allowance is None or allowance.has_one(now_s)
+
+    def take(self, sender: str, now_s: float) -> bool:
+        """Takes one before it is looked at; False when there is none left."""
+        has_room = self.has_room(sender, now_s)
+        if has_room:
+            self.add(sender, now_s)
+        return has_room
+
+    def give_back(self, sender: str) -> None:
+        """What was taken was not in vain."""
+        if sender in self._allowances:
+            self._allowances[sender].tokens += 1
+
+    def add(self, sender: str, now_s: float) -> None:
+        """One more that was looked at in vain."""
+        allowance = self._allowances.pop(sender, None)
+        if allowance is None:
+            allowance = TokenBucket(self.rate, self.burst, now_s)
+        allowance.take(now_s)
+        self._allowances[sender] = allowance
+        if len(self._allowances) > SENDERS_KEPT:
+            del self._allowances[next(iter(self._allowances))]

@@ -1,0 +1,57 @@
+"""Who sends a report: whoever has a token of the file, or a pod of the workers' service account.
+
+The file is looked at first: it costs nothing, and hosts outside the cluster report beside those
+inside. A token that is in no line of it is Kubernetes' to judge, where there is Kubernetes.
+"""
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from master.kube.accounts import Denied, Wanted
+from master.kube.token_review import TokenReviews
+from master.sources.workers.refused import NO_TOKENS, UNKNOWN_TOKEN
+from master.tokens import Tokens
+from topo.kit.tokens import Identity, bearer
+from topo.model.errors import Refusal
+
+_UNKNOWN = "the report carries no token that is known here"
+_WHERE = "Authorization"
+_SEND = "send the worker's token (--token-file)"
+_LET_IN = "start the master with --worker-token-file, or for trials with --allow-anonymous-workers"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAccounts:
+    """The service account of the workers, and who knows whose token it is."""
+
+    reviews: TokenReviews
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerIdentities:
+    """Both ways to know a worker. `tokens.accepted` is told of each token that counts."""
+
+    tokens: Tokens
+    accounts: WorkerAccounts | None = None
+
+    async def identify(self, request: web.Request) -> Identity | Denied:
+        """Whom the request speaks for; of its body nothing is looked at."""
+        identity = self.tokens.identify(request)
+        if identity is not None:
+            return identity
+        token = bearer(request.headers)
+        if self.accounts is None or token is None:
+            return self._unknown()
+        reviews, wanted = self.accounts.reviews, self.accounts.wanted
+        found = await reviews.identity_of(token, wanted, request.remote or "an unknown address")
+        if isinstance(found, Denied):
+            return found
+        self.tokens.accepted(request)
+        return Identity(found.node)
+
+    def _unknown(self) -> Denied:
+        if self.tokens.tokens is None and self.accounts is None:
+            return Denied(NO_TOKENS, Refusal(_UNKNOWN, _WHERE, _LET_IN))
+        return Denied(UNKNOWN_TOKEN, Refusal(_UNKNOWN, _WHERE, _SEND))
