@@ -22,7 +22,13 @@ from master.inspection.objects import (
     Workload,
     Workloads,
 )
-from master.inspection.rights import CONTROLLERS, Right, rights
+from master.inspection.rights import (
+    CONTROLLERS,
+    DEVICE_CONFIG_MAP,
+    SHARED_CARDS,
+    Right,
+    rights,
+)
 from master.kube.client import Call, KubeClient
 from master.kube.errors import KubeError
 from master.kube.objects import (
@@ -152,7 +158,7 @@ class Inspection:
     async def _denied(self, master: Workload) -> tuple[DeniedDocument, ...] | None:
         """The calls that the master's account may not make, as the API server judges it."""
         namespace, denied = master.metadata.namespace, []
-        for right in rights(controllers(master.flags)):
+        for right in rights(parts(master.flags)):
             for verb in right.verbs:
                 review = await self._review(right, verb, (namespace, master.account))
                 if review is None:
@@ -224,11 +230,13 @@ def flag(flags: Sequence[str], name: str) -> str:
     return values[-1] if values else ""
 
 
-def controllers(flags: Sequence[str]) -> frozenset[str]:
-    """The controllers that these flags leave switched on."""
+def parts(flags: Sequence[str]) -> frozenset[str]:
+    """What these flags leave switched on, where the chart puts it."""
+    elsewhere = flag(flags, "device-config-map") not in {"", DEVICE_CONFIG_MAP}
+    devices = frozenset() if elsewhere else frozenset({SHARED_CARDS})
     if not any(text.startswith("--controllers=") for text in flags):
-        return CONTROLLERS
-    return CONTROLLERS.intersection(flag(flags, "controllers").split(","))
+        return CONTROLLERS | devices
+    return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | devices
 
 
 def _nodes(hypernodes: Iterable[HyperNodeObject]) -> Iterable[tuple[str, str]]:

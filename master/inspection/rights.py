@@ -47,10 +47,13 @@ class Right(NamedTuple):
 
 _REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
 _NAME = "topo-master"
+SHARED_CARDS = "shared cards"
+DEVICE_CONFIG_MAP = "metax-device-config"
 
 RIGHTS = (
     Right(NODES, ("list", "watch"), Scope.CLUSTER, "capacity"),
     Right(PODS, ("list", "watch"), Scope.CLUSTER, "capacity"),
+    Right(CONFIG_MAPS, ("list", "watch"), Scope.OWN, SHARED_CARDS, DEVICE_CONFIG_MAP),
     Right(_REVIEWS, ("create",), Scope.CLUSTER, "the identity of workers"),
     Right(LEASES, ("create",), Scope.OWN, "leading"),
     Right(LEASES, ("get", "update"), Scope.OWN, "leading", _NAME),
@@ -67,11 +70,15 @@ RIGHTS = (
     Right(EVENTS, ("create", "patch"), Scope.OWN, "events"),
     Right(DEPLOYMENTS, ("get",), Scope.OWN, "events", _NAME),
 )
-"""`used_for` is a controller, or what every master does in a cluster."""
+"""`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS = frozenset({"labels", "hypernodes", "annotations", "events"})
 
 
-def rights(controllers: Collection[str]) -> Iterator[Right]:
-    """Those that a master needs whose controllers these are."""
-    off = CONTROLLERS.difference(controllers)
+PARTS = CONTROLLERS | {SHARED_CARDS}
+"""What the flags of a master can do without, or look for elsewhere."""
+
+
+def rights(parts: Collection[str] = PARTS) -> Iterator[Right]:
+    """Those that a master needs of which these parts are switched on."""
+    off = PARTS.difference(parts)
     return (right for right in RIGHTS if right.used_for not in off)

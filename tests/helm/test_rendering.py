@@ -121,6 +121,7 @@ CHANGED = {
     "topoDiscovery.switchbox.clusterManagerPollTopoPeriod": 7,
     "topoDiscovery.switchbox.clusterManagerPollEventPeriod": "7s",
     "topoDiscovery.tls.proxies": ["10.9.0.0/16"],
+    "topoDiscovery.master.gpuResources": ["example.com/gpu"],
     "topoDiscovery.master.reserveGroups": ["a=1"],
     "topoDiscovery.master.gpuTypeOrder": ["A"],
     "topoDiscovery.worker.driverPaths": ["/opt/other"],
