@@ -60,11 +60,12 @@ STEPS: Mapping[str, str] = {
     "malformed-report": "run workers of the master's release",
     "too-many-nodes": "raise --max-nodes of the master",
     "bad-node-name": "give the worker a --node-name of letters, digits, dots and dashes",
+    "doubtful-object": "correct what it names: a label, a taint or a quantity",
     "doubtful-config": "if it is a slip, correct nodegroup.yaml; it is read again at once",
     "doubtful-inventory": "if it is a slip, correct the cluster manager, or map the kind in "
     "--cluster-manager-mapping-file",
 }
-DOUBTS = frozenset({"doubtful-config", "doubtful-inventory"})
+DOUBTS = frozenset({"doubtful-config", "doubtful-inventory", "doubtful-object"})
 """What may be meant as it stands: a note, that ends no script."""
 FILES = frozenset({"worker-token-file", "api-token-file", "tls-files"})
 """Warnings of the master about files that it cannot use as they are."""
