@@ -16,7 +16,7 @@ from topo.publish.event_series import (
     Reporter,
     Told,
 )
-from topo.publish.node_events import EventType, Occurrence
+from topo.publish.node_events import Occurrence
 
 NODE = Regarding("v1", "Node", "node-1", "uid-1")
 OTHER = Regarding("v1", "Node", "node-2", "uid-2")
@@ -25,7 +25,7 @@ T0 = 1_800_000_000.25
 
 
 def occurrence(reason: str = "LinkDown", note: str = "the link is down") -> Occurrence:
-    return Occurrence(NodeName("node-1"), EventType.WARNING, reason, note)
+    return Occurrence(NodeName("node-1"), reason, note)
 
 
 def series() -> EventSeries:

@@ -33,17 +33,36 @@ class EventType(StrEnum):
     WARNING = "Warning"
 
 
+REASONS: Mapping[str, EventType] = {
+    "LinkDown": EventType.WARNING,
+    "LinkUp": EventType.NORMAL,
+    "LinkReplaced": EventType.NORMAL,
+    "LeftGroup": EventType.WARNING,
+    "MovedGroup": EventType.NORMAL,
+    "RejoinedGroup": EventType.NORMAL,
+    **dict.fromkeys(WIRING_FAULTS.values(), EventType.WARNING),
+    **dict.fromkeys((f"{reason}Gone" for reason in WIRING_FAULTS.values()), EventType.NORMAL),
+    "SourceLost": EventType.WARNING,
+    "SourceRecovered": EventType.NORMAL,
+}
+"""Every reason that there is; docs/kubernetes.md says what each means."""
+
+
 @dataclass(frozen=True, slots=True)
 class Occurrence:
     """One thing to tell. `node` is None where it is about the service itself.
 
-    `reason` is a word for machines, `note` a sentence for people; equal occurrences repeat.
+    `reason` is one of `REASONS`, `note` a sentence for people; equal occurrences repeat.
     """
 
     node: NodeName | None
-    type: EventType
     reason: str
     note: str
+
+    @property
+    def type(self) -> EventType:
+        """Whether somebody should look at it."""
+        return REASONS[self.reason]
 
 
 class Teller:
@@ -98,14 +117,14 @@ class Teller:
         if not now.path:
             self._left.add(name)
             note = f"the node is no longer in {was.path}: {now.why}"
-            yield Occurrence(name, EventType.WARNING, "LeftGroup", note)
+            yield Occurrence(name, "LeftGroup", note)
         elif was.path:
             note = f"the node moved from {was.path} to {now.path}"
-            yield Occurrence(name, EventType.NORMAL, "MovedGroup", note)
+            yield Occurrence(name, "MovedGroup", note)
         elif name in self._left:
             self._left.discard(name)
             note = f"the node is in a group again: {now.path}"
-            yield Occurrence(name, EventType.NORMAL, "RejoinedGroup", note)
+            yield Occurrence(name, "RejoinedGroup", note)
 
     def _sources(self, sources: Sequence[SourceState]) -> Iterator[Occurrence]:
         for state in sources:
@@ -114,7 +133,7 @@ class Teller:
                 if name in self._failing:
                     self._failing.discard(name)
                     note = f"the source {name} answers again"
-                    yield Occurrence(None, EventType.NORMAL, "SourceRecovered", note)
+                    yield Occurrence(None, "SourceRecovered", note)
                 if state.last_good_at_s is not None:
                     self._good.add(name)
             elif name not in self._failing:
@@ -122,7 +141,7 @@ class Teller:
                 if name in self._good:
                     fix = f"; {state.fix}" if state.fix else ""
                     note = f"the source {name} fails, what it said stays: {state.trouble}{fix}"
-                    yield Occurrence(None, EventType.WARNING, "SourceLost", note)
+                    yield Occurrence(None, "SourceLost", note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +185,17 @@ def _walk(
             _walk(child.children, () if twin is None else twin.children, path, found)
 
 
-_LINKS: Mapping[str, tuple[EventType, str]] = {
-    "LinkDown": (EventType.WARNING, "is down"),
-    "LinkUp": (EventType.NORMAL, "is up again"),
-    "LinkReplaced": (EventType.NORMAL, "is replaced by another"),
+_LINKS: Mapping[str, str] = {
+    "LinkDown": "is down",
+    "LinkUp": "is up again",
+    "LinkReplaced": "is replaced by another",
 }
 
 
 def _link(node: Node, wire: Wire, reason: str) -> Occurrence:
-    kind, verb = _LINKS[reason]
     other = wire.peer or f"server {wire.server}"
-    return Occurrence(node.name, kind, reason, f"the link in slot {wire.slot} to {other} {verb}")
+    note = f"the link in slot {wire.slot} to {other} {_LINKS[reason]}"
+    return Occurrence(node.name, reason, note)
 
 
 def _faults(before: Sequence[Conflict], after: Sequence[Conflict]) -> Iterator[Occurrence]:
@@ -186,10 +205,10 @@ def _faults(before: Sequence[Conflict], after: Sequence[Conflict]) -> Iterator[O
     for key in new.keys() - old.keys():
         conflict, (node, code) = new[key], key
         note = f"{conflict.text}; {conflict.fix}" if conflict.fix else conflict.text
-        yield Occurrence(node, EventType.WARNING, WIRING_FAULTS[code], note)
+        yield Occurrence(node, WIRING_FAULTS[code], note)
     for node, code in old.keys() - new.keys():
         note = f"this no longer holds: {old[node, code].text}"
-        yield Occurrence(node, EventType.NORMAL, f"{WIRING_FAULTS[code]}Gone", note)
+        yield Occurrence(node, f"{WIRING_FAULTS[code]}Gone", note)
 
 
 def _by_node(conflicts: Sequence[Conflict]) -> dict[tuple[NodeName, str], Conflict]:

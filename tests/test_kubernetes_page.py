@@ -1,0 +1,54 @@
+"""docs/kubernetes.md says what the code does: every Event, right, controller and annotation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from master.controllers.table import ROWS
+from master.inspection.rights import RIGHTS, Scope
+from topo.publish.gpu_annotations import keys
+from topo.publish.node_events import REASONS
+
+PAGE = (Path(__file__).parents[1] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+_PLACES = {
+    Scope.CLUSTER: "the cluster",
+    Scope.OWN: "its own namespace",
+    Scope.DEFAULT: "the namespace `default`",
+}
+
+
+def rows(first: str) -> Iterator[list[str]]:
+    """The rows of the table whose first head this is."""
+    lines = PAGE.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def test_every_event_is_there_with_its_type() -> None:
+    told = {cells[0].strip("`"): cells[1] for cells in rows("reason")}
+    assert told == {reason: kind.value for reason, kind in REASONS.items()}
+
+
+def test_every_right_is_there_and_no_other_one() -> None:
+    written = {tuple(cells) for cells in rows("resource")}
+    assert written == {
+        (
+            f"`{'.'.join(filter(None, (right.resource.plural, right.group)))}`"
+            + (f", `{right.name}` only" if right.name else ""),
+            ", ".join(right.verbs),
+            _PLACES[right.scope],
+            right.used_for,
+        )
+        for right in RIGHTS
+    }
+
+
+def test_every_controller_is_there_with_its_field_manager() -> None:
+    told = {cells[3].strip("`"): cells[2].strip("`") for cells in rows("what")}
+    assert told == {name: f"topo-master/{name}" for name in ROWS}
+
+
+def test_the_annotations_are_there_by_their_keys() -> None:
+    assert [cells[0].strip("`") for cells in rows("annotation")] == list(keys("<domain>"))
