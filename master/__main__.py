@@ -13,6 +13,7 @@ with ending_at_once(), needs("master"):
     import structlog
 
     from master.app import build_app
+    from master.controllers import cleanup
     from master.service import build_service
     from master.settings import MasterSettings
     from topo.kit.logs import configure_logs
@@ -33,12 +34,15 @@ _log = structlog.get_logger(__name__)
 
 @ending_at_once()
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the master until it is told to stop; the exit code.
+    """Runs the master until it is told to stop, or `cleanup`; the exit code.
 
     0 after SIGTERM or SIGINT, 1 when a background task died or another process has a port or the
     state file, 2 for settings and files that cannot be used.
     """
-    settings = load(MasterSettings, sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["cleanup"]:
+        return run(cleanup.command(load(MasterSettings, words[1:])))
+    settings = load(MasterSettings, words)
     try:
         configure_logs(settings, "topo-master")
         sites = _sites(settings)

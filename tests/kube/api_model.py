@@ -47,6 +47,8 @@ class ApiModel:
     """What the next calls get instead of an answer, in their order; None lets one through."""
     watches: list[Callable[[str, str, dict[str, Any] | None], None]] = field(default_factory=list)
     """Told of each change at once: the collection, the name, the object or None."""
+    served: frozenset[str] = frozenset({"nodes", "hypernodes", "configmaps"})
+    """What can be listed, be it empty."""
     busiest: int = 0
     _under_way: int = 0
 
@@ -89,6 +91,10 @@ class ApiModel:
         stored.owners[path] = {"somebody"}
         self._changed(collection_path(resource), name, stored.document)
 
+    def touch(self, at: str, name: str) -> None:
+        """A write of somebody's that changes nothing but the version."""
+        self._changed(at, name, self.objects[at, name].document)
+
     def remove(self, resource: Resource[Any], name: str) -> None:
         """What somebody deletes."""
         del self.objects[collection_path(resource), name]
@@ -108,6 +114,8 @@ class ApiModel:
             watch(at, name, document)
 
     def _answer(self, call: Call) -> bytes:
+        if call.method == "GET":
+            return self._read(call)
         assert call.body is not None
         asked = orjson.loads(call.body)
         if call.method == "POST":
@@ -120,8 +128,16 @@ class ApiModel:
         if stored is None:
             # Server-side apply answers so for an object with a uid; a delete finds nothing.
             raise _refusal(*((409, "Conflict") if call.method == "PATCH" else (404, "NotFound")))
-        if uid is not None and uid != stored.document["metadata"]["uid"]:
+        metadata = stored.document["metadata"]
+        if uid is not None and uid != metadata["uid"]:
             raise _refusal(409, "Conflict", "Precondition failed: UID in precondition")
+        version = asked.get("preconditions", asked.get("metadata", {})).get("resourceVersion")
+        if version not in {None, metadata["resourceVersion"]}:
+            raise _refusal(409, "Conflict", "the object has been modified")
+        if call.method == "PUT":
+            stored.document = {**asked, "metadata": {**metadata, **asked["metadata"]}}
+            self._changed(at, name, stored.document)
+            return orjson.dumps(stored.document)
         if call.method == "DELETE":
             del self.objects[at, name]
             self._changes.append(("DELETE", name))
@@ -129,13 +145,29 @@ class ApiModel:
             return b'{"kind":"Status"}'
         return self._apply(call, at, name, asked)
 
+    def _read(self, call: Call) -> bytes:
+        """One object, or a page of all, with who applied what."""
+        at, _, name = call.path.rpartition("/")
+        if (at, name) in self.objects:
+            return orjson.dumps(self.objects[at, name].document)
+        if name not in self.served:
+            raise _refusal(404, "NotFound")
+        items = [
+            {**stored.document, "metadata": {**stored.document["metadata"], **_managers(stored)}}
+            for (at, _), stored in self.objects.items()
+            if at == call.path and _is_chosen(stored, call.query.get("labelSelector", ""))
+        ]
+        start, limit = int(call.query.get("continue", 0)), int(call.query.get("limit", 500))
+        more = {"continue": str(start + limit)} if len(items) > start + limit else {}
+        return orjson.dumps({"metadata": more, "items": items[start : start + limit]})
+
     def _create(self, call: Call, asked: dict[str, Any]) -> bytes:
         name = asked["metadata"]["name"]
         if (call.path, name) in self.objects:
             raise _refusal(409, "AlreadyExists")
         asked["metadata"]["uid"] = f"uid-{name}-{self.version}"
         stored = Stored(asked)
-        stored.owners = {path: {call.query["fieldManager"]} for path, _ in _leaves(asked)}
+        stored.owners = {path: {call.query.get("fieldManager", "")} for path, _ in _leaves(asked)}
         self.objects[call.path, name] = stored
         self._changes.append(("POST", name))
         self._changed(call.path, name, asked)
@@ -176,6 +208,16 @@ def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
                 yield from ((("metadata", kind, key), v) for key, v in value.get(kind, {}).items())
         elif part not in {"apiVersion", "kind"}:
             yield (part,), value
+
+
+def _managers(stored: Stored) -> dict[str, Any]:
+    names = sorted({manager for owners in stored.owners.values() for manager in owners})
+    return {"managedFields": [{"manager": name, "operation": "Apply"} for name in names]}
+
+
+def _is_chosen(stored: Stored, selector: str) -> bool:
+    key, _, value = selector.partition("=")
+    return not selector or stored.labels.get(key) == value
 
 
 def _set(document: dict[str, Any], path: Path, value: Any) -> None:

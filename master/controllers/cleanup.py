@@ -1,0 +1,339 @@
+"""`topo-master cleanup`: takes away all that masters wrote in the cluster, and nothing else.
+
+It works while masters still run, as they do when a chart is uninstalled, and wins: it takes the
+lease first. The leader ends when it sees another holder, by its own rule before the old term is
+over, so that term is waited for. Followers, and masters that start anew, respect the new term as
+they would any leader's, and go on respecting it for its time when the lease is deleted at the end.
+
+What is ours is what Kubernetes says we wrote: fields of nodes that a manager of ours owns, and
+HyperNodes and ConfigMaps with our label. A field that somebody else owns, too, stays theirs.
+
+It looks again until it finds nothing more, so it may be run again, and ends what an earlier run
+began.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import orjson
+import structlog
+from pydantic import BaseModel, Field
+
+from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
+from master.kube.client import Call, KubeClient, unlimited
+from master.kube.errors import KubeError
+from master.kube.objects import (
+    CONFIG_MAPS,
+    HYPERNODES,
+    LEASES,
+    NODES,
+    Resource,
+    collection_path,
+    object_path,
+)
+from master.kube.rate import TokenBucket
+from master.kube.writer import CONCURRENCY, Caller
+from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
+from master.settings import MasterSettings
+from topo.model.errors import BadInputError
+
+LEASE = "topo-master"
+HOLDER = "topo-master-cleanup"
+LIMIT_S = 280.0
+"""Helm waits five minutes for a hook by default."""
+HOLD_S = 300
+"""The term of the lease: longer than all of this takes."""
+TERM_S = 15.0
+"""The term of a leader, if it is not told to be another one; four times that is waited at most."""
+PAGE = 250
+SAME_AGAIN = 5
+"""Looks that find what was taken away just before: somebody writes it again."""
+RETRY_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class CleanupError(Exception):
+    """It is not finished; the text says why, and the next step."""
+
+
+class _Manager(BaseModel):
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+
+
+class _Metadata(BaseModel):
+    name: str
+    uid: str
+    labels: dict[str, str] = {}
+    managers: list[_Manager] = Field([], alias="managedFields")
+
+
+class _Spec(BaseModel):
+    tier: int = 0
+
+
+class _Object(BaseModel):
+    """Of an object, who wrote it; of a HyperNode also its tier."""
+
+    metadata: _Metadata
+    spec: _Spec = Field(default_factory=_Spec)
+
+
+class _ListMetadata(BaseModel):
+    token: str = Field("", alias="continue")
+
+
+class _Page(BaseModel):
+    metadata: _ListMetadata = Field(default_factory=_ListMetadata)
+    items: list[_Object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Which cluster is cleaned, and how it is asked. `rate` waits until a request is allowed."""
+
+    client: Caller
+    namespace: str
+    domain: str
+    rate: Callable[[], Awaitable[None]] = unlimited
+
+    async def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
+        """The document of the answer. Raises `KubeError`."""
+        await self.rate()
+        content = None if body is None else orjson.dumps(body)
+        call = Call(method=method, path=path, query=query, body=content, urgent=True, timeout_s=30)
+        return orjson.loads(await self.client.call(call))
+
+    async def write(self, write: Write) -> None:
+        """Does a write; what it was for is gone already is as good. Raises `KubeError`."""
+        await self.rate()
+        try:
+            await self.client.call(call_of(write))
+        except KubeError as error:
+            if not (error.is_missing or error.is_conflict):
+                raise
+
+    async def objects(
+        self, resource: Resource[Any], namespace: str = "", **query: str
+    ) -> AsyncIterator[_Object]:
+        """All objects of a resource, a page at a time; none where the server lacks the kind."""
+        more = {"limit": str(PAGE), **query}
+        path = collection_path(resource, namespace)
+        while True:
+            await self.rate()
+            call = Call(method="GET", path=path, query={**more}, urgent=True, timeout_s=30)
+            try:
+                page = _Page.model_validate_json(await self.client.call(call))
+            except KubeError as error:
+                if error.is_missing:
+                    return
+                raise
+            for each in page.items:
+                yield each
+            if not page.metadata.token:
+                return
+            more["continue"] = page.metadata.token
+
+
+@dataclass(slots=True)
+class Removed:
+    """What was taken away so far, each once."""
+
+    nodes: set[str] = field(default_factory=set)
+    hypernodes: set[str] = field(default_factory=set)
+    config_maps: set[str] = field(default_factory=set)
+
+    def __str__(self) -> str:
+        return (
+            f"labels and annotations of {len(self.nodes)} nodes, {len(self.hypernodes)} HyperNodes"
+            f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
+            " Events end by themselves within an hour or so"
+        )
+
+
+async def command(settings: MasterSettings) -> int:
+    """Does it and says so; the exit code.
+
+    0 when nothing of ours is left, 1 when something is, 2 for settings that cannot be used.
+    """
+    config = settings.kube_config
+    if config is None or not settings.pod_namespace:
+        missing = "--kubeconfig" if config is None else "--pod-namespace"
+        sys.stderr.write(f"error: which cluster and namespace is cleaned? give {missing}\n")
+        return 2
+    rate = TokenBucket(settings.kube_qps, settings.kube_burst).take
+    client = KubeClient(config)
+    try:
+        await client.open()
+        found = Cluster(
+            client=client, namespace=settings.pod_namespace, domain=settings.domain, rate=rate
+        )
+        sys.stdout.write(f"{await clean_up(found)}\n")
+    except BadInputError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except CleanupError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    finally:
+        await client.close()
+    return 0
+
+
+async def clean_up(cluster: Cluster, limit_s: float = LIMIT_S) -> Removed:
+    """Takes everything away. Raises `CleanupError` where something is left after `limit_s`."""
+    removed, reason = Removed(), "it took too long"
+    steps = [partial(_lead, cluster), partial(_remove_all, cluster, removed)]
+    steps.append(partial(_remove_lease, cluster))
+    try:
+        async with asyncio.timeout(limit_s):
+            while steps:
+                try:
+                    await steps[0]()
+                except KubeError as error:
+                    if not (error.is_passing or error.is_conflict):
+                        raise CleanupError(_refused(error)) from error
+                    reason = str(error)
+                    await asyncio.sleep(max(RETRY_S, error.retry_after_s or 0.0))
+                else:
+                    del steps[0]
+    except TimeoutError:
+        raise CleanupError(f"not all is taken away after {limit_s:g} s: {reason}") from None
+    return removed
+
+
+def _refused(error: KubeError) -> str:
+    fix = "allow this account what the clean-up needs; see docs/kubernetes.md"
+    return f"Kubernetes refuses a call: {error.message}; {fix if error.is_denied else 'run again'}"
+
+
+async def _lead(cluster: Cluster) -> None:
+    """Holds the lease; returns when whoever held it before has ended."""
+    path = object_path(LEASES, LEASE, cluster.namespace)
+    try:
+        found = await cluster.ask("GET", path)
+    except KubeError as error:
+        if not error.is_missing:
+            raise
+        await cluster.ask("POST", path.rpartition("/")[0], _lease({}, {}))
+        return
+    before = found.get("spec") or {}
+    holder, duration_s = before.get("holderIdentity"), before.get("leaseDurationSeconds")
+    await cluster.ask("PUT", path, _lease(found["metadata"], before))
+    if holder:
+        _log.info("the lease is taken; its leader ends", leader=holder)
+        # A clean-up that was broken off may have taken it from a leader that still ends.
+        wait_s = TERM_S if holder == HOLDER else float(duration_s or 0.0)
+        await asyncio.sleep(min(wait_s, 4 * TERM_S))
+
+
+def _lease(found: dict[str, Any], before: dict[str, Any]) -> object:
+    """The lease as ours, without the address at which its former holder answered."""
+    kept = {key: found[key] for key in ("uid", "resourceVersion") if key in found}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {
+        "apiVersion": LEASES.api_version,
+        "kind": LEASES.kind,
+        "metadata": {"name": LEASE, **kept},
+        "spec": {
+            "holderIdentity": HOLDER,
+            "leaseDurationSeconds": HOLD_S,
+            "leaseTransitions": int(before.get("leaseTransitions") or 0) + 1,
+            "acquireTime": now,
+            "renewTime": now,
+        },
+    }
+
+
+async def _remove_all(cluster: Cluster, removed: Removed) -> None:
+    """Looks and takes away until nothing is found."""
+    for _ in range(SAME_AGAIN):
+        found = await _remove_from_nodes(cluster, removed.nodes)
+        found += await _remove_hypernodes(cluster, removed.hypernodes)
+        found += await _remove_config_maps(cluster, removed.config_maps)
+        if not found:
+            return
+    fix = "end every topo-master, also those that run with --leader-elect=false, and run again"
+    raise CleanupError(f"what is taken away comes again: a master still writes; {fix}")
+
+
+async def _remove_from_nodes(cluster: Cluster, removed: set[str]) -> int:
+    writes = [
+        Apply(target=Target(NODES, each.metadata.name), manager=manager, uid=each.metadata.uid)
+        async for each in cluster.objects(NODES)
+        for manager in sorted(_ours(each.metadata.managers))
+    ]
+    await _together(cluster, writes)
+    removed.update(write.target.name for write in writes)
+    return len(writes)
+
+
+def _ours(managers: Iterable[_Manager]) -> set[str]:
+    """The managers of this product that own a field by an apply."""
+    return {
+        each.manager
+        for each in managers
+        if each.manager.startswith(MANAGER_PREFIX) and each.operation == "Apply"
+    }
+
+
+async def _remove_hypernodes(cluster: Cluster, removed: set[str]) -> int:
+    """Parents before their children, so that no tree names what is missing."""
+    tiers: dict[int, list[Delete]] = {}
+    labels = {managed_by(cluster.domain), SOURCE_LABEL}
+    async for each in cluster.objects(HYPERNODES):
+        if any(each.metadata.labels.get(label) == PRODUCT for label in labels):
+            tiers.setdefault(each.spec.tier, []).append(_deletion(HYPERNODES, each))
+    for tier in sorted(tiers, reverse=True):
+        await _together(cluster, tiers[tier])
+        removed.update(write.target.name for write in tiers[tier])
+    return sum(map(len, tiers.values()))
+
+
+async def _remove_config_maps(cluster: Cluster, removed: set[str]) -> int:
+    ours = f"{managed_by(cluster.domain)}={PRODUCT}"
+    found = cluster.objects(CONFIG_MAPS, cluster.namespace, labelSelector=ours)
+    writes = [_deletion(CONFIG_MAPS, each, cluster.namespace) async for each in found]
+    await _together(cluster, writes)
+    removed.update(write.target.name for write in writes)
+    return len(writes)
+
+
+def _deletion(resource: Resource[Any], each: _Object, namespace: str = "") -> Delete:
+    target = Target(resource, each.metadata.name, namespace)
+    return Delete(target=target, manager=f"{MANAGER_PREFIX}cleanup", uid=each.metadata.uid)
+
+
+async def _together(cluster: Cluster, writes: Iterable[Write]) -> None:
+    """Does the writes, a few at a time; the first one that fails ends it."""
+    room = asyncio.Semaphore(CONCURRENCY)
+
+    async def one(write: Write) -> None:
+        async with room:
+            await cluster.write(write)
+
+    tasks = [asyncio.ensure_future(one(write)) for write in writes]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _remove_lease(cluster: Cluster) -> None:
+    path = object_path(LEASES, LEASE, cluster.namespace)
+    try:
+        found = await cluster.ask("GET", path)
+        conditions = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
+        await cluster.ask("DELETE", path, {"preconditions": conditions})
+    except KubeError as error:
+        if not error.is_missing:
+            raise

@@ -1,0 +1,186 @@
+"""`topo-master cleanup`: all that masters wrote goes, and nothing else, while they still run."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import pytest
+
+from master.controllers import cleanup
+from master.controllers.cleanup import CleanupError, Cluster, Removed, clean_up
+from master.kube.errors import KubeError
+from master.kube.objects import (
+    CONFIG_MAPS,
+    HYPERNODES,
+    LEASES,
+    NODES,
+    collection_path,
+)
+from tests.controllers.test_hypernodes import foreign
+from tests.controllers.world import ClusterWorld, cluster_world, deliver
+from tests.kube.api_model import ApiModel
+from tests.publish.forests import VENDOR
+
+pytestmark = pytest.mark.virtual_time
+
+NAMES = [f"node-{index}" for index in range(1, 9)]
+NAMESPACE = "topo"
+OURS = {"metax-tech.com/managed-by": "topo-master"}
+THEIRS = {"metax-tech.com/gpu.installed": "true", "metax-tech.com/dragonfly": "by-hand"}
+
+
+def cluster(api: ApiModel) -> Cluster:
+    return Cluster(client=api, namespace=NAMESPACE, domain="metax-tech.com")
+
+
+def add_lease(api: ApiModel, holder: str, duration_s: int = 15) -> Any:
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "leaseTransitions": 3}
+    metadata = {"annotations": {"metax-tech.com/address": "https://10.0.0.1:9001"}}
+    stored = api.add(LEASES, "topo-master", metadata=metadata, spec=spec)
+    at = collection_path(LEASES, NAMESPACE)
+    api.objects[at, "topo-master"] = api.objects.pop((collection_path(LEASES), "topo-master"))
+    return stored
+
+
+def add_config_map(api: ApiModel, name: str, labels: dict[str, str]) -> None:
+    api.add(CONFIG_MAPS, name, metadata={"labels": labels})
+    moved = api.objects.pop((collection_path(CONFIG_MAPS), name))
+    api.objects[collection_path(CONFIG_MAPS, NAMESPACE), name] = moved
+
+
+def names(api: ApiModel) -> set[str]:
+    """All objects that are there, but nodes."""
+    return {name for at, name in api.objects if at != collection_path(NODES)}
+
+
+async def test_all_that_a_master_wrote_goes_and_what_others_wrote_stays():
+    async with cluster_world(NAMES, VENDOR) as world:
+        await deliver()
+        await world.end()
+        api = world.api
+        api.edit(NODES, "node-1", ("metadata", "labels", "own"), "stays")
+        theirs = api.add(HYPERNODES, "theirs", **foreign("theirs", "node-x"))
+        add_config_map(api, "topo-master-state-1", OURS)
+        add_config_map(api, "topo-master-config", {})
+        add_lease(api, "")
+        removed = await clean_up(cluster(api))
+        assert api.labels() == {name: {} for name in NAMES} | {"node-1": {"own": "stays"}}
+        assert names(api) == {"theirs", "topo-master-config"}
+        assert theirs.document["spec"]["members"]
+        assert "labels and annotations of 8 nodes, 6 HyperNodes and 1 ConfigMaps" in str(removed)
+
+
+async def test_a_label_of_our_keys_that_somebody_else_wrote_stays():
+    api = ApiModel()
+    api.add(NODES, "node-1", metadata={"labels": THEIRS})
+    assert await clean_up(cluster(api)) == Removed()
+    assert api.labels() == {"node-1": THEIRS}
+
+
+async def test_a_second_run_finds_nothing_and_is_as_good():
+    async with cluster_world(NAMES, VENDOR) as world:
+        await deliver()
+        await world.end()
+        assert len((await clean_up(cluster(world.api))).nodes) == 8
+        before = len(world.api.writes)
+        assert await clean_up(cluster(world.api)) == Removed()
+        lease = [("POST", "topo-master"), ("DELETE", "topo-master")]
+        assert world.api.writes[before:] == lease
+
+
+async def test_parents_go_before_their_children():
+    async with cluster_world(NAMES, VENDOR) as world:
+        await deliver()
+        await world.end()
+        before = len(world.hypernode_writes())
+        await clean_up(cluster(world.api))
+        gone = [
+            name.partition("-")[0]
+            for call, name in world.hypernode_writes()[before:]
+            if call == "DELETE"
+        ]
+        assert gone == ["switchbox"] * 2 + ["dragonfly"] * 4 + ["topo"]
+
+
+async def test_it_takes_the_lease_and_waits_until_the_leader_has_ended():
+    """A leader that sees another holder ends, at the latest when its term is over."""
+    api, loop = ApiModel(), asyncio.get_running_loop()
+    api.add(NODES, "node-1")
+    lease = add_lease(api, "topo-master-0", duration_s=15)
+    seen: list[tuple[float, str, Any]] = []
+
+    def watch(_at: str, name: str, document: dict[str, Any] | None) -> None:
+        seen.append((loop.time(), name, document))
+
+    api.watches.append(watch)
+    began_s = loop.time()
+    work = asyncio.create_task(clean_up(cluster(api)))
+    await asyncio.sleep(14)
+    spec = lease.document["spec"]
+    assert spec["holderIdentity"] == "topo-master-cleanup"
+    assert (spec["leaseDurationSeconds"], spec["leaseTransitions"]) == (cleanup.HOLD_S, 4)
+    assert not [call for call in api.calls if call.path == collection_path(NODES)]
+    await work
+    assert loop.time() - began_s == pytest.approx(15, abs=1)
+    assert seen[-1][1:] == ("topo-master", None)
+
+
+async def test_a_leader_that_renews_between_look_and_write_is_taken_over_all_the_same():
+    api = ApiModel(delay_s=0.1)
+    add_lease(api, "topo-master-0")
+    loop = asyncio.get_running_loop()
+    # The renewal lands between the first look and the write that names its version.
+    renew = partial(api.touch, collection_path(LEASES, NAMESPACE), "topo-master")
+    loop.call_later(0.15, renew)
+    await clean_up(cluster(api))
+    assert names(api) == set()
+
+
+async def test_a_master_that_writes_all_the_time_is_told_and_the_code_is_a_failure():
+    async with cluster_world(NAMES, VENDOR, delay_s=0.001) as world:
+        await deliver()
+        with pytest.raises(CleanupError, match="a master still writes; end every topo-master"):
+            await _against(world)
+
+
+async def _against(world: ClusterWorld) -> None:
+    """A clean-up while a leader repairs what it takes away."""
+    slow = Cluster(
+        client=world.api,
+        namespace=NAMESPACE,
+        domain="metax-tech.com",
+        rate=lambda: asyncio.sleep(0.2),
+    )
+    await clean_up(slow)
+
+
+async def test_what_fails_for_now_is_tried_again_and_what_is_denied_is_told():
+    busy = KubeError("busy", status=429, retry_after_s=5.0)
+    api = ApiModel(faults=[busy, None, busy])
+    api.add(NODES, "node-1")
+    await clean_up(cluster(api))
+    api.faults.append(KubeError("nodes is forbidden", status=403))
+    with pytest.raises(CleanupError, match=r"nodes is forbidden; allow this account"):
+        await clean_up(cluster(api))
+
+
+async def test_it_ends_in_its_time_and_says_why_it_is_not_finished():
+    api = ApiModel(faults=[KubeError("no answer")] * 1000)
+    loop = asyncio.get_running_loop()
+    with pytest.raises(CleanupError, match="not all is taken away after 280 s: no answer"):
+        await clean_up(cluster(api))
+    assert loop.time() == pytest.approx(280, abs=1)
+
+
+async def test_a_cluster_without_volcano_is_cleaned():
+    api = ApiModel(served=frozenset({"nodes", "configmaps"}))
+    assert await clean_up(cluster(api)) == Removed()
+
+
+async def test_nodes_are_looked_at_in_pages():
+    api = ApiModel()
+    for index in range(600):
+        api.add(NODES, f"node-{index}")
+    await clean_up(cluster(api))
+    asked = [call.query for call in api.calls if call.path == collection_path(NODES)]
+    assert [query.get("continue") for query in asked] == [None, "250", "500"]

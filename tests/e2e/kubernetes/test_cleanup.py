@@ -1,0 +1,124 @@
+"""`topo-master cleanup` as a process on the real API server, with the rights of its own account."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
+from tests.e2e.kubernetes.forest_master import (
+    FLY,
+    HYPERNODES,
+    VENDOR,
+    forest_master,
+    hypernodes,
+    labels,
+    wanted_hypernodes,
+)
+from tests.support.waiting import CEILING_S, eventually
+
+RULES = (
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "patch"]},
+    {
+        "apiGroups": ["topology.volcano.sh"],
+        "resources": ["hypernodes"],
+        "verbs": ["list", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "delete"]},
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update", "delete"],
+    },
+)
+"""What a clean-up needs; the chart grants the last two in its namespace."""
+OURS = {"metax-tech.com/managed-by": "topo-master"}
+
+
+async def clean(cluster: Cluster, namespace: str, home: Path) -> tuple[int, str]:
+    """The exit code of a clean-up, and what it said."""
+    async with cluster.api() as api:
+        try:
+            await service_account(api, namespace, "topo-cleanup", RULES)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+    access = await account_access(cluster, namespace, "topo-cleanup")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "master", "cleanup"),
+        f"--kubeconfig={access.kubeconfig(home / 'cleanup-kubeconfig')}",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, "POD_NAMESPACE": namespace},
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), CEILING_S)
+    assert process.returncode is not None
+    return process.returncode, out.decode()
+
+
+async def traces(api: Api) -> list[str]:
+    """What of the product is left in the cluster: fields of nodes, HyperNodes, leases, state."""
+    found = [f"{each['metadata']['name']}" for each in await api.items(HYPERNODES)]
+    for node in await api.items("/api/v1/nodes"):
+        managers = [each["manager"] for each in node["metadata"]["managedFields"]]
+        found += [f"{node['metadata']['name']}: {name}" for name in managers if "topo" in name]
+    for path in ("/api/v1/configmaps", "/apis/coordination.k8s.io/v1/leases"):
+        names = [each["metadata"]["name"] for each in await api.items(path)]
+        found += [name for name in names if name.startswith("topo-master")]
+    return found
+
+
+async def test_nothing_is_left_and_what_others_wrote_stays(
+    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    async with forest_master(cluster, namespace, tmp_path, VENDOR):
+        await eventually(lambda: _is_whole(api))
+    hand_made = {"metadata": {"labels": {"own": "stays", FLY: "by-hand"}}}
+    await api.merge("/api/v1/nodes/node-sample9", hand_made)
+    state = {"metadata": {"name": "topo-master-state-1", "labels": OURS}, "data": {"piece": "x"}}
+    await api.create(f"/api/v1/namespaces/{namespace}/configmaps", state)
+    theirs = {"metadata": {"name": "their-config"}, "data": {"x": "y"}}
+    await api.create(f"/api/v1/namespaces/{namespace}/configmaps", theirs)
+
+    code, said = await clean(cluster, namespace, tmp_path)
+    assert (code, await traces(api)) == (0, []), said
+    assert "8 nodes, 6 HyperNodes and 1 ConfigMaps" in said
+    assert {name: of for name, of in (await labels(api)).items() if of} == {
+        "node-sample9": {FLY: "by-hand"}
+    }
+    assert await api.get(f"/api/v1/namespaces/{namespace}/configmaps/their-config")
+
+    again, said = await clean(cluster, namespace, tmp_path)
+    assert again == 0
+    assert "0 nodes, 0 HyperNodes and 0 ConfigMaps" in said
+
+
+async def test_a_leader_that_ended_without_giving_its_lease_back_is_waited_for(
+    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    spec = {"holderIdentity": "topo-master-0", "leaseDurationSeconds": 2}
+    await api.create(leases, {"metadata": {"name": "topo-master"}, "spec": spec})
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    code, said = await clean(cluster, namespace, tmp_path)
+    assert (code, await traces(api)) == (0, []), said
+    assert loop.time() - began_s >= 2
+
+
+async def test_a_master_that_goes_on_writing_without_a_lease_is_told(
+    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    async with forest_master(cluster, namespace, tmp_path, VENDOR) as master:
+        await eventually(lambda: _is_whole(api))
+        code, said = await clean(cluster, namespace, tmp_path)
+        assert code == 1
+        assert "a master still writes; end every topo-master" in said
+        await eventually(lambda: _is_whole(api))
+        master.program.must_live()
+
+
+async def _is_whole(api: Api) -> bool:
+    placed = [name for name, of in (await labels(api)).items() if len(of) == 2]
+    return len(placed) == 8 and await hypernodes(api) == wanted_hypernodes(VENDOR)
