@@ -15,10 +15,11 @@ from tests.chaos.ports import own_ports
 from tests.e2e.controlplane import programs
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
-from tests.e2e.controlplane.release import ALONE, Hosts, Release, release
+from tests.e2e.controlplane.release import ALONE, Release, release
 from topo.kit.tasks import on_signals
 
 NAMESPACE = f"{REAL_PREFIX}topo"

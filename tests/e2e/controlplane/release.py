@@ -5,7 +5,7 @@ import base64
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,17 +15,13 @@ from typing import Any
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import Kubelet
 from tests.helm.chart import CHART, VENDOR, built_helm, run
 from tests.support.waiting import CEILING_S
-from topo.kit.files import replace_whole
-from topo.model.ids import NodeName
-from topo.recording.timeline import Fault, FaultKind, Sentence
-from topo.sim.bundles import write_bundle
 from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulator
-from topo.sim.worlds.presets import SimNode, World, managed_topology
+from topo.sim.worlds.presets import World, managed_topology
 
-FAULTS_FILE = "faults.txt"
 MASTER_SERVICE = "topo-master-service"
 ALONE = (
     *("--set", "topoDiscovery.master.replicas=1"),
@@ -35,43 +31,6 @@ ALONE = (
 _CA = "cluster-manager-ca"
 _QUICK = ("TOPO_PROBE_INTERVAL", "0.25")
 """A test does not wait for a worker that looks every two seconds."""
-
-
-class Hosts:
-    """The simulated hosts: a recording each, whose cables can be pulled while workers replay it."""
-
-    def __init__(self, folder: Path, world: World) -> None:
-        self.folder, self.world = folder, world
-        self._hosts = {str(host.name): host for host in world.nodes}
-        for name, host in self._hosts.items():
-            write_bundle(folder / name, host)
-
-    def cut(self, node: str) -> tuple[str, str]:
-        """Pulls the cable in the first slot of a node, at both ends; the two nodes."""
-        near = self._hosts[node]
-        far = next(host for host in self._hosts.values() if host.server_uuid == near.peers[0])
-        for host, other in ((near, far), (far, near)):
-            assert other.server_uuid is not None
-            slot = host.peers.index(other.server_uuid) + 1
-            self._break(host, [Fault(FaultKind.REMOTE_GONE, NodeName(host.name), index=slot)])
-        return str(near.name), str(far.name)
-
-    def heal(self) -> None:
-        """Plugs all cables in."""
-        for host in self.world.nodes:
-            self._break(host, [])
-
-    def rewire(self, world: World) -> set[str]:
-        """The hosts of another world take the place of those of the same name; which changed."""
-        changed = {host for host in world.nodes if self._hosts[str(host.name)] != host}
-        for host in changed:
-            write_bundle(self.folder / host.name, host)
-            self._hosts[str(host.name)] = host
-        return {str(host.name) for host in changed}
-
-    def _break(self, host: SimNode, faults: Iterable[Fault]) -> None:
-        lines = "".join(f"{Sentence(fault, begins=True)}\n" for fault in faults)
-        replace_whole(self.folder / host.name / FAULTS_FILE, lines.encode())
 
 
 @dataclass

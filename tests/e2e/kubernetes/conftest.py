@@ -14,11 +14,12 @@ from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import Kubelet
 from tests.e2e.controlplane.kubelet import kubelet as running_kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
-from tests.e2e.controlplane.release import ALONE, Hosts, Release
+from tests.e2e.controlplane.release import ALONE, Release
 from tests.e2e.controlplane.release import release as made_release
 from topo.sim.worlds.presets import World
 

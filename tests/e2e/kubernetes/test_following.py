@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from dataclasses import replace as with_fields
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ import pytest_asyncio
 from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.hosts import exchanged
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import Release
 from tests.e2e.kubernetes.agreement import (
@@ -73,7 +73,7 @@ async def test_a_cut_cable_shows_and_no_group_is_lost_by_it(settled: Release) ->
 
 async def test_a_node_that_moves_leaves_the_tree_whole_at_every_moment(settled: Release) -> None:
     before = of_document(await settled.node_group())
-    moved = _exchanged(settled.hosts.world, "node-sample2", "node-sample3")
+    moved = exchanged(settled.hosts.world, "node-sample2", "node-sample3")
     async with _watched(settled.api) as witness:
         began_s = time.monotonic()
         settled.rewire(moved)
@@ -116,7 +116,7 @@ async def test_a_hypernode_of_somebody_else_stays_as_it_is(settled: Release) -> 
             "spec": {"tier": 1, "members": [member]},
         },
     )
-    settled.rewire(_exchanged(settled.hosts.world, "node-sample2", "node-sample3"))
+    settled.rewire(exchanged(settled.hosts.world, "node-sample2", "node-sample3"))
     await eventually(lambda: _is_together(settled, "node-sample1", "node-sample3"))
     await eventually(lambda: _agree(settled))
     assert await settled.api.get(f"{HYPERNODES}/theirs") == made
@@ -135,22 +135,6 @@ async def test_a_node_that_was_deleted_is_not_made_again(
     asked = control_plane.calls(f"{settled.namespace}:topo-master")
     assert not [call for call in asked if call.verb == "create" and call.resource == "nodes"]
     await baseline.mend(settled.api)
-
-
-def _exchanged(world: World, one: str, other: str) -> World:
-    """The world in which two hosts have changed their places in their dragonflies of two."""
-    hosts = {str(host.name): host for host in world.nodes}
-    first, second = hosts[one].server_uuid, hosts[other].server_uuid
-    assert first is not None
-    assert second is not None
-    uuids = {first: second, second: first}
-    changed = []
-    for host in world.nodes:
-        place = {one: hosts[other], other: hosts[one]}.get(str(host.name), host)
-        peers = place.peers if place is not host else tuple(uuids.get(p, p) for p in host.peers)
-        moved = with_fields(host, peers=peers, switchbox=place.switchbox, dragonfly=place.dragonfly)
-        changed.append(moved)
-    return with_fields(world, nodes=tuple(changed))
 
 
 @dataclass
