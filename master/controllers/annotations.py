@@ -54,7 +54,7 @@ class AnnotationComparer:
             registry=registry,
         ).set_function(lambda: len(self._foreign))
 
-    def compare(self, names: Names) -> None:
+    async def compare(self, names: Names) -> None:
         """Asks the writer for what differs. O(names), or O(nodes)."""
         present = self._nodes.objects
         if names is None:

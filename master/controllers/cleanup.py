@@ -210,7 +210,7 @@ async def clean_up(cluster: Cluster, limit_s: float = LIMIT_S) -> Removed:
 
 
 def _refused(error: KubeError) -> str:
-    fix = "allow this account what the clean-up needs; see docs/kubernetes.md"
+    fix = "allow this account what the clean-up needs; see docs/master.md"
     return f"Kubernetes refuses a call: {error.message}; {fix if error.is_denied else 'run again'}"
 
 

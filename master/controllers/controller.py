@@ -5,7 +5,7 @@ event that was missed, and a master that starts needs no history.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
 
@@ -15,6 +15,8 @@ from topo.model.forest import Snapshot
 
 GATHER_S = 0.05
 """What changes within this is compared together. Fixed, so that constant churn holds nothing up."""
+RESTS = 3
+"""How much longer it rests than it compared, so that constant churn costs a quarter of a core."""
 RESYNC_S = 300.0
 """Everything is compared at least so often: what was refused is asked for again."""
 SETTLING_POLL_S = 0.5
@@ -25,13 +27,15 @@ Names = AbstractSet[str] | None
 
 
 class Controller(Generic[T]):
-    """Calls `compare` with the names of what changed since the last time.
+    """Calls `compare` with the names of what changed since the last time; once at a time.
 
     Nothing is compared while `is_settled` says that the forest or the cluster is not known yet: a
     node that was not heard of yet would look like one that left its group.
     """
 
-    def __init__(self, compare: Callable[[Names], None], *, is_settled: Callable[[], bool]) -> None:
+    def __init__(
+        self, compare: Callable[[Names], Awaitable[None]], *, is_settled: Callable[[], bool]
+    ) -> None:
         self._compare = compare
         self._is_settled = is_settled
         self._names: set[str] = set()
@@ -58,17 +62,20 @@ class Controller(Generic[T]):
 
     async def run(self) -> None:
         """Compares until cancelled. Whatever `compare` raises ends the process."""
+        loop, rest_s = asyncio.get_running_loop(), GATHER_S
         while True:
             try:
                 async with asyncio.timeout(RESYNC_S):
                     await self._woken.wait()
             except TimeoutError:
                 self._all = True
-            await asyncio.sleep(GATHER_S)
+            await asyncio.sleep(rest_s)
             while not self._is_settled():  # noqa: ASYNC110 - that it has settled is no event
                 await asyncio.sleep(SETTLING_POLL_S)
             self._woken.clear()
             names, self._names = self._names, set()
             changed = None if self._all else names
             self._all = False
-            self._compare(changed)
+            began_s = loop.time()
+            await self._compare(changed)
+            rest_s = max(GATHER_S, RESTS * (loop.time() - began_s))

@@ -1,18 +1,21 @@
 """Volcano's HyperNodes: one for each group, and at no moment a tree that it would not trust."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from master.controllers.controller import Names
 from master.controllers.unheard import Unheard
-from master.kube.objects import HYPERNODES, HyperNodeObject
+from master.kube.objects import HYPERNODES, HyperNodeObject, Key
 from master.kube.store import Store
 from master.kube.writer import Writer
-from master.kube.writes import MANAGER_PREFIX, Apply, Create, Delete, Target
+from master.kube.writes import MANAGER_PREFIX, Apply, Create, Delete, Target, Write
+from topo.kit.threads import off_loop
 from topo.model.forest import Forest
+from topo.model.ids import NodeName
 from topo.model.rest.topology import WarningDocument
 from topo.publish.hypernode_steps import next_step
 from topo.publish.hypernodes import (
@@ -53,6 +56,15 @@ class Found:
     others: HyperNodes
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What there should be beside what others have, and the writes of the next step there."""
+
+    wanted: HyperNodes
+    writes: tuple[Write, ...]
+    conflicts: tuple[str, ...]
+
+
 class HyperNodeComparer:
     """Asks for the next safe step from the HyperNodes that there are to those of the forest.
 
@@ -62,43 +74,38 @@ class HyperNodeComparer:
 
     def __init__(
         self,
-        reflector: Store[HyperNodeObject],
+        store: Store[HyperNodeObject],
         writer: Writer,
         forest: Callable[[], Forest],
         *,
         domain: str,
         unheard: Unheard,
     ) -> None:
-        self._reflector = reflector
+        self._store = store
         self._writer = writer
         self._forest = forest
         self._unheard = unheard
         self._labels = {managed_by(domain): PRODUCT, SOURCE_LABEL: PRODUCT}
         self._wanted: HyperNodes = {}
-        self._compared: Forest | None = None
+        self._planned_for: Forest | None = None
         self.conflicts: tuple[str, ...] = ()
 
-    def compare(self, _names: Names) -> None:
-        """Asks the writer for a step, or waits for the one before. O(nodes)."""
-        if not self._reflector.synced:
+    async def compare(self, _names: Names) -> None:
+        """Asks the writer for a step, or waits for the one before. O(nodes), in a thread."""
+        if not self._store.synced:
             return  # Volcano is not installed; its kind of object may come later
-        forest = self._forest()
-        if forest is self._compared and self._writer.is_busy(MANAGER):
+        forest, is_busy = self._forest(), self._writer.is_busy(MANAGER)
+        if forest is self._planned_for and is_busy:
             return
-        self._compared = forest
-        found = self._found()
-        wanted = self._tree(forest, found)
-        if wanted != self._wanted:
+        unheard, objects = self._unheard.nodes(forest), dict(self._store.objects)
+        plan = await off_loop(partial(self._plan, forest, unheard, objects))
+        self._planned_for = forest
+        self._tell(plan.conflicts)
+        if plan.wanted != self._wanted:
             self._writer.withdraw_all(MANAGER)
-            self._wanted = wanted
-        if self._writer.is_busy(MANAGER):
-            return
-        step = next_step(found.ours, wanted)
-        for name, each in (*step.create.items(), *step.rewrite.items()):
-            self._writer.put(self._write(each, found.objects.get(name)))
-        for name in sorted(step.delete):
-            uid = found.objects[name].metadata.uid
-            self._writer.put(Delete(target=Target(HYPERNODES, name), manager=MANAGER, uid=uid))
+            self._wanted = plan.wanted
+        if not is_busy:  # else what was planned for has changed in the meantime
+            self._writer.put(*plan.writes)
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What others have and keeps a group from being published."""
@@ -108,20 +115,44 @@ class HyperNodeComparer:
             for text in self.conflicts
         )
 
-    def _write(self, each: HyperNode, there: HyperNodeObject | None) -> Apply | Create:
-        target = Target(HYPERNODES, each.name)
-        fields = {"metadata": {"labels": self._labels}, "spec": spec(each)}
-        if there is None:
-            return Create(target=target, manager=MANAGER, fields=fields)
-        uid = there.metadata.uid
-        # Forced: what made it here was no apply, and counts as another manager of the same name.
-        return Apply(target=target, manager=MANAGER, uid=uid, fields=fields, force=True)
+    def _plan(
+        self,
+        forest: Forest,
+        unheard: frozenset[NodeName],
+        objects: Mapping[Key, HyperNodeObject],
+    ) -> Plan:
+        """Ends the process if what there should be is no sound tree."""
+        found = self._found(objects)
+        wanted = hypernodes(forest)
+        names = wanted.keys() & found.others.keys()
+        taken = _taken(found.others, wanted)
+        if names or taken:
+            wanted = without(wanted, names, taken.keys())
+        validate(wanted)
+        kept = keeping(wanted, found.ours, unheard) if unheard else wanted
+        if kept is not wanted and not any(faults(kept)):
+            wanted = kept
+        return Plan(wanted, tuple(self._writes(found, wanted)), _conflicts(names, taken))
 
-    def _found(self) -> Found:
+    def _writes(self, found: Found, wanted: HyperNodes) -> Iterator[Write]:
+        step = next_step(found.ours, wanted)
+        for each in step.create.values():
+            fields = {"metadata": {"labels": self._labels}, "spec": spec(each)}
+            yield Create(target=Target(HYPERNODES, each.name), manager=MANAGER, fields=fields)
+        for each in step.rewrite.values():
+            fields = {"metadata": {"labels": self._labels}, "spec": spec(each)}
+            target, uid = Target(HYPERNODES, each.name), found.objects[each.name].metadata.uid
+            # Forced: what made it was no apply, and counts as another manager of the same name.
+            yield Apply(target=target, manager=MANAGER, uid=uid, fields=fields, force=True)
+        for name in sorted(step.delete):
+            target, uid = Target(HYPERNODES, name), found.objects[name].metadata.uid
+            yield Delete(target=target, manager=MANAGER, uid=uid)
+
+    def _found(self, present: Mapping[Key, HyperNodeObject]) -> Found:
         ours: dict[str, HyperNode] = {}
         others: dict[str, HyperNode] = {}
         objects: dict[str, HyperNodeObject] = {}
-        for (_, name), each in self._reflector.objects.items():
+        for (_, name), each in present.items():
             labels = each.metadata.labels
             carried = [key for key, value in self._labels.items() if labels.get(key) == value]
             if not carried:
@@ -132,37 +163,32 @@ class HyperNodeComparer:
                 ours[name] = replace(ours[name], tier_name="")
         return Found(ours, objects, others)
 
-    def _tree(self, forest: Forest, found: Found) -> HyperNodes:
-        """What there should be beside what others have. Ends the process if it is no sound tree."""
-        wanted = hypernodes(forest)
-        names = wanted.keys() & found.others.keys()
-        taken = _taken(found.others, wanted)
-        self._tell(names, taken)
-        wanted = without(wanted, names, taken.keys())
-        validate(wanted)
-        kept = keeping(wanted, found.ours, self._unheard.nodes(forest))
-        return wanted if any(faults(kept)) else kept
-
-    def _tell(self, names: AbstractSet[str], taken: Mapping[Member, str]) -> None:
-        texts = [
-            f"there is a HyperNode {name} that this master did not make; the group of this name is"
-            " not published"
-            for name in sorted(names)
-        ]
-        texts += [
-            f"{member.type} {member.name} is a member of HyperNode {taken[member]}, which this"
-            " master did not make; it is published in no other one"
-            for member in sorted(taken)
-        ]
-        told = tuple(texts[:MOST_TOLD])
-        for text in told:
+    def _tell(self, conflicts: tuple[str, ...]) -> None:
+        for text in conflicts:
             if text not in self.conflicts:
                 _log.warning("a HyperNode of somebody else is in the way", what=text)
-        self.conflicts = told
+        self.conflicts = conflicts
+
+
+def _conflicts(names: AbstractSet[str], taken: Mapping[Member, str]) -> tuple[str, ...]:
+    """What is told of them, in a number of sentences that has a limit."""
+    not_ours = "which this master did not make"
+    texts = [
+        f"there is a HyperNode {name} {not_ours}; the group of this name is not published"
+        for name in sorted(names)
+    ]
+    texts += [
+        f"{member.type} {member.name} is a member of HyperNode {taken[member]}, {not_ours}; it is"
+        " published in no other one"
+        for member in sorted(taken)
+    ]
+    return tuple(texts[:MOST_TOLD])
 
 
 def _taken(others: HyperNodes, wanted: HyperNodes) -> Mapping[Member, str]:
     """Members that we want and that others have: HyperNodes at all, nodes at the same tier."""
+    if not others:
+        return {}
     tiers = {member: each.tier for each in wanted.values() for member in members(each)}
     return {
         member: name

@@ -1,6 +1,8 @@
 """HyperNodes on a model of the API server: Volcano's tree follows the forest and never breaks."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -19,6 +21,7 @@ MOVED = forest(
     box("switchbox-1", {"dragonfly-1": ["node-2"], "dragonfly-2": ["node-1", "node-3", "node-4"]}),
     *VENDOR.roots[1:],
 )
+T = TypeVar("T")
 virtual = pytest.mark.virtual_time
 
 
@@ -233,17 +236,45 @@ async def test_without_volcano_it_waits_and_begins_when_volcano_comes():
         assert read(world) == hypernodes(VENDOR)
 
 
+OWN = {"fly-1": ["b"], "fly-2": ["c"], "fly-3": ["d"]}
 WAITS_S = st.sampled_from([0.04, 0.06, 0.08, 0.1, 0.12, 0.2])
 
 
-@given(forests(nodes=4), st.lists(st.tuples(WAITS_S, forests(nodes=4)), min_size=3, max_size=5))
+@given(
+    forests(nodes=4),
+    st.lists(st.tuples(WAITS_S, forests(nodes=4)), min_size=3, max_size=5),
+    st.sampled_from([0.0, 0.08, 0.15]),
+)
 def test_whatever_changes_while_it_is_written_nobody_sees_a_broken_tree(
-    first: Forest, changes: list[tuple[float, Forest]]
+    first: Forest, changes: list[tuple[float, Forest]], think_s: float
 ):
-    """The forest changes while a step is under way, and the watch is late."""
+    """The forest changes while a step is under way, the watch is late, and planning takes long."""
+    in_virtual_time(played(first, changes, think_s))
 
-    async def play() -> None:
-        async with cluster_world([], first, delay_s=0.05) as world:
+
+@pytest.mark.parametrize("wait_ms", range(20, 1220, 40))
+def test_a_node_that_moves_on_while_it_moves_is_never_in_two_places(wait_ms: int):
+    """Wherever the second move falls into the first one; a call may end while it is planned."""
+    places = [
+        forest(*(fly(name, [*own, *(["a"] if name == at else [])]) for name, own in OWN.items()))
+        for at in OWN
+    ]
+    changes = [(1.0, places[1]), (wait_ms / 1000, places[2])]
+    in_virtual_time(played(places[0], changes, think_s=0.1, call_s=0.33))
+
+
+async def played(
+    first: Forest, changes: list[tuple[float, Forest]], think_s: float, call_s: float = 0.05
+) -> None:
+    """Publishes one forest after the other, each after its wait, and looks at all that is seen."""
+
+    async def slowly(plan: Callable[[], T]) -> T:
+        planned = plan()
+        await deliver(think_s)
+        return planned
+
+    with patch("master.controllers.hypernodes.off_loop", slowly):
+        async with cluster_world([], first, delay_s=call_s) as world:
             watcher = Watcher(world)
             for wait_s, each in changes:
                 await deliver(wait_s)
@@ -251,5 +282,3 @@ def test_whatever_changes_while_it_is_written_nobody_sees_a_broken_tree(
             await deliver(10)
             assert read(world) == hypernodes(changes[-1][1])
             assert watcher.seen == []
-
-    in_virtual_time(play())

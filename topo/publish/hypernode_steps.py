@@ -47,6 +47,8 @@ class Step:
 
 def next_step(present: HyperNodes, wanted: HyperNodes) -> Step:
     """What may be written now. `wanted` is valid; `present` is whatever somebody made of it."""
+    if present == wanted:
+        return Step({}, {}, frozenset())
     view = _View(present, wanted)
     rewrite = {
         name: target
