@@ -115,10 +115,15 @@ def _fit_to_file_limit(sites: Sequence[Site]) -> None:
 
 def warn_of_tokens(settings: MasterSettings) -> None:
     """Log whose reports are taken where no token decides it."""
-    if settings.allow_anonymous_workers and settings.worker_token_file is None:
+    if settings.worker_token_file is not None:
+        return
+    if settings.allow_anonymous_workers:
         _log.warning("worker reports are accepted without a token; anybody can speak for any node")
-    elif settings.worker_token_file is None:
+    elif settings.kube_config is None:
         _log.info("worker reports are refused: there is no --worker-token-file")
+    elif settings.worker_account is None:
+        lacking = "--worker-token-file, --pod-namespace nor --worker-service-account"
+        _log.info(f"worker reports are refused: there is neither {lacking}")
 
 
 if __name__ == "__main__":

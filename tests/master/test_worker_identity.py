@@ -11,13 +11,14 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from master.__main__ import warn_of_tokens
 from master.kube.accounts import Code
 from master.kube.token_review import FRESH_S, LATE_S
 from tests.kube.fake_server import FakeServer
 from tests.kube.plain import kubeconfig, serving
 from tests.kube.reviewing import PATH, Reviewer
 from tests.kube.reviewing import token as any_token
-from tests.master.world import TOKEN, Answer, Master, facts, running
+from tests.master.world import TOKEN, Answer, Master, facts, running, settings
 from tests.support.raw_http import answered, bomb, packed_head
 
 pytestmark = pytest.mark.virtual_time
@@ -197,3 +198,24 @@ async def test_no_log_and_no_answer_shows_a_token(tmp_path: Path) -> None:
     said = repr(logs) + repr(answers) + repr(pages)
     for text in texts:
         assert all(part not in said for part in text.split(".")[1:] if len(part) > 9)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ((), "worker reports are refused: there is no --worker-token-file"),
+        (("--worker-token-file=/tokens",), None),
+        (("--kubeconfig=/k",), "--worker-service-account"),
+        (("--kubeconfig=/k", "--pod-namespace=topo"), None),
+        (("--kubeconfig=/k", ACCOUNT), None),
+        (("--kubeconfig=/k", ACCOUNT, "--kubernetes=off"), "there is no --worker-token-file"),
+        (("--allow-anonymous-workers",), "anybody can speak for any node"),
+    ],
+)
+def test_a_start_says_where_no_report_will_be_taken(
+    flags: tuple[str, ...], told: str | None
+) -> None:
+    with capture_logs() as logs:
+        warn_of_tokens(settings(*flags))
+    assert bool(logs) == (told is not None)
+    assert told is None or told in logs[0]["event"]

@@ -23,11 +23,8 @@ from topo.sim.clustermanager.server import Simulator, SimulatorSettings, simulat
 from topo.sim.worlds.presets import World, managed_topology
 
 MASTER_SERVICE = "topo-master-service"
-ALONE = (
-    *("--set", "topoDiscovery.master.replicas=1"),
-    *("--set", "topoDiscovery.master.extraArgs[0]=--allow-anonymous-workers"),
-)
-"""One master, which asks no worker for a token."""
+ALONE = ("--set", "topoDiscovery.master.replicas=1")
+"""One master."""
 _CA = "cluster-manager-ca"
 _QUICK = ("TOPO_PROBE_INTERVAL", "0.25")
 """A test does not wait for a worker that looks every two seconds."""
