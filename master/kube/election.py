@@ -160,6 +160,7 @@ class Election:
         if self._leads:
             if found.record.holder == self.name:
                 return self._renewal()
+            self._leads = False  # whatever is left of our term is the other's
             return Lost(f"{found.record.holder or 'nobody'} holds the lease")
         free_s = self._free_s()
         return Rest(self._next_look_s(now_s)) if now_s < free_s else self._claim()

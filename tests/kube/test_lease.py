@@ -223,6 +223,19 @@ async def test_a_leader_that_finds_another_in_its_place_ends_at_once() -> None:
     assert asyncio.get_running_loop().time() < 2 * TIMES.retry_s
 
 
+async def test_who_lost_the_lease_to_another_neither_leads_nor_gives_it_back() -> None:
+    """As when a clean-up takes it: a lease given back would be the next candidate's."""
+    async with candidates("a") as (server, [a]):
+        assert server.stored is not None
+        server.stored["spec"]["holderIdentity"] = "somebody"
+        server.stored["metadata"]["resourceVersion"] = "by-hand"
+        with pytest.raises(LeaseLostError):
+            await (a.task or asyncio.sleep(0))
+        assert not a.lease.leads()
+        await a.lease.release()
+        assert server.stored["spec"]["holderIdentity"] == "somebody"
+
+
 async def test_a_deleted_lease_is_written_anew_by_its_leader_and_taken_by_nobody() -> None:
     async with candidates("a", "b") as (server, [a, b]):
         await asyncio.sleep(5)
