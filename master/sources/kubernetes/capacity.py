@@ -6,7 +6,11 @@ end is what the reflectors hold, in whatever order it came.
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
+from typing import TypeVar
+
+from pydantic import TypeAdapter
 
 from master.booking.state import BookingState
 from master.kube.objects import Key, NodeObject, PodObject, key_of
@@ -19,9 +23,12 @@ from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone
 
-TURN = 128
+T = TypeVar("T")
+TURN = 64
 """Objects of a kind that are worked off before everybody else has a turn: a few milliseconds."""
 DOUBT = "doubtful-object"
+_UNREAD = TypeAdapter(NodeObject).validate_python({"metadata": {"name": ""}})
+"""Stands for a node that is there and has to be read again."""
 _MODES = ("", "")
 """The key under which doubts about the modes stand; no object has it."""
 MOST_DOUBTS = 16
@@ -40,9 +47,9 @@ class ClusterCapacity:
     ) -> None:
         self._state, self._nodes, self._pods = state, of_nodes, of_pods
         self._modes = SharingModes()
-        self._marked_nodes: dict[Key, None] = {}
-        self._marked_pods: dict[Key, None] = {}
-        self._uids: dict[Key, str] = {}
+        self._marked_nodes, self._marked_pods = Marked(), Marked()
+        self._known_nodes: dict[Key, NodeObject] = {}
+        self._known_pods: dict[Key, PodObject] = {}
         self._doubts: dict[Key, tuple[str, ...]] = {}
         self._lost_all = False
         self._woken = asyncio.Event()
@@ -61,17 +68,18 @@ class ClusterCapacity:
 
     def share(self, modes: SharingModes, doubt: str = "") -> None:
         """Takes over which nodes share their cards; `doubt` says what is wrong with who says so."""
-        self._doubt({_MODES: (doubt,) if doubt else ()}, [_MODES])
+        self._doubt(_MODES, [doubt] if doubt else [])
         if modes != self._modes:
             self._modes = modes
+            self._known_nodes = dict.fromkeys(self._known_nodes, _UNREAD)
             self._mark_nodes()
 
     async def run(self) -> None:
         """Works until cancelled."""
         while True:
             while self._marked_nodes or self._marked_pods:
-                self._follow_nodes(_taken(self._marked_nodes))
-                self._follow_pods(_taken(self._marked_pods))
+                self._follow_nodes(self._marked_nodes.take(TURN))
+                self._follow_pods(self._marked_pods.take(TURN))
                 await asyncio.sleep(0)
             if self._nodes.synced and self._pods.synced:
                 self.settled.set()
@@ -90,65 +98,100 @@ class ClusterCapacity:
             self._lost_all = False
             self._mark_nodes()
         else:
-            self._marked_nodes[key_of(told.object.metadata)] = None
+            self._marked_nodes.add(key_of(told.object.metadata))
         self._woken.set()
 
     def _mark_nodes(self) -> None:
         if not self._lost_all:
-            known = (("", str(name)) for name in self._state.follower.cluster)
-            self._marked_nodes |= dict.fromkeys([*known, *self._nodes.objects])
+            self._marked_nodes.replace([*self._nodes.objects, *self._known_nodes])
         self._woken.set()
 
     def _pod_told(self, told: Listed[PodObject] | Changed[PodObject] | Removed[PodObject]) -> None:
         if isinstance(told, Listed):
-            self._marked_pods |= dict.fromkeys([*self._uids, *told.objects])
+            self._marked_pods.replace([*told.objects, *self._known_pods])
         else:
-            self._marked_pods[key_of(told.object.metadata)] = None
+            self._marked_pods.add(key_of(told.object.metadata))
         self._woken.set()
 
     # What is marked is made what the reflectors hold.
 
     def _follow_nodes(self, keys: Collection[Key]) -> None:
-        policy, known = self._state.capacity.policy, self._state.follower.cluster
-        found = {key: self._nodes.objects.get(key) for key in keys}
-        there = {key: node for key, node in found.items() if node is not None}
-        stated = [cluster_node(node, policy, self._modes) for node in there.values()]
-        changed = [node for node in stated if known.get(node.name) != node]
-        gone = [NodeName(key[1]) for key in found.keys() - there.keys()]
-        if changed or gone:
-            self._state.follow_cluster(changed, gone)
-        self._doubt({key: tuple(nodes.doubts(node, policy)) for key, node in there.items()}, keys)
+        policy, news = (
+            self._state.capacity.policy,
+            _news(keys, self._nodes.objects, self._known_nodes),
+        )
+        stated = {key: found for key, found in news.items() if found is not None}
+        if news:
+            self._state.follow_cluster(
+                [cluster_node(found, policy, self._modes) for found in stated.values()],
+                [NodeName(name) for _, name in news.keys() - stated.keys()],
+            )
+        for key in news:
+            self._doubt(key, nodes.doubts(stated[key], policy) if key in stated else ())
 
     def _follow_pods(self, keys: Collection[Key]) -> None:
-        events = [event for key in keys for event in self._events_of(key)]
+        """A name may have come again with another pod while nobody looked."""
+        policy, before = self._state.capacity.policy, self._known_pods
+        events: list[Event] = []
+        uids = {key: before[key].metadata.uid for key in keys if key in before}
+        for key, found in _news(keys, self._pods.objects, before).items():
+            seen = None if found is None else pod_seen(found, policy)
+            uid = uids.get(key)
+            if uid is not None and (seen is None or seen.pod.uid != uid):
+                events.append(PodGone(uid))
+            if seen is not None:
+                events.append(seen)
+            self._doubt(key, () if found is None else pods.doubts(found, policy))
         if events:
             self._state.advance(*events)
-        policy, objects = self._state.capacity.policy, self._pods.objects
-        there = {key: objects[key] for key in keys if key in objects}
-        self._doubt({key: tuple(pods.doubts(pod, policy)) for key, pod in there.items()}, keys)
 
-    def _events_of(self, key: Key) -> Iterator[Event]:
-        """A name may have come again with another pod while nobody looked."""
-        found, before = self._pods.objects.get(key), self._uids.get(key)
-        seen = None if found is None else pod_seen(found, self._state.capacity.policy)
-        if before is not None and (seen is None or seen.pod.uid != before):
-            del self._uids[key]
-            yield PodGone(before)
-        if seen is not None:
-            self._uids[key] = seen.pod.uid
-            yield seen
-
-    def _doubt(self, found: Mapping[Key, tuple[str, ...]], keys: Collection[Key]) -> None:
-        for key in keys:
-            if texts := found.get(key):
-                self._doubts[key] = texts
-            else:
-                self._doubts.pop(key, None)
+    def _doubt(self, key: Key, texts: Iterable[str]) -> None:
+        if said := tuple(texts):
+            self._doubts[key] = said
+        else:
+            self._doubts.pop(key, None)
 
 
-def _taken(marked: dict[Key, None]) -> list[Key]:
-    """Takes out as many as are worked off in a turn, those that were marked first."""
-    keys = [key for key, _ in zip(marked, range(TURN), strict=False)]
+class Marked:
+    """Keys that are to be looked at. A whole list of them costs no more than its copy."""
+
+    def __init__(self) -> None:
+        self._some: dict[Key, None] = {}
+        self._all: list[Key] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._some or self._all)
+
+    def add(self, key: Key) -> None:
+        """One more, if it is not there yet."""
+        self._some[key] = None
+
+    def replace(self, keys: list[Key]) -> None:
+        """All that there are, in the place of those marked before."""
+        self._some, self._all = {}, keys
+
+    def take(self, most: int) -> list[Key]:
+        """Takes out so many at most, those that were marked alone first."""
+        taken = list(islice(self._some, most))
+        for key in taken:
+            del self._some[key]
+        if (left := most - len(taken)) and self._all:
+            taken += self._all[-left:]
+            del self._all[-left:]
+        return taken
+
+
+def _news(keys: Iterable[Key], there: Mapping[Key, T], known: dict[Key, T]) -> dict[Key, T | None]:
+    """Of these keys, what is not as it was known, None where it is gone; it is known then."""
+    news: dict[Key, T | None] = {}
     for key in keys:
-        del marked[key]
-    return keys
+        found, before = there.get(key), known.get(key)
+        if found is before:
+            continue
+        if found is None:
+            del known[key]
+        else:
+            known[key] = found
+        if found != before:
+            news[key] = found
+    return news

@@ -69,7 +69,8 @@ def _where(found: PodObject) -> tuple[NodeName, PodPhase] | None:
 
 
 def _amounts(found: PodObject, resources: tuple[str, ...]) -> dict[str, int]:
-    return {name: requested(found.spec, name) for name in resources}
+    named = resources_of(found.spec)
+    return {name: requested(found.spec, name) for name in resources if name in named}
 
 
 def _hold(text: str) -> HoldId | None:

@@ -5,6 +5,7 @@ The grammar, and that a part of a unit counts as a whole one, are those of `Pars
 """
 
 import re
+from functools import lru_cache
 
 MOST = 1_000_000
 """More devices than any node has; what states more counts as so many."""
@@ -17,10 +18,11 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15,
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
+@lru_cache(maxsize=1024)
 def whole(text: str) -> int | None:
     """The number, rounded up, at most `MOST`; None for a text that is no quantity of devices.
 
-    Negative ones are none. O(len(text)), which is bounded.
+    Negative ones are none. O(len(text)), which is bounded; most objects state the same few.
     """
     found = _QUANTITY.fullmatch(text)
     if found is None:

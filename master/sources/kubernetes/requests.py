@@ -8,7 +8,7 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from master.kube.objects import Container, PodSpec
 from master.sources.kubernetes.quantity import MOST, whole
@@ -28,13 +28,12 @@ def requested(spec: PodSpec, resource: str) -> int:
             largest = max(largest, sidecars)
         else:
             largest = max(largest, sidecars + asked)
-    overhead = _read(spec.overhead.get(resource, "0"))
+    overhead = _read(spec.overhead[resource]) if resource in spec.overhead else 0
     return min(max(main + sidecars, largest) + overhead, MOST)
 
 
-def unreadable(spec: PodSpec, resources: Iterable[str]) -> Iterator[str]:
+def unreadable(spec: PodSpec, wanted: Collection[str]) -> Iterator[str]:
     """What the pod asks for of these resources and is no quantity: `metax-tech.com/gpu: all`."""
-    wanted = frozenset(resources)
     for each in (*spec.containers, *spec.init_containers):
         for asked in (each.resources.requests, each.resources.limits):
             yield from _unreadable(asked, wanted)
@@ -50,7 +49,8 @@ def resources_of(spec: PodSpec) -> frozenset[str]:
 
 def _asked(container: Container, resource: str) -> int:
     stated = container.resources
-    return _read(stated.requests.get(resource, stated.limits.get(resource, "0")))
+    quantity = stated.requests.get(resource) or stated.limits.get(resource)
+    return 0 if quantity is None else _read(quantity)
 
 
 def _read(quantity: str) -> int:
@@ -59,7 +59,7 @@ def _read(quantity: str) -> int:
     return MOST if number is None else number
 
 
-def _unreadable(asked: dict[str, str], wanted: frozenset[str]) -> Iterator[str]:
+def _unreadable(asked: dict[str, str], wanted: Collection[str]) -> Iterator[str]:
     for resource, quantity in asked.items():
         if resource in wanted and whole(quantity) is None:
             yield f"{resource}: {quantity[:32]!r}"
