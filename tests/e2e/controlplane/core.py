@@ -13,10 +13,8 @@ from topo.kit.files import write_private
 from topo.sim.clustermanager.certificates import Authority
 
 LOOPBACK = "127.0.0.1"
-SERVICE_ADDRESSES = "127.200.0.0/24"
-"""All of 127/8 is this machine, so a Service without kube-proxy is a listener on its ClusterIP."""
-API_ADDRESS = "127.200.0.1"
-"""The ClusterIP of the Service `kubernetes`: the first of the range."""
+_RUNS = 100
+"""Clusters beside each other on one machine: each has addresses of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +24,23 @@ class Ports:
     etcd: int
     etcd_peers: int
     api: int
+
+    @property
+    def number(self) -> int:
+        """What tells the addresses of this cluster from those of another: ports come in threes."""
+        return self.etcd // 3 % _RUNS + 1
+
+    @property
+    def services(self) -> str:
+        """The first three octets of ClusterIPs; the API server has the first. All of 127/8
+        is this machine, so that a Service without kube-proxy is a listener on its ClusterIP.
+        """
+        return f"127.{_RUNS + self.number}.0"
+
+    @property
+    def pods(self) -> str:
+        """The first two octets of the addresses of pods that are processes."""
+        return f"10.{self.number}"
 
 
 class Files:
@@ -64,7 +79,7 @@ def etcd(files: Files, ports: Ports) -> Program:
 def api_server(files: Files, ports: Ports) -> tuple[Program, Access]:
     """The API server with real TLS and RBAC, and what an administrator needs to use it."""
     authority = Authority.at(files.home / "pki")
-    hosts = (LOOPBACK, API_ADDRESS, "localhost", "kubernetes.default.svc")
+    hosts = (LOOPBACK, f"{ports.services}.1", "localhost", "kubernetes.default.svc")
     certificate, key = authority.leaf("kube-apiserver", *hosts)
     signer_public, signer = authority.leaf("service-accounts", LOOPBACK)
     admin = Access(f"https://{LOOPBACK}:{ports.api}", files.ca, secrets.token_urlsafe(24))
@@ -82,7 +97,7 @@ def api_server(files: Files, ports: Ports) -> tuple[Program, Access]:
         f"--service-account-key-file={signer_public}",
         f"--token-auth-file={files.tokens}",
         "--authorization-mode=Node,RBAC",
-        f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+        f"--service-cluster-ip-range={ports.services}.0/24",
         "--allow-privileged=true",
         f"--audit-policy-file={policy}",
         f"--audit-log-path={files.audit}",

@@ -20,8 +20,6 @@ from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.pod import NodePlace, PodProcess
 from tests.e2e.controlplane.proxy import Proxy
 
-_SUBNET = "10.101"
-
 
 class Kubelet:
     """All nodes' kubelets in one: it runs the pods that are bound, and ends those that must go.
@@ -65,7 +63,7 @@ class Kubelet:
 
     def _start(self, uid: str, pod: Any) -> None:
         number = next(self._numbers)
-        address = f"{_SUBNET}.{number // 250}.{number % 250 + 1}"
+        address = f"{self._cluster.ports.pods}.{number // 250 + 1}.{number % 250 + 1}"
         node = pod["spec"]["nodeName"]
         recording = self._hardware / node
         hardware = recording if recording.exists() else None

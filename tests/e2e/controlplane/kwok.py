@@ -17,7 +17,7 @@ COMPLETE = "e2e/complete"
 REAL_PREFIX = "real-"
 """Pods of namespaces that begin so are left to `tests.e2e.controlplane.kubelet`."""
 LEASE_S = 40
-_POD_ADDRESSES = "10.100.0.0/16"
+_POD_ADDRESSES = "10.200.0.0/16"
 _KEPT = {"key": f'.metadata.annotations["{HOLD}"]', "operator": "DoesNotExist"}
 _OURS = f'if (.metadata.namespace | startswith("{REAL_PREFIX}")) then "yes" else "no" end'
 _NOT_REAL = {"key": _OURS, "operator": "In", "values": ["no"]}

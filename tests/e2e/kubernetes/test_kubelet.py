@@ -89,7 +89,12 @@ def _master() -> Any:
     probe = {"httpGet": {"path": "/ready", "port": "api"}}
     container = {
         "command": ["topo-master"],
-        "args": ["--mode=config", "--server-port=9001", "--rpc-server-port=10001"],
+        "args": [
+            "--mode=config",
+            "--server-port=9001",
+            "--rpc-server-port=10001",
+            "--kubernetes=off",
+        ],
         "ports": [{"name": "api", "containerPort": 9001}],
         "readinessProbe": probe,
         "volumeMounts": [{"name": "config", "mountPath": "/config"}],
