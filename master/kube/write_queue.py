@@ -13,13 +13,16 @@ seen in the version that the write made, or in a later one, or is gone, or `ECHO
 a write that is asked for again is one that is needed again. Versions are compared as numbers
 (KEP-5504); where they are none, whatever is seen counts.
 
+Who changes back what was written, each time, is not answered each time: a write that was done
+`FREE_REPEATS` times in a row waits for a second, then two, four, … up to `REPEAT_CEILING_S`.
+
 Cost: O(1) amortised for each call; `is_busy` and what lists are O(writes that are not seen yet).
 
 Example: {a: x} is done in version 7. The store still has version 5, its reader asks for {a: x}:
 dropped. The watch shows 7, somebody makes it {a: y} in 8, the reader asks for {a: x}: queued.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -31,6 +34,9 @@ from master.kube.writes import Delete, Target, Write
 
 ECHO_S = 60.0
 """A watch that shows nothing for so long is broken; its reflector lists anew in the meantime."""
+FREE_REPEATS = 3
+REPEAT_CEILING_S = 60.0
+REPEAT_MEMORY_S = 3 * REPEAT_CEILING_S
 MAX_WAITING = 100_000
 """Writes of one manager; what is beyond it is refused, and asked for again by whoever compares."""
 GONE = inf
@@ -54,10 +60,29 @@ class _Entry:
     is_withdrawn: bool = False
     is_listed: bool = False
     """Whether it is in the order of its manager, or waits for its time there."""
+    ticket: int = 0
+    """The number of its place among those that wait for their time; 0 for none."""
+    is_repeat: bool = False
+    """Whether it waits because the same was done so often."""
 
     @property
     def is_idle(self) -> bool:
         return self.waiting is None and self.active is None and self.settled is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The last write of an object that was done, how often in a row, and when."""
+
+    write: Write
+    times: int
+    at_s: float
+
+    @property
+    def again_at_s(self) -> float:
+        """When the same may be written again."""
+        doubled = min(self.times - FREE_REPEATS, 10)
+        return self.at_s + min(REPEAT_CEILING_S, 2.0**doubled) if doubled >= 0 else -inf
 
 
 class WriteQueue:
@@ -70,6 +95,7 @@ class WriteQueue:
         self._later: list[tuple[float, int, str, Target]] = []
         self._later_number = 0
         self._settled: deque[tuple[float, str, Target]] = deque()
+        self._done: OrderedDict[tuple[str, Target], _Done] = OrderedDict()
 
     def put(self, write: Write, now_s: float) -> bool:
         """Asks for a write. False when too many wait: it was not taken."""
@@ -82,6 +108,8 @@ class WriteQueue:
         if write == (entry.active or entry.settled):
             entry.waiting = None
             return True
+        if entry.is_repeat and entry.waiting != write:
+            entry.ticket, entry.is_listed, entry.is_repeat = 0, False, False
         entry.waiting = write
         if entry.active is None:
             self._list(write.manager, write.target, entry)
@@ -98,8 +126,11 @@ class WriteQueue:
         """The write whose turn it is; finish it with `done`, `give_up` or `again`."""
         self._expire(now_s)
         while self._later and self._later[0][0] <= now_s:
-            _, _, manager, target = heappop(self._later)
-            self._enqueue(manager, target)
+            _, ticket, manager, target = heappop(self._later)
+            entry = self._entries.get(manager, {}).get(target)
+            if entry is not None and entry.ticket == ticket:
+                entry.ticket, entry.is_repeat = 0, False
+                self._enqueue(manager, target)
         while self._turns:
             manager = self._turns.popleft()
             order = self._order[manager]
@@ -117,6 +148,11 @@ class WriteQueue:
 
     def done(self, write: Write, version: str, now_s: float) -> None:
         """It was written; `version` is that of the object now."""
+        key = write.manager, write.target
+        before = self._done.pop(key, None)
+        is_repeat = before is not None and before.write == write
+        times = before.times + 1 if before is not None and is_repeat else 1
+        self._done[key] = _Done(write, times, now_s)
         effect = GONE if isinstance(write, Delete) else number(version)
         self._settle(write, effect, now_s)
 
@@ -131,8 +167,7 @@ class WriteQueue:
         if entry.waiting is None and not entry.is_withdrawn:
             entry.waiting = write
         entry.is_listed = True
-        self._later_number += 1
-        heappush(self._later, (at_s, self._later_number, write.manager, write.target))
+        self._postpone(write.manager, write.target, at_s)
 
     def tries(self, write: Write) -> int:
         """How often a write of this object has failed in a row."""
@@ -181,7 +216,7 @@ class WriteQueue:
         """When `begin` may have something; None when nothing waits, -inf when it may have now."""
         if self._turns:
             return -inf
-        return self._later[0][0] if self._later else None
+        return self._later[0][0] if self._later else None  # of one that was taken back, too
 
     def _settle(self, write: Write, version: float, now_s: float) -> None:
         entry = self._entries[write.manager][write.target]
@@ -197,9 +232,20 @@ class WriteQueue:
 
     def _list(self, manager: str, target: Target, entry: _Entry) -> None:
         entry.settled = None
-        if not entry.is_listed:
-            entry.is_listed = True
+        if entry.is_listed:
+            return
+        entry.is_listed = True
+        done = self._done.get((manager, target))
+        if done is not None and done.write == entry.waiting and done.again_at_s > -inf:
+            entry.is_repeat = True
+            self._postpone(manager, target, done.again_at_s)
+        else:
             self._enqueue(manager, target)
+
+    def _postpone(self, manager: str, target: Target, at_s: float) -> None:
+        self._later_number += 1
+        self._entries[manager][target].ticket = self._later_number
+        heappush(self._later, (at_s, self._later_number, manager, target))
 
     def _enqueue(self, manager: str, target: Target) -> None:
         order = self._order.setdefault(manager, deque())
@@ -214,6 +260,8 @@ class WriteQueue:
             if entry is not None and entry.settled_at_s == at_s:
                 entry.settled = None
                 self._tidy(manager, target, entry)
+        while self._done and next(iter(self._done.values())).at_s <= now_s - REPEAT_MEMORY_S:
+            self._done.popitem(last=False)
 
     def _tidy(self, manager: str, target: Target, entry: _Entry) -> None:
         if entry.is_idle and not entry.is_listed:

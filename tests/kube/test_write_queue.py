@@ -1,5 +1,6 @@
 """The order of writes, and which of them are needed."""
 
+from itertools import pairwise
 from math import inf
 
 from master.kube import write_queue
@@ -208,3 +209,41 @@ def test_a_list_shows_what_is_there_and_that_all_else_is_gone():
     of.put(delete("c"), 0.0)
     of.put(apply("a", "1"), 0.0)
     assert begun(of) == [delete("b")]
+
+
+def changed_back(of: WriteQueue, write: Apply, now_s: float) -> list[float]:
+    """When a write is begun that somebody changes back at once, each time, from a time on."""
+    times = list[float]()
+    while len(times) < 12:
+        of.put(write, now_s)
+        if (at_s := of.next_at_s) is not None and at_s > now_s:
+            now_s = at_s
+        assert begun(of, now_s) == [write]
+        times.append(now_s)
+        of.done(write, str(len(times)), now_s)
+        of.saw(write.target, len(times))
+    return times
+
+
+def test_who_changes_it_back_each_time_is_answered_ever_more_seldom():
+    times = changed_back(WriteQueue(), apply("a", "1"), 0.0)
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    assert waits == [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_after_a_while_of_peace_it_is_answered_at_once_again():
+    of = WriteQueue()
+    last_s = changed_back(of, apply("a", "1"), 0.0)[-1]
+    peace_s = last_s + 1000
+    of.put(apply("a", "1"), peace_s)
+    assert begun(of, peace_s) == [apply("a", "1")]
+
+
+def test_another_value_does_not_wait_for_the_one_that_is_changed_back():
+    of = WriteQueue()
+    last_s = changed_back(of, apply("a", "1"), 0.0)[-1]
+    of.put(apply("a", "1"), last_s)
+    assert begun(of, last_s) == []
+    of.put(apply("a", "2"), last_s)
+    assert begun(of, last_s) == [apply("a", "2")]
+    assert begun(of, last_s + 1000) == []
