@@ -139,7 +139,7 @@ def build_cluster(
         ),
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
         writer=Writer(client, WriterMetrics(registry), rate=rate, clock=clock),
-        reviews=TokenReviews(client.call, registry, clock=clock),
+        reviews=TokenReviews(client.call, registry, nodes=settings.max_nodes, clock=clock),
     )
 
 

@@ -60,7 +60,8 @@ REFUSED_RATE = 1.0
 """Refused tokens of one sender that are asked about in a second."""
 REFUSED_BURST = 32.0
 """Many workers may come from one address, over a proxy or a follower."""
-KEPT = 40_000
+KEPT_PER_NODE = 2
+"""Accounts that are remembered for each node that may report: the token, and the one before it."""
 REFUSED_KEPT = 4096
 
 _log = structlog.get_logger(__name__)
@@ -81,17 +82,19 @@ _Key = tuple[bytes, str]
 
 
 class TokenReviews:
-    """The accounts of tokens. `unix` is the wall clock, by which tokens end."""
+    """The accounts of tokens, of so many nodes. `unix` is the wall clock, by which tokens end."""
 
     def __init__(
         self,
         call: Callable[[Call], Awaitable[bytes]],
         registry: prom.CollectorRegistry,
         *,
+        nodes: int,
         clock: Callable[[], float] = time.monotonic,
         unix: Callable[[], float] = time.time,
     ) -> None:
         self._call = call
+        self._most = KEPT_PER_NODE * nodes
         self._clock = clock
         self._unix = unix
         self._secret = secrets.token_bytes(32)
@@ -193,7 +196,7 @@ class TokenReviews:
             trusted_s = min(max(ends_unix_s - self._unix(), LEAST_S), MOST_S)
             fresh_s, late_s = min(FRESH_S, trusted_s), min(LATE_S, trusted_s)
             known = _Known(found, now_s + fresh_s, now_s + late_s, now_s + trusted_s)
-            _remember(self._accounts, key, known, KEPT)
+            _remember(self._accounts, key, known, self._most)
         elif is_refused:
             self._accounts.pop(key, None)
             until_s = now_s + REFUSED_S

@@ -27,7 +27,7 @@ from master.kube.accounts import (
 from master.kube.token_review import (
     AT_ONCE,
     FRESH_S,
-    KEPT,
+    KEPT_PER_NODE,
     LATE_S,
     LEAST_S,
     MOST_S,
@@ -48,6 +48,7 @@ from topo.model.limits import MAX_TOKEN_CHARS
 pytestmark = pytest.mark.virtual_time
 GOOD = token()
 HERE = "10.0.0.1"
+NODES = 2_000
 
 
 class World:
@@ -59,7 +60,11 @@ class World:
         self.began_s = asyncio.get_running_loop().time()
         self.skew_s = 0.0
         self.reviews = TokenReviews(
-            call or self.server.call, self.registry, clock=self.clock, unix=self.unix
+            call or self.server.call,
+            self.registry,
+            nodes=NODES,
+            clock=self.clock,
+            unix=self.unix,
         )
 
     def clock(self) -> float:
@@ -443,19 +448,31 @@ async def test_an_api_server_that_does_not_answer_is_given_up(world: World) -> N
     assert world.clock() - began_s == pytest.approx(TIMEOUT_S)
 
 
-async def test_accounts_and_refusals_are_remembered_within_limits(
-    world: World, monkeypatch: pytest.MonkeyPatch
+async def test_accounts_are_remembered_within_a_limit(
+    world: World,
 ) -> None:
-    """The newest are kept; nothing of it is a token."""
-    assert (KEPT, REFUSED_KEPT) == (40_000, 4096)
-    monkeypatch.setattr("master.kube.token_review.KEPT", 20)
-    for number in range(50):
+    """The newest are kept."""
+    most = NODES * KEPT_PER_NODE
+    for number in range(most + 10):
         await world.accepted(token(number=number))
-    assert world.registry.get_sample_value("topo_master_kube_known_tokens") == 20
-    await world.accepted(token(number=49))
-    assert len(world.server.asked) == 50
+    assert world.registry.get_sample_value("topo_master_kube_known_tokens") == most
+    await world.accepted(token(number=most + 9))
+    assert len(world.server.asked) == most + 10
     await world.accepted(token(number=0))
-    assert len(world.server.asked) == 51
+    assert len(world.server.asked) == most + 11
+
+
+async def test_refused_tokens_are_remembered_within_a_limit(world: World) -> None:
+    """The newest are kept: the oldest is asked about again, before its time."""
+    texts = [token(number=number) for number in range(REFUSED_KEPT + 1)]
+    world.server.revoked.update(texts)
+    for number, text in enumerate(texts):
+        await world.denied(text, sender=f"10.1.{number // 256}.{number % 256}")
+    assert world.unix() < REFUSED_S
+    await world.denied(texts[-1])
+    assert len(world.server.asked) == len(texts)
+    await world.denied(texts[0])
+    assert len(world.server.asked) == len(texts) + 1
 
 
 async def test_a_token_is_good_for_whom_it_is_wanted_and_for_nobody_else(world: World) -> None:

@@ -132,7 +132,7 @@ async def test_the_token_of_a_deleted_pod_is_refused_when_it_is_asked_about_agai
     client = KubeClient(KubeConfig(kubeconfig=await accounts.master(ASK)))
     await client.open()
     now_s = 0.0
-    reviews = TokenReviews(client.call, prom.CollectorRegistry(), clock=lambda: now_s)
+    reviews = TokenReviews(client.call, prom.CollectorRegistry(), nodes=16, clock=lambda: now_s)
     try:
         found = await reviews.identity_of(good, accounts.wanted, HERE)
         assert isinstance(found, Account)
