@@ -48,7 +48,7 @@ from topo.model.limits import MAX_TOKEN_CHARS
 pytestmark = pytest.mark.virtual_time
 GOOD = token()
 HERE = "10.0.0.1"
-NODES = 2_000
+NODES = 200
 
 
 class World:
@@ -462,6 +462,7 @@ async def test_accounts_are_remembered_within_a_limit(
     assert len(world.server.asked) == most + 11
 
 
+@pytest.mark.slow
 async def test_refused_tokens_are_remembered_within_a_limit(world: World) -> None:
     """The newest are kept: the oldest is asked about again, before its time."""
     texts = [token(number=number) for number in range(REFUSED_KEPT + 1)]
