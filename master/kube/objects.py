@@ -7,11 +7,10 @@ text that they are (`"8"`, `"3920m"`). Fields: API reference of Kubernetes v1.36
 
 import dataclasses
 from dataclasses import field
-from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Annotated, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
-from pydantic import AliasGenerator, ConfigDict, Field
+from pydantic import AfterValidator, AliasGenerator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
 
@@ -24,32 +23,19 @@ _slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 
 
 @_slim
-class OwnerReference:
-    """The object on whose account this one exists."""
-
-    kind: str
-    name: str
-    uid: str = ""
-    controller: bool = False
-
-
-@_slim
 class Metadata:
     """Who an object is. `deletion_timestamp` is set while it waits for its end.
 
-    Versions and generations grow with every write, heartbeats too, and take no part in equality.
+    The version grows with every write, heartbeats too, and takes no part in equality.
     """
 
     name: str
     namespace: str = ""
     uid: str = ""
     resource_version: str = field(default="", compare=False)
-    generation: int | None = field(default=None, compare=False)
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    owner_references: tuple[OwnerReference, ...] = ()
+    deletion_timestamp: str | None = None
 
 
 @_slim
@@ -68,6 +54,10 @@ class Condition:
     type: str
     status: str
     reason: str = ""
+
+
+def _ready(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    return tuple(each for each in conditions if each.type == "Ready")
 
 
 @_slim
@@ -96,11 +86,10 @@ class NodeSystemInfo:
 
 @_slim
 class NodeStatus:
-    """What a node has."""
+    """What a node has for pods, and its condition `Ready`; the others decide nothing here."""
 
     allocatable: dict[str, str] = field(default_factory=dict)
-    capacity: dict[str, str] = field(default_factory=dict)
-    conditions: tuple[Condition, ...] = ()
+    conditions: Annotated[tuple[Condition, ...], AfterValidator(_ready)] = ()
     addresses: tuple[NodeAddress, ...] = ()
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
 

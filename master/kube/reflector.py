@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
 from master.kube.course import Course, ListPage, Watch
 from master.kube.decoding import Bookmark, Decoder, Happened, Happening, Page, Unreadable
@@ -206,14 +207,17 @@ class Reflector(Generic[T]):
         return wait_s
 
     def _tell_failure(self, error: KubeError, verb: str, wait_s: float) -> None:
-        tell = _log.info if error.is_gone else _log.warning
-        tell(
+        if error.is_gone:
+            _log.info("Kubernetes has forgotten the version; listing anew", resource=self.name)
+            return
+        _log.warning(
             "Kubernetes does not answer as asked",
             resource=self.name,
             verb=verb,
             failure=error.failure.value,
             status=error.status,
             why=error.message,
+            fix=next_step(error),
             again_in_s=round(wait_s, 1),
         )
 

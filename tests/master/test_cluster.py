@@ -53,10 +53,10 @@ async def test_a_master_is_ready_once_it_knows_its_cluster(
 
     server.always["list"] = slow
     async with running(*flags(tmp_path, server.url)) as master:
-        await eventually(lambda: _is(master, "/node_group", 200))
+        await eventually(lambda: _shows_the_tree(master))
         answer = await master.get("/ready")
         assert answer.status == 503
-        assert answer.json["reasons"] == [
+        assert answer.json["reasons"][-2:] == [
             "the nodes of Kubernetes are not listed yet",
             "the pods of Kubernetes are not listed yet",
         ]
@@ -68,8 +68,8 @@ async def test_a_master_is_ready_once_it_knows_its_cluster(
         assert set(cluster.nodes.objects) == {("", "node-1")}
 
 
-async def _is(master: Master, path: str, status: int) -> bool:
-    return (await master.get(path)).status == status
+async def _shows_the_tree(master: Master) -> bool:
+    return len((await master.get("/v1/topology")).json["groups"]) > 0
 
 
 @pytest.mark.virtual_time
@@ -77,7 +77,7 @@ async def test_a_master_whose_api_server_is_away_serves_what_it_knows_and_says_w
     tmp_path: Path,
 ) -> None:
     async with running(*flags(tmp_path, NOBODY)) as master:
-        await eventually(lambda: _is(master, "/node_group", 200))
+        await eventually(lambda: _shows_the_tree(master))
         assert (await master.get("/health")).status == 200, "a restart would not help"
         answer = await master.get("/ready")
         assert answer.status == 503
@@ -90,13 +90,25 @@ async def test_a_master_whose_api_server_is_away_serves_what_it_knows_and_says_w
 
 
 @pytest.mark.virtual_time
+async def test_a_master_that_kept_its_state_hands_the_tree_out_while_its_api_server_is_away(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    given = (*flags(tmp_path, server.url), f"--state-file={tmp_path / 'state'}")
+    async with running(*given) as master:
+        tree = await master.tree()
+    server.always |= {"list": fake.refused(503), "watch": fake.refused(503)}
+    async with running(*given) as master:
+        assert (await master.get("/node_group")).json == tree
+        assert (await master.get("/ready")).status == 503
+
+
+@pytest.mark.virtual_time
 async def test_missing_rights_are_named_with_the_next_step(
     server: FakeServer, tmp_path: Path
 ) -> None:
     said = 'nodes is forbidden: User "system:serviceaccount:n:topo-master" cannot list resource'
     server.always["list"] = fake.refused(403, reason="Forbidden", message=said)
     async with running(*flags(tmp_path, server.url)) as master:
-        await eventually(lambda: _is(master, "/node_group", 200))
         await asyncio.sleep(1)
         nodes, _ = await warnings(master)
         assert said in nodes["text"]
