@@ -1,7 +1,6 @@
 """The applications of the two ports, and the order in which their parts live and die."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -13,16 +12,18 @@ from aiohttp import web
 from master.api.booking_events import CapacityEvents, hold_event
 from master.api.changes import TEXTS
 from master.api.openapi import openapi_route
+from master.api.replica import get_replica
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.api.step_texts import StepTexts
 from master.cluster import cluster_works, opened
 from master.file_warnings import FileWarnings
+from master.replicas.follower import PATH
+from master.replicas.replicas import standing, tell_age
+from master.restoring import restore, show_kept
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
-from master.state.document import State
-from master.state.saving import StateSaver
 from master.tree.engine import Clock
 from topo.kit.files import WatchedFile
 from topo.kit.problem import problems
@@ -30,7 +31,6 @@ from topo.kit.tasks import Work, background
 from topo.kit.threads import off_loop
 from topo.kit.tls import MAX_PEM_BYTES, reload_certificate
 from topo.model.errors import BadInputError
-from topo.model.forest import Forest
 from topo.placement.booking.events import HoldChange
 
 MAX_BODY_BYTES = 64 * 1024
@@ -52,7 +52,11 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     app[SERVICE] = service
     app[TEXTS] = StepTexts()
     add_routes(app, (*ROUTES, openapi_route(ROUTES)))
+    if service.replicas is not None:
+        app.router.add_get(PATH, get_replica)
+        app.on_response_prepare.append(partial(tell_age, service.replicas))
     app.cleanup_ctx.append(partial(opened, service))
+    app.cleanup_ctx.append(partial(standing, service.replicas))
     app.cleanup_ctx.append(_restored_state)
     app.cleanup_ctx.append(background(lambda _: works))
     app.on_shutdown.append(_end_streams)
@@ -68,34 +72,15 @@ def _tell_hold(service: Service, change: HoldChange) -> None:
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
     """Takes up the kept state before anything else speaks; a follower does when it leads."""
-    service, saver = app[SERVICE], app[SERVICE].saver
-    if saver is not None:
-        service.replica.restore = partial(_restore, service, saver)
+    service = app[SERVICE]
+    service.replica.restore = partial(restore, service)
     try:
         if service.role.acts:
             await service.replica.restored()
         yield
     finally:
-        if saver is not None:
-            saver.store.close()
-
-
-async def _restore(service: Service, saver: StateSaver) -> None:
-    now_s, engine = time.time(), service.engine
-    found = await saver.store.load(service.settings.mode, now_s)
-    service.readiness.startup.is_first = saver.store.is_new
-    if found is None:
-        return
-    if isinstance(found, State):
-        age_s = saver.store.age_s(now_s) or 0.0
-        engine.restore(found.memory, age_s)
-        service.readiness.restored = engine.snapshot.forest != Forest()
-        generation = engine.snapshot.generation
-        _log.info("state restored", age_s=round(age_s, 1), generation=generation)
-    holds = found.holds if isinstance(found, State) else found
-    if holds is not None:
-        service.placements.state.restore(holds)
-    saver.loaded(found)
+        if service.saver is not None:
+            service.saver.store.close()
 
 
 async def _end_streams(app: web.Application) -> None:
@@ -111,6 +96,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
             service.placements.feed, service.view, lambda: engine.history.run_id
         ).run,
         "loop-lag": partial(_measure_lag, service, engine.clock),
+        "role": partial(service.replica.run, _for_ever),
     }
     context = SourceContext(settings, engine, service.registry, engine.clock)
     for name, work in source_works(service.source_rows, context).items():
@@ -122,6 +108,8 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     for kind, file in service.token_files.items():
         works[f"tokens of {kind.whose}"] = partial(file.follow, settings.config_poll_interval)
     works |= cluster_works(service)
+    if service.replicas is not None:
+        works |= service.replicas.works(partial(show_kept, service))
     if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
         renew = _renewal(service.file_warnings, tls, (settings.tls_cert, settings.tls_key))
         works["certificate"] = partial(_every, settings.config_poll_interval, renew)
@@ -165,3 +153,7 @@ async def _measure_lag(service: Service, clock: Clock) -> None:
         asked_s = clock()
         await asyncio.sleep(LAG_SAMPLE_S)
         service.engine_metrics.loop_lag.observe(max(0.0, clock() - asked_s - LAG_SAMPLE_S))
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()

@@ -23,10 +23,15 @@ class RoleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The role a master has now. `leader_url` is where the leader answers, empty if unknown."""
+    """The role a master has now.
+
+    `leader_url` is where the leader's API is, `reports_url` where it takes reports; empty if
+    unknown.
+    """
 
     kind: RoleKind = RoleKind.ALONE
     leader_url: str = ""
+    reports_url: str = ""
 
     @property
     def acts(self) -> bool:
@@ -35,18 +40,37 @@ class Role:
 
 
 ALONE = Role()
+FOLLOWER = Role(RoleKind.FOLLOWER)
+"""Of a leader that is not known."""
 
 
 class Replica:
     """Holds the role of this process and starts what only an acting master may do."""
 
     def __init__(self, role: Role = ALONE) -> None:
-        self.role = role
+        self._role = role
         self.restore: Callable[[], Awaitable[None]] | None = None
         """Takes up what an earlier leader kept; done once, before anything else is run here."""
+        self.may_act: Callable[[], bool] = lambda: True
+        """Whether a leader still leads: asked each time, for its term may be over already."""
+        self.is_fed = role.acts
+        """Whether events may change the tree: a follower's is the leader's, until it has taken up
+        the kept state as a leader itself."""
         self._restoring = asyncio.Lock()
         self._acts = asyncio.Event()
         self.become(role)
+
+    @property
+    def role(self) -> Role:
+        """The role now. A leader whose term is over is a follower that knows no leader; it ends."""
+        if self._role.kind is RoleKind.LEADER and not self.may_act():
+            return FOLLOWER
+        return self._role
+
+    @property
+    def has_acted(self) -> bool:
+        """Whether this process ever acted."""
+        return self._acts.is_set()
 
     def become(self, role: Role) -> None:
         """Takes another role.
@@ -56,7 +80,7 @@ class Replica:
         """
         if self._acts.is_set() and not role.acts:
             raise BrokenInvariantError("a master that acted cannot become a follower")
-        self.role = role
+        self._role = role
         if role.acts:
             self._acts.set()
 
@@ -75,6 +99,7 @@ class Replica:
             if self.restore is not None:
                 await self.restore()
                 self.restore = None
+            self.is_fed = True
 
 
 def not_leader(role: Role) -> web.Response:

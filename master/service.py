@@ -23,7 +23,10 @@ from master.metrics import (
     TreeCollector,
     new_registry,
 )
-from master.role import ALONE, Replica, Role
+from master.replicas.follower import TakeUp
+from master.replicas.leader_document import LeaderDocuments
+from master.replicas.replicas import Replicas, build_replicas
+from master.role import ALONE, FOLLOWER, Replica, Role
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.row import SourceRow
@@ -32,7 +35,8 @@ from master.sources.workers.identity import WorkerAccounts, WorkerIdentities
 from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
-from master.state.saving import StateSaver
+from master.state.config_maps import ConfigMapStore
+from master.state.saving import StateSaver, StateStore
 from master.state.state_file import StateFileStore
 from master.tokens import API_TOKENS, WORKER_TOKENS, TokenFile, TokenFileKind, TokenMetrics, Tokens
 from master.tree import topology_document
@@ -40,12 +44,14 @@ from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
 from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
+from topo.discovery.memory import Memory
 from topo.discovery.sources import LISTED, Startup
 from topo.discovery.state import Discovery
 from topo.kit.addresses import networks
 from topo.kit.connections import Connections
 from topo.model.forest import Forest
 from topo.model.rest.topology import WarningDocument
+from topo.placement.booking.holds import FORMAT, HoldsMemory
 from topo.publish.nodegroup import render
 
 CONNECTIONS_PER_NODE = 2
@@ -108,6 +114,9 @@ class Service:
     placements: Placements
     booking_log: BookingLog | None
     replica: Replica
+    replicas: Replicas | None
+    """None in a master that stands for no election."""
+    documents: LeaderDocuments
     cluster: Cluster | None
     """None without Kubernetes."""
     controllers: Controllers
@@ -132,8 +141,9 @@ class Service:
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What is wrong with how this master is run."""
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
+        of_replicas = self.replicas.warnings if self.replicas is not None else ()
         of_us = (*self.clear_text.warnings, *self.file_warnings.warnings)
-        return (*of_us, *of_cluster, *self.controllers.warnings)
+        return (*of_us, *of_cluster, *of_replicas, *self.controllers.warnings)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -167,8 +177,11 @@ def build_service(
     source_rows: Sequence[SourceRow] = SOURCE_ROWS,
     clock: Clock = time.monotonic,
 ) -> Service:
-    """A master that is not running yet. Reads the files of tokens; raises `BadInputError`."""
-    replica = Replica(role)
+    """A master that is not running yet. Reads the files of tokens; raises `BadInputError`.
+
+    One that stands for election follows until it leads, whatever `role` is.
+    """
+    replica = Replica(FOLLOWER if settings.elects_leader else role)
     if settings.kube_config is not None:
         source_rows = (*source_rows, SourceRow(LISTED))
     sources = tuple(row.source for row in source_rows)
@@ -183,6 +196,7 @@ def build_service(
         standstill_s=settings.discovery.standstill_s,
         clock=clock,
     )
+    engine.is_fed = lambda: replica.is_fed
     measured = PlacementMetrics(registry)
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
     booking_log = _booking_log(settings, placements)
@@ -191,6 +205,17 @@ def build_service(
     readiness = Readiness(settings.mode, startup, sources)
     engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
     cluster = build_cluster(settings, registry, clock)
+    replicas = None
+    if cluster is not None and settings.elects_leader:
+        replicas = build_replicas(
+            settings,
+            cluster,
+            replica,
+            registry=registry,
+            reports=metrics.reports,
+            take_up=_taking_up(engine, placements, replica, readiness),
+            clock=clock,
+        )
     clear_text = ClearText(networks(settings.tls_proxies))
     clear_text.judge_manager(settings)
     file_warnings = FileWarnings()
@@ -230,6 +255,7 @@ def build_service(
             reports=metrics.reports,
             api=f"port {settings.server_port or 'that the log names'} of this master",
             role=lambda: replica.role,
+            forward=replicas.forwarder.forward if replicas is not None else None,
         ),
         api_connections=Connections(
             "api",
@@ -246,10 +272,19 @@ def build_service(
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
         parts=SingleThreadExecutor(PARTS),
         graphs=SingleThreadExecutor(GRAPHS),
-        saver=_saver(settings, engine, readiness, (metrics, placements)),
+        saver=_saver(
+            _store(settings, cluster, replica),
+            settings.state_save_interval,
+            engine=engine,
+            readiness=readiness,
+            placements=placements,
+            metrics=metrics,
+        ),
         placements=placements,
         booking_log=booking_log,
         replica=replica,
+        replicas=replicas,
+        documents=LeaderDocuments(engine, placements.state, settings.mode, clock),
         cluster=cluster,
         controllers=cluster_controllers(
             cluster,
@@ -332,24 +367,55 @@ def _sessions(settings: MasterSettings, engine: Engine, startup: Startup) -> Ses
     )
 
 
+def _store(
+    settings: MasterSettings, cluster: Cluster | None, replica: Replica
+) -> StateStore | None:
+    if settings.state_file is not None:
+        return StateFileStore(settings.state_file)
+    if not settings.state_config_maps or cluster is None:
+        return None
+    return ConfigMapStore(
+        cluster.client,
+        settings.pod_namespace,
+        settings.domain,
+        may_write=lambda: replica.role.acts,
+    )
+
+
 def _saver(
-    settings: MasterSettings,
+    store: StateStore | None,
+    interval_s: float,
+    *,
     engine: Engine,
     readiness: Readiness,
-    beside: tuple[ServiceMetrics, Placements],
+    placements: Placements,
+    metrics: ServiceMetrics,
 ) -> StateSaver | None:
-    if settings.state_file is None:
+    if store is None:
         return None
-    metrics, placements = beside
     return StateSaver(
-        store=StateFileStore(settings.state_file),
-        interval_s=settings.state_save_interval,
+        store=store,
+        interval_s=interval_s,
         engine=engine,
         readiness=readiness,
         bookings=placements.state,
         metrics=metrics,
         clock=engine.clock,
     )
+
+
+def _taking_up(
+    engine: Engine, placements: Placements, replica: Replica, readiness: Readiness
+) -> TakeUp:
+    """Shows what the leader knows, while this master follows."""
+
+    async def take_up(memory: Memory, holds: HoldsMemory | None) -> None:
+        await engine.replicate(memory)
+        if not replica.is_fed:
+            readiness.restored = engine.snapshot.forest != Forest()
+            placements.state.replicate(holds or HoldsMemory(FORMAT, ()))
+
+    return take_up
 
 
 def _tree_collector(service: Service) -> TreeCollector:

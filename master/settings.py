@@ -10,6 +10,7 @@ from pydantic import Field
 from master.controllers.table import ROWS
 from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
+from master.kube.election import JITTER, LeaseTimes
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
@@ -27,6 +28,8 @@ from topo.publish.node_labels import is_label_key, label_keys
 WORKER_ACCOUNT = "topo-worker"
 AUDIENCE = "topo-master"
 """The same word as in the chart, where kubelet is asked for the workers' tokens."""
+REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
+"""Where the chart puts it."""
 MAX_DOMAIN_CHARS = 253
 NO_CONTROLLERS = "none"
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
@@ -99,8 +102,10 @@ class MasterSettings(ServiceSettings, LogSettings):
 
     state_file: Path | None = None
     """Where the last good state is kept, so that a restart answers at once."""
+    state_config_maps: bool = False
+    """Keep the last good state in ConfigMaps of this pod's namespace, not in a file."""
     state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0
-    """The state file is written at most this often."""
+    """The state is written at most this often, and more seldom where it is large."""
 
     api_token_file: Path | None = None
     """Tokens for calls that write (holds), a line each: `<token>`, or `<name> <token>`; re-read on
@@ -157,6 +162,8 @@ class MasterSettings(ServiceSettings, LogSettings):
     deployment_name: str = ""
     """Deployment that this pod belongs to, on which lost sources are told as Events; else on the
     pod."""
+    pod_ip: Annotated[str, Env("POD_IP")] = ""
+    """This pod's address, at which other masters reach this one."""
     kubernetes: Literal["auto", "on", "off"] = "auto"
     """Whether this master works with Kubernetes; auto: in a pod with a service account, or with a
     kubeconfig."""
@@ -188,6 +195,21 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
 
+    leader_elect: Literal["auto", "true", "false"] = "auto"
+    """Whether this is one of several masters, of which one leads by a Lease; auto: with Kubernetes
+    where the pod's name, namespace and address are known, and the token is there."""
+    lease_duration: Annotated[Seconds, Field(ge=1, le=3600)] = 15.0
+    """How long a leader that is silent is respected by the others."""
+    renew_deadline: Annotated[Seconds, Field(gt=0)] = 10.0
+    """A leader that could not renew its lease for so long ends."""
+    retry_period: Annotated[Seconds, Field(ge=0.1)] = 2.0
+    """How often the lease is renewed, and looked at; no call about it takes longer."""
+    replica_token_file: Path = REPLICA_TOKEN
+    """Token by which masters know each other: of their service account, with the audience
+    topo-master-replica, or one that all share."""
+    replica_poll_interval: Annotated[Seconds, Field(ge=0.1)] = 1.0
+    """How often a follower asks the leader whether its state has changed."""
+
     def refusals(self) -> tuple[Refusal, ...]:
         """What is wrong between fields, or with files that must be there from the start."""
         return (
@@ -198,6 +220,8 @@ class MasterSettings(ServiceSettings, LogSettings):
             *self._proxy_refusals(),
             *self._reserve_refusals(),
             *self._kubernetes_refusals(),
+            *self._replica_refusals(),
+            *self._store_refusals(),
         )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
@@ -296,6 +320,63 @@ class MasterSettings(ServiceSettings, LogSettings):
         """The label of each kind of group."""
         pairs = (_label_name(text) for text in self.label_names)
         return label_keys(self.domain, dict(pair for pair in pairs if pair is not None))
+
+    def _replica_refusals(self) -> tuple[Refusal, ...]:
+        found = []
+        if self.leader_elect == "true" and self.kube_config is None:
+            what, fix = "the lease is kept in Kubernetes", "give --kubernetes=on, or do not elect"
+            found.append(Refusal(what, "--leader-elect", fix))
+        for field, value in self._place.items() if self.leader_elect == "true" else ():
+            if not value:
+                what = "other masters have to know this one, and it does not say who it is"
+                fix = f"set {field.removeprefix('--').replace('-', '_').upper()} from the pod's own"
+                found.append(Refusal(what, field, f"{fix} fields, or do not elect"))
+        if self.elects_leader and not (self.server_port and self.rpc_server_port):
+            what, fix = "other masters have to know the ports", "give ports that are not 0"
+            found.append(Refusal(what, "--server-port, --rpc-server-port", fix))
+        if not self.lease_times.is_safe:
+            what = "a leader may still act when another begins, or has no second try"
+            where = "--lease-duration, --renew-deadline, --retry-period"
+            fix = f"let the first be more than the second, and that {1 + JITTER:g} times the third"
+            found.append(Refusal(what, where, f"{fix}, such as 15s, 10s, 2s"))
+        return tuple(found)
+
+    def _store_refusals(self) -> tuple[Refusal, ...]:
+        if not self.state_config_maps:
+            return ()
+        where = "--state-config-maps"
+        if self.state_file is not None:
+            return (Refusal("the state is to be kept in two places", where, "name one of them"),)
+        if self.kube_config is None or not self.pod_namespace:
+            what = "ConfigMaps are kept in the pod's namespace, and there is none"
+            fix = "give --kubernetes=on and POD_NAMESPACE, or --state-file"
+            return (Refusal(what, where, fix),)
+        return ()
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {
+            "--pod-name": self.pod_name,
+            "--pod-namespace": self.pod_namespace,
+            "--pod-ip": self.pod_ip,
+        }
+
+    @property
+    def elects_leader(self) -> bool:
+        """Whether this master stands for election. Asks the disk."""
+        if self.leader_elect == "auto":
+            is_known = all(self._place.values()) and self.replica_token_file.exists()
+            return self.kube_config is not None and is_known
+        return self.leader_elect == "true"
+
+    @property
+    def lease_times(self) -> LeaseTimes:
+        """How long a term is."""
+        return LeaseTimes(
+            duration_s=self.lease_duration,
+            renew_deadline_s=self.renew_deadline,
+            retry_s=self.retry_period,
+        )
 
     @property
     def worker_account(self) -> Wanted | None:

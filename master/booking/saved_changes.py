@@ -21,6 +21,11 @@ class SavedChanges:
         self._ended = asyncio.Event()
         """Set, and replaced by another one, when saving has ended well or badly."""
 
+    @property
+    def changes(self) -> int:
+        """How many there were so far."""
+        return self._changes
+
     def count(self) -> None:
         """Something changed."""
         self._changes += 1

@@ -116,6 +116,10 @@ class BookingState:
         if dropped:
             self.saved.count()
 
+    def replicate(self, memory: HoldsMemory) -> None:
+        """Shows the holds of another process, in the place of all that are shown."""
+        self.bookings.restore(memory, self._now())
+
     def _now(self) -> Moment:
         return Moment(boot_id(), self.clock(), time.time())
 

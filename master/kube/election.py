@@ -29,6 +29,11 @@ class LeaseTimes:
     renew_deadline_s: float = 10.0
     retry_s: float = 2.0
 
+    @property
+    def is_safe(self) -> bool:
+        """Whether a leader has ended before another begins, and may try more than once."""
+        return self.duration_s > self.renew_deadline_s > (1 + JITTER) * self.retry_s
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:

@@ -113,14 +113,6 @@ class LeaseName:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-def boot_clock() -> float:
-    """Seconds since the boot, those included in which the machine slept. Source: clock_gettime(2).
-
-    A leader that was asleep is none any more: others have not slept.
-    """
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 class Lease:
     """Takes part in the election until it is cancelled. `on_change` is told who leads."""
 
@@ -131,7 +123,7 @@ class Lease:
         times: LeaseTimes,
         *,
         metrics: LeaseMetrics,
-        clock: Callable[[], float] = boot_clock,
+        clock: Callable[[], float] = time.monotonic,
         unix_clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
     ) -> None:

@@ -71,6 +71,8 @@ class ConfigMapStore:
     `clock` is monotonic.
     """
 
+    is_shared = True
+
     def __init__(
         self,
         client: Caller,
@@ -106,6 +108,7 @@ class ConfigMapStore:
         sets = await self._sets()
         self._is_new = not sets
         self._number = max((each.number for each in sets), default=0)
+        self._replaced = {part: [] for part in _PARTS}
         for each in sets:
             self._replaced[each.part] += each.names
         read = await asyncio.to_thread(_read, sets, mode)

@@ -47,6 +47,9 @@ class StateStore(Protocol):
     name: str
     """What people know the store by, for logs."""
 
+    is_shared: bool
+    """Whether a follower may call `load`: it changes nothing there, and takes nothing away."""
+
     @property
     def is_new(self) -> bool:
         """Whether the last `load` found nothing kept there, neither good nor bad."""

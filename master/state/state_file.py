@@ -194,6 +194,8 @@ def _has(path: Path, content: bytes) -> bool:
 class StateFileStore:
     """A state file as a `StateStore`."""
 
+    is_shared = False
+
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._file = StateFile(path)

@@ -5,6 +5,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -14,6 +15,7 @@ from master.tree.history import History, Step
 from master.tree.status_times import StatusTimes
 from topo.discovery.memory import Memory
 from topo.discovery.state import Discovery, NodeDetail
+from topo.discovery.tree.changes import compare
 from topo.model.forest import Change, Snapshot
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
@@ -28,6 +30,8 @@ BATCH_LIMIT = 4096
 """Events applied in one go: bounds how long the loop answers nobody else."""
 STUCK_S = 15.0
 """An engine that has not advanced for this long is not alive; it ticks every second."""
+LONGEST_JUMP = 1000
+"""Generations that another process may be ahead without a history of its own begun here."""
 LOGGED_CHANGES = 20
 """More changes than this in one step are logged as one line with their numbers."""
 
@@ -70,6 +74,8 @@ class Engine:
         self.clock = clock
         self.on_published: list[Callable[[Snapshot], None]] = []
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
+        self.is_fed: Callable[[], bool] = lambda: True
+        """Whether events and time may change what is known; else `replicate` alone does."""
         self.on_advanced: Callable[[float], None] | None = None
         """Called with the time of every step, about once a second at least."""
         self.advanced_at_s = clock()
@@ -112,13 +118,51 @@ class Engine:
         return self._discovery.memory()
 
     def restore(self, memory: Memory, age_s: float) -> None:
-        """Takes up the state of an earlier process, before any event.
+        """Takes up the state of an earlier process in the place of all that is known.
 
         Restarts the history, and ends the streams that follow it: what an earlier process changed
         is not known here.
         """
+        discovery = self._discovery.fresh()
+        discovery.restore(memory, age_s, self.clock())
+        self._show_anew(discovery)
+
+    async def replicate(self, memory: Memory) -> None:
+        """Shows what another process knows now, under its generation; nothing else is known here.
+
+        The history goes on with what that changes. Worked out in a thread; O(nodes).
+        """
+        if memory.generation == 0:
+            return
+        now_s, before = self.clock(), self.snapshot
+        made = replace(memory, generation=Generation(memory.generation - 1))
+
+        def work_out() -> tuple[Discovery, tuple[Change, ...], bool]:
+            discovery = self._discovery.fresh()
+            discovery.restore(made, None, now_s)
+            snapshot = discovery.snapshot
+            changes = compare(before.forest, snapshot.forest, snapshot.generation)
+            return discovery, changes, snapshot.forest == before.forest
+
+        discovery, changes, is_same = await asyncio.to_thread(work_out)
+        if self.is_fed():
+            return  # meanwhile this process has come to know better
+        generation = discovery.snapshot.generation
+        if is_same and generation == before.generation:
+            return
+        if not 0 < generation - before.generation <= LONGEST_JUMP:
+            self._show_anew(discovery)
+            return
+        self._discovery = discovery
+        self._call_back()
+        for passed in range(before.generation + 1, generation):
+            self.history.add(Step(Generation(passed), ()))
+        self.history.add(Step(generation, changes))
+        self.status_times.note(changes, now_s)
+
+    def _show_anew(self, discovery: Discovery) -> None:
         self.history.close()
-        self._discovery.restore(memory, age_s, self.clock())
+        self._discovery = discovery
         self.history = History(self._history_limit, self.snapshot.generation)
         self.status_times = StatusTimes()
         self._call_back()
@@ -149,6 +193,10 @@ class Engine:
             self._advance()
 
     def _advance(self) -> None:
+        if not self.is_fed():
+            self._queue.clear()
+            self.advanced_at_s = self.clock()
+            return
         number = min(BATCH_LIMIT, len(self._queue))
         batch = [self._queue.popleft() for _ in range(number)] or [Ticked()]
         began_s = self.clock()

@@ -85,7 +85,7 @@ def test_objects_ports_and_probes_have_the_names_of_the_vendor(case: str) -> Non
     probes = {name: master(case)[f"{name}Probe"]["httpGet"] for name in ("liveness", "readiness")}
     assert (probes["liveness"]["path"], probes["readiness"]["path"]) == ("/health", "/ready")
     variables = {each["name"] for each in master(case)["env"]}
-    assert variables >= {"POD_NAME", "POD_NAMESPACE"}
+    assert variables >= {"POD_NAME", "POD_NAMESPACE", "POD_IP"}
     assert "NODE_NAME" in {each["name"] for each in worker(case)["env"]}
 
 

@@ -95,6 +95,7 @@ class PieceStore(StateStore):
 
     name = "pieces"
     is_new = False
+    is_shared = False
 
     def __init__(self) -> None:
         self.values: dict[int, bytes] = {}

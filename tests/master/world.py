@@ -167,20 +167,23 @@ def settings(*flags: str) -> MasterSettings:
 
 @asynccontextmanager
 async def running(
-    *flags: str, role: Role = ALONE, source_rows: Sequence[SourceRow] = SOURCE_ROWS
+    *flags: str,
+    role: Role = ALONE,
+    source_rows: Sequence[SourceRow] = SOURCE_ROWS,
+    ports: tuple[int, int] = (0, 0),
 ) -> AsyncIterator[Master]:
-    """A master in this process on free ports of the loopback, stopped at the end."""
+    """A master in this process on the loopback, on free ports if none are given; then stopped."""
     clock = asyncio.get_running_loop().time
     service = build_service(settings(*flags), role, source_rows, clock)
-    ports = (
-        (build_app(service), service.api_connections),
-        (service.worker_port.app(), service.report_connections),
+    sites = (
+        (build_app(service), service.api_connections, ports[0]),
+        (service.worker_port.app(), service.report_connections, ports[1]),
     )
     async with AsyncExitStack() as stack:
         urls = []
-        for app, connections in ports:
-            site = Site(app=app, port=0, connections=connections, host="127.0.0.1", drain_s=2)
-            [(host, port)] = await start(site, stack)
-            urls.append(f"http://{host}:{port}")
+        for app, connections, port in sites:
+            site = Site(app=app, port=port, connections=connections, host="127.0.0.1", drain_s=2)
+            [(host, bound)] = await start(site, stack)
+            urls.append(f"http://{host}:{bound}")
         session = await stack.enter_async_context(ClientSession(auto_decompress=False))
         yield Master(service, urls[0], urls[1], session)

@@ -20,7 +20,8 @@ PROMTOOL = shutil.which("promtool")
 def master_registry() -> CollectorRegistry:
     """All metrics of a master in switchbox mode, with Kubernetes."""
     address = "--cluster-manager-address=https://127.0.0.1"
-    service = build_service(settings("--mode=switchbox", "--kubeconfig=/kubeconfig", address))
+    pod = ("--pod-name=a", "--pod-namespace=topo", "--pod-ip=10.0.0.7", "--leader-elect=true")
+    service = build_service(settings("--mode=switchbox", "--kubeconfig=/kubeconfig", address, *pod))
     build_app(service)
     return service.registry
 

@@ -417,8 +417,12 @@ class Discovery:
             cluster_nodes=self._cluster.statements,
         )
 
-    def restore(self, memory: Memory, age_s: float, now_s: float) -> tuple[Change, ...]:
-        """Take up what an earlier process knew `age_s` ago, before any event.
+    def fresh(self) -> "Discovery":
+        """One with the same settings and sources that knows nothing yet."""
+        return Discovery(self._settings, self._table)
+
+    def restore(self, memory: Memory, age_s: float | None, now_s: float) -> tuple[Change, ...]:
+        """Take up what another process knew `age_s` ago, before any event; None: it knows it still.
 
         The generation goes on from there with a step, since this process cannot prove that what it
         shows is the same to the last reason. Sources count as silent until they speak.

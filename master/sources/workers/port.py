@@ -33,6 +33,7 @@ from topo.model.wire import MAX_REPORT_BYTES, REPORTS_PATH, Report
 _NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 """Kubernetes node names (RFC 1123 subdomains) and the looser host names outside it."""
 
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 _MAX_SHOWN = 128
 _BAD_NAME = "bad-node-name"
 _UNKNOWN_TOKENS = frozenset({NO_TOKENS, UNKNOWN_TOKEN})
@@ -44,7 +45,8 @@ NEEDS_A_PERSON = frozenset({TOO_MANY_NODES, _BAD_NAME})
 class WorkerPort:
     """What the handler needs: who a worker is, the sessions, a clock, a counter, the master's role.
 
-    `refused` counts what is not taken; `api` is where the HTTP API is instead.
+    `refused` counts what is not taken; `api` is where the HTTP API is instead. `forward` answers in
+    the place of a follower, which otherwise says that it is none to report to.
     """
 
     identities: WorkerIdentities
@@ -54,12 +56,13 @@ class WorkerPort:
     reports: prom.Counter
     api: str = "the port of --server-port"
     role: Callable[[], Role] = lambda: ALONE
+    forward: Handler | None = None
     malformed: Senders = field(default_factory=lambda: Senders(MALFORMED_RATE, MALFORMED_BURST))
 
     def app(self) -> web.Application:
         """The application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
-        app.router.add_post(REPORTS_PATH, self._handler())
+        app.router.add_post(REPORTS_PATH, self._or_forwarded(self._handler()))
         app.router.add_route("*", "/{path:.*}", self._elsewhere)
         return app
 
@@ -74,7 +77,18 @@ class WorkerPort:
             fix=f"ask the HTTP API: {self.api}",
         )
 
-    def _handler(self) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _or_forwarded(self, handler: Handler) -> Handler:
+        """The handler; in a follower, who may report and what is taken, the leader says."""
+        forward = self.forward
+        if forward is None:
+            return handler
+
+        async def post_report(request: web.Request) -> web.Response:
+            return await (handler if self.role().acts else forward)(request)
+
+        return post_report
+
+    def _handler(self) -> Handler:
         taken = {kind: self.reports.labels(kind, "taken") for kind in ("full", "change", "beat")}
         beat_s = self.sessions.beat_s
 

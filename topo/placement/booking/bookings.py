@@ -314,11 +314,13 @@ class Bookings:
         return HoldsMemory(FORMAT, tuple(_moved(hold, ahead_s) for hold in self), now)
 
     def restore(self, memory: HoldsMemory, now: Moment) -> tuple[Hold, ...]:
-        """Takes up kept holds; those whose time is over meanwhile, which are dropped.
+        """Takes up kept holds, in the place of all; those whose time is over, which are dropped.
 
         What they booked is booked again, also on nodes that are not there (yet). Each has the time
         that it had left, less what passed since: no clock that was set prolongs it.
         """
+        for hold in tuple(self):
+            self._remove(hold)
         saved = memory.saved or now
         passed_s, dropped = now.since(saved), list[Hold]()
         for kept in memory.holds:
@@ -490,13 +492,17 @@ class Bookings:
         self.version += 1
 
     def _end(self, hold: Hold, what: What, at_s: float) -> HoldChange:
+        self._remember(Ended(hold.id, what.value, at_s))
+        return HoldChange(what, hold, self._remove(hold))
+
+    def _remove(self, hold: Hold) -> Gpus:
+        """Gives back what the hold books; what its pods took elsewhere."""
         self._capacity.release(hold.id)
         del self._holds[hold.id], self._planned[hold.id]
         if hold.wish.key is not None:
             del self._keys[hold.wish.key]
-        self._remember(Ended(hold.id, what.value, at_s))
         self.version += 1
-        return HoldChange(what, hold, self._elsewhere.pop(hold.id, ()))
+        return self._elsewhere.pop(hold.id, ())
 
     def _remember(self, ended: Ended) -> None:
         self._ends[ended.id] = ended

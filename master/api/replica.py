@@ -1,0 +1,35 @@
+"""The call by which followers ask the leader for its state. It is no call for people."""
+
+from aiohttp import web
+
+from master.replicas.follower import AGE
+from master.role import not_leader
+from master.service import SERVICE
+from topo.kit.problem import problem
+
+
+async def get_replica(request: web.Request) -> web.StreamResponse:
+    """The kept state as gzip'd JSON; 304 where it is the one of `If-None-Match`.
+
+    401 for who is no master; 503 of a follower, and before there is a tree to be shown: what others
+    know is better.
+    """
+    service = request.app[SERVICE]
+    replicas = service.replicas
+    if replicas is None or not await replicas.credential.admits(request):
+        headers = {"WWW-Authenticate": "Bearer"}
+        fix = "show the token of --replica-token-file"
+        return problem(401, "this call is for masters alone", fix=fix, headers=headers)
+    if not service.role.acts:
+        return not_leader(service.role)
+    missing = service.missing() if service.replica.is_fed else ("the kept state is taken up",)
+    if missing:
+        headers = {"Retry-After": "1"}
+        return problem(503, "; ".join(missing), fix="ask again", headers=headers)
+    document = await service.documents.newest()
+    age_s = max(0.0, service.engine.clock() - document.made_s)
+    headers = {"ETag": document.tag, AGE: f"{age_s:.3f}", "Cache-Control": "no-store"}
+    if request.headers.get("If-None-Match") == document.tag:
+        return web.Response(status=304, headers=headers)
+    headers["Content-Encoding"] = "gzip"
+    return web.Response(body=document.packed, content_type="application/json", headers=headers)

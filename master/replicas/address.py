@@ -1,0 +1,67 @@
+"""Where the leader answers: what it writes on the Lease, and how that is read. Pure.
+
+Who can write the Lease says where followers go with the tokens of workers, so little is believed:
+an address and a port, no name and no path, and never one that only this machine has. How is said
+by our own settings: all masters have the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+API, REPORTS = "address", "reports-address"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where this master listens on its pod's address, and with TLS or without."""
+
+    host: str
+    api: int
+    reports: int
+    api_scheme: str = "http"
+    reports_scheme: str = "http"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAddress:
+    """The bases of the leader's URLs; empty where one is not known."""
+
+    api: str = ""
+    reports: str = ""
+
+
+def annotations(domain: str, ports: Ports) -> dict[str, str]:
+    """What a leader writes on the Lease."""
+    host = f"[{ports.host}]" if ":" in ports.host else ports.host
+    said = {API: ports.api, REPORTS: ports.reports}
+    return {f"{domain}/{name}": f"{host}:{port}" for name, port in said.items()}
+
+
+def leader_address(written: Mapping[str, object], domain: str, ours: Ports) -> LeaderAddress:
+    """What a leader wrote, as far as it can be the address of another master."""
+    api, reports = (_socket(written.get(f"{domain}/{name}"), ours) for name in (API, REPORTS))
+    return LeaderAddress(
+        api and f"{ours.api_scheme}://{api}", reports and f"{ours.reports_scheme}://{reports}"
+    )
+
+
+def _socket(text: object, ours: Ports) -> str:
+    """`10.0.0.7:9001`, `[fd00::7]:9001`; empty for anything else."""
+    host, _, port = str(text).rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        found, own = ip_address(bare), ip_address(ours.host)
+    except ValueError:
+        return ""
+    if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536):
+        return ""
+    if not _is_of_a_pod(found) and not (found.is_loopback and own.is_loopback):
+        return ""
+    return f"[{found}]:{int(port)}" if found.version == 6 else f"{found}:{int(port)}"
+
+
+def _is_of_a_pod(found: IPv4Address | IPv6Address) -> bool:
+    return not (
+        found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
+    )

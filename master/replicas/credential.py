@@ -1,0 +1,62 @@
+"""By what masters know each other: the token of their own service account, or one that they share.
+
+The leader's state tells more of machines than the open calls do, so it is for masters alone. In a
+cluster each has a token of its account, with an audience of its own that no worker's token has, and
+the API server says whose it is. Elsewhere all have a file with the same token.
+"""
+
+import hmac
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from aiohttp import web
+
+from master.kube.accounts import Account, Claims, Wanted, claims_of
+from master.kube.token_review import TokenReviews
+from topo.kit.secrets import read_token
+from topo.kit.threads import off_loop
+from topo.kit.tokens import bearer
+from topo.model.errors import BadInputError
+
+AUDIENCE = "topo-master-replica"
+READ_EVERY_S = 60.0
+"""A projected token is replaced when four fifths of its life are over, of ten minutes at least."""
+
+
+class Credential:
+    """Our token, and whether another one is that of a master. `clock` is monotonic."""
+
+    def __init__(
+        self, path: Path, reviews: TokenReviews, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._reviews = reviews
+        self._clock = clock
+        self._own: tuple[float, str] | None = None
+
+    async def own(self) -> str:
+        """Our token; raises `BadInputError`."""
+        now_s = self._clock()
+        if self._own is None or now_s - self._own[0] >= READ_EVERY_S:
+            self._own = now_s, await off_loop(partial(read_token, self._path))
+        return self._own[1]
+
+    async def admits(self, request: web.Request) -> bool:
+        """Whether a request is a master's."""
+        shown = bearer(request.headers)
+        try:
+            own = await self.own()
+        except BadInputError:
+            return False
+        if shown is None:
+            return False
+        if hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), own.encode()):
+            return True
+        ours = claims_of(own)
+        if not isinstance(ours, Claims):
+            return False  # it is shared by all masters, and no account's
+        wanted = Wanted(account=ours.account.name, audience=AUDIENCE)
+        sender = request.remote or "an unknown address"
+        return isinstance(await self._reviews.identity_of(shown, wanted, sender), Account)

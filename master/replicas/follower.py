@@ -1,0 +1,142 @@
+"""A follower's loop: asks the leader for its state, and takes up what is new.
+
+What it knows it goes on showing, whatever becomes of the leader, and says how old it is.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from master.replicas.credential import Credential
+from master.replicas.peer import NoAnswerError, Peer
+from master.role import Role
+from master.state.document import State, Unusable, decode
+from topo.discovery.memory import Memory
+from topo.discovery.modes import Mode
+from topo.kit.boot import boot_id
+from topo.model.errors import BadInputError
+from topo.placement.booking.holds import HoldsMemory, Moment
+
+PATH = "/v1/replica"
+AGE = "Topo-Age"
+"""Seconds since the leader knew that its document holds."""
+TIMEOUT_S = 10.0
+MAX_BYTES = 256 << 20
+"""100,000 nodes are 70 MB of JSON."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Replicated:
+    """The leader's state, and when on our clock it was made."""
+
+    state: State
+    made_s: float
+
+    @property
+    def holds(self) -> HoldsMemory | None:
+        """The holds, with times that our clock can reckon with."""
+        return self.on_our_clock(self.state.holds)
+
+    def on_our_clock(self, holds: HoldsMemory | None) -> HoldsMemory | None:
+        """Holds that this leader kept at any time, so that no Unix clock matters any more.
+
+        Others, and those of a machine that does not tell its boots apart, are left as they are.
+        """
+        made = self.state.holds.saved if self.state.holds is not None else None
+        if holds is None or holds.saved is None or made is None or not made.boot:
+            return holds
+        if holds.saved.boot != made.boot:
+            return holds
+        at_s = self.made_s + holds.saved.clock_s - made.clock_s
+        return replace(holds, saved=Moment(boot_id(), at_s, holds.saved.unix_s))
+
+
+TakeUp = Callable[[Memory, HoldsMemory | None], Awaitable[None]]
+"""Shows another master's judgement and holds."""
+
+
+class Follower:
+    """What this master knows of the leader's state. `clock` is monotonic."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        mode: Mode,
+        *,
+        credential: Credential,
+        role: Callable[[], Role],
+        take_up: TakeUp,
+        poll_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._peer = peer
+        self._mode = mode
+        self._credential = credential
+        self._role = role
+        self._take_up = take_up
+        self._poll_s = poll_s
+        self._clock = clock
+        self._tag = ""
+        self._failure = ""
+        self.newest: Replicated | None = None
+        """What was taken up last from a leader."""
+        self.heard_s: float | None = None
+        """As of when that is known to hold; None before the first."""
+
+    @property
+    def age_s(self) -> float | None:
+        """How old what is shown is, at the most."""
+        return None if self.heard_s is None else max(0.0, self._clock() - self.heard_s)
+
+    async def show_kept(self, kept: State, age_s: float) -> None:
+        """Shows what a store keeps, until the leader says more."""
+        await self._take_up(kept.memory, kept.holds)
+        self.heard_s = self._clock() - age_s
+
+    async def run(self) -> None:
+        """Follows until this master acts; then waits to be cancelled."""
+        while not self._role().acts:
+            if url := self._role().leader_url:
+                await self._ask(url)
+            await asyncio.sleep(self._poll_s)
+        await asyncio.Event().wait()
+
+    async def _ask(self, url: str) -> None:
+        asked_s = self._clock()
+        try:
+            await self._heard(url, asked_s)
+        except (NoAnswerError, BadInputError, ValueError) as error:
+            if not self._failure:
+                _log.warning("the leader's state is not known", leader=url, why=str(error)[:300])
+            self._failure = str(error)
+        else:
+            if self._failure:
+                _log.info("the leader's state is known again", leader=url)
+            self._failure = ""
+
+    async def _heard(self, url: str, asked_s: float) -> None:
+        """Raises `NoAnswerError`, `BadInputError`; `ValueError` where the answer is no state."""
+        token = await self._credential.own()
+        headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip"}
+        if self._tag:
+            headers["If-None-Match"] = self._tag
+        answer = await self._peer.ask(
+            "GET", url + PATH, headers=headers, limit_bytes=MAX_BYTES, timeout_s=TIMEOUT_S
+        )
+        if answer.status not in {200, 304}:
+            raise NoAnswerError(f"the leader answers {answer.status}")
+        heard_s = asked_s - min(max(0.0, float(answer.headers.get(AGE, "0"))), 3600.0)
+        if answer.status == 200:
+            found = await asyncio.to_thread(decode, answer.body, self._mode)
+            if isinstance(found, Unusable):
+                raise NoAnswerError(f"its state is of no use here: {found.reason}")
+            if self._role().acts:
+                return  # it was on its way when we came to lead
+            newest = Replicated(found, heard_s)
+            await self._take_up(found.memory, newest.holds)
+            self.newest, self._tag = newest, answer.headers.get("ETag", "")
+        self.heard_s = heard_s

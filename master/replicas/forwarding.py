@@ -1,0 +1,90 @@
+"""Reports that reach a follower: passed on to the leader as they are, its answer passed back.
+
+A follower judges nothing: whose token it is, and what of the report is true, the leader says. The
+one address that is asked is that of the leader on the Lease; nothing of a request chooses it.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import prometheus_client as prom
+import structlog
+from aiohttp import web
+
+from master.replicas.peer import NoAnswerError, Peer
+from master.role import Role, not_leader
+from topo.kit.body import body_bytes
+from topo.kit.problem import bad_input, problem
+from topo.model.errors import BadInputError
+from topo.model.wire import REPORTS_PATH
+
+FORWARDED = "Topo-Forwarded"
+MAX_UNDER_WAY = 256
+"""Reports that are passed on at once; each is held whole meanwhile."""
+TIMEOUT_S = 5.0
+_MAX_ANSWER_BYTES = 64 * 1024
+_TAKEN_ALONG = ("Authorization", "Content-Type")
+_BROUGHT_BACK = ("Content-Type", "Retry-After", "WWW-Authenticate", "Accept-Encoding")
+_RETRY = {"Retry-After": "1"}
+
+_log = structlog.get_logger(__name__)
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+@dataclass(slots=True, kw_only=True)
+class ReportForwarder:
+    """Passes reports on while this master follows."""
+
+    role: Callable[[], Role]
+    peer: Peer
+    reports: prom.Counter
+    _under_way: int = 0
+    _failing: bool = False
+
+    async def forward(self, request: web.Request) -> web.Response:
+        """The leader's answer, or 503 with the time after which it is worth another try."""
+        role = self.role()
+        if not role.reports_url or FORWARDED in request.headers:
+            return self._refused("not-leader", not_leader(role))
+        if self._under_way >= MAX_UNDER_WAY:
+            what = f"{MAX_UNDER_WAY} reports are on their way to the leader already"
+            answer = problem(503, what, fix="send it again", headers=_RETRY)
+            return self._refused("too-many-forwarded", answer)
+        self._under_way += 1
+        try:
+            return await self._forwarded(request, role)
+        except BadInputError as error:
+            return self._refused("malformed", bad_input(error))
+        finally:
+            self._under_way -= 1
+
+    async def _forwarded(self, request: web.Request, role: Role) -> web.Response:
+        headers = {name: request.headers[name] for name in _TAKEN_ALONG if name in request.headers}
+        body = await body_bytes(request)
+        try:
+            answer = await self.peer.ask(
+                "POST",
+                role.reports_url + REPORTS_PATH,
+                headers={**headers, FORWARDED: "1"},
+                body=body,
+                limit_bytes=_MAX_ANSWER_BYTES,
+                timeout_s=TIMEOUT_S,
+            )
+        except NoAnswerError as error:
+            self._tell(role, str(error))
+            what = f"the leader, {role.reports_url}, cannot be reached by this follower"
+            answer503 = problem(503, what, fix="send it again", headers=_RETRY)
+            return self._refused("leader-unreachable", answer503)
+        self._failing = False
+        self.reports.labels("unknown", "forwarded").inc()
+        brought = {name: answer.headers[name] for name in _BROUGHT_BACK if name in answer.headers}
+        return web.Response(status=answer.status, body=answer.body, headers=brought)
+
+    def _refused(self, result: str, answer: web.Response) -> web.Response:
+        self.reports.labels("unknown", result).inc()
+        return answer
+
+    def _tell(self, role: Role, why: str) -> None:
+        if not self._failing:
+            _log.warning("reports cannot be passed on", leader=role.reports_url, why=why)
+        self._failing = True

@@ -1,0 +1,157 @@
+"""A master's part in an installation of several, put together; nothing here does I/O."""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import prometheus_client as prom
+from aiohttp import web
+
+from master.cluster import Cluster
+from master.kube.lease import Leadership, Lease, LeaseMetrics, LeaseName
+from master.metrics import PREFIX
+from master.replicas.address import Ports, annotations, leader_address
+from master.replicas.credential import Credential
+from master.replicas.follower import AGE, Follower, TakeUp
+from master.replicas.forwarding import ReportForwarder
+from master.replicas.peer import Peer
+from master.role import Replica, Role, RoleKind
+from master.settings import MasterSettings
+from topo.kit.tasks import Work
+from topo.model.rest.topology import WarningDocument
+
+LEASE = "topo-master"
+OLD_S = 15.0
+"""A follower that heard nothing of the leader for so long says so: others would lead by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replicas:
+    """The lease, the way to the leader, and what comes and goes by it."""
+
+    lease: Lease
+    peer: Peer
+    follower: Follower
+    forwarder: ReportForwarder
+    credential: Credential
+    replica: Replica
+
+    def works(self, show_kept: Callable[[], Awaitable[None]]) -> Mapping[str, Work]:
+        """What runs all the time. A follower shows what is kept until it hears the leader."""
+
+        async def follow() -> None:
+            await show_kept()
+            await self.follower.run()
+
+        return {"lease": self.lease.run, "follower": follow}
+
+    @property
+    def age_s(self) -> float | None:
+        """How old what this master shows is; None where it is its own, or nothing is known."""
+        return None if self.replica.role.acts else self.follower.age_s
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """That what is shown is old, and the next step."""
+        role, age_s = self.replica.role, self.age_s
+        if role.acts or (age_s is not None and age_s < OLD_S):
+            return ()
+        leader = role.leader_url or "no leader is known"
+        text = "nothing was heard of a leader yet" if age_s is None else "what is shown is old"
+        fix = "see the logs of the masters, and who holds the lease: kubectl describe lease "
+        return (WarningDocument(code="leader-silent", text=f"{text} ({leader})", fix=fix + LEASE),)
+
+
+def build_replicas(
+    settings: MasterSettings,
+    cluster: Cluster,
+    replica: Replica,
+    *,
+    registry: prom.CollectorRegistry,
+    reports: prom.Counter,
+    take_up: TakeUp,
+    clock: Callable[[], float],
+) -> Replicas:
+    """The parts of a master that stands for election; its role follows the lease."""
+    ports = _ports(settings)
+    name = LeaseName(
+        name=LEASE,
+        namespace=settings.pod_namespace,
+        # A process that is started again under its pod's name is not the one that led.
+        holder=f"{settings.pod_name}_{secrets.token_hex(4)}",
+        annotations=annotations(settings.domain, ports),
+    )
+    lease = Lease(
+        cluster.client, name, settings.lease_times, metrics=LeaseMetrics(registry), clock=clock
+    )
+    replica.may_act = lease.leads
+
+    def follow(leadership: Leadership) -> None:
+        if leadership.leads:
+            replica.become(Role(RoleKind.LEADER))
+        elif not replica.has_acted:
+            address = leader_address(leadership.annotations, settings.domain, ports)
+            replica.become(Role(RoleKind.FOLLOWER, address.api, address.reports))
+
+    lease.on_change = follow
+    peer = Peer(settings.tls_cert)
+    credential = Credential(settings.replica_token_file, cluster.reviews, clock)
+    follower = Follower(
+        peer,
+        settings.mode,
+        credential=credential,
+        role=lambda: replica.role,
+        take_up=take_up,
+        poll_s=settings.replica_poll_interval,
+        clock=clock,
+    )
+    forwarder = ReportForwarder(role=lambda: replica.role, peer=peer, reports=reports)
+    made = Replicas(
+        lease=lease,
+        peer=peer,
+        follower=follower,
+        forwarder=forwarder,
+        credential=credential,
+        replica=replica,
+    )
+    age = prom.Gauge(
+        PREFIX + "replicated_age_seconds",
+        "How old what a follower shows is, 0 in a leader and before the first",
+        registry=registry,
+    )
+    age.set_function(lambda: made.age_s or 0.0)
+    return made
+
+
+async def standing(replicas: Replicas | None, _app: web.Application) -> AsyncIterator[None]:
+    """The leader can be asked; the lease is given back when all that only a leader does ended.
+
+    Raises `BadInputError`.
+    """
+    if replicas is None:
+        yield
+        return
+    await replicas.credential.own()
+    await replicas.peer.open()
+    try:
+        yield
+    finally:
+        await replicas.lease.release()
+        await replicas.peer.close()
+
+
+async def tell_age(replicas: Replicas, _request: web.Request, response: web.StreamResponse) -> None:
+    """Has every answer of a follower say how old it may be."""
+    if (age_s := replicas.age_s) is not None and AGE not in response.headers:
+        response.headers[AGE] = f"{age_s:.1f}"
+
+
+def _ports(settings: MasterSettings) -> Ports:
+    has_tls = settings.tls_cert is not None
+    return Ports(
+        host=settings.pod_ip,
+        api=settings.server_port,
+        reports=settings.rpc_server_port,
+        api_scheme="https" if has_tls and settings.tls_scope == "all" else "http",
+        reports_scheme="https" if has_tls else "http",
+    )

@@ -1,0 +1,76 @@
+"""What a master takes up when it comes to act: what a store kept, or what it followed until now."""
+
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from master.replicas.follower import Replicated
+from master.state.document import State
+from topo.model.errors import BadInputError
+from topo.model.forest import Forest
+from topo.placement.booking.holds import HoldsMemory
+
+if TYPE_CHECKING:
+    from master.service import Service
+
+_log = structlog.get_logger(__name__)
+
+
+async def restore(service: "Service") -> None:
+    """Takes up the freshest state that is known, and the holds that were promised."""
+    saver, follower = service.saver, service.replicas and service.replicas.follower
+    known, now_s = follower.newest if follower else None, time.time()
+    found = None
+    if saver is not None:
+        found = await saver.store.load(service.settings.mode, now_s)
+        service.readiness.startup.is_first = saver.store.is_new and known is None
+    state, holds = freshest(found, known), promised(found, known)
+    if state is not None:
+        is_kept = saver is not None and state is found
+        age_s = saver.store.age_s(now_s) if is_kept and saver else follower and follower.age_s
+        service.engine.restore(state.memory, age_s or 0.0)
+        service.readiness.restored = service.engine.snapshot.forest != Forest()
+        generation = service.engine.snapshot.generation
+        _log.info("state restored", age_s=round(age_s or 0.0, 1), generation=generation)
+    if holds is not None:
+        service.placements.state.restore(holds)
+    if saver is not None and (taken := state or holds) is not None:
+        saver.loaded(taken)
+
+
+async def show_kept(service: "Service") -> None:
+    """Shows in a follower what a shared store keeps, where no leader said more yet."""
+    saver, replicas = service.saver, service.replicas
+    if saver is None or not saver.store.is_shared or replicas is None:
+        return
+    now_s = time.time()
+    try:
+        found = await saver.store.load(service.settings.mode, now_s)
+    except BadInputError as error:
+        _log.warning("what is kept is not shown", why=str(error))
+        return
+    if isinstance(found, State) and not service.role.acts and replicas.follower.newest is None:
+        age_s = saver.store.age_s(now_s) or 0.0
+        await replicas.follower.show_kept(found, age_s)
+        _log.info("the kept state is shown", age_s=round(age_s, 1))
+
+
+def freshest(found: State | HoldsMemory | None, known: Replicated | None) -> State | None:
+    """The judgement of the two that is later: its generation says so, whatever the clocks say."""
+    kept = found if isinstance(found, State) else None
+    if kept is None or known is None:
+        return kept or (known.state if known is not None else None)
+    one, other = ((s.memory.generation, s.saved_at_s) for s in (kept, known.state))
+    return kept if one > other else known.state
+
+
+def promised(found: State | HoldsMemory | None, known: Replicated | None) -> HoldsMemory | None:
+    """The holds: those of the store, where all that were promised are; else those followed.
+
+    What was followed says which time of ours the times of its leader are.
+    """
+    kept = found.holds if isinstance(found, State) else found
+    if known is None:
+        return kept
+    return known.holds if kept is None else known.on_our_clock(kept)

@@ -1,0 +1,57 @@
+"""Where the leader is said to be: an address of a pod, and nothing else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from master.replicas.address import LeaderAddress, Ports, annotations, leader_address
+
+DOMAIN = "metax-tech.com"
+OURS = Ports("10.0.0.7", 9001, 10001, "http", "https")
+
+
+@pytest.mark.parametrize("host", ["10.0.0.8", "fd00::8"])
+def test_what_a_leader_writes_is_what_a_follower_reads(host: str) -> None:
+    written = annotations(DOMAIN, Ports(host, 9001, 10001))
+    shown = f"[{host}]" if ":" in host else host
+    assert leader_address(written, DOMAIN, OURS) == LeaderAddress(
+        f"http://{shown}:9001", f"https://{shown}:10001"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "10.0.0.8",
+        "10.0.0.8:0",
+        "10.0.0.8:65536",
+        "10.0.0.8:٣",
+        "evil.example:9001",
+        "10.0.0.8:9001/path",
+        "user@10.0.0.8:9001",
+        "http://10.0.0.8:9001",
+        "127.0.0.1:9001",
+        "[::1]:9001",
+        "169.254.169.254:80",
+        "0.0.0.0:9001",
+        "224.0.0.1:9001",
+        "[fe80::1%eth0]:9001",
+    ],
+)
+def test_what_is_no_address_of_a_pod_is_none_of_a_leader(text: str) -> None:
+    """Not of this machine either, nor where clouds keep their secrets."""
+    written = {f"{DOMAIN}/address": text, f"{DOMAIN}/reports-address": text}
+    assert leader_address(written, DOMAIN, OURS) == LeaderAddress()
+
+
+def test_masters_on_one_machine_find_each_other() -> None:
+    ours = Ports("127.0.0.1", 1, 2)
+    written = annotations(DOMAIN, Ports("127.0.0.2", 9001, 10001))
+    assert leader_address(written, DOMAIN, ours).api == "http://127.0.0.2:9001"
+
+
+@given(st.text(max_size=40) | st.none() | st.integers())
+def test_whatever_is_written_is_an_address_or_none(text: object) -> None:
+    api = leader_address({f"{DOMAIN}/address": text}, DOMAIN, OURS).api
+    assert api == "" or api.startswith("http://")
