@@ -33,11 +33,12 @@ class SubtreeCounts:
                 below.append(self.of(child))
                 continue
             nodes += 1
-            gpus += child.gpus
+            counts = known.get(child.name, NO_COUNTS)
+            own_gpus = child.gpus or counts.gpus
+            gpus += own_gpus
             if child.status is Status.READY:
                 ready += 1
-                ready_gpus += child.gpus
-            counts = known.get(child.name, NO_COUNTS)
+                ready_gpus += own_gpus
             free += counts[0]
             if counts[1] or counts[2] or counts[3]:
                 used += counts[1]

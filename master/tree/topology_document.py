@@ -177,22 +177,22 @@ class _Writer:
     def node(self, node: Node) -> Json:
         """A leaf."""
         self.shown.append(node)
-        free, used, held, _, is_cordoned = self._counts.nodes.get(node.name, NO_COUNTS)
+        free, used, held, _, is_cordoned, gpus = self._counts.nodes.get(node.name, NO_COUNTS)
+        host = self._hosts.get(node.name)
         changed_at_s = self._changed_at_s.get(node.name)
         leaf = {
             "name": node.name,
             "kind": NODE,
             "status": node.status,
             "reasons": node.reasons,
-            "gpus": node.gpus,
-            "gpu_type": node.gpu_type,
+            "gpus": node.gpus or gpus,
+            "gpu_type": node.gpu_type or ("" if host is None else host.gpu_type),
             "free_gpus": free,
             "used_gpus": used,
             "held_gpus": held,
             "cordoned": is_cordoned,
             "since_s": None if changed_at_s is None else round(self._now_s - changed_at_s, 1),
         }
-        host = self._hosts.get(node.name)
         if host is not None and host.pool:
             leaf["pool"] = host.pool
         if node.name in self._shared:

@@ -487,6 +487,15 @@ def test_a_machine_that_is_down_is_one_finding_of_the_cluster_and_none_of_its_wo
     assert sorted(found) == [("node-not-ready", "a, x"), ("worker-stale", "c")]
 
 
+def test_nodes_of_kubernetes_that_cannot_be_followed_are_one_finding() -> None:
+    """The source fails, and the master warns of what it cannot follow; pods are another matter."""
+    warnings = [{"code": f"kubernetes-{of}", "text": "403"} for of in ("nodes", "pods")]
+    source = {"source": "cluster-nodes", "state": "failing", "trouble": "403"}
+    document = {"generation": 1, "groups": [], "sources": [source], "warnings": warnings}
+    found = diagnosis.examine(TopologyDocument.model_validate(document))
+    assert [finding.code for finding in found] == ["source-failing", "kubernetes-pods"]
+
+
 def test_a_thousand_cloned_uuids_are_one_finding() -> None:
     """A board maker's firmware gives pairs of boards one UUID; what is wired to them is alone."""
     state = discovery()

@@ -270,3 +270,19 @@ async def test_a_placement_by_usage_goes_by_the_labels_of_the_cluster(
         assert {name: node.pool for name, node in (await told(master)).items()} == {
             "a": "inference", "b": "training",
         }  # fmt: skip
+
+
+async def test_the_gpus_of_a_node_without_a_worker_are_those_that_kubernetes_says(
+    tmp_path: Path,
+) -> None:
+    """With their type by the product label: the file says neither."""
+    async with fake_server() as server:
+        for name in "ab":
+            labels = {"metax-tech.com/gpu.product": "MXC550"}
+            await put_node(server, name, metadata={"labels": labels})
+        async with following(server, tmp_path, "--gpus-per-node=0", text=PAIR) as master:
+            await master.ready()
+            node = (await told(master))["a"]
+            assert (node.gpus, node.free_gpus, node.gpu_type) == (8, 8, "MXC550")
+            (group,) = (await master.get("/v1/topology?depth=0")).json["groups"]
+            assert (group["capacity"]["gpus"], group["capacity"]["ready_gpus"]) == (16, 16)

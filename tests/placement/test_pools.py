@@ -154,7 +154,9 @@ def test_a_node_that_shares_its_cards_has_no_whole_gpu_and_is_counted_in_its_own
     one = Request(pods=1, gpus_per_pod=8)
     assert isinstance(place(capacity, one), Plan)
     two = Request(pods=2, gpus_per_pod=8)
-    assert isinstance(place(capacity, two), NoFit)
+    refused = place(capacity, two)
+    assert isinstance(refused, NoFit)
+    assert any(f"hand out parts of their cards ({SGPU})" in s for s in reasons(capacity, refused))
     assert list(unsized(capacity.hosts(), Eligibility())) == []
     assert largest_ever(capacity, two) == 1
     assert capacity.usage(()).shared == {"n1-1-1": (SharedCards(SGPU, 32, 0),)}

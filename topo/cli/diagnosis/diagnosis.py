@@ -23,6 +23,8 @@ from topo.model.rest.topology import NodeDocument, SourceDocument, TopologyDocum
 
 _SOURCE_OLD_S = 120.0
 """Four polls of the cluster manager (30 s each): an answer this old is worth a look."""
+_SAID_BY = {"kubernetes-nodes": "cluster-nodes"}
+"""Warnings that say again what a failing source says itself."""
 _CONSEQUENCES = {"child-not-ready"}
 """Reasons that only repeat what a child already says."""
 _SERVICE_STEPS = {"/ready": "wait a moment, then ask again"}
@@ -146,7 +148,10 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:
     """What is wrong with how the master is run; a network may be trusted, a broken file is not."""
+    failing = {source.source for source in document.sources if source.state == "failing"}
     for warning in document.warnings:
+        if _SAID_BY.get(warning.code) in failing:
+            continue
         severity = Severity.WRONG if warning.code in FILES else Severity.NOTE
         yield Finding(severity, warning.code, "master", warning.text, warning.fix)
 

@@ -35,8 +35,9 @@ class SharedCardsDocument(Document):
 
 
 class NodeDocument(Document):
-    """A leaf. `gpu_type` is the model of its GPUs, empty where nobody says.
+    """A leaf. `gpus` are those that its worker sees, else those that Kubernetes says it has.
 
+    `gpu_type` is their model, empty where nobody says.
     `used_gpus` are those of pods, `held_gpus` those that holds keep for pods to come, `free_gpus`
     what a pod could get now: none of a node that is not ready or `cordoned`. `since_s`: seconds
     since its status changed or it came, null where that was before the master started. `pool`:

@@ -24,7 +24,9 @@ def reasons(capacity: Capacity, refused: NoFit) -> tuple[str, ...]:
     numbers = refused.shortfall
     text = f"{refused.text[:1].upper()}{refused.text[1:]}"
     first = f"{text}: {numbers['missing']} missing of {numbers['needed']}."
-    return (first, *_unsized(capacity, refused.request.eligible), *_facts(capacity, refused))
+    wish = refused.request.eligible
+    nodes = (*_unsized(capacity, wish), *_sharing(capacity, wish))
+    return (first, *nodes, *_facts(capacity, refused))
 
 
 def _unsized(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
@@ -34,6 +36,18 @@ def _unsized(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
         yield (
             f"{bare} of {counted(len(hosts), 'node')} have no known number of GPUs: "
             "no worker and no setting says it."
+        )
+
+
+def _sharing(capacity: Capacity, wish: Eligibility) -> Iterator[str]:
+    """Nodes that have GPUs and none for this job."""
+    any_type = replace(wish, gpu_type=None)
+    sharing = [host for host in capacity.hosts() if host.shared and eligible(host, any_type)]
+    if sharing:
+        resources = listed(sorted({resource for host in sharing for resource, _ in host.shared}))
+        yield (
+            f"{counted(len(sharing), 'node')} more hand out parts of their cards ({resources}), "
+            "so no whole GPU."
         )
 
 

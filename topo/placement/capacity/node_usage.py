@@ -19,13 +19,17 @@ from topo.placement.capacity.host import Host
 
 
 class NodeCounts(NamedTuple):
-    """GPUs of one node; `cordoned` are those that nobody booked, of a node that is cordoned."""
+    """GPUs of one node; `cordoned` are those that nobody booked, of a node that is cordoned.
+
+    `gpus` are all that pods may ask for.
+    """
 
     free: int = 0
     used: int = 0
     held: int = 0
     cordoned: int = 0
     is_cordoned: bool = False
+    gpus: int = 0
 
 
 class TypeCounts(NamedTuple):
@@ -78,7 +82,8 @@ class NodeUsage:
         held: Counter[NodeName] = Counter()
         for gpus in self.holds:
             held.update(gpus)
-        idle = {host.gpus: NodeCounts(host.gpus) for host in self.hosts.values()}
+        sizes = {host.gpus for host in self.hosts.values()}
+        idle = {gpus: NodeCounts(gpus, gpus=gpus) for gpus in sizes}
         booked = self.booked
         return {
             name: idle[host.gpus]
@@ -132,4 +137,5 @@ def _counts(host: Host, booked: int, held: int) -> NodeCounts:
         held=held,
         cordoned=left if host.cordoned else 0,
         is_cordoned=host.cordoned,
+        gpus=host.gpus,
     )
