@@ -15,8 +15,8 @@ from topo.model.forest import Snapshot
 
 GATHER_S = 0.05
 """What changes within this is compared together. Fixed, so that constant churn holds nothing up."""
-RESTS = 3
-"""How much longer it rests than it compared, so that constant churn costs a quarter of a core."""
+REST_CEILING_S = 1.0
+"""It rests as long as it compared, so that constant churn leaves room; no longer than this."""
 RESYNC_S = 300.0
 """Everything is compared at least so often: what was refused is asked for again."""
 SETTLING_POLL_S = 0.5
@@ -78,4 +78,4 @@ class Controller(Generic[T]):
             self._all = False
             began_s = loop.time()
             await self._compare(changed)
-            rest_s = max(GATHER_S, RESTS * (loop.time() - began_s))
+            rest_s = min(max(GATHER_S, loop.time() - began_s), REST_CEILING_S)
