@@ -66,6 +66,7 @@ def test_every_flag_and_variable_is_a_setting_of_the_program(
         for variable in each.get("env", ()):
             monkeypatch.setenv(variable["name"], variable.get("value", "node-1"))
         argv = [text.replace("$(NODE_IP)", "10.0.0.7") for text in each["args"]]
+        argv = argv[1:] if argv[0] == "cleanup" else argv
         argv += OUTSIDE if name == "topo-master" else ()
         settings = read(SETTINGS[name], argv)
         assert isinstance(settings, SETTINGS[name]), shlex.join(argv)
@@ -128,7 +129,9 @@ def test_the_vendors_command_gives_the_vendors_flags_and_files() -> None:
 def test_the_vendors_variables_reach_the_settings(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {each["name"]: each.get("value") for each in master("vendor")["env"]}
+    given = {each["name"]: each.get("value", "pod") for each in master("vendor")["env"]}
+    for variable, value in given.items():
+        monkeypatch.setenv(variable, value)
     monkeypatch.setenv(name, str(int(given[name]) + 7))
     settings = read(MasterSettings, [*master("vendor")["args"], *OUTSIDE])
     assert isinstance(settings, MasterSettings)

@@ -74,3 +74,19 @@ def test_the_masters_roles_are_the_calls_that_masters_make() -> None:
 @pytest.mark.parametrize("case", INSTALLED)
 def test_a_worker_may_do_nothing_in_the_cluster(case: str) -> None:
     assert allowed(case, "topo-worker") == set()
+
+
+@pytest.mark.parametrize("case", INSTALLED)
+def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: str) -> None:
+    """Each of its rules is used by an uninstall: `e2e/kubernetes/test_release_life.py`."""
+    made = {(each.resource, each.verb, each.name) for each in allowed(case, "topo-master-cleanup")}
+    assert made == {
+        ("nodes", "list", ""),
+        ("nodes", "patch", ""),
+        ("hypernodes", "list", ""),
+        ("hypernodes", "delete", ""),
+        ("configmaps", "list", ""),
+        ("configmaps", "delete", ""),
+        ("leases", "create", ""),
+        *(("leases", verb, MASTER) for verb in ("get", "update", "delete")),
+    }

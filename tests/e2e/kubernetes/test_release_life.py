@@ -3,10 +3,16 @@
 import base64
 from pathlib import Path
 
+from tests.e2e.controlplane.audit import Call
+from tests.e2e.controlplane.cleanup import Baseline, Kept
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
+from tests.support.waiting import eventually
 from topo.sim.clustermanager.certificates import Authority
 
 NAMES = ("topo-master-service", "topo-master-reports")
+SCORES = "metax-tech.com/gpu.topology.scores"
 ANSWERS = {"labelSelector": "app.kubernetes.io/name=topo-master-answers"}
 
 
@@ -24,6 +30,56 @@ async def test_with_a_certificate_workers_and_readers_speak_tls(
     await release.install(*ALONE, "--set", "topoDiscovery.tls.secret=tls")
     await _test(release)
     assert await release.node_group() is None, "the API answers without TLS"
+
+
+async def test_what_masters_wrote_goes_with_the_release(
+    release: Release, cluster: Cluster, api: Api, baseline: Baseline
+) -> None:
+    """Two masters run while the clean-up works; each account does no more than its role allows."""
+    nodes = await _metadata(api)
+    await release.install()
+    await eventually(lambda: _is_published(api))
+
+    def refused(account: str) -> list[Call]:
+        return [call for call in cluster.calls(account) if call.status in (401, 403)]
+
+    assert refused(f"{release.namespace}:topo-master") == []
+    assert cluster.calls(f"{release.namespace}:topo-worker") == []
+    await release.helm("uninstall", release.name, *WAIT)
+
+    await release.remove_authority()
+
+    async def nothing_is_left() -> bool:
+        left = [each for each in await baseline.added(api) if not _stays(each)]
+        return not left and await _metadata(api) == nodes
+
+    await eventually(nothing_is_left)
+    account = f"{release.namespace}:topo-master-cleanup"
+    assert refused(account) == []
+    assert {call.verb for call in cluster.calls(account)} == {
+        *("list", "patch", "get", "update", "delete")
+    }
+
+
+async def _is_published(api: Api) -> bool:
+    """Whether every node says where it belongs, and every group is a HyperNode."""
+    found = [node["metadata"] for node in await api.items("/api/v1/nodes")]
+    placed = [each for each in found if "metax-tech.com/switchbox" in each["labels"]]
+    scored = [each for each in found if SCORES in each.get("annotations", {})]
+    hypernodes = await api.items("/apis/topology.volcano.sh/v1alpha1/hypernodes")
+    return (len(placed), len(scored), len(hypernodes)) == (16, 16, 12)
+
+
+async def _metadata(api: Api) -> dict[str, tuple[object, object]]:
+    """Labels and annotations of each node."""
+    found = [node["metadata"] for node in await api.items("/api/v1/nodes")]
+    return {each["name"]: (each.get("labels"), each.get("annotations")) for each in found}
+
+
+def _stays(each: Kept) -> bool:
+    """Whether it is the test's own namespace, what Kubernetes puts there, or ends by itself."""
+    own = ("/serviceaccounts/default", "/configmaps/kube-root-ca.crt")
+    return each.path.endswith(own) or each.collection.endswith(("/namespaces", "/events"))
 
 
 async def _test(release: Release) -> None:
