@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T_co]):
-    """The whole of what there is: what is not in it is gone."""
+    """The whole of what there is, to be read at once: what is not in it is gone."""
 
     objects: Mapping[Key, T_co]
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from master.cluster import UNFINISHED
 from master.kube.advice import next_step
 from master.kube.errors import Failure
-from master.kube.objects import NODES
-from tests.e2e.controlplane.client import APPLY, Access, Api
+from master.kube.objects import NODES, PODS, PodObject
+from master.kube.reflector import Scope
+from tests.e2e.controlplane.client import APPLY, MERGE, Access, Api
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.controlplane.core import LOOPBACK
 from tests.kube.promises import PROMISES, ApiServer
@@ -92,7 +94,7 @@ async def test_heartbeats_of_real_nodes_are_no_news(cluster: Cluster, api: Api) 
             "PATCH",
             f"/api/v1/nodes/{node}",
             {"spec": {"unschedulable": True}},
-            content_type="application/merge-patch+json",
+            content_type=MERGE,
         )
         await found.ear.until(lambda: len(found.ear.told) > before)
         assert found.ear.told[before] == ("changed", node)
@@ -107,6 +109,21 @@ async def _patch_status(api: Api, node: str, status: Any) -> None:
     path = f"/api/v1/nodes/{node}/status"
     patch = "application/strategic-merge-patch+json"
     await api.call("PATCH", path, {"status": status}, content_type=patch)
+
+
+async def test_a_pod_that_ends_is_gone_for_who_follows_the_unfinished(
+    cluster: Cluster, api: Api, namespace: str
+) -> None:
+    scope = Scope[PodObject](namespace=namespace, query=UNFINISHED)
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}
+    async with reflecting(cluster.files.kubeconfig, PODS, scope) as found:
+        await api.create(pods, {"metadata": {"name": "p"}, "spec": spec})
+        await found.ear.until(lambda: found.names == {"p"})
+        ended = {"status": {"phase": "Succeeded"}}
+        await api.call("PATCH", f"{pods}/p/status", ended, content_type=MERGE)
+        await found.ear.until(lambda: not found.names)
+        assert (await api.get(f"{pods}/p"))["status"]["phase"] == "Succeeded", "it is still there"
 
 
 async def test_an_api_server_that_comes_back_is_followed_as_before(
@@ -182,9 +199,7 @@ async def test_a_master_without_rights_names_verb_and_resource_and_goes_on_once_
         assert 'cannot list resource "nodes"' in told[0]["text"]
         assert f"system:serviceaccount:{namespace}:master" in told[0]["text"]
         role = f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{namespace}-master"
-        await api.call(
-            "PATCH", role, {"rules": [READ]}, content_type="application/merge-patch+json"
-        )
+        await api.call("PATCH", role, {"rules": [READ]}, content_type=MERGE)
         await eventually(lambda: _answers(master, "/ready"))
 
 
