@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access
 from tests.helm.chart import CHART, NAMESPACE, ON, VENDOR, built_helm, cases, golden, pod_specs, run
@@ -124,19 +123,6 @@ async def test_groups_that_were_written_by_hand_outlive_an_upgrade(
     await api.merge(path, {"data": written})
     await helm("upgrade", *release, "--set", "log.level=debug")
     assert (await api.get(path))["data"] == written
-
-
-async def test_a_release_that_ends_leaves_nothing(helm: Helm, api: Api, namespace: str) -> None:
-    before = await Baseline.of(api)
-    await helm("install", "topo", str(CHART), "-n", namespace, *ON, *WAIT)
-    assert await before.added(api)
-    await helm("uninstall", "topo", "-n", namespace, *WAIT)
-
-    async def nothing() -> bool:
-        added = await before.added(api)
-        return not [each for each in added if not each.collection.endswith("/events")]
-
-    await eventually(nothing)
 
 
 async def test_a_master_may_change_labels_and_its_own_state_and_nothing_beside_them(
