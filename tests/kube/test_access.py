@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from structlog.testing import capture_logs
 
 from master.kube.access import RENEW_S
+from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
 from master.kube.config import KubeConfig
 from master.kube.errors import Failure, KubeError
@@ -140,6 +141,7 @@ async def test_a_server_of_another_authority_is_not_asked(
         with pytest.raises(KubeError) as raised:
             await call(KubeConfig(kubeconfig=path))
     assert raised.value.failure is Failure.TLS
+    assert "certificate-authority in the kubeconfig" in next_step(raised.value)
     assert "secret-token-1" not in str(raised.value)
     assert seen == [], "no token was sent"
 
@@ -244,6 +246,7 @@ async def test_a_token_that_is_refused_for_good_is_one_error_after_two_calls(
         with pytest.raises(KubeError) as raised:
             await call(pod.config)
     assert (raised.value.status, raised.value.is_denied, len(seen)) == (401, True, 2)
+    assert "has it expired" in next_step(raised.value)
 
 
 async def test_a_token_file_that_vanished_leaves_the_token_there_is(

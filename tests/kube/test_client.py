@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from master.kube.advice import next_step
 from master.kube.client import Call, KubeClient
 from master.kube.config import KubeConfig
 from master.kube.errors import MAX_MESSAGE_CHARS, Failure, KubeError
@@ -143,6 +144,14 @@ async def test_no_answer_is_a_passing_error_without_a_status(tmp_path: Path) -> 
     error = raised.value
     assert (error.status, error.failure, error.is_passing) == (None, Failure.CONNECT, True)
     assert "GET /api/v1/nodes" in error.message
+
+
+@pytest.mark.parametrize(
+    "failure", sorted(set(Failure) - {Failure.GONE, Failure.CONFLICT, Failure.OTHER})
+)
+def test_each_failure_that_can_last_has_a_next_step_of_its_own(failure: Failure) -> None:
+    others = [next_step(KubeError("m", failure=each)) for each in Failure if each is not failure]
+    assert next_step(KubeError("m", failure=failure)) not in others
 
 
 @pytest.mark.virtual_time

@@ -214,5 +214,6 @@ async def test_a_reflector_of_what_is_not_installed_waits_for_it(cluster: Cluste
         trouble = found.reflector.trouble
         assert trouble is not None
         assert trouble.failure is Failure.MISSING
+        assert "a CRD" in next_step(trouble)
         assert not found.reflector.synced
         await asyncio.sleep(0)
