@@ -198,9 +198,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     leader_elect: Literal["auto", "true", "false"] = "auto"
     """Whether this is one of several masters, of which one leads by a Lease; auto: with Kubernetes
     where the pod's name, namespace and address are known, and the token is there."""
-    lease_duration: Annotated[Seconds, Field(ge=1, le=3600)] = 15.0
+    lease_duration: Annotated[Seconds, Field(ge=1, le=3600)] = 12.0
     """How long a leader that is silent is respected by the others."""
-    renew_deadline: Annotated[Seconds, Field(gt=0)] = 10.0
+    renew_deadline: Annotated[Seconds, Field(gt=0)] = 8.0
     """A leader that could not renew its lease for so long ends."""
     retry_period: Annotated[Seconds, Field(ge=0.1)] = 2.0
     """How often the lease is renewed, and looked at; no call about it takes longer."""
@@ -338,7 +338,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             what = "a leader may still act when another begins, or has no second try"
             where = "--lease-duration, --renew-deadline, --retry-period"
             fix = f"let the first be more than the second, and that {1 + JITTER:g} times the third"
-            found.append(Refusal(what, where, f"{fix}, such as 15s, 10s, 2s"))
+            found.append(Refusal(what, where, f"{fix}, such as 12s, 8s, 2s"))
         return tuple(found)
 
     def _store_refusals(self) -> tuple[Refusal, ...]:

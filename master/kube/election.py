@@ -4,7 +4,7 @@ Safe by four rules, whatever the delays. A leader counts its term from when it *
 renewal that was granted, and for `renew_deadline_s` only; a candidate waits `duration_s` from when
 it *saw* the record change last; each judges by its own monotonic clock, so no wall clock matters;
 and a write names the version that it replaces, so of two only one is granted. What is left between
-the two times, 5 s by default, is for the leader's work to end, and for clocks that run unevenly.
+the two times, 4 s by default, is for the leader's work to end, and for clocks that run unevenly.
 
 It has the shape of client-go's `tools/leaderelection/leaderelection.go` (v0.36), but: a record that
 was deleted is not taken before its holder's term is over, a candidate wakes exactly when that is,
@@ -23,10 +23,14 @@ MAX_RETRY_AFTER_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimes:
-    """How long others respect a record, how long its holder trusts it, how often it is renewed."""
+    """How long others respect a record, how long its holder trusts it, how often it is renewed.
 
-    duration_s: float = 15.0
-    renew_deadline_s: float = 10.0
+    A little less than Kubernetes' own controllers take (15, 10 and 2 s): so another leads within
+    15 s of a kill, the looks of a candidate included.
+    """
+
+    duration_s: float = 12.0
+    renew_deadline_s: float = 8.0
     retry_s: float = 2.0
 
     @property
@@ -128,6 +132,8 @@ class Election:
     _changed_s: float = -math.inf
     _looked: bool = False
     """Whether the failed renewal was followed by a look already."""
+    _began_s: float = -math.inf
+    """When the renewal was begun that failed."""
     _failure: str = "no answer"
 
     def leads(self, now_s: float) -> bool:
@@ -158,6 +164,7 @@ class Election:
             case Failed():
                 return self._again(event, now_s)
             case Woken():
+                self._began_s = now_s
                 return self._renewal() if self._leads else Look()
 
     def _judge(self, found: Found, now_s: float) -> Action:
@@ -193,8 +200,8 @@ class Election:
         if not self._looked:
             self._looked = True
             return Look()
-        self._looked = False
-        return Rest(min(now_s + self.times.retry_s, self.leader_until_s))
+        self._looked = False  # what stalled has taken the time of the rest
+        return Rest(min(max(now_s, self._began_s + self.times.retry_s), self.leader_until_s))
 
     def _see(self, found: Found, now_s: float) -> None:
         if self.found is None or found.record != self.found.record:

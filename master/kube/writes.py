@@ -15,6 +15,9 @@ from master.kube.objects import Resource, collection_path, object_path
 
 MANAGER_PREFIX = "topo-master/"
 """All field managers of this product begin with it."""
+TIMEOUT_S = 3.0
+"""What is begun while this master leads has ended before another one does: within the time between
+`--renew-deadline` and `--lease-duration`."""
 _APPLY = "application/apply-patch+yaml"
 """JSON is YAML, too. Source: kubernetes.io, "Server-Side Apply"."""
 
@@ -87,16 +90,22 @@ def call_of(write: Write) -> Call:
                 query=query,
                 body=body,
                 content_type=content_type,
+                timeout_s=TIMEOUT_S,
                 urgent=True,
             )
         case Create():
             path = collection_path(resource, namespace)
             return Call(
-                method="POST", path=path, query=query, body=_document(write, {}), urgent=True
+                method="POST",
+                path=path,
+                query=query,
+                body=_document(write, {}),
+                timeout_s=TIMEOUT_S,
+                urgent=True,
             )
         case Delete():
             body = orjson.dumps({"preconditions": {"uid": write.uid}})
-            return Call(method="DELETE", path=path, body=body, urgent=True)
+            return Call(method="DELETE", path=path, body=body, timeout_s=TIMEOUT_S, urgent=True)
 
 
 def _document(write: Apply | Create, identity: Mapping[str, str]) -> bytes:

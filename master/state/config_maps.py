@@ -25,6 +25,7 @@ from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.kube.lease import Caller
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject, collection_path, object_path
+from master.kube.writes import TIMEOUT_S
 from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
 from master.state.pieces import join, split
 from topo.discovery.modes import Mode
@@ -188,7 +189,7 @@ class ConfigMapStore:
             "binaryData": {_KEY: base64.b64encode(piece).decode()},
         }
         path = collection_path(CONFIG_MAPS, self._namespace)
-        return Call(method="POST", path=path, body=orjson.dumps(body))
+        return Call(method="POST", path=path, body=orjson.dumps(body), timeout_s=TIMEOUT_S)
 
     async def _end(self, name: str) -> None:
         """Deletes a ConfigMap of an earlier save, or puts it aside where it was unusable."""
@@ -197,9 +198,12 @@ class ConfigMapStore:
             labels = {self._part_label: _UNUSABLE}
             body = orjson.dumps({"metadata": {"labels": labels}})
             kind = "application/merge-patch+json"
-            await self._write(Call(method="PATCH", path=path, body=body, content_type=kind))
+            call = Call(
+                method="PATCH", path=path, body=body, content_type=kind, timeout_s=TIMEOUT_S
+            )
         else:
-            await self._write(Call(method="DELETE", path=path))
+            call = Call(method="DELETE", path=path, timeout_s=TIMEOUT_S)
+        await self._write(call)
 
     async def _write(self, call: Call) -> None:
         if not self._may_write():

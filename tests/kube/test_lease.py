@@ -109,7 +109,7 @@ async def test_after_a_kill_another_leads_within_the_duration_and_two_looks() ->
         await a.kill()
         killed_s = asyncio.get_running_loop().time()
         took_s = await leads(b) - killed_s
-    assert TIMES.renew_deadline_s < took_s <= TIMES.duration_s + 1.25 * TIMES.retry_s
+    assert TIMES.renew_deadline_s < took_s <= TIMES.duration_s + 1.25 * TIMES.retry_s <= 15
 
 
 async def test_who_ends_well_gives_it_back_and_the_next_leads_at_its_next_look() -> None:
@@ -192,7 +192,7 @@ async def test_a_leader_that_cannot_renew_ends_by_its_deadline_and_says_why(faul
         await asyncio.sleep(20)
         a.client.fault = lambda: fault
         until_s = a.lease.leader_until_s
-        with pytest.raises(LeaseLostError, match="not renewed within 10 s") as lost:
+        with pytest.raises(LeaseLostError, match="not renewed within 8 s") as lost:
             await (a.task or asyncio.sleep(0))
         ended_s = asyncio.get_running_loop().time()
         assert not a.lease.leads()
@@ -202,7 +202,7 @@ async def test_a_leader_that_cannot_renew_ends_by_its_deadline_and_says_why(faul
     assert a.registry.get_sample_value("topo_master_leads") == 0
 
 
-async def test_a_stall_shorter_than_the_deadline_ends_nothing() -> None:
+async def test_a_stall_of_two_calls_ends_nothing() -> None:
     async with candidates("a", "b") as (_, [a, b]):
         await asyncio.sleep(20)
         a.client.fault = lambda: FOR_EVER

@@ -179,3 +179,34 @@ def test_kubernetes_is_used_in_a_pod_or_with_a_kubeconfig_unless_it_is_off() -> 
     assert given.kubeconfig == Path("/k")
     assert settings("--kubeconfig=/k", "--kubernetes=off").kube_config is None
     assert settings("--kubeconfig=/k", "--kubernetes=on").kube_config is not None
+
+
+def refused(*flags: str) -> str:
+    """What is said of settings that cannot be used."""
+    found = read(MasterSettings, flags)
+    assert not isinstance(found, MasterSettings)
+    return str(found)
+
+
+POD = ("--kubeconfig=/k", "--pod-name=a", "--pod-namespace=topo", "--pod-ip=10.0.0.7")
+
+
+def test_a_master_of_several_has_to_say_who_it_is_and_where() -> None:
+    assert settings(*POD, "--leader-elect=true").elects_leader
+    assert not settings(*POD).elects_leader, "there is no token by which masters know each other"
+    assert not settings("--kubeconfig=/k").elects_leader
+    assert "--leader-elect" in refused("--leader-elect=true", "--kubernetes=off")
+    assert "POD_IP" in refused(*POD[:-1], "--leader-elect=true")
+    assert "--server-port" in refused(*POD, "--leader-elect=true", "--server-port=0")
+
+
+def test_the_times_of_a_lease_let_a_leader_end_before_another_begins() -> None:
+    for times in (("10s", "10s", "2s"), ("12s", "2s", "2s"), ("8s", "12s", "2s")):
+        flags = zip(("--lease-duration", "--renew-deadline", "--retry-period"), times, strict=True)
+        assert "--renew-deadline" in refused(*(f"{flag}={time}" for flag, time in flags))
+
+
+def test_the_state_is_kept_in_one_place_that_there_is() -> None:
+    assert settings(*POD, "--state-config-maps").state_config_maps
+    assert "two places" in refused(*POD, "--state-config-maps", "--state-file=/s")
+    assert "--state-config-maps" in refused("--state-config-maps", "--kubernetes=off")

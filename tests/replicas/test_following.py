@@ -16,8 +16,6 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.virtual_time
 
-DURATION_S = 15.0
-
 
 @pytest.fixture
 async def installed(tmp_path: Path) -> AsyncIterator[Installation]:
