@@ -31,6 +31,7 @@ AUDIENCE = "topo-master"
 REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
 """Where the chart puts it."""
 MAX_DOMAIN_CHARS = 253
+_CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}|")
 NO_CONTROLLERS = "none"
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 """Source: Kubernetes documentation, "Labels and Selectors", syntax of a prefix."""
@@ -288,6 +289,10 @@ class MasterSettings(ServiceSettings, LogSettings):
         if not _DNS_NAME.fullmatch(self.domain) or len(self.domain) > MAX_DOMAIN_CHARS:
             fix = "write a DNS name in small letters, such as metax-tech.com"
             found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
+        if not _CONFIG_MAP.fullmatch(self.device_config_map):
+            fix = "write <name> or <namespace>/<name>, such as metax/metax-device-config"
+            what = f"{self.device_config_map!r} is no name of a ConfigMap"
+            found.append(Refusal(what, "--device-config-map", fix))
         return (*found, *self._controller_refusals(), *self._label_refusals())
 
     def _controller_refusals(self) -> tuple[Refusal, ...]:

@@ -79,6 +79,8 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--tls-key=a"], "--tls-cert", "--tls-cert"),
         (["--server-port=70000"], "--server-port", "Port of the HTTP API"),
         (["--node-number=0"], "--node-number", "complete dragonfly"),
+        (["--device-config-map=a/b/c"], "--device-config-map", "<namespace>/<name>"),
+        (["--device-config-map=Metax"], "--device-config-map", "<namespace>/<name>"),
         (["--reserve-groups=s1"], "--reserve-groups", "switchbox-1=2"),
         (["--reserve-groups=s1=two"], "--reserve-groups", "<path>=<groups>"),
         (["--reserve-groups=s1=1,/d=1"], "--reserve-groups", "<path>=<groups>"),
