@@ -1,5 +1,6 @@
 """A release from install to end, its pods real: what users do with helm, and what is left."""
 
+import asyncio
 import base64
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from tests.e2e.controlplane.cleanup import Baseline, Kept
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
+from tests.helm.chart import CHART
 from tests.support.waiting import eventually
 from topo.sim.clustermanager.certificates import Authority
 
@@ -30,6 +32,24 @@ async def test_with_a_certificate_workers_and_readers_speak_tls(
     await release.install(*ALONE, "--set", "topoDiscovery.tls.secret=tls")
     await _test(release)
     assert await release.node_group() is None, "the API answers without TLS"
+
+
+async def test_an_upgrade_and_a_rollback_interrupt_no_reader(release: Release) -> None:
+    await release.install()
+    answers = list[bool]()
+
+    async def read() -> None:
+        while True:
+            answers.append(await release.node_group() is not None)
+            await asyncio.sleep(0.05)
+
+    reader = asyncio.create_task(read())
+    change = ("--set", "topoDiscovery.master.groupMetrics=true")
+    await release.helm("upgrade", release.name, str(CHART), *release.values, *change, *WAIT)
+    await release.helm("rollback", release.name, "1", *WAIT)
+    reader.cancel()
+    await asyncio.wait({reader})
+    assert all(answers), f"{answers.count(False)} of {len(answers)} were not answered"
 
 
 async def test_what_masters_wrote_goes_with_the_release(
