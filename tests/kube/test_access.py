@@ -4,6 +4,8 @@ import base64
 import datetime as dt
 import json
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -389,3 +391,9 @@ async def test_a_file_that_is_no_kubeconfig_is_refused(tmp_path: Path, content: 
 async def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="does not exist"):
         await KubeClient(KubeConfig(kubeconfig=tmp_path / "no")).open()
+
+
+def test_the_library_is_not_imported_before_a_user_needs_it() -> None:
+    """It takes 40 MiB, also of masters without Kubernetes."""
+    program = "import sys, master.app; sys.exit('kubernetes_asyncio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
