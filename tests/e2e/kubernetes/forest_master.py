@@ -20,12 +20,17 @@ RULES = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["pods", "configmaps"], "verbs": ["list", "watch"]},
     {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update"],
+    },
+    {
         "apiGroups": ["topology.volcano.sh"],
         "resources": ["hypernodes"],
         "verbs": ["list", "watch", "create", "patch", "delete"],
     },
 )
-"""What the chart grants to a master that writes labels and HyperNodes."""
+"""What the chart grants to a master that leads and writes labels and HyperNodes."""
 
 Tree = Mapping[str, Mapping[str, Sequence[str]]]
 """Switchbox → dragonfly → nodes, as the config file is written here."""
@@ -49,6 +54,12 @@ class ForestMaster:
 
     program: Program
     config: Path
+
+    def beside(self, *flags: str) -> Program:
+        """Another master with the same rights and config file, not started yet."""
+        log = self.program.log.with_name("other-master.log")
+        argv = (*self.program.argv, *flags)
+        return Program("other-topo-master", argv, log, self.program.environment)
 
     def declare(self, tree: Tree) -> None:
         """Writes the config file, which the master reads at once; it lists others in no group."""

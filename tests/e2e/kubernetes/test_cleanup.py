@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
 from tests.e2e.kubernetes.forest_master import (
@@ -33,6 +34,7 @@ RULES = (
     },
 )
 """What a clean-up needs; the chart grants the last two in its namespace."""
+TERM_S = 16.0
 OURS = {"metax-tech.com/managed-by": "topo-master"}
 
 
@@ -105,6 +107,35 @@ async def test_a_leader_that_ended_without_giving_its_lease_back_is_waited_for(
     code, said = await clean(cluster, namespace, tmp_path)
     assert (code, await traces(api)) == (0, []), said
     assert loop.time() - began_s >= 2
+
+
+async def test_it_wins_against_two_masters_that_run(
+    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    """The leader ends; what it wrote goes, and the other one does not write it again."""
+    (tmp_path / "token").write_text("a-token-that-all-masters-share")
+    shared = ("--leader-elect=true", "--pod-ip=127.0.0.1")
+    token = f"--replica-token-file={tmp_path / 'token'}"
+    with own_ports() as ports, own_ports() as others:
+        first = (f"--server-port={ports[0]}", f"--rpc-server-port={ports[1]}")
+        second = (f"--server-port={others[0]}", f"--rpc-server-port={others[1]}")
+        async with forest_master(
+            cluster, namespace, tmp_path, VENDOR, *shared, token, *first
+        ) as master:
+            other = master.beside("--pod-name=topo-master-1", *second)
+            other.start()
+            try:
+                await eventually(lambda: _is_whole(api))
+                await eventually(lambda: "who leads" in other.log.read_text())
+                code, said = await clean(cluster, namespace, tmp_path)
+                assert (code, await traces(api)) == (0, []), said
+                running = [each for each in (master.program, other) if each.is_alive]
+                assert len(running) == 1
+                await asyncio.sleep(TERM_S)  # after which it would lead if ours had not been seen
+                assert await traces(api) == []
+                running[0].must_live()
+            finally:
+                await asyncio.to_thread(other.stop)
 
 
 async def test_a_master_that_goes_on_writing_without_a_lease_is_told(
