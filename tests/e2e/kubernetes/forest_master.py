@@ -45,8 +45,6 @@ VENDOR: Tree = {
     },
 }
 
-NODES = [node for flies in VENDOR.values() for each in flies.values() for node in each]
-
 
 @dataclass
 class ForestMaster:
@@ -62,9 +60,7 @@ class ForestMaster:
         return Program("other-topo-master", argv, log, self.program.environment)
 
     def declare(self, tree: Tree) -> None:
-        """Writes the config file, which the master reads at once; it lists others in no group."""
-        placed = {node for flies in tree.values() for each in flies.values() for node in each}
-        alone = [{"name": node, "kind": "node"} for node in NODES if node not in placed]
+        """Writes the config file, which the master reads at once."""
         nodes = [
             {
                 "name": box,
@@ -81,7 +77,7 @@ class ForestMaster:
             for box, flies in tree.items()
         ]
         beside = self.config.with_suffix(".new")
-        beside.write_text(yaml.safe_dump({"group": [*nodes, *alone]}))
+        beside.write_text(yaml.safe_dump({"group": nodes}))
         beside.replace(self.config)
 
 
