@@ -14,7 +14,7 @@ from tests.master.world import TOKEN, Master, facts
 from tests.replicas.installation import Installation, becomes, follows, installation, leads
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.virtual_time
+pytestmark = [pytest.mark.virtual_time, pytest.mark.slow]
 
 
 @pytest.fixture

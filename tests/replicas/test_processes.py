@@ -1,0 +1,88 @@
+"""Masters as processes: what becomes of the one that leads, and of its exit code."""
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.kube.lease_server import Fault
+from tests.master.process import MasterProcess, master_process
+from tests.master.world import TOKEN, facts
+from tests.replicas.installation import Installation, becomes, installation
+from topo.cli.demo.plan import free_ports
+
+pytestmark = pytest.mark.slow
+QUICK = ("--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms")
+
+
+@pytest.fixture
+async def installed(tmp_path: Path) -> AsyncIterator[Installation]:
+    async with installation(tmp_path) as made:
+        (tmp_path / "workers").write_text(TOKEN)
+        yield made
+
+
+def master(
+    installed: Installation, name: str, *flags: str
+) -> AbstractAsyncContextManager[MasterProcess]:
+    """A master with quick terms."""
+    workers = f"--worker-token-file={installed.home / 'workers'}"
+    mode = ("--mode=dragonfly", workers, "--gpus-per-node=1", *QUICK)
+    api, reports = free_ports((0, 0))
+    return master_process(*installed.flags(name, (api, reports)), *mode, *flags)
+
+
+async def holds(installed: Installation, name: str) -> None:
+    """Returns when a master of this pod's name holds the lease."""
+
+    async def held() -> bool:
+        stored = installed.lease.stored
+        return stored is not None and stored["spec"]["holderIdentity"].startswith(f"{name}_")
+
+    await becomes(held)
+
+
+async def test_workers_go_on_through_a_kill_of_the_leader(installed: Installation) -> None:
+    async with master(installed, "a") as leader:
+        await holds(installed, "a")
+        async with master(installed, "b") as follower:
+            workers = [follower.worker(name) for name in ("n1", "n2")]
+
+            async def reported() -> bool:
+                answers = [
+                    await worker.full(facts(worker.node, other.node))
+                    for worker, other in zip(workers, reversed(workers), strict=True)
+                ]
+                return all(answer.status == 200 for answer in answers)
+
+            await becomes(reported)
+
+            async def shown() -> bool:
+                return await follower.status("/node_group") == 200
+
+            await becomes(shown)
+            assert await leader.status("/node_group") == 200
+            assert await leader.end(signal.SIGKILL) == -signal.SIGKILL
+            assert await follower.status("/node_group") == 200, "what it knows it goes on showing"
+            await holds(installed, "b")
+            await becomes(reported)
+            assert await follower.status("/node_group") == 200
+
+
+async def test_a_leader_that_loses_its_lease_ends_with_the_reason(installed: Installation) -> None:
+    async with master(installed, "a") as leader:
+        await holds(installed, "a")
+        installed.fault = lambda: Fault(refused=503)
+        assert await leader.wait() == 1
+        (died,) = [line for line in leader.log if line["event"] == "background task died"]
+        assert died["task"] == "lease"
+        assert "not renewed within 2 s" in died["reason"]
+
+
+async def test_a_leader_that_ends_well_gives_the_lease_back(installed: Installation) -> None:
+    async with master(installed, "a") as leader:
+        await holds(installed, "a")
+        assert await leader.end() == 0
+        assert installed.lease.spec()["holderIdentity"] == ""
