@@ -36,5 +36,11 @@ def test_every_condition_of_the_doctor_is_there_with_its_next_step() -> None:
     assert {code: cells[-1] for code, cells in table("condition").items()} == dict(STEPS)
 
 
-def test_every_warning_about_files_is_there() -> None:
-    assert table("warning").keys() >= FILES
+def test_every_warning_of_the_master_is_there() -> None:
+    """Their codes are written where they are made: in `code=`, or in a table of the file."""
+    master = DOCS.parent / "master"
+    texts = [path.read_text(encoding="utf-8") for path in master.rglob("*.py")]
+    coded = {code for text in texts for code in re.findall(r"\bcode=\"([a-z-]+)\"", text)}
+    in_clear = set(re.findall(r"\"([a-z-]+-in-clear)\"", (master / "clear_text.py").read_text()))
+    assert len(in_clear) == 3
+    assert table("warning").keys() >= coded | in_clear | FILES

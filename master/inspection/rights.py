@@ -58,7 +58,6 @@ RIGHTS = (
     Right(LEASES, ("create",), Scope.OWN, "leading"),
     Right(LEASES, ("get", "update"), Scope.OWN, "leading", _NAME),
     Right(CONFIG_MAPS, ("list", "create", "patch", "delete"), Scope.OWN, "the kept state"),
-    Right(CONFIG_MAPS, ("list", "watch"), Scope.OWN, "shared cards", "metax-device-config"),
     Right(NODES, ("patch",), Scope.CLUSTER, "labels"),
     Right(NODES, ("patch",), Scope.CLUSTER, "annotations"),
     Right(

@@ -3,8 +3,13 @@
 The same situations on a real API server: `tests/e2e/kubernetes/test_doctor.py`.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 
+from tests.support.waiting import CEILING_S
 from topo.cli.diagnosis.checkup import of_cluster
 from topo.cli.diagnosis.finding import Finding, Severity
 from topo.model.rest.cluster import (
@@ -209,3 +214,20 @@ def test_pods_of_two_releases_are_a_note_and_so_are_masters_and_workers_of_two()
 def test_a_registry_with_a_port_is_no_tag():
     ported = {"registry.example:5000/topo-worker:0.15.0": 16}
     assert found(worker=WORKER.model_copy(update={"images": ported})) == ()
+
+
+def test_outside_of_a_pod_in_cluster_is_refused_with_the_other_way():
+    """The process that asks says what is missing; the command passes its three answers on."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KUBERNETES_")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "topo.cli.main", "doctor", "--in-cluster"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CEILING_S,
+    )
+    assert done.returncode == 3
+    assert "this is no pod of a cluster" in done.stderr
+    assert "--kubeconfig" in done.stderr
+    assert "Traceback" not in done.stderr

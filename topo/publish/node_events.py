@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from topo.model.forest import Conflict, Forest, Group, LinkState, Node, Snapshot, SourceState, Wire
 from topo.model.ids import NodeName, ServerUuid, SourceName
+from topo.publish.wires import nodes_of
 
 WIRING_FAULTS: Mapping[str, str] = {
     "cloned-server-uuid": "ClonedServerUuid",
@@ -78,13 +79,20 @@ class Teller:
     def advance(self, snapshot: Snapshot) -> tuple[Occurrence, ...]:
         """What is to be told of since the last call; nothing at the first one."""
         before, self._forest = self._forest, snapshot.forest
-        is_first = before is None
-        told = [
-            *self._nodes(before or Forest(), snapshot.forest),
-            *_faults((before or Forest()).conflicts, snapshot.forest.conflicts),
-            *self._sources(snapshot.sources),
-        ]
-        return () if is_first else tuple(told)
+        of_sources = tuple(self._sources(snapshot.sources))
+        if before is None:
+            self._cut = {
+                (node.name, wire.server)
+                for node in nodes_of(snapshot.forest)
+                for wire in node.wires
+                if wire.state is LinkState.DOWN
+            }
+            return ()
+        return (
+            *self._nodes(before, snapshot.forest),
+            *_faults(before.conflicts, snapshot.forest.conflicts),
+            *of_sources,
+        )
 
     def _nodes(self, before: Forest, after: Forest) -> Iterator[Occurrence]:
         old, new = _placed(before, after), _placed(after, before)
