@@ -39,10 +39,10 @@ from master.kube.objects import (
 from master.kube.rate import TokenBucket
 from master.kube.writer import CONCURRENCY, Caller
 from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
+from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
 from topo.model.errors import BadInputError
 
-LEASE = "topo-master"
 HOLDER = "topo-master-cleanup"
 LIMIT_S = 280.0
 """Helm waits five minutes for a hook by default."""
