@@ -133,16 +133,17 @@ class Cluster:
     # Pods.
 
     async def pod_comes(self) -> None:
-        await self._new_pod(f"p{len(self.pods)}-{self.made}")
+        await self._new_pod(f"p{self.made}")
 
     async def pod_comes_again(self) -> None:
         """Of a name that there was, with another identity, and perhaps in one breath."""
         if self.pods:
             name = self._any_pod()
             await self.server.delete("pods", name, "jobs")
-            await self._new_pod(name)
+            await self._new_pod(name, node=self.pods[name]["spec"].get("nodeName"))
 
-    async def _new_pod(self, name: str) -> None:
+    async def _new_pod(self, name: str, node: str | None = None) -> None:
+        """A pod, which may be bound at once."""
         self.made += 1
         gpus = {GPU: self.rng.choice(["1", "2", "4", "8", "8e0", "500m"])}
         amounts = self.rng.choice([gpus, gpus, gpus, {SGPU: "3"}, {"nvidia.com/gpu": "2"}])
@@ -157,6 +158,8 @@ class Cluster:
             },
             "status": {"phase": "Pending"},
         }
+        if node is not None:
+            self.pods[name]["spec"]["nodeName"] = node
         await self._put_pod(name)
 
     async def pod_goes_on(self) -> None:
@@ -190,10 +193,13 @@ class Cluster:
         self.server.cut_watches()
 
     async def history_is_lost(self) -> None:
-        """What follows is a list, in which some that were known are missing."""
+        """What follows is a list: what came again meanwhile looks as if it had stayed."""
+        self.server.cut_watches()
+        for _ in range(3):
+            await self.pod_comes_again()
+        await self.pod_goes()
         self.server.version += 1
         self.server.compact()
-        self.server.cut_watches()
 
     async def answers_are_spoilt(self) -> None:
         verb = self.rng.choice(["list", "watch", "watch"])
@@ -265,7 +271,7 @@ async def agree(master: Master, cluster: Cluster) -> None:
 
 
 async def lived(seconds: float, seed: int, home: Path) -> None:
-    """A cluster lives for so long, and is looked at every ten minutes and at the end."""
+    """A cluster lives for so long, and is looked at now and then and at the end."""
     rng = random.Random(seed)  # noqa: S311 - the same hour each time
     async with fake_server() as server:
         cluster = Cluster(server, rng)
@@ -277,7 +283,7 @@ async def lived(seconds: float, seed: int, home: Path) -> None:
                 for _ in range(rng.randint(1, 6)):
                     await rng.choice(cluster.actions())()
                 await asyncio.sleep(rng.choice([0.0, 0.01, 1.0, 5.0, 20.0]))
-                if loop.time() - looked_s > 600:
+                if loop.time() - looked_s > min(600, seconds / 4):
                     await asyncio.sleep(QUIET_S)
                     await agree(master, cluster)
                     looked_s = loop.time()
