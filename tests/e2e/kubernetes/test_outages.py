@@ -3,7 +3,6 @@
 One release for all of these tests, each of which ends with everything as it should be.
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -31,8 +30,8 @@ async def settled(shared_release: Release) -> AsyncIterator[Release]:
 async def test_a_tree_is_served_and_kept_while_the_api_server_is_away(
     settled: Release, control_plane: Cluster
 ) -> None:
+    """A leader that cannot renew its lease in time ends, and begins with what it kept."""
     url = await settled.url()
-    restarts = _restarts(settled)
     await control_plane.stop_api_server()
     ends = settled.hosts.cut("node-sample3")
     await eventually(lambda: _has_status(settled, url, "NotReady", *ends))
@@ -42,7 +41,6 @@ async def test_a_tree_is_served_and_kept_while_the_api_server_is_away(
     right = await _label(settled, "node-sample5")
     await settled.api.merge(f"{NODES}/node-sample5", {"metadata": {"labels": {LABEL: None}}})
     await eventually(lambda: _is_labelled(settled, "node-sample5", right))
-    assert _restarts(settled) == restarts
 
 
 async def test_a_watch_whose_history_is_gone_lists_anew(
@@ -60,10 +58,6 @@ async def test_a_watch_whose_history_is_gone_lists_anew(
     await eventually(lambda: _has_listed(settled, lists))
     await settled.api.merge(f"{NODES}/node-sample5", {"metadata": {"labels": {LABEL: None}}})
     await eventually(lambda: _is_labelled(settled, "node-sample5", right))
-
-
-def _restarts(release: Release) -> Counter[str]:
-    return Counter({pod.path: pod.restarts for pod in release.kubelet.pods("topo-master")})
 
 
 async def _metric(release: Release, name: str) -> float:
