@@ -1,7 +1,8 @@
 """Reports that reach a follower: passed on to the leader as they are, its answer passed back.
 
-A follower judges nothing: whose token it is, and what of the report is true, the leader says. The
-one address that is asked is that of the leader on the Lease; nothing of a request chooses it.
+A follower lets in whom the leader would (`master/sources/workers/port.py`), so that no stranger's
+body is read. The leader looks at the token again, and judges all else. The one address that is
+asked is that of the leader on the Lease; nothing of a request chooses it.
 """
 
 from collections.abc import Awaitable, Callable

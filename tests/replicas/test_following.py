@@ -12,6 +12,7 @@ from master.replicas.follower import AGE, PATH
 from tests.master.placing import WRITER, Caller
 from tests.master.world import TOKEN, Master, facts
 from tests.replicas.installation import Installation, becomes, follows, installation, leads
+from tests.support.raw_http import answered, packed_head
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.slow]
@@ -305,12 +306,26 @@ async def test_a_leader_that_cannot_be_reached_is_answered_for(
         assert answer.headers["Retry-After"] == "1"
 
 
+async def test_a_follower_reads_and_passes_on_no_body_of_a_stranger(
+    installed: Installation, flags: tuple[str, ...]
+) -> None:
+    """It is answered before its body is there, and the leader hears nothing of it."""
+    async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
+        await leads(leader)
+        await eventually(lambda: bool(follower.service.role.reports_url))
+        port = int(follower.reports_url.rpartition(":")[2])
+        head = packed_head("POST", "/v1/reports", 100_000, "Authorization: Bearer stranger")
+        assert (await answered(port, head)).startswith(b"HTTP/1.1 401 ")
+        counted = (await leader.get("/metrics")).body.decode()
+        assert 'result="unauthorized"' not in counted
+
+
 async def test_a_report_is_passed_on_once(installed: Installation, flags: tuple[str, ...]) -> None:
     """Two followers that take each other for the leader do not play ball with it."""
     async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
         await leads(leader)
         await eventually(lambda: bool(follower.service.role.reports_url))
         url = follower.reports_url + "/v1/reports"
-        headers = {"Topo-Forwarded": "1"}
+        headers = {"Topo-Forwarded": "1", "Authorization": f"Bearer {TOKEN}"}
         async with follower.session.post(url, data=b"{}", headers=headers) as answer:
             assert answer.status == 503

@@ -62,7 +62,7 @@ class WorkerPort:
     def app(self) -> web.Application:
         """The application of the workers' port."""
         app = web.Application(middlewares=[problems], client_max_size=MAX_REPORT_BYTES)
-        app.router.add_post(REPORTS_PATH, self._or_forwarded(self._handler()))
+        app.router.add_post(REPORTS_PATH, self._handler())
         app.router.add_route("*", "/{path:.*}", self._elsewhere)
         return app
 
@@ -77,17 +77,6 @@ class WorkerPort:
             fix=f"ask the HTTP API: {self.api}",
         )
 
-    def _or_forwarded(self, handler: Handler) -> Handler:
-        """The handler; in a follower, who may report and what is taken, the leader says."""
-        forward = self.forward
-        if forward is None:
-            return handler
-
-        async def post_report(request: web.Request) -> web.Response:
-            return await (handler if self.role().acts else forward)(request)
-
-        return post_report
-
     def _handler(self) -> Handler:
         taken = {kind: self.reports.labels(kind, "taken") for kind in ("full", "change", "beat")}
         beat_s = self.sessions.beat_s
@@ -98,8 +87,7 @@ class WorkerPort:
             if isinstance(identity, Denied):
                 return self._unauthorized(request, identity)
             if not self.role().acts:
-                self.reports.labels("unknown", "not-leader").inc()
-                return not_leader(self.role())
+                return await self._as_follower(request)
             sender = sender_of(identity, request.remote)
             report = await self._read(request, sender)
             if not isinstance(report, Report):
@@ -116,6 +104,13 @@ class WorkerPort:
             return web.Response(text=text, content_type="application/json")
 
         return post_report
+
+    async def _as_follower(self, request: web.Request) -> web.Response:
+        """The leader's answer, or who that is."""
+        if self.forward is not None:
+            return await self.forward(request)
+        self.reports.labels("unknown", "not-leader").inc()
+        return not_leader(self.role())
 
     async def _read(self, request: web.Request, sender: str) -> Report | web.Response:
         """The report, or the answer to one that is not read or cannot be."""
