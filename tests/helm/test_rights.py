@@ -1,56 +1,12 @@
 """What the chart's roles allow is what the programs do, and no more."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-
 import pytest
 
 from master.inspection.rights import rights
-from tests.helm.chart import NAMESPACE, cases, golden
+from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 
 INSTALLED = sorted(set(cases()) - {"off"})
 MASTER = "topo-master"
-
-
-class Allowed(NamedTuple):
-    """One verb on one kind of object: in a namespace, else in all; of one object, else of all."""
-
-    namespace: str
-    group: str
-    resource: str
-    verb: str
-    name: str
-
-
-def rules(found: list[dict[str, Any]], account: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The rules that bind an account, each with the namespace that it is good in."""
-    for each in found:
-        if each["kind"] not in {"ClusterRoleBinding", "RoleBinding"}:
-            continue
-        if account not in {subject["name"] for subject in each["subjects"]}:
-            continue
-        kind, name = each["roleRef"]["kind"], each["roleRef"]["name"]
-        namespace = each["metadata"].get("namespace", "")
-        (role,) = (
-            role
-            for role in found
-            if (role["kind"], role["metadata"]["name"]) == (kind, name)
-            and role["metadata"].get("namespace", "") == namespace
-        )
-        for rule in role["rules"]:
-            yield namespace, rule
-
-
-def allowed(case: str, account: str) -> set[Allowed]:
-    """What the account may do."""
-    return {
-        Allowed(namespace, group, resource, verb, name)
-        for namespace, rule in rules(golden(case), account)
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-        for name in rule.get("resourceNames", [""])
-    }
 
 
 @pytest.mark.parametrize("case", INSTALLED)

@@ -9,10 +9,22 @@ from tests.e2e.controlplane.cleanup import Baseline, Kept
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
-from tests.helm.chart import CHART
+from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually
 from topo.sim.clustermanager.certificates import Authority
 
+SELDOM = {
+    ("", "topology.volcano.sh", "hypernodes", "patch"),
+    ("", "topology.volcano.sh", "hypernodes", "delete"),
+    ("own", "", "configmaps", "patch"),
+    *(
+        (where, "events.k8s.io", "events", verb)
+        for where in ("own", "default")
+        for verb in ("create", "patch")
+    ),
+    ("own", "apps", "deployments", "get"),
+}
+"""What masters do only when groups change, cables are cut, sources or a kept state are lost."""
 NAMES = ("topo-master-service", "topo-master-reports")
 SCORES = "metax-tech.com/gpu.topology.scores"
 ANSWERS = {"labelSelector": "app.kubernetes.io/name=topo-master-answers"}
@@ -64,6 +76,9 @@ async def test_what_masters_wrote_goes_with_the_release(
         return [call for call in cluster.calls(account) if call.status in (401, 403)]
 
     assert refused(f"{release.namespace}:topo-master") == []
+    granted = {_kind(each, NAMESPACE) for each in allowed("vendor", "topo-master")}
+    await eventually(lambda: granted - _asked(cluster, release.namespace) <= SELDOM)
+    assert _asked(cluster, release.namespace) <= granted
     assert cluster.calls(f"{release.namespace}:topo-worker") == []
     await release.helm("uninstall", release.name, *WAIT)
 
@@ -79,6 +94,17 @@ async def test_what_masters_wrote_goes_with_the_release(
     assert {call.verb for call in cluster.calls(account)} == {
         *("list", "patch", "get", "update", "delete")
     }
+
+
+def _asked(cluster: Cluster, namespace: str) -> set[tuple[str, ...]]:
+    """What the masters of a namespace have asked for until now."""
+    asked = cluster.calls(f"{namespace}:topo-master")
+    return {_kind(call, namespace) for call in asked if call.resource}
+
+
+def _kind(call: Allowed | Call, own: str) -> tuple[str, ...]:
+    where = "own" if call.namespace == own else call.namespace
+    return where, call.group, call.resource, call.verb
 
 
 async def _is_published(api: Api) -> bool:
