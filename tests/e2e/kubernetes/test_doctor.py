@@ -219,7 +219,8 @@ async def test_a_kubeconfig_of_another_world_is_a_refusal_with_a_next_step(tmp_p
     )
     _, said = await process.communicate()
     assert process.returncode == 3
-    assert "kubectl" in said.decode()
+    assert "there is no current context" in said.decode()
+    assert "next: " in said.decode()
     assert "Traceback" not in said.decode()
 
 
