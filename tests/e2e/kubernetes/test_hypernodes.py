@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.ports import own_ports
 from tests.e2e.controlplane.client import JSON_PATCH, Api, ApiError, follow
 from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.core import Ports
 from tests.e2e.kubernetes.forest_master import (
     FLY,
     HYPERNODES,
@@ -20,6 +22,7 @@ from tests.e2e.kubernetes.forest_master import (
     wanted_hypernodes,
 )
 from tests.support.waiting import eventually
+from topo.sim.worlds.presets import World
 
 MOVES: tuple[Tree, ...] = (
     {
@@ -161,18 +164,23 @@ async def test_a_hypernode_of_somebody_else_is_untouched_and_its_node_is_in_no_s
 
 
 async def test_without_volcano_labels_are_written_and_hypernodes_when_it_comes(
-    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+    tmp_path: Path, world: World
 ) -> None:
-    await _serve(api, is_served=False)
-    try:
-        async with forest_master(cluster, namespace, tmp_path, VENDOR) as master:
-            await eventually(lambda: bool(_absences(master)))
-            await eventually(lambda: _is_labelled(api, "node-sample1"))
-            await _serve(api, is_served=True)
-            await eventually(as_in(api, VENDOR))
-            assert len(_absences(master)) == 1
-    finally:
-        await _serve(api, is_served=True)
+    """On a cluster of its own: what looks after namespaces stumbles over a kind that goes."""
+    with own_ports() as ports:
+        cluster = Cluster(tmp_path, Ports(*ports))
+        try:
+            await cluster.start(world)
+            async with cluster.api() as api:
+                await _serve(api, is_served=False)
+                async with forest_master(cluster, "default", tmp_path, VENDOR) as master:
+                    await eventually(lambda: bool(_absences(master)))
+                    await eventually(lambda: _is_labelled(api, "node-sample1"))
+                    await _serve(api, is_served=True)
+                    await eventually(as_in(api, VENDOR))
+                    assert len(_absences(master)) == 1
+        finally:
+            await asyncio.to_thread(cluster.stop)
 
 
 def _absences(master: ForestMaster) -> list[Any]:
