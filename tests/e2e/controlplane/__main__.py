@@ -19,7 +19,7 @@ from tests.e2e.controlplane.hosts import Hosts
 from tests.e2e.controlplane.kubelet import kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
-from tests.e2e.controlplane.release import ALONE, Release, release
+from tests.e2e.controlplane.release import Release, release
 from topo.kit.tasks import on_signals
 
 NAMESPACE = f"{REAL_PREFIX}topo"
@@ -44,7 +44,7 @@ async def _run(cluster: Cluster, home: Path) -> None:
         ):
             _tell(f"installing the chart into the namespace {NAMESPACE}")
             await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-            await made.install(*ALONE)
+            await made.install()
             _tell(await _advice(made, home))
             await over.wait()
             _tell("ending all of it")

@@ -19,7 +19,7 @@ from tests.e2e.controlplane.kubelet import Kubelet
 from tests.e2e.controlplane.kubelet import kubelet as running_kubelet
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.nodes import default_world
-from tests.e2e.controlplane.release import ALONE, Release
+from tests.e2e.controlplane.release import Release
 from tests.e2e.controlplane.release import release as made_release
 from topo.sim.worlds.presets import World
 
@@ -134,7 +134,7 @@ async def shared_release(
             running_kubelet(control_plane, home / "kubelet", hosts.folder) as running,
             made_release(api, running, namespace, control_plane.files.kubeconfig, hosts) as made,
         ):
-            await made.install(*ALONE)
+            await made.install()
             yield made
             for pod in running.pods(""):
                 print(f"{pod.path}\n{pod.log[-3000:]}")

@@ -1,9 +1,15 @@
-"""The API server ends and comes back: what is right stays right, and no write is lost.
+"""Masters end, the API server ends and comes back: what is right stays right, and no write is lost.
 
 One release for all of these tests, each of which ends with everything as it should be.
 """
 
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,63 +22,112 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LABEL = f"{DOMAIN}/dragonfly"
+OK = 200
+LABELS = (LABEL, f"{DOMAIN}/switchbox")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def settled(shared_release: Release) -> AsyncIterator[Release]:
     """A release in which all is well, before and after."""
     await eventually(lambda: is_whole(shared_release))
+    await eventually(lambda: _all_are_ready(shared_release))
     yield shared_release
     shared_release.hosts.heal()
     await eventually(lambda: is_whole(shared_release))
 
 
-async def test_a_tree_is_served_and_kept_while_the_api_server_is_away(
+async def test_the_other_master_goes_on_with_what_a_killed_leader_was_writing(
     settled: Release, control_plane: Cluster
 ) -> None:
-    """A leader that cannot renew its lease in time ends, and begins with what it kept."""
+    names = [str(host.name) for host in settled.hosts.world.nodes]
+    asked = len(_patches(settled, control_plane))
+    (pid,) = settled.kubelet.pod(await _leader(settled)).pids
+    version = (await settled.api.get(NODES))["metadata"]["resourceVersion"]
+    async with settled.api.watch(NODES, resourceVersion=version) as events:
+        bare = {"metadata": {"labels": dict.fromkeys(LABELS)}}
+        await asyncio.gather(*(settled.api.merge(f"{NODES}/{name}", bare) for name in names))
+        await _is_written_again(events)
+    os.kill(pid, signal.SIGKILL)
+    began_s = time.monotonic()
+    await eventually(lambda: is_whole(settled))
+    print(f"all is as it should be {time.monotonic() - began_s:.1f} s after the leader's end")
+    written = Counter(_patches(settled, control_plane)[asked:])
+    assert written == Counter(names)
+
+
+async def test_a_tree_is_served_while_the_api_server_is_away_and_followed_once_it_is_back(
+    settled: Release, control_plane: Cluster
+) -> None:
     url = await settled.url()
+    before = await settled.node_group()
+    right = await _label(settled, "node-sample5")
     await control_plane.stop_api_server()
+    assert await settled.document(f"{url}/node_group") == before
+    await control_plane.start_api_server()
     ends = settled.hosts.cut("node-sample3")
     await eventually(lambda: _has_status(settled, url, "NotReady", *ends))
-    await control_plane.start_api_server()
-    settled.hosts.heal()
-    await eventually(lambda: _has_status(settled, url, "Ready", *ends))
-    right = await _label(settled, "node-sample5")
     await settled.api.merge(f"{NODES}/node-sample5", {"metadata": {"labels": {LABEL: None}}})
     await eventually(lambda: _is_labelled(settled, "node-sample5", right))
 
 
-async def test_a_watch_whose_history_is_gone_lists_anew(
+async def test_a_leader_that_cannot_renew_ends_and_all_is_right_once_it_can(
     settled: Release, control_plane: Cluster
 ) -> None:
-    lists = await _metric(settled, 'kube_relists_total{resource="nodes"}')
     right = await _label(settled, "node-sample5")
-    config_map = {
-        "metadata": {"name": "later"}
-    }  # the store goes on, and the nodes stay as they are
-    await settled.api.create(f"/api/v1/namespaces/{settled.namespace}/configmaps", config_map)
+    restarts = _restarts(settled)
     await control_plane.stop_api_server()
-    await control_plane.compact()
+    await eventually(lambda: _restarts(settled) > restarts)
     await control_plane.start_api_server()
-    await eventually(lambda: _has_listed(settled, lists))
     await settled.api.merge(f"{NODES}/node-sample5", {"metadata": {"labels": {LABEL: None}}})
     await eventually(lambda: _is_labelled(settled, "node-sample5", right))
 
 
-async def _metric(release: Release, name: str) -> float:
-    """The sum of a metric over all masters."""
-    found = 0.0
-    for pod in release.kubelet.pods("topo-master"):
-        async with release.session.get(f"http://{pod.listens_at}:9001/metrics") as answer:
-            for line in (await answer.text()).splitlines():
-                if line.startswith(f"topo_master_{name} "):
-                    found += float(line.rpartition(" ")[2])
-    return found
+async def _all_are_ready(release: Release) -> bool:
+    """Whether no master is being started again."""
+    pods = release.kubelet.pods("topo-master")
+    found = [await release.api.get(pod.path) for pod in pods]
+    return all(
+        condition["status"] == "True"
+        for pod in found
+        for condition in pod["status"]["conditions"]
+        if condition["type"] == "Ready"
+    )
 
 
-async def _has_listed(release: Release, lists: float) -> bool:
-    return await _metric(release, 'kube_relists_total{resource="nodes"}') > lists
+async def _is_written_again(events: AsyncIterator[Any]) -> None:
+    """Returns when a label that was gone is there again."""
+    bare = set()
+    async for event in events:
+        metadata = event["object"]["metadata"]
+        if LABEL not in metadata["labels"]:
+            bare.add(metadata["name"])
+        elif metadata["name"] in bare:
+            return
+
+
+async def _leader(release: Release) -> str:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{release.namespace}/leases/topo-master"
+    holder: str = (await release.api.get(path))["spec"]["holderIdentity"]
+    (name,) = {
+        pod.path.rpartition("/")[2]
+        for pod in release.kubelet.pods("topo-master")
+        if holder.startswith(pod.path.rpartition("/")[2])
+    }
+    return name
+
+
+def _patches(release: Release, cluster: Cluster) -> list[str]:
+    """The nodes whose labels our masters have written, each time."""
+    return [
+        call.name
+        for call in cluster.calls(f"{release.namespace}:topo-master")
+        if (call.verb, call.resource, call.status) == ("patch", "nodes", OK)
+        and "labels" in call.path
+    ]
+
+
+def _restarts(release: Release) -> Counter[str]:
+    return Counter({pod.path: pod.restarts for pod in release.kubelet.pods("topo-master")})
 
 
 async def _has_status(release: Release, url: str, status: str, *nodes: str) -> bool:

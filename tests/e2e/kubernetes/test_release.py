@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.e2e.controlplane.release import ALONE, Release
+from tests.e2e.controlplane.release import Release
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 
@@ -10,7 +10,7 @@ from topo.sim.worlds.presets import World
 async def test_the_vendors_command_gives_a_tree_through_the_service(
     release: Release, world: World
 ) -> None:
-    await release.install(*ALONE)
+    await release.install()
     await eventually(lambda: _is_ready(release))
     document = await release.node_group()
     boxes = [box["name"] for box in document]
