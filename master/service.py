@@ -150,7 +150,8 @@ class Service:
         now_s = self.engine.clock()
         if self.role.acts:
             self.readiness.startup.reachable(now_s)
-        return self.readiness.missing(self.engine.snapshot, now_s)
+        found = self.readiness.missing(self.engine.snapshot, now_s)
+        return (self.stands_by,) if found and self.stands_by else found
 
     def uncounted(self) -> tuple[str, ...]:
         """Why no GPUs are handed out yet: no tree, or pods that hold some are not counted."""
@@ -165,7 +166,12 @@ class Service:
         Once it was ready it stays so: nothing outside this process is asked for this.
         """
         of_cluster = self.cluster.missing() if self.cluster is not None else ()
-        return (*self.missing(), *of_cluster)
+        return of_cluster if self.stands_by else (*self.missing(), *of_cluster)
+
+    @property
+    def stands_by(self) -> str:
+        """Why this master follows with nothing to show and is to lead next; empty where not so."""
+        return self.replicas.stands_by if self.replicas is not None else ""
 
 
 SERVICE = web.AppKey("service", Service)

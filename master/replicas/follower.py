@@ -89,6 +89,8 @@ class Follower:
         """What was taken up last from a leader."""
         self.heard_s: float | None = None
         """As of when that is known to hold; None before the first."""
+        self.useless = ""
+        """Why the leader's state is of no use here, such as another mode; empty where it is."""
 
     @property
     def age_s(self) -> float | None:
@@ -136,6 +138,7 @@ class Follower:
         if answer.status == 200:
             began_s = self._clock()
             found = await asyncio.to_thread(decode, answer.body, self._mode)
+            self.useless = found.reason if isinstance(found, Unusable) else ""
             if isinstance(found, Unusable):
                 raise NoAnswerError(f"its state is of no use here: {found.reason}")
             if self._role().acts:

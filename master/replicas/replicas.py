@@ -51,6 +51,16 @@ class Replicas:
         return None if self.replica.role.acts else self.follower.age_s
 
     @property
+    def stands_by(self) -> str:
+        """Why this master follows with nothing to show and is to lead next; empty where not so.
+
+        Masters of two modes or versions, in an update, cannot take up each other's state: the new
+        one must count as ready, or the old one would never end.
+        """
+        useless = "" if self.replica.role.acts else self.follower.useless
+        return useless and f"the leader's state is of no use here, it leads next: {useless}"
+
+    @property
     def warnings(self) -> tuple[WarningDocument, ...]:
         """That what is shown is old, and the next step."""
         role, age_s = self.replica.role, self.age_s

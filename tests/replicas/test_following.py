@@ -203,6 +203,31 @@ async def test_who_takes_over_shows_no_ready_node_as_not_ready(
         assert set(statuses((await follower.get("/v1/topology")).json).values()) == {"Ready"}
 
 
+async def test_a_master_of_another_mode_is_ready_to_lead_when_the_old_one_ends(
+    installed: Installation, flags: tuple[str, ...]
+) -> None:
+    """An update that changes the mode waits for the new one to be ready before the old one ends."""
+    first = AsyncExitStack()
+    leader = await first.enter_async_context(installed.master("a", *flags))
+    await leads(leader)
+    await leader.pair("n1", "n2")
+    await leader.ready()
+    async with installed.master("b", *flags, "--mode=auto") as newer:
+
+        async def is_ready() -> bool:
+            return (await newer.get("/ready")).status == 200
+
+        await becomes(is_ready)
+        refused = await newer.get("/node_group")
+        assert refused.status == 503
+        assert "written in mode dragonfly, this is mode auto" in refused.body.decode()
+        await first.aclose()
+        await leads(newer)
+        await newer.pair("n1", "n2")
+        await newer.ready()
+        assert set(statuses((await newer.get("/v1/topology")).json).values()) == {"Ready"}
+
+
 async def test_workers_that_never_come_back_are_missed_by_the_new_leader(
     installed: Installation, flags: tuple[str, ...]
 ) -> None:
