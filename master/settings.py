@@ -31,7 +31,7 @@ AUDIENCE = "topo-master"
 REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
 """Where the chart puts it."""
 MAX_DOMAIN_CHARS = 253
-_CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}|")
+_CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}")
 NO_CONTROLLERS = "none"
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 """Source: Kubernetes documentation, "Labels and Selectors", syntax of a prefix."""
@@ -182,7 +182,7 @@ class MasterSettings(ServiceSettings, LogSettings):
     `<domain>/node.usage` unless given."""
     device_config_map: str = "metax-device-config"
     """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
-    this pod, or `<namespace>/<name>`; empty: none is read."""
+    this pod, or `<namespace>/<name>`. One that is not there says nothing."""
     worker_token_audience: str = AUDIENCE
     """Audience of the service-account tokens by which Kubernetes says who a worker is."""
     worker_service_account: str = ""
