@@ -54,7 +54,7 @@ RIGHTS = (
     Right(NODES, ("list", "watch"), Scope.CLUSTER, "capacity"),
     Right(PODS, ("list", "watch"), Scope.CLUSTER, "capacity"),
     Right(CONFIG_MAPS, ("list", "watch"), Scope.OWN, SHARED_CARDS, DEVICE_CONFIG_MAP),
-    Right(_REVIEWS, ("create",), Scope.CLUSTER, "the identity of workers"),
+    Right(_REVIEWS, ("create",), Scope.CLUSTER, "the identity of workers and masters"),
     Right(LEASES, ("create",), Scope.OWN, "leading"),
     Right(LEASES, ("get", "update"), Scope.OWN, "leading", _NAME),
     Right(CONFIG_MAPS, ("list", "create", "patch", "delete"), Scope.OWN, "the kept state"),

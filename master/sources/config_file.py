@@ -7,7 +7,7 @@ from pathlib import Path
 import structlog
 
 from master.sources.row import SourceContext, SourceRow
-from master.tree.engine import EventSink
+from master.tree.engine import EventSink, sent
 from topo.discovery.sources import CONFIGURED
 from topo.facts import MAX_BYTES, decode, parse
 from topo.kit.files import WatchedFile
@@ -19,7 +19,6 @@ from topo.model.observation import (
     CONFIG_FILE,
     ConfigLoaded,
     DeclaredForest,
-    Event,
     SourceFailed,
     SourceRecovered,
     SourceWarned,
@@ -42,18 +41,15 @@ class ConfigFile:
         """Runs until cancelled."""
         watched = WatchedFile(self.path, MAX_BYTES)
         good: ConfigLoaded | None = None
-        unsent: list[Event] = []
         while True:
             content = await off_loop(watched.poll)
             if content is not None:
                 event, warnings = await asyncio.to_thread(observed, content)
                 self._log(event, warnings)
-                unsent = [SourceRecovered(CONFIG_FILE) if event == good else event]
+                await sent(self.sink, SourceRecovered(CONFIG_FILE) if event == good else event)
                 if isinstance(event, ConfigLoaded):
                     good = event
-                    unsent.append(_doubts(warnings))
-            while unsent and self.sink.submit(unsent[0]):
-                del unsent[0]  # a full queue gets it at the next look
+                    await sent(self.sink, _doubts(warnings))
             await asyncio.sleep(self.poll_s)
 
     def _log(self, event: ConfigLoaded | SourceFailed, warnings: tuple[str, ...]) -> None:

@@ -26,6 +26,8 @@ GATHER_S = 0.02
 plus the time of two batches. The wait is fixed, not prolonged by further events, so constant churn
 never starves the tree."""
 GATHER_CEILING_S = 0.1
+RETRY_S = 0.1
+"""A full queue is offered the same again after this."""
 BATCH_LIMIT = 4096
 """Events applied in one go: bounds how long the loop answers nobody else."""
 STUCK_S = 15.0
@@ -46,6 +48,12 @@ class EventSink(Protocol):
     def submit(self, event: Event) -> bool:
         """False when the queue is full: the event was not taken."""
         ...
+
+
+async def sent(sink: EventSink, event: Event) -> None:
+    """Returns when the event was taken: a full queue is offered it again."""
+    while not sink.submit(event):  # noqa: ASYNC110 - the queue tells nobody of its room
+        await asyncio.sleep(RETRY_S)
 
 
 class Engine:

@@ -8,7 +8,7 @@ from master.kube.advice import next_step
 from master.kube.objects import Key, NodeObject, key_of
 from master.kube.reflector import Changed, Listed, Reflector, Removed
 from master.sources.kubernetes.nodes import listed_node
-from master.tree.engine import EventSink
+from master.tree.engine import EventSink, sent
 from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.model.observation import (
@@ -27,8 +27,6 @@ BEAT_S = 10.0
 """How often a source with nothing new says that it is well: its age is shown."""
 FAILING_S = 30.0
 """A watch that broke is back within seconds; what lasts longer is a failing source."""
-RETRY_S = 0.1
-"""A full queue is offered the same again after this."""
 TURN = 256
 
 
@@ -66,7 +64,7 @@ class NodeSource:
             await self._send_nodes()
             if self._capacity.doubts != self._warned:
                 self._warned = self._capacity.doubts
-                await self._send(SourceWarned(CLUSTER_NODES, self._warned))
+                await sent(self._sink, SourceWarned(CLUSTER_NODES, self._warned))
             if not await _set_within(self._woken, BEAT_S):
                 await self._send_state()
             self._woken.clear()
@@ -94,7 +92,7 @@ class NodeSource:
             key = next(iter(self._marked))
             del self._marked[key]
             if (event := self._changed(key)) is not None:
-                await self._send(event)
+                await sent(self._sink, event)
 
     async def _send_list(self) -> None:
         """The whole list, read in turns; what changes meanwhile is marked, and sent after it."""
@@ -104,7 +102,7 @@ class NodeSource:
             listed[node.name] = node
             if number % TURN == 0:
                 await asyncio.sleep(0)
-        await self._send(ClusterNodesListed(tuple(listed.values())))
+        await sent(self._sink, ClusterNodesListed(tuple(listed.values())))
         if listed:
             self._listed = listed
 
@@ -124,13 +122,9 @@ class NodeSource:
         trouble = self._nodes.trouble
         if trouble is not None and not (self._nodes.synced and self._nodes.silent_s() < FAILING_S):
             text = f"its nodes cannot be followed: {trouble.message}"
-            await self._send(SourceFailed(CLUSTER_NODES, text, next_step(trouble)))
+            await sent(self._sink, SourceFailed(CLUSTER_NODES, text, next_step(trouble)))
         elif not self._lost_all:
-            await self._send(SourceRecovered(CLUSTER_NODES))
-
-    async def _send(self, event: Event) -> None:
-        while not self._sink.submit(event):  # noqa: ASYNC110 - the queue tells nobody of its room
-            await asyncio.sleep(RETRY_S)
+            await sent(self._sink, SourceRecovered(CLUSTER_NODES))
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
