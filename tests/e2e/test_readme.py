@@ -25,10 +25,12 @@ SERVICES: dict[str, type[ServiceSettings]] = {
 }
 
 
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+
+
 def commands(number: int) -> Iterator[str]:
     """The commands of one of the README's shell blocks, without their comments."""
-    block = re.findall(r"^```sh\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)[number]
-    for line in block.replace("\\\n", " ").splitlines():
+    for line in BLOCKS[number].replace("\\\n", " ").splitlines():
         command = line.partition("#")[0].strip()
         if command:
             yield command
@@ -69,7 +71,20 @@ def test_the_commands_beside_a_running_demo_work_as_written(demo: RunningDemo):
             eventually(demo.is_ready)
 
 
-@pytest.mark.parametrize("command", [c for c in commands(2) if c.startswith("topo-")])
+OF_SERVICES = [
+    command
+    for number in range(len(BLOCKS))
+    for command in commands(number)
+    if command.startswith("topo-")
+]
+
+
+def test_there_are_commands_of_both_services():
+    """Else the next test would have nothing to try."""
+    assert {command.split()[0] for command in OF_SERVICES} == SERVICES.keys()
+
+
+@pytest.mark.parametrize("command", OF_SERVICES)
 def test_the_services_understand_the_flags_of_the_readme(command):
     """Each command line is one that the service would start with."""
     name, *flags = shlex.split(command)
