@@ -51,7 +51,10 @@ HOLD_S = 300
 TERM_S = 15.0
 """The term of a leader, if it is not told to be another one; four times that is waited at most."""
 PAGE = 250
-SAME_AGAIN = 5
+REPAIR_S = 2.0
+"""Within this a master that still writes repairs what is taken away, and each time in twice the
+time, as it does with all who change it back."""
+SAME_AGAIN = 4
 """Looks that find what was taken away just before: somebody writes it again."""
 RETRY_S = 1.0
 
@@ -253,8 +256,9 @@ def _lease(found: dict[str, Any], before: dict[str, Any]) -> object:
 
 
 async def _remove_all(cluster: Cluster, removed: Removed) -> None:
-    """Looks and takes away until nothing is found."""
-    for _ in range(SAME_AGAIN):
+    """Looks and takes away until nothing is found, each time after a master would have written."""
+    for again in range(SAME_AGAIN):
+        await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
         found = await _remove_from_nodes(cluster, removed.nodes)
         found += await _remove_hypernodes(cluster, removed.hypernodes)
         found += await _remove_config_maps(cluster, removed.config_maps)
