@@ -62,10 +62,16 @@ def command(root: Path, mounts: Mapping[str, Path], argv: Sequence[str]) -> tupl
     assert not any(" " in path for path in mounts), mounts
     python = (sys.base_prefix, sys.prefix, str(_REPOSITORY))
     seen = dict.fromkeys((*_SYSTEM, *(path for path in python if not path.startswith("/usr"))))
-    pairs = [each for path in sorted(mounts) for each in (str(mounts[path].resolve()), path)]
+    hidden = {path: Path(path) for path in python if any(_is_below(path, at) for at in mounts)}
+    shown = {**mounts, **hidden}  # a checkout below /tmp is there though the pod has its own /tmp
+    pairs = [each for path in sorted(shown) for each in (str(shown[path].resolve()), path)]
     tied = die_with_parent_command(program, *argv[1:])
     unshare = ("unshare", "--map-root-user", "--mount", "--", "sh", "-c", _BUILD, "sh")
     return (*unshare, str(root), *seen, "--", *pairs, "--", *tied)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
 
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
