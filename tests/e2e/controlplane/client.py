@@ -19,6 +19,8 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 _LINE_BYTES = 4 << 20
 """An object of a watch is one line."""
+_READ_S = 20.0
+"""A read that hangs is asked again: one lost answer does not cost a test its whole patience."""
 _NOT_YET, _AGAIN_S = 429, 0.05
 """A server that has just started asks to wait until it has read the store."""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -92,14 +94,20 @@ class Api:
         """The answer's document, once the server takes the call; raises `ApiError` if refused."""
         async with asyncio.timeout(CEILING_S):
             while True:
-                async with self._session.request(
-                    method,
-                    self._access.server + path,
-                    data=None if body is None else json.dumps(body),
-                    params=query,
-                    headers={"Content-Type": content_type, "Accept": accept},
-                ) as answer:
-                    text = await answer.text()
+                try:
+                    async with self._session.request(
+                        method,
+                        self._access.server + path,
+                        data=None if body is None else json.dumps(body),
+                        params=query,
+                        headers={"Content-Type": content_type, "Accept": accept},
+                        timeout=ClientTimeout(total=_READ_S if method == "GET" else CEILING_S),
+                    ) as answer:
+                        text = await answer.text()
+                except TimeoutError:
+                    if method != "GET":
+                        raise
+                    continue
                 if answer.status != _NOT_YET:
                     break
                 await asyncio.sleep(_AGAIN_S)
