@@ -25,7 +25,7 @@ import structlog
 from pydantic import BaseModel, Field
 
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
-from master.kube.client import Call, KubeClient, unlimited
+from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.errors import KubeError
 from master.kube.objects import (
     CONFIG_MAPS,
@@ -37,7 +37,7 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.rate import TokenBucket
-from master.kube.writer import CONCURRENCY, Caller
+from master.kube.writer import CONCURRENCY
 from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings

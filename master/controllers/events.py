@@ -9,7 +9,7 @@ import prometheus_client as prom
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from master.kube.client import Call
+from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
 from master.kube.objects import (
     DEPLOYMENTS,
@@ -21,7 +21,7 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.store import Store
-from master.kube.writer import Caller, Settled, Writer
+from master.kube.writer import Settled, Writer
 from master.kube.writes import MANAGER_PREFIX, Apply, Target
 from master.metrics import PREFIX
 from topo.model.forest import Snapshot

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 from aiohttp import http_exceptions
@@ -45,6 +45,14 @@ class Call:
     content_type: str = "application/json"
     timeout_s: float = 10.0
     urgent: bool = False
+
+
+class Caller(Protocol):
+    """What calls the API server: `KubeClient`."""
+
+    async def call(self, call: Call) -> bytes:
+        """The body of the 2xx answer. Raises `KubeError`."""
+        ...
 
 
 async def unlimited() -> None:

@@ -14,14 +14,14 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import orjson
 import prometheus_client as prom
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
-from master.kube.client import Call
+from master.kube.client import Call, Caller
 from master.kube.election import (
     Action,
     Election,
@@ -51,14 +51,6 @@ _log = structlog.get_logger(__name__)
 
 class LeaseLostError(TopoError):
     """This master led, and does no longer."""
-
-
-class Caller(Protocol):
-    """What calls the API server: `KubeClient`."""
-
-    async def call(self, call: Call) -> bytes:
-        """The body of a good answer; raises `KubeError`."""
-        ...
 
 
 class _Spec(BaseModel):

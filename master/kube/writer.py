@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import prometheus_client as prom
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from master.kube.client import Call, unlimited
+from master.kube.client import Caller, unlimited
 from master.kube.errors import KubeError
 from master.kube.objects import BareObject, KubeObject, Metadata
 from master.kube.reflector import Changed, Listed, Removed
@@ -35,14 +35,6 @@ T = TypeVar("T", bound=KubeObject)
 
 _log = structlog.get_logger(__name__)
 _answer = TypeAdapter(BareObject)
-
-
-class Caller(Protocol):
-    """What a writer needs of a client."""
-
-    async def call(self, call: Call) -> bytes:
-        """The body of the 2xx answer. Raises `KubeError`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

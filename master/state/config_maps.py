@@ -21,9 +21,8 @@ import orjson
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
-from master.kube.client import Call
+from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
-from master.kube.lease import Caller
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject, collection_path, object_path
 from master.kube.writes import TIMEOUT_S
 from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
