@@ -1,7 +1,7 @@
 """A real control plane on the loopback address, without containers, and its life.
 
 etcd, kube-apiserver with TLS, RBAC and an audit log, kube-controller-manager, kube-scheduler, kwok
-in place of kubelets, and Volcano where a test asks for it.
+in place of kubelets, and Volcano where a test gives a configuration for its scheduler.
 """
 
 import asyncio
@@ -31,8 +31,14 @@ class Cluster:
     """One control plane. `start` and `stop` may be called from any loop: it holds none."""
 
     def __init__(
-        self, home: Path, ports: Ports, *, with_volcano: bool = False, lease_s: int = LEASE_S
+        self,
+        home: Path,
+        ports: Ports,
+        *,
+        volcano_configuration: str | None = None,
+        lease_s: int = LEASE_S,
     ) -> None:
+        with_volcano = volcano_configuration is not None
         build(KUBE, TOOLS, *((VOLCANO,) if with_volcano else ()))
         self.files = Files(home)
         self.ports = ports
@@ -42,7 +48,10 @@ class Cluster:
         self.controllers = core.controller_manager(self.files)
         self.scheduler = core.scheduler(self.files)
         self.kwok = kwok(self.files, lease_s=lease_s)
-        self.volcano = volcano.programs(self.files) if with_volcano else ()
+        self.volcano: tuple[Program, ...] = ()
+        if volcano_configuration is not None:
+            of_volcano = volcano.programs(self.files, volcano_configuration)
+            self.volcano = (*of_volcano, volcano.webhooks(self.files, ports))
         self._defined = volcano.NEEDED if with_volcano else (volcano.HYPERNODES,)
 
     @property
@@ -59,8 +68,8 @@ class Cluster:
             program.start()
         async with self.api() as api:
             await self._define(api)
-            for program in self.volcano:
-                program.start()
+            if self.volcano:
+                await self._start_volcano(api)
             if world is not None:
                 await nodes.create(api, [nodes.node_object(node) for node in world.nodes])
             await eventually(
@@ -110,6 +119,13 @@ class Cluster:
     def calls(self, account: str) -> list[Call]:
         """What a service account, `namespace:name`, has asked of the API server until now."""
         return calls(self.files.audit, account)
+
+    async def _start_volcano(self, api: Api) -> None:
+        """Its webhooks first: they fail closed, and judge the queue that its scheduler makes."""
+        for path, each in volcano.webhook_objects(self.ports):
+            await api.create(path, each)
+        for program in reversed(self.volcano):
+            program.start()
 
     async def _define(self, api: Api) -> None:
         wanted = {

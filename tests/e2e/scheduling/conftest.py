@@ -1,0 +1,74 @@
+"""A real control plane with stock Volcano and the vendor's configuration of its scheduler."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.ports import own_ports
+from tests.e2e.controlplane import programs
+from tests.e2e.controlplane.cleanup import Baseline
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.core import Ports
+from tests.e2e.controlplane.nodes import default_world
+from tests.e2e.controlplane.volcano import vendor_configuration
+from topo.sim.worlds.presets import World
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test here is of `make e2e`, and is skipped where no Go builds the programs."""
+    here = Path(__file__).parent
+    reason = programs.why_not()
+    for item in items:
+        if here not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.e2e)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    """The hosts behind the nodes: dragonflies of two, two of them in each of four switchboxes."""
+    return default_world()
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory, world: World) -> Iterator[Cluster]:
+    """A cluster with a node for each host, which all tests share."""
+    with own_ports() as ports:
+        home = tmp_path_factory.mktemp("cluster")
+        cluster = Cluster(home, Ports(*ports), volcano_configuration=vendor_configuration())
+        try:
+            asyncio.run(cluster.start(world))
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def baseline(control_plane: Cluster) -> Baseline:
+    """What the cluster holds before any test."""
+
+    async def look() -> Baseline:
+        async with control_plane.api() as api:
+            return await Baseline.of(api)
+
+    return asyncio.run(look())
+
+
+@pytest.fixture
+async def cluster(control_plane: Cluster, baseline: Baseline) -> AsyncIterator[Cluster]:
+    """The cluster as it was at the start; whatever the test leaves in it is taken away."""
+    yield control_plane
+    async with control_plane.api() as api:
+        await baseline.restore(api)
+
+
+@pytest.fixture
+async def api(cluster: Cluster) -> AsyncIterator[Api]:
+    """A client with an administrator's rights."""
+    async with cluster.api() as client:
+        yield client
