@@ -10,7 +10,7 @@ from pydantic import Field
 from master.controllers.table import ROWS
 from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
-from master.kube.election import JITTER, LeaseTimes
+from master.kube.election import JITTER, WORK_ENDS_S, LeaseTimes
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
@@ -340,10 +340,15 @@ class MasterSettings(ServiceSettings, LogSettings):
             what, fix = "other masters have to know the ports", "give ports that are not 0"
             found.append(Refusal(what, "--server-port, --rpc-server-port", fix))
         if not self.lease_times.is_safe:
-            what = "a leader may still act when another begins, or has no second try"
+            times = (self.lease_duration, self.renew_deadline, self.retry_period)
+            given = ", ".join(f"{time:g}s" for time in times)
+            what = (
+                f"with {given} what a leader wrote may come beside the next one, or it tries once"
+            )
             where = "--lease-duration, --renew-deadline, --retry-period"
-            fix = f"let the first be more than the second, and that {1 + JITTER:g} times the third"
-            found.append(Refusal(what, where, f"{fix}, such as 12s, 8s, 2s"))
+            fix = f"let the first be more than the second and {WORK_ENDS_S:g}s, and the second "
+            fix += f"more than {1 + JITTER:g} times the third, such as 12s, 8s, 2s"
+            found.append(Refusal(what, where, fix))
         return tuple(found)
 
     def _store_refusals(self) -> tuple[Refusal, ...]:

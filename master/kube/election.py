@@ -17,6 +17,9 @@ from dataclasses import dataclass
 
 JITTER = 0.25
 """Candidates look up to so much later than `retry_s`, so that they do not look together."""
+WORK_ENDS_S = 3.0
+"""What a leader began before its term was over has ended so much later: no call of a leader's work
+takes longer."""
 MAX_RETRY_AFTER_S = 30.0
 """A candidate waits no longer than this, whatever it is asked to."""
 
@@ -35,8 +38,9 @@ class LeaseTimes:
 
     @property
     def is_safe(self) -> bool:
-        """Whether a leader has ended before another begins, and may try more than once."""
-        return self.duration_s > self.renew_deadline_s > (1 + JITTER) * self.retry_s
+        """Whether a leader and its work have ended before another begins, and it may try twice."""
+        leaves_time = self.duration_s > self.renew_deadline_s + WORK_ENDS_S
+        return leaves_time and self.renew_deadline_s > (1 + JITTER) * self.retry_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from master.kube.client import Call
+from master.kube.election import WORK_ENDS_S
 from master.kube.objects import Resource, collection_path, object_path
 
 MANAGER_PREFIX = "topo-master/"
 """All field managers of this product begin with it."""
-TIMEOUT_S = 3.0
+TIMEOUT_S = WORK_ENDS_S
 """What is begun while this master leads has ended before another one does: within the time between
 `--renew-deadline` and `--lease-duration`."""
 _APPLY = "application/apply-patch+yaml"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from master.kube import writes
 from master.settings import MasterSettings
 from tests.master.world import settings
 from topo.discovery.modes import JOIN_KEYS, Mode
@@ -202,10 +203,25 @@ def test_a_master_of_several_has_to_say_who_it_is_and_where() -> None:
     assert "--server-port" in refused(*POD, "--leader-elect=true", "--server-port=0")
 
 
-def test_the_times_of_a_lease_let_a_leader_end_before_another_begins() -> None:
-    for times in (("10s", "10s", "2s"), ("12s", "2s", "2s"), ("8s", "12s", "2s")):
-        flags = zip(("--lease-duration", "--renew-deadline", "--retry-period"), times, strict=True)
-        assert "--renew-deadline" in refused(*(f"{flag}={time}" for flag, time in flags))
+def test_the_times_of_a_lease_let_a_leader_and_its_writes_end_before_another_begins() -> None:
+    fields = ("--lease-duration", "--renew-deadline", "--retry-period")
+    for times in (
+        ("10s", "10s", "2s"),
+        ("11s", "8s", "2s"),
+        ("12s", "2s", "2s"),
+        ("8s", "12s", "2s"),
+    ):
+        flags = zip(fields, times, strict=True)
+        said = refused(*(f"{flag}={time}" for flag, time in flags))
+        assert all(field in said for field in fields)
+        assert "more than the second and 3s" in said
+        assert ", ".join(times) in said
+    assert settings("--lease-duration=11.1s", "--renew-deadline=8s").lease_times.is_safe
+
+
+def test_a_write_of_a_leader_ends_before_the_others_may_lead() -> None:
+    times = settings().lease_times
+    assert times.renew_deadline_s + writes.TIMEOUT_S < times.duration_s
 
 
 def test_the_state_is_kept_in_one_place_that_there_is() -> None:

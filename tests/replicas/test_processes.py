@@ -14,7 +14,7 @@ from tests.replicas.installation import Installation, becomes, installation
 from topo.cli.demo.plan import free_ports
 
 pytestmark = pytest.mark.slow
-QUICK = ("--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms")
+QUICK = ("--lease-duration=6s", "--renew-deadline=2s", "--retry-period=500ms")
 
 
 @pytest.fixture
