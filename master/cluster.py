@@ -29,7 +29,7 @@ from master.kube.objects import (
     NodeObject,
     PodObject,
 )
-from master.kube.rate import TokenBucket
+from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
 from master.kube.token_review import TokenReviews
 from master.kube.writer import Writer, WriterMetrics
@@ -113,7 +113,7 @@ def build_cluster(
     config = settings.kube_config
     if config is None:
         return None
-    rate = TokenBucket(settings.kube_qps, settings.kube_burst, clock).take
+    rate = RequestRate(settings.kube_qps, settings.kube_burst, clock).take
     metrics, config_map = KubeMetrics(registry), settings.device_config
     client = KubeClient(
         config,

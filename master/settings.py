@@ -23,6 +23,7 @@ from topo.model.ids import NODE, GroupName, GroupPath, Kind
 from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import CANONICAL_GPUS, OTHERS_SHARED, Policy
+from topo.publish.names import is_dns_name
 from topo.publish.node_labels import is_label_key, label_keys
 
 WORKER_ACCOUNT = "topo-worker"
@@ -30,11 +31,8 @@ AUDIENCE = "topo-master"
 """The same word as in the chart, where kubelet is asked for the workers' tokens."""
 REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
 """Where the chart puts it."""
-MAX_DOMAIN_CHARS = 253
 _CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}")
 NO_CONTROLLERS = "none"
-_DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
-"""Source: Kubernetes documentation, "Labels and Selectors", syntax of a prefix."""
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -286,7 +284,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             fix = "write namespace:name, such as topo:topo-worker"
             what = f"{account!r} is no service account"
             found.append(Refusal(what, "--worker-service-account", fix))
-        if not _DNS_NAME.fullmatch(self.domain) or len(self.domain) > MAX_DOMAIN_CHARS:
+        if not is_dns_name(self.domain):
             fix = "write a DNS name in small letters, such as metax-tech.com"
             found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
         if not _CONFIG_MAP.fullmatch(self.device_config_map):

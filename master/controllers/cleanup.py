@@ -36,7 +36,7 @@ from master.kube.objects import (
     collection_path,
     object_path,
 )
-from master.kube.rate import TokenBucket
+from master.kube.rate import RequestRate
 from master.kube.writer import CONCURRENCY
 from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
 from master.replicas.replicas import LEASE
@@ -171,7 +171,7 @@ async def command(settings: MasterSettings) -> int:
         missing = "--kubeconfig" if config is None else "--pod-namespace"
         sys.stderr.write(f"error: which cluster and namespace is cleaned? give {missing}\n")
         return 2
-    rate = TokenBucket(settings.kube_qps, settings.kube_burst).take
+    rate = RequestRate(settings.kube_qps, settings.kube_burst).take
     client = KubeClient(config)
     try:
         await client.open()

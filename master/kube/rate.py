@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-class TokenBucket:
+class RequestRate:
     """Lets `burst` callers pass at once and `qps` a second from then on, in the order they came.
 
     Kept as the time at which the bucket is full again (GCRA, ITU-T I.371), so nothing accumulates

@@ -30,7 +30,7 @@ from master.kube.advice import next_step
 from master.kube.client import Call
 from master.kube.errors import KubeError
 from master.kube.metrics import PREFIX
-from master.kube.rate import TokenBucket
+from master.kube.rate import RequestRate
 from master.senders import Senders
 from topo.kit.tokens import keyed_digest
 from topo.model.errors import Refusal
@@ -103,7 +103,7 @@ class TokenReviews:
         self._under_way: dict[_Key, asyncio.Task[Account | Denied]] = {}
         self._senders = Senders(REFUSED_RATE, REFUSED_BURST)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._rate = TokenBucket(PER_S, int(PER_S), clock)
+        self._rate = RequestRate(PER_S, int(PER_S), clock)
         self._trouble: Denied | None = None
         self._rests_until_s = 0.0
         self._results = prom.Counter(

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from master.kube.rate import TokenBucket
+from master.kube.rate import RequestRate
 
 pytestmark = pytest.mark.virtual_time
 
 
-def bucket(qps: float, burst: int) -> TokenBucket:
-    return TokenBucket(qps, burst, asyncio.get_running_loop().time)
+def bucket(qps: float, burst: int) -> RequestRate:
+    return RequestRate(qps, burst, asyncio.get_running_loop().time)
 
 
-async def passed_at(bucket: TokenBucket, callers: int) -> list[float]:
+async def passed_at(bucket: RequestRate, callers: int) -> list[float]:
     """When each of so many callers passed, in the order in which they passed."""
     loop, times = asyncio.get_running_loop(), list[float]()
 

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from master.kube.errors import KubeError
 from master.kube.objects import EVENTS, HYPERNODES, NODES, collection_path
-from master.kube.rate import TokenBucket
+from master.kube.rate import RequestRate
 from master.kube.writer import CONCURRENCY, Settled, Writer, WriterMetrics
 from master.kube.writes import Apply, Create, Delete, Target, call_of
 from tests.kube.api_model import ApiModel
@@ -224,7 +224,7 @@ async def test_writes_keep_to_the_rate_and_few_are_under_way_at_once():
     names = [f"node-{index}" for index in range(200)]
     api = nodes(*names, delay_s=1.0)
     loop = asyncio.get_running_loop()
-    bucket = TokenBucket(qps=50, burst=10, clock=loop.time)
+    bucket = RequestRate(qps=50, burst=10, clock=loop.time)
     async with writing(api, rate=bucket.take) as writer:
         writer.put(*(apply(api, name, "fly") for name in names))
         await rest(1)

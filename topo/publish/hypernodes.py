@@ -6,7 +6,6 @@ one kind of groups, 1 is closest to the nodes; a job that asks for tier 1 gets o
 in a switchbox and in no dragonfly is a member of the switchbox itself.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -22,11 +21,8 @@ from topo.model.ids import (
     GroupPath,
     Kind,
 )
-from topo.publish.names import OBJECT_NAME, unique_names
+from topo.publish.names import OBJECT_NAME, is_dns_name, unique_names
 
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NODE_NAME = re.compile(rf"(?=.{{1,253}}\Z){_DNS_LABEL}(\.{_DNS_LABEL})*", re.ASCII)
-"""What Kubernetes calls a node; a member of another name makes the server refuse the whole."""
 _KNOWN_NESTING = {SWITCHBOX: {DRAGONFLY}, NVLINK_DOMAIN: {NVLINK_CLIQUE}}
 """Keeps the tier of a switchbox while no dragonfly is whole."""
 
@@ -69,7 +65,7 @@ def hypernodes(forest: Forest) -> HyperNodes:
         for child in group.children:
             if isinstance(child, Group):
                 below.add(names[GroupPath((*path, child.name))])
-            elif _NODE_NAME.fullmatch(child.name):
+            elif is_dns_name(child.name):  # another makes the API refuse the whole
                 nodes.add(child.name)
         below &= found.keys()
         if nodes or below:

@@ -27,6 +27,18 @@ from topo.model.ids import GroupPath
 
 _DIGITS = 8
 LIMIT_CHARS = 63
+_DNS_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS_NAME = re.compile(rf"{_DNS_PART}(\.{_DNS_PART})*", re.ASCII)
+MAX_DNS_NAME_CHARS = 253
+
+
+def is_dns_name(text: str) -> bool:
+    """Whether it is a DNS name as Kubernetes takes them: of nodes, and before the `/` of a label.
+
+    Source: kubernetes.io, "Object Names and IDs", DNS subdomain names; as in Kubernetes's own
+    check only the whole has a limit, not its parts.
+    """
+    return len(text) <= MAX_DNS_NAME_CHARS and _DNS_NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

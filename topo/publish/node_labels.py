@@ -12,13 +12,10 @@ from collections.abc import Mapping
 
 from topo.model.forest import Forest, Group
 from topo.model.ids import KNOWN_KINDS, NODE, GroupPath, Kind, NodeName
-from topo.publish.names import LABEL_VALUE, unique_names
+from topo.publish.names import LABEL_VALUE, is_dns_name, unique_names
 
 Labels = Mapping[str, str]
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_PREFIX = re.compile(rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", re.ASCII)
-_PREFIX_CHARS = 253
 RESERVED_PREFIXES = ("kubernetes.io", "k8s.io")
 """Names of Kubernetes itself; a label below them may move pods or name machines."""
 
@@ -29,7 +26,7 @@ def is_label_key(text: str) -> bool:
     Source: kubernetes.io, "Labels and Selectors".
     """
     prefix, slash, name = text.rpartition("/")
-    if slash and not (_PREFIX.fullmatch(prefix) and len(prefix) <= _PREFIX_CHARS):
+    if slash and not is_dns_name(prefix):
         return False
     reserved = any(prefix == each or prefix.endswith(f".{each}") for each in RESERVED_PREFIXES)
     return bool(_LABEL_NAME.fullmatch(name)) and not reserved
