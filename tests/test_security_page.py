@@ -13,7 +13,7 @@ import pytest
 
 from master.settings import MasterSettings
 from master.tokens import CONFIRM_S, CONFIRMATIONS, GRACE_S
-from topo.kit.durations import parse_duration
+from topo.model.durations import parse_duration
 from worker.settings import WorkerSettings
 
 TESTS = Path(__file__).parent

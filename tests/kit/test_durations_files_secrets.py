@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from topo.kit.durations import Seconds, format_duration, parse_duration
+from topo.kit.durations import Seconds
 from topo.kit.files import WatchedFile, read_bounded
 from topo.kit.secrets import MAX_SECRET_BYTES, read_credential, read_secret, read_token
+from topo.model.durations import format_duration, parse_duration
 from topo.model.errors import BadInputError, Refusal
 
 

@@ -13,11 +13,11 @@ from master.sources.kubernetes import nodes, pods
 from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node
 from master.sources.kubernetes.pods import asks_for_cards, pod_seen
-from master.sources.kubernetes.quantity import MOST, whole
 from topo.model.cluster import ClusterNode, Taint
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
+from topo.model.quantity import MOST, whole
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.job.policy import Policy
 

@@ -1,34 +1,11 @@
-"""Spans of time as people write them: `10`, `0.5s`, `30m`, `1w`."""
+"""Settings that are spans of time, written as `topo.model.durations` reads them."""
 
-import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
-
-_UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])?", re.ASCII)
-
-
-def parse_duration(text: str) -> float | Refusal:
-    """Seconds; a bare number is seconds. The unit letters are the vendor's (`1w`, `26w`)."""
-    match = _SPAN.fullmatch(text.strip())
-    if match is None:
-        return Refusal(
-            f"{text!r} is not a duration",
-            "value",
-            "write a number and a unit: 30, 30s, 5m, 12h, 1w",
-        )
-    return float(match[1]) * _UNITS_S[match[2] or "s"]
-
-
-def format_duration(seconds: float) -> str:
-    """The shortest way to write a span for `parse_duration`: 604800 is `1w`."""
-    for unit, size_s in reversed(_UNITS_S.items()):
-        if seconds and seconds >= size_s and round(seconds / size_s, 6).is_integer():
-            return f"{round(seconds / size_s)}{unit}"
-    return f"{seconds:g}s"
 
 
 def _seconds(value: object) -> object:

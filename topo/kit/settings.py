@@ -19,8 +19,9 @@ from typing import Annotated, Any, NoReturn, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
-from topo.kit.durations import SPAN, format_duration
+from topo.kit.durations import SPAN
 from topo.kit.hiding import HIDDEN, hide_in_text
+from topo.model.durations import format_duration
 from topo.model.errors import Refusal
 from topo.model.nearest import did_you_mean, nearest
 

@@ -24,7 +24,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from topo.kit.durations import parse_duration
+from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.ids import NodeName
 from topo.model.machine import Gpu, GpuFabric, LinkKind, LinkPort, NodeFacts, PortState

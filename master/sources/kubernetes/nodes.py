@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from master.kube.objects import NodeObject
 from master.sources.kubernetes.device_config import NATIVE, SharingModes
-from master.sources.kubernetes.quantity import whole
 from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
+from topo.model.quantity import whole
 from topo.placement.job.policy import Policy
 
 POOLS = (*USAGES, HYBRID)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from master.kube.objects import PodObject
-from master.sources.kubernetes.requests import requested, resources_of, unreadable
 from topo.model.ids import NodeName
+from topo.model.pod_requests import requested, resources_of, unreadable
 from topo.placement.booking.events import Pod, PodPhase, PodSeen
 from topo.placement.booking.holds import HoldId
 from topo.placement.job.policy import Policy

@@ -6,7 +6,7 @@ from typing import Any
 from topo.cli.client.client import MasterClient
 from topo.cli.client.reading import read
 from topo.cli.exits import CliError, usage
-from topo.kit.durations import parse_duration
+from topo.model.durations import parse_duration
 from topo.model.errors import Refusal
 from topo.model.rest.placements import FitsDocument, NoFitDocument, PodGroupDocument
 from topo.model.rest.topology import GroupDocument

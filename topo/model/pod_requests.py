@@ -8,13 +8,60 @@ Source: `PodRequests` (k8s.io/component-helpers, resource/helpers.go); KEP-753, 
 calculation for scheduling and pod admission".
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from master.kube.objects import Container, PodSpec
-from master.sources.kubernetes.quantity import MOST, whole
+from topo.model.quantity import MOST, whole
 
 SIDECAR = "Always"
 """The restart policy that makes an init container stay."""
+
+
+class Resources(Protocol):
+    """What a container asks for and may use at most, quantities as they are written."""
+
+    @property
+    def requests(self) -> Mapping[str, str]:
+        """What it asks for."""
+        ...
+
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """What it may use at most."""
+        ...
+
+
+class Container(Protocol):
+    """What of a container counts here."""
+
+    @property
+    def resources(self) -> Resources:
+        """What it takes."""
+        ...
+
+    @property
+    def restart_policy(self) -> str:
+        """`Always` for an init container that stays."""
+        ...
+
+
+class PodSpec(Protocol):
+    """What of a pod counts here."""
+
+    @property
+    def containers(self) -> Sequence[Container]:
+        """Those that run together."""
+        ...
+
+    @property
+    def init_containers(self) -> Sequence[Container]:
+        """Those that run before them, in this order."""
+        ...
+
+    @property
+    def overhead(self) -> Mapping[str, str]:
+        """What the pod takes beside its containers."""
+        ...
 
 
 def requested(spec: PodSpec, resource: str) -> int:
@@ -59,7 +106,7 @@ def _read(quantity: str) -> int:
     return MOST if number is None else number
 
 
-def _unreadable(asked: dict[str, str], wanted: Collection[str]) -> Iterator[str]:
+def _unreadable(asked: Mapping[str, str], wanted: Collection[str]) -> Iterator[str]:
     for resource, quantity in asked.items():
         if resource in wanted and whole(quantity) is None:
             yield f"{resource}: {quantity[:32]!r}"

@@ -1,0 +1,69 @@
+"""What the webhook writes on a pod template, so that each pod says all of its gang by itself.
+
+    gang-pods 8, gang-rank-offset 1, gang-pods-per-group 2
+
+on the template of the workers: of 8 pods the first worker has rank 1, and ranks 0 and 1 are group
+0. A rank is the offset and the pod's index in its template.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from topo.gangs.words import COMPLETION_INDEX, TASK_INDEX, Words
+from topo.model.errors import Refusal
+from topo.model.limits import MAX_PODS
+
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Pods of the gang, rank of the template's first pod, pods of a whole group."""
+
+    pods: int
+    rank_offset: int
+    pods_per_group: int
+
+    def group(self, rank: int) -> int:
+        """The group of a rank, from 0."""
+        return rank // self.pods_per_group
+
+    def annotations(self, words: Words) -> dict[str, str]:
+        """As it is written."""
+        return {
+            words.pods: str(self.pods),
+            words.rank_offset: str(self.rank_offset),
+            words.pods_per_group: str(self.pods_per_group),
+        }
+
+
+def read_stamp(annotations: Mapping[str, object], words: Words) -> Stamp | Refusal | None:
+    """The stamp of a pod or of a template; None where it has none."""
+    found: list[int] = []
+    wanted = ((words.pods, 1), (words.rank_offset, 0), (words.pods_per_group, 1))
+    if not any(name in annotations for name, _ in wanted):
+        return None
+    for name, least in wanted:
+        number = read_number(annotations.get(name))
+        if number is None or not least <= number <= MAX_PODS:
+            what = f"{name} is {str(annotations.get(name))[:32]!r}"
+            fix = f"leave {words.pods} and the words beside it to the admission webhook"
+            return Refusal(what, f"metadata.annotations[{name}]", fix)
+        found.append(number)
+    return Stamp(*found)
+
+
+def pod_index(metadata: Mapping[str, Mapping[str, object]]) -> int | None:
+    """Which pod of its template this is, from its `annotations` and `labels`; None: nobody says."""
+    for name in (TASK_INDEX, COMPLETION_INDEX):
+        for place in ("annotations", "labels"):
+            number = read_number(metadata.get(place, {}).get(name))
+            if number is not None:
+                return number
+    return None
+
+
+def read_number(text: object) -> int | None:
+    """A number of at most nine digits, as machines write it; else None."""
+    return int(text) if isinstance(text, str) and _NUMBER.fullmatch(text) else None

@@ -1,0 +1,113 @@
+"""What a user asks for his gang's groups, in the annotations of a job and of its pod templates."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from topo.gangs.words import Words
+from topo.model.durations import parse_duration
+from topo.model.errors import Refusal
+from topo.model.ids import KNOWN_KINDS, NODE, Kind
+from topo.model.limits import MAX_PODS
+from topo.model.machine import MAX_GPUS
+from topo.model.nearest import did_you_mean
+from topo.placement.job.request import PlacementMode
+
+_SIZE = re.compile(r"[0-9]{1,12}", re.ASCII)
+_KIND = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_SHOWN_CHARS = 32
+MAX_WAIT_S = 366 * 86400.0
+
+
+class Way(StrEnum):
+    """Who chooses a gang's nodes: our engine, or the scheduler by constraints that we write."""
+
+    NOMINATION = "nomination"
+    NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTerms:
+    """Groups of `group_size` GPUs, each inside one domain.
+
+    `within` is a kind of group that all of the gang must share one of. After `wait_s` seconds
+    required groups are only preferred; None: never. `way` is None where the operator's counts.
+    """
+
+    group_size: int
+    mode: PlacementMode = PlacementMode.REQUIRED
+    within: Kind | None = None
+    wait_s: float | None = None
+    way: Way | None = None
+
+
+def read_terms(annotations: Mapping[str, object], words: Words) -> GroupTerms | Refusal | None:
+    """What the annotations ask for; None where they name no size.
+
+    A refusal's `where` is the annotation's name.
+    """
+    if words.size not in annotations:
+        return None
+    found: dict[str, object] = {}
+    for field, (name, read) in {
+        "group_size": (words.size, _size),
+        "mode": (words.mode, _mode),
+        "within": (words.within, _within),
+        "wait_s": (words.wait, _wait_s),
+        "way": (words.way, _way),
+    }.items():
+        if name in annotations:
+            value = annotations[name]
+            term = read(value.strip()) if isinstance(value, str) else _NO_TEXT
+            if isinstance(term, _Flaw):
+                return Refusal(f"{name} is {str(value)[:_SHOWN_CHARS]!r}", name, term.fix)
+            found[field] = term
+    return GroupTerms(**found)  # type: ignore[arg-type]  # each is of its reader's type
+
+
+@dataclass(frozen=True, slots=True)
+class _Flaw:
+    fix: str
+
+
+_NO_TEXT = _Flaw("write it in quotes: annotations are texts")
+
+
+def _size(text: str) -> int | _Flaw:
+    most = MAX_PODS * MAX_GPUS
+    if not _SIZE.fullmatch(text) or not 1 <= int(text) <= most:
+        return _Flaw(f"give the GPUs of a group, a whole number from 1 to {most}, such as 64")
+    return int(text)
+
+
+def _mode(text: str) -> PlacementMode | _Flaw:
+    known = [str(each) for each in PlacementMode]
+    return PlacementMode(text) if text in known else _Flaw(_one_of(text, known))
+
+
+def _way(text: str) -> Way | _Flaw:
+    known = [str(each) for each in Way]
+    return Way(text) if text in known else _Flaw(_one_of(text, known))
+
+
+def _one_of(text: str, known: list[str]) -> str:
+    return did_you_mean(text, known, otherwise=f"write {' or '.join(known)}")
+
+
+def _within(text: str) -> Kind | _Flaw:
+    """A word of somebody's own is a kind too, but not one that is nearly a known one."""
+    kinds = [kind for kind in KNOWN_KINDS if kind != NODE]
+    if text in kinds:
+        return Kind(text)
+    meant = did_you_mean(text, kinds)
+    if meant or not _KIND.fullmatch(text) or text == NODE:
+        return _Flaw(meant or f"write a kind of group, such as {kinds[0]} or {kinds[1]}")
+    return Kind(text)
+
+
+def _wait_s(text: str) -> float | _Flaw:
+    parsed = parse_duration(text)
+    if isinstance(parsed, Refusal) or not 0 <= parsed <= MAX_WAIT_S:
+        return _Flaw("write a number and a unit, such as 30s, 10m or 2h, at most a year")
+    return parsed
