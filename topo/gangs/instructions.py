@@ -1,0 +1,176 @@
+"""What is to be done for gangs: the instructions of the machine.
+
+Whatever was done shows in a later `Observed`; `Place` and `Check` are answered by events with the
+same number. An instruction is given once, and again only after `Lost` or when its time is over.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from topo.gangs.gang import GangId, Note, PodUid, Selection
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import HoldId
+from topo.placement.job.request import Request
+
+
+class Reason(StrEnum):
+    """Where a gang stands, and why it is not further."""
+
+    PODS_MISSING = "pods-missing"
+    """Not all of its pods are there."""
+    OTHER_GATE = "other-gate"
+    """Somebody else's gate is on its pods."""
+    QUEUE = "queue"
+    """Its queue has not let it in, or has no room."""
+    IN_LINE = "in-line"
+    """Its turn comes: others before it are being placed."""
+    NO_ROOM = "no-room"
+    """It does not fit now."""
+    NEVER_FITS = "never-fits"
+    """It would not fit if all were free."""
+    BEHIND = "behind"
+    """It would fit on what is kept for the head of the line."""
+    PLACED = "placed"
+    """It has its nodes; they are being labelled, its pods nominated and checked."""
+    OPENED = "opened"
+    """Its scheduler may bind it."""
+    DISPLACED = "displaced"
+    """Planned nodes were lost and there is no other room, but nothing of it runs."""
+    HALF_BOUND = "half-bound"
+    """Some of its pods run, and there is no room for the others where they may be."""
+    SPLIT = "split"
+    """Pods of a group run in several domains although their job requires one."""
+    BOUND = "bound"
+    """All of its pods run."""
+    WAIVED = "waived"
+    """Its gates are opened without a plan."""
+    WRITE_REFUSED = "write-refused"
+    """The API server refuses a write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod that an instruction is about."""
+
+    uid: PodUid
+    name: str
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Find nodes for the pods of `wanted`, in rank order, and hold them: `Planned` or `Refused`.
+
+    `kept` are the gang's pods that stay where they are, as (rank, node): a wanted pod of a group
+    that has some goes to that group's domain. What the wanted pods take already, and
+    the holds of `replaced`, count as free, and are let go in the step in which the new hold is
+    made; on a refusal they stay. `without`: nodes kept for another gang. `reserve`: on a refusal
+    name the nodes on which the job would fit first.
+    """
+
+    id: GangId
+    ask: int
+    request: Request
+    wanted: tuple[Pod, ...]
+    kept: tuple[tuple[int, NodeName], ...] = ()
+    replaced: tuple[HoldId, ...] = ()
+    without: tuple[NodeName, ...] = ()
+    reserve: bool = False
+    kind: Literal["place"] = "place"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Look whether each pod's node can still take it, and the queue the gang: `Checked`.
+
+    `waiting` are the pods that are not bound, by node; what they and `holds` take is their own.
+    `bound` are the others. A node also counts as lost where a required group would be split.
+    """
+
+    id: GangId
+    ask: int
+    request: Request
+    waiting: tuple[tuple[Pod, NodeName], ...]
+    bound: tuple[tuple[int, NodeName], ...]
+    holds: tuple[HoldId, ...]
+    kind: Literal["check"] = "check"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Give a hold back; nothing is wrong where it has ended."""
+
+    id: GangId
+    hold: HoldId
+    kind: Literal["release"] = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNodes:
+    """Put the gang's label with the value `selection` on nodes, whatever value they have."""
+
+    id: GangId
+    nodes: tuple[tuple[NodeName, Selection], ...]
+    kind: Literal["label-nodes"] = "label-nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class UnlabelNodes:
+    """Take the gang's label from nodes."""
+
+    id: GangId
+    nodes: tuple[NodeName, ...]
+    kind: Literal["unlabel-nodes"] = "unlabel-nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Nominate a pod in `version` to the note's node, and annotate it with the note.
+
+    The annotation, and with it the hold, is there no later than the nomination.
+    """
+
+    id: GangId
+    pod: Pod
+    version: str
+    note: Note
+    kind: Literal["nominate"] = "nominate"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """In one PATCH of `version`: our gate off, the selector `selection` on, the note as it is."""
+
+    id: GangId
+    pod: Pod
+    version: str
+    selection: Selection
+    note: Note
+    kind: Literal["open"] = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUnplanned:
+    """Take our gate off a pod in `version` and leave the rest to its scheduler; `why` in words."""
+
+    id: GangId
+    pod: Pod
+    version: str
+    why: str
+    kind: Literal["open-unplanned"] = "open-unplanned"
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell people where the gang stands; given when that changes."""
+
+    id: GangId
+    reason: Reason
+    note: str
+    kind: Literal["say"] = "say"
+
+
+Instruction = (
+    Place | Check | Release | LabelNodes | UnlabelNodes | Nominate | Open | OpenUnplanned | Say
+)
