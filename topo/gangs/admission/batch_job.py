@@ -1,0 +1,33 @@
+"""A batch/v1 Job in the words of admission: the completion index of an Indexed one is the rank."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from topo.gangs.admission.json_patch import mapping
+from topo.gangs.admission.templates import JobParts, Template, count
+from topo.model.errors import Refusal
+
+
+def batch_job(job: Mapping[str, Any]) -> JobParts:
+    """Its parts; O(1)."""
+    spec = mapping(job.get("spec"))
+    template = Template(
+        path=("spec", "template"),
+        name="template",
+        pods=count(spec.get("completions")),
+        body=mapping(spec.get("template")),
+    )
+    return JobParts(templates=(template,), flaw=_flaw(spec))
+
+
+def _flaw(spec: Mapping[str, Any]) -> Refusal | None:
+    """Why its pods have no ranks, or are never there together."""
+    if spec.get("completionMode") != "Indexed":
+        what = "the pods of a Job that is not Indexed have no ranks to group them by"
+        return Refusal(what, "spec.completionMode", "set completionMode: Indexed")
+    completions = count(spec.get("completions"))
+    parallelism = count(spec.get("parallelism", 1))
+    if parallelism < completions:
+        what = f"{parallelism} of {completions} pods run at once, so their groups are never whole"
+        return Refusal(what, "spec.parallelism", f"set parallelism: {completions}")
+    return None

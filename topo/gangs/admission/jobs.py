@@ -1,0 +1,169 @@
+"""A job at its creation: the stamps of its pod templates, and how many pods start together.
+
+    tasks master (1 pod) and worker (7), gpu-group-size 16 on master, 8 GPUs each
+    → on both: gpu-group-size 16, gang-pods 8, gang-pods-per-group 2;
+      gang-rank-offset 0 on master, 1 on worker; minAvailable 8 where the user gave none
+
+Ranks run over the templates in their order; those without GPUs take no part. The same job again
+gives no patch. Stamps of a job that gets no groups, such as a copy has, are taken away: its pods
+would wait for a place in vain.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from topo.gangs.admission.json_patch import Operation, Path, entries, mapping, remove
+from topo.gangs.admission.outcome import UNCHANGED, Outcome, Result, Rules
+from topo.gangs.admission.templates import JobParts, Template, field_path, pod_gpus
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import GroupTerms, read_terms
+from topo.gangs.words import Words
+from topo.model.errors import BrokenInvariantError, Refusal
+from topo.placement.job.request import Request, flaw
+
+_SHOWN_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """By what other means the user decides, in a sentence for him."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The user's annotations, each once, and where each was found first."""
+
+    values: dict[str, Any]
+    places: dict[str, str]
+
+
+def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Outcome:
+    """What is done to a job of these parts; O(templates)."""
+    asked = _asked(job, parts.templates, rules.words)
+    if asked is None:
+        return UNCHANGED
+    found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
+    if isinstance(found, tuple):
+        return Outcome(Result.STAMPED if found else Result.UNCHANGED, found)
+    unstamped = tuple(_unstamped(parts.templates, rules.words))
+    if isinstance(found, _Left):
+        return Outcome(Result.LEFT, unstamped, (found.text,))
+    return Outcome(Result.INVALID, unstamped, refusal=found)
+
+
+def _asked(
+    job: Mapping[str, Any], templates: Sequence[Template], words: Words
+) -> _Asked | Refusal | None:
+    """What the job and its templates ask together; a refusal where two ask for different things."""
+    of_job = mapping(mapping(job.get("metadata")).get("annotations"))
+    places = [("metadata.annotations", of_job)]
+    places += (
+        (f"{field_path(each.path)}.metadata.annotations", each.annotations) for each in templates
+    )
+    found = _Asked({}, {})
+    for name in words.asked:
+        given = [(place, values[name]) for place, values in places if name in values]
+        for place, value in given:
+            first = found.values.setdefault(name, value)
+            at = found.places.setdefault(name, f"{place}[{name}]")
+            if value != first:
+                what = f"{name} is {_shown(first)} at {at} and {_shown(value)} here"
+                return Refusal(what, f"{place}[{name}]", "give it once")
+    return found if words.size in found.values else None
+
+
+def _stamped(
+    job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
+) -> tuple[Operation, ...] | Refusal | _Left:
+    """What makes the job one of groups; nothing where it is one."""
+    words = rules.words
+    terms = read_terms(asked.values, words)
+    if not isinstance(terms, GroupTerms):
+        return _placed(terms, asked)
+    own = parts.own or _own_node(parts.templates)
+    if own or parts.flaw is not None:
+        return parts.flaw or _Left(f"{own}, so {words.size} is left alone; remove one of the two")
+    members = _members(parts.templates, rules)
+    if isinstance(members, Refusal):
+        return members
+    pods = sum(each.pods for each, _ in members)
+    if not pods:
+        return _Left(f"the job has no pods yet; those that it gets run without {words.size}")
+    request = Request(pods=pods, gpus_per_pod=members[0][1], group_size=terms.group_size)
+    misfit = _misfit(request, words, asked.places[words.size])
+    if misfit is not None:
+        return misfit
+    stamped = _annotations([each for each, _ in members], request, asked, words)
+    patch = (entries(job, (*at, "metadata", "annotations"), wanted) for at, wanted in stamped)
+    return (*chain.from_iterable(patch), *parts.more)
+
+
+def _placed(refused: Refusal | None, asked: _Asked) -> Refusal:
+    if refused is None:
+        raise BrokenInvariantError("a size that was found is not read")
+    return Refusal(refused.what, asked.places[refused.where], refused.fix)
+
+
+def _annotations(
+    members: Sequence[Template], request: Request, asked: _Asked, words: Words
+) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Where each template lies, and what its pods are to say."""
+    offset = 0
+    for each in members:
+        stamp = Stamp(request.pods, offset, request.pods_per_group)
+        yield each.path, {**asked.values, **stamp.annotations(words)}
+        offset += each.pods
+
+
+def _members(
+    templates: Sequence[Template], rules: Rules
+) -> Sequence[tuple[Template, int]] | Refusal:
+    """The templates whose pods take GPUs, each with how many; a refusal where these differ."""
+    members: list[tuple[Template, int]] = []
+    for each in templates:
+        where = f"{field_path(each.path)}.spec"
+        gpus = pod_gpus(each.spec, rules.gpu_resources, where)
+        if isinstance(gpus, Refusal):
+            return gpus
+        if members and gpus and gpus != members[0][1]:
+            first, others = members[0]
+            what = f"pods of {each.name} take {gpus} GPUs, those of {first.name} {others}"
+            return Refusal(what, where, f"give all {others}, or none")
+        if gpus:
+            members.append((each, gpus))
+    if not members:
+        fix = f"give the containers a limit of {rules.gpu_resources[0]}"
+        return Refusal("no pod takes whole GPUs", "spec", fix)
+    return members
+
+
+def _misfit(request: Request, words: Words, where: str) -> Refusal | None:
+    """Why no pods of this size fill such a group."""
+    size, gpus = request.group_size or 0, request.gpus_per_pod
+    if size % gpus:
+        below, above = size - size % gpus, size - size % gpus + gpus
+        what = f"{words.size} {size} is no multiple of the {gpus} GPUs of a pod"
+        return Refusal(what, where, f"give {f'{below} or {above}' if below else above}")
+    return flaw(request)
+
+
+def _own_node(templates: Sequence[Template]) -> str:
+    for each in templates:
+        if each.spec.get("nodeName"):
+            return f"{field_path(each.path)}.spec.nodeName is set"
+    return ""
+
+
+def _unstamped(templates: Sequence[Template], words: Words) -> Iterator[Operation]:
+    for each in templates:
+        for name in (words.pods, words.rank_offset, words.pods_per_group):
+            if name in each.annotations:
+                yield remove((*each.path, "metadata", "annotations", name))
+
+
+def _shown(value: object) -> str:
+    return repr(str(value)[:_SHOWN_CHARS])

@@ -1,0 +1,48 @@
+"""JSON patches (RFC 6902) of objects that somebody else wrote: only what differs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Operation = Mapping[str, Any]
+Path = tuple[str | int, ...]
+
+
+def pointer(path: Path) -> str:
+    """A path as RFC 6901 writes it."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def add(path: Path, value: object) -> Operation:
+    """Adds a member or an element, or replaces the member of that name."""
+    return {"op": "add", "path": pointer(path), "value": value}
+
+
+def remove(path: Path) -> Operation:
+    """Removes a member that is there."""
+    return {"op": "remove", "path": pointer(path)}
+
+
+def entries(document: Mapping[str, Any], path: Path, wanted: Mapping[str, str]) -> list[Operation]:
+    """What gives the object at a path these members; objects on the way are made where missing."""
+    at: Any = document
+    for depth, part in enumerate(path):
+        at = at[part] if isinstance(part, int) else mapping(at).get(part)
+        if at is None:
+            missing: object = dict(wanted)
+            for name in reversed(path[depth + 1 :]):
+                missing = {name: missing}
+            return [add(path[: depth + 1], missing)]
+    present = mapping(at)
+    return [
+        add((*path, name), value) for name, value in wanted.items() if present.get(name) != value
+    ]
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value where it is an object, else an empty one: its schema is for others to hold."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: object) -> Sequence[Any]:
+    """The value where it is a list, else an empty one."""
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,81 @@
+"""A pod of a stamped template at its creation: its rank, its group, and the gate that holds it.
+
+A gate that nobody opens is the worst fault there is. So only a pod gets one whose gang the
+controller can find and place: of a job that is its controller, with an index, and with GPUs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from topo.gangs.admission.json_patch import Operation, add, entries, mapping, sequence
+from topo.gangs.admission.outcome import UNCHANGED, Outcome, Result, Rules
+from topo.gangs.admission.templates import pod_gpus
+from topo.gangs.stamp import Stamp, pod_index, read_stamp
+from topo.gangs.terms import GroupTerms, Way, read_terms
+from topo.gangs.words import BATCH_JOB, VOLCANO_JOB
+from topo.model.errors import Refusal
+
+
+def admit_pod(pod: Mapping[str, Any], rules: Rules) -> Outcome:
+    """What is done to a pod; O(containers)."""
+    words = rules.words
+    metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
+    annotations = mapping(metadata.get("annotations"))
+    stamp = read_stamp(annotations, words)
+    if stamp is None:
+        return UNCHANGED
+    terms = read_terms(annotations, words)
+    index = pod_index({each: mapping(metadata.get(each)) for each in ("annotations", "labels")})
+    why = _why_not(stamp, terms, index, metadata)
+    if why or isinstance(stamp, Refusal) or not isinstance(terms, GroupTerms) or index is None:
+        text = f"the pod is scheduled without a group: {why}"
+        return Outcome(Result.LEFT, warnings=(text,))
+    gpus = pod_gpus(spec, rules.gpu_resources)
+    if isinstance(gpus, Refusal) or not gpus:
+        return UNCHANGED
+    rank = stamp.rank_offset + index
+    group = {words.group: str(stamp.group(rank))}
+    patch = [
+        *entries(pod, ("metadata", "labels"), group),
+        *entries(pod, ("metadata", "annotations"), {words.rank: str(rank)}),
+    ]
+    held = (terms.way or rules.way) is Way.NOMINATION and not spec.get("nodeName")
+    if held:
+        patch += _gate(spec, words.gate)
+    if not patch:
+        return UNCHANGED
+    return Outcome(Result.GATED if held else Result.LABELLED, tuple(patch))
+
+
+def _why_not(
+    stamp: Stamp | Refusal,
+    terms: GroupTerms | Refusal | None,
+    index: int | None,
+    metadata: Mapping[str, Any],
+) -> str:
+    if isinstance(stamp, Refusal):
+        return stamp.what
+    if isinstance(terms, Refusal):
+        return terms.what
+    if terms is None:
+        return "it names no group size"
+    if not _of_a_job(metadata):
+        return "it belongs to no Volcano Job and no batch Job"
+    return "it has no index in its job" if index is None else ""
+
+
+def _of_a_job(metadata: Mapping[str, Any]) -> bool:
+    owners = map(mapping, sequence(metadata.get("ownerReferences")))
+    kinds = [
+        (each.get("apiVersion"), each.get("kind")) for each in owners if each.get("controller")
+    ]
+    return any(kind in (VOLCANO_JOB, BATCH_JOB) for kind in kinds)
+
+
+def _gate(spec: Mapping[str, Any], name: str) -> Iterator[Operation]:
+    """The gate beside those that are there."""
+    gates = sequence(spec.get("schedulingGates"))
+    if not gates:
+        yield add(("spec", "schedulingGates"), [{"name": name}])
+    elif name not in (mapping(each).get("name") for each in gates):
+        yield add(("spec", "schedulingGates", "-"), {"name": name})

@@ -1,0 +1,104 @@
+"""The pod templates of a job, read from its JSON object, and what one of their pods takes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from topo.gangs.admission.json_patch import Operation, Path, mapping, sequence
+from topo.model.errors import Refusal
+from topo.model.pod_requests import requested, unreadable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """One template of `pods` pods; `path` is where it lies, `name` what people call it."""
+
+    path: Path
+    name: str
+    pods: int
+    body: Mapping[str, Any]
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Those of its pods."""
+        return mapping(mapping(self.body.get("metadata")).get("annotations"))
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """That of its pods."""
+        return mapping(self.body.get("spec"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobParts:
+    """A job as far as groups go: its templates in the order of ranks.
+
+    `own` says by what means its user chooses nodes, `flaw` why it can have no groups. `more` is
+    done to the job beside its stamps.
+    """
+
+    templates: tuple[Template, ...]
+    own: str = ""
+    flaw: Refusal | None = None
+    more: tuple[Operation, ...] = ()
+
+
+def count(value: object) -> int:
+    """A number of pods; 0 for what is none: the API server refuses that by itself."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def field_path(path: Iterable[str | int]) -> str:
+    """A path as Kubernetes writes it: `spec.tasks[1].template`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.removeprefix(".")
+
+
+def pod_gpus(
+    spec: Mapping[str, Any], resources: Sequence[str], where: str = "spec"
+) -> int | Refusal:
+    """Whole GPUs of a pod as the scheduler counts them; a refusal where that is no number."""
+    pod = _PodSpec(
+        _containers(spec.get("containers")),
+        _containers(spec.get("initContainers")),
+        _quantities(spec.get("overhead")),
+    )
+    for asked in unreadable(pod, resources):
+        fix = "give a whole number, such as 8"
+        return Refusal(f"{asked} is no number of GPUs", f"{where}.containers", fix)
+    return sum(requested(pod, each) for each in resources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resources:
+    requests: Mapping[str, str]
+    limits: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Container:
+    resources: _Resources
+    restart_policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PodSpec:
+    containers: Sequence[_Container]
+    init_containers: Sequence[_Container]
+    overhead: Mapping[str, str] = field(default_factory=dict)
+
+
+def _containers(value: object) -> tuple[_Container, ...]:
+    found = []
+    for each in map(mapping, sequence(value)):
+        stated = mapping(each.get("resources"))
+        asked = _Resources(_quantities(stated.get("requests")), _quantities(stated.get("limits")))
+        found.append(_Container(asked, str(each.get("restartPolicy", ""))))
+    return tuple(found)
+
+
+def _quantities(value: object) -> Mapping[str, str]:
+    """A custom resource may hold a quantity as a number."""
+    return {str(name): str(number) for name, number in mapping(value).items()}

@@ -1,0 +1,60 @@
+"""A Volcano Job in the words of admission: its tasks in the order of ranks.
+
+Source: `volcano.sh/apis/pkg/apis/batch/v1alpha1/job.go` of v1.14.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from topo.gangs.admission.json_patch import add, mapping, sequence
+from topo.gangs.admission.templates import JobParts, Template, count
+
+_MASTER = "master"
+"""Volcano's pytorch plugin calls the task of rank 0 so, and takes another name as an argument.
+Source: pkg/controllers/job/plugins/distributed-framework/pytorch."""
+_MASTER_ARGUMENT = re.compile(r"--?master=(.+)")
+
+
+def volcano_job(job: Mapping[str, Any]) -> JobParts:
+    """Its parts; O(tasks).
+
+    Without `minAvailable` its pods would start one by one: all of them start together then, or so
+    many as the tasks' own `minAvailable` say.
+    """
+    spec = mapping(job.get("spec"))
+    tasks = tuple(map(mapping, sequence(spec.get("tasks"))))
+    least = sum(count(task.get("minAvailable", task.get("replicas"))) for task in tasks)
+    unset = least and not count(spec.get("minAvailable"))
+    master = _master(spec)
+    return JobParts(
+        templates=tuple(sorted(_templates(tasks), key=lambda each: each.name != master)),
+        own=_own_topology(spec, tasks),
+        more=(add(("spec", "minAvailable"), least),) if unset else (),
+    )
+
+
+def _templates(tasks: tuple[Mapping[str, Any], ...]) -> Iterator[Template]:
+    for number, task in enumerate(tasks):
+        yield Template(
+            path=("spec", "tasks", number, "template"),
+            name=str(task.get("name") or number)[:63],
+            pods=count(task.get("replicas")),
+            body=mapping(task.get("template")),
+        )
+
+
+def _master(spec: Mapping[str, Any]) -> str:
+    arguments = sequence(mapping(spec.get("plugins")).get("pytorch"))
+    named = (_MASTER_ARGUMENT.fullmatch(str(each)) for each in arguments)
+    return next((found[1] for found in named if found), _MASTER)
+
+
+def _own_topology(spec: Mapping[str, Any], tasks: tuple[Mapping[str, Any], ...]) -> str:
+    """What of it hands the choice of nodes to Volcano; a nomination would override it there."""
+    if mapping(spec.get("networkTopology")):
+        return "spec.networkTopology is set"
+    for number, task in enumerate(tasks):
+        if mapping(task.get("partitionPolicy")):
+            return f"spec.tasks[{number}].partitionPolicy is set"
+    return ""
