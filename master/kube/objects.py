@@ -19,10 +19,21 @@ _CONFIG = ConfigDict(
     populate_by_name=True,
     coerce_numbers_to_str=True,  # a custom resource may hold a quantity as a number
 )
-_slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
+slim = dataclass(frozen=True, slots=True, kw_only=True, config=_CONFIG)
 
 
-@_slim
+@slim
+class OwnerReference:
+    """The object that another one belongs to; at most one of an object's owners is `controller`."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+@slim
 class Metadata:
     """Who an object is. `deletion_timestamp` is set while it waits for its end.
 
@@ -35,10 +46,12 @@ class Metadata:
     resource_version: str = field(default="", compare=False)
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
+    creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
-@_slim
+@slim
 class Taint:
     """What keeps pods without its toleration away."""
 
@@ -47,7 +60,7 @@ class Taint:
     value: str = ""
 
 
-@_slim
+@slim
 class Condition:
     """A state that a controller vouches for; `status` is True, False or Unknown."""
 
@@ -60,7 +73,7 @@ def _ready(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
     return tuple(each for each in conditions if each.type == "Ready")
 
 
-@_slim
+@slim
 class NodeAddress:
     """A name or number of a node; `type` is Hostname, InternalIP, ExternalIP, …"""
 
@@ -68,7 +81,7 @@ class NodeAddress:
     address: str
 
 
-@_slim
+@slim
 class NodeSpec:
     """What is asked of a node."""
 
@@ -77,14 +90,14 @@ class NodeSpec:
     provider_id: str = Field("", validation_alias="providerID")
 
 
-@_slim
+@slim
 class NodeSystemInfo:
     """What the kubelet says of the machine."""
 
     system_uuid: str = Field("", validation_alias="systemUUID")
 
 
-@_slim
+@slim
 class NodeStatus:
     """What a node has for pods, and its condition `Ready`; the others decide nothing here."""
 
@@ -94,7 +107,7 @@ class NodeStatus:
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
 
 
-@_slim
+@slim
 class NodeObject:
     """A node."""
 
@@ -103,7 +116,7 @@ class NodeObject:
     status: NodeStatus = field(default_factory=NodeStatus)
 
 
-@_slim
+@slim
 class Resources:
     """What a container asks for and may use at most."""
 
@@ -111,7 +124,7 @@ class Resources:
     limits: dict[str, str] = field(default_factory=dict)
 
 
-@_slim
+@slim
 class Container:
     """One container; `restart_policy` is `Always` for an init container that stays (a sidecar)."""
 
@@ -120,25 +133,80 @@ class Container:
     restart_policy: str = ""
 
 
-@_slim
+@slim
 class SchedulingGate:
     """What keeps a pod from being scheduled."""
 
     name: str
 
 
-@_slim
+@slim
+class Toleration:
+    """A taint that a pod bears; an empty key with `Exists` bears all."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@slim
+class Requirement:
+    """What a label, or a field, of a node must be; `operator` is In, NotIn, Exists, …"""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@slim
+class NodeSelectorTerm:
+    """All of these must hold; a term without any holds for no node."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+@slim
+class NodeSelector:
+    """One of these must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+@slim
+class NodeAffinity:
+    """Which nodes a pod must have; what it would rather have is for the scheduler alone."""
+
+    required: NodeSelector | None = Field(
+        None, validation_alias="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+@slim
+class Affinity:
+    """Of a pod's affinities that to nodes."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+@slim
 class PodSpec:
-    """Where a pod runs and what it takes."""
+    """Where a pod runs, where it may run and what it takes."""
 
     node_name: str = ""
+    node_selector: dict[str, str] = field(default_factory=dict)
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: Affinity | None = None
+    priority: int = 0
+    scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: dict[str, str] = field(default_factory=dict)
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
-@_slim
+@slim
 class PodStatus:
     """How far a pod is; `phase` is Pending, Running, Succeeded, Failed or Unknown."""
 
@@ -146,7 +214,7 @@ class PodStatus:
     nominated_node_name: str = ""
 
 
-@_slim
+@slim
 class PodObject:
     """A pod."""
 
@@ -155,7 +223,7 @@ class PodObject:
     status: PodStatus = field(default_factory=PodStatus)
 
 
-@_slim
+@slim
 class ConfigMapObject:
     """A ConfigMap; `binary_data` is base64."""
 
@@ -164,21 +232,21 @@ class ConfigMapObject:
     binary_data: dict[str, str] = field(default_factory=dict)
 
 
-@_slim
+@slim
 class ExactMatch:
     """One name."""
 
     name: str
 
 
-@_slim
+@slim
 class MemberSelector:
     """Which objects a member stands for; None where it is chosen in another way."""
 
     exact_match: ExactMatch | None = None
 
 
-@_slim
+@slim
 class HyperNodeMember:
     """A node or a HyperNode below; `type` is Node or HyperNode."""
 
@@ -186,7 +254,7 @@ class HyperNodeMember:
     selector: MemberSelector = field(default_factory=MemberSelector)
 
 
-@_slim
+@slim
 class HyperNodeSpec:
     """A group and its tier; 1 is closest to the nodes."""
 
@@ -195,7 +263,7 @@ class HyperNodeSpec:
     members: tuple[HyperNodeMember, ...] = ()
 
 
-@_slim
+@slim
 class HyperNodeObject:
     """Volcano's group of nodes or of groups."""
 
@@ -203,7 +271,7 @@ class HyperNodeObject:
     spec: HyperNodeSpec
 
 
-@_slim
+@slim
 class BareObject:
     """An object of which only who it is was read."""
 

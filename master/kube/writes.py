@@ -21,6 +21,7 @@ TIMEOUT_S = WORK_ENDS_S
 `--renew-deadline` and `--lease-duration`."""
 _APPLY = "application/apply-patch+yaml"
 """JSON is YAML, too. Source: kubernetes.io, "Server-Side Apply"."""
+_MERGE = "application/strategic-merge-patch+json"
 
 
 class Target(NamedTuple):
@@ -70,7 +71,26 @@ class Delete:
     uid: str
 
 
-Write = Apply | Create | Delete
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch:
+    """Changes these fields of an object, and leaves all others to whoever wrote them.
+
+    A strategic merge: null takes a field away, `{"$patch": "delete", …}` an element of a list that
+    has keys. It is refused (409) where the object is in another version than the one that was
+    looked at, and (422) where it is another object of the name; without a version it changes
+    whatever is there. `subresource` is `status` where that is patched: it takes labels and
+    annotations too, but nothing of the spec, as the object itself takes nothing of the status.
+    """
+
+    target: Target
+    manager: str
+    uid: str
+    version: str = ""
+    subresource: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+Write = Apply | Create | Delete | Patch
 
 
 def call_of(write: Write) -> Call:
@@ -101,6 +121,21 @@ def call_of(write: Write) -> Call:
                 path=path,
                 query=query,
                 body=_document(write, {}),
+                timeout_s=TIMEOUT_S,
+                urgent=True,
+            )
+        case Patch():
+            known = {
+                "uid": write.uid,
+                **({"resourceVersion": write.version} if write.version else {}),
+            }
+            metadata = {**write.fields.get("metadata", {}), **known}
+            return Call(
+                method="PATCH",
+                path=f"{path}/{write.subresource}" if write.subresource else path,
+                query=query,
+                body=orjson.dumps({**write.fields, "metadata": metadata}),
+                content_type=_MERGE,
                 timeout_s=TIMEOUT_S,
                 urgent=True,
             )

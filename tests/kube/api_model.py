@@ -20,6 +20,8 @@ from master.kube.objects import NODES, Resource, collection_path
 
 Path = tuple[str, ...]
 _MAPS = ("labels", "annotations")
+_MERGE_KEYS = {"schedulingGates": "name", "conditions": "type"}
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 @dataclass
@@ -120,7 +122,7 @@ class ApiModel:
         asked = orjson.loads(call.body)
         if call.method == "POST":
             return self._create(call, asked)
-        at, _, name = call.path.rpartition("/")
+        at, _, name = call.path.removesuffix("/status").rpartition("/")
         stored = self.objects.get((at, name))
         uid = asked.get("preconditions", asked.get("metadata", {})).get("uid")
         if stored is None and call.method == "PATCH" and uid is None:
@@ -129,7 +131,7 @@ class ApiModel:
             # Server-side apply answers so for an object with a uid; a delete finds nothing.
             raise _refusal(*((409, "Conflict") if call.method == "PATCH" else (404, "NotFound")))
         metadata = stored.document["metadata"]
-        if uid is not None and uid != metadata["uid"]:
+        if uid is not None and uid != metadata["uid"]:  # of a strategic patch the server says 422
             raise _refusal(409, "Conflict", "Precondition failed: UID in precondition")
         version = asked.get("preconditions", asked.get("metadata", {})).get("resourceVersion")
         if version not in {None, metadata["resourceVersion"]}:
@@ -143,7 +145,8 @@ class ApiModel:
             self._changes.append(("DELETE", name))
             self._changed(at, name, None)
             return b'{"kind":"Status"}'
-        return self._apply(call, at, name, asked)
+        change = self._patch if call.content_type == STRATEGIC else self._apply
+        return change(call, at, name, asked)
 
     def _read(self, call: Call) -> bytes:
         """One object, or a page of all, with who applied what."""
@@ -172,6 +175,17 @@ class ApiModel:
         self._changes.append(("POST", name))
         self._changed(call.path, name, asked)
         return orjson.dumps(asked)
+
+    def _patch(self, call: Call, at: str, name: str, asked: dict[str, Any]) -> bytes:
+        """Of a patch of the status nothing of the spec is taken, of one of the object no status."""
+        stored = self.objects[at, name]
+        left_out = "spec" if call.path.endswith("/status") else "status"
+        before = orjson.dumps(stored.document)
+        _merge(stored.document, {key: each for key, each in asked.items() if key != left_out})
+        if orjson.dumps(stored.document) != before:
+            self._changes.append(("PATCH", name))
+            self._changed(at, name, stored.document)
+        return orjson.dumps(stored.document)
 
     def _apply(self, call: Call, at: str, name: str, asked: dict[str, Any]) -> bytes:
         stored, manager = self.objects[at, name], call.query["fieldManager"]
@@ -208,6 +222,23 @@ def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
                 yield from ((("metadata", kind, key), v) for key, v in value.get(kind, {}).items())
         elif part not in {"apiVersion", "kind"}:
             yield (part,), value
+
+
+def _merge(document: dict[str, Any], patch: Mapping[str, Any]) -> None:
+    """A strategic merge: null takes away, lists of objects are merged by their keys."""
+    for key, value in patch.items():
+        if value is None:
+            document.pop(key, None)
+        elif isinstance(value, dict):
+            _merge(document.setdefault(key, {}), value)
+        elif key in _MERGE_KEYS:
+            by, there = _MERGE_KEYS[key], document.setdefault(key, [])
+            for each in value:
+                there[:] = [other for other in there if other[by] != each[by]]
+                if each.get("$patch") != "delete":
+                    there.append(each)
+        else:
+            document[key] = value
 
 
 def _managers(stored: Stored) -> dict[str, Any]:

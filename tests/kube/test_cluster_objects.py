@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from master.kube.objects import ConfigMapObject, NodeObject, PodObject
+from master.kube.volcano import PodGroupObject, QueueObject
 from master.sources.kubernetes import nodes, pods
 from master.sources.kubernetes.device_config import SharingModes, sharing_modes
 from master.sources.kubernetes.nodes import cluster_node, listed_node
@@ -341,3 +342,74 @@ def test_a_pod_names_the_hold_that_was_made_for_it(text: str, hold: str | None):
     seen = pod_seen(pod(asks(8), metadata=annotations), POLICY)
     assert seen is not None
     assert seen.pod.hold == hold
+
+
+def test_a_pod_tells_whose_it_is_and_which_nodes_it_may_have():
+    in_zone = {"key": "z", "operator": "In", "values": ["1"]}
+    found = POD.validate_python(
+        {
+            "metadata": {
+                "name": "worker-0",
+                "creationTimestamp": "2026-01-02T03:04:05Z",
+                "ownerReferences": [
+                    {
+                        "apiVersion": "batch.volcano.sh/v1alpha1",
+                        "kind": "Job",
+                        "name": "train",
+                        "uid": "job-1",
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "spec": {
+                "schedulerName": "volcano",
+                "priority": 100,
+                "nodeSelector": {"pool": "a"},
+                "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 300}],
+                "affinity": {
+                    "podAffinity": {},
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [{"matchExpressions": [in_zone]}]
+                        }
+                    },
+                },
+            },
+        }
+    )
+    (owner,) = found.metadata.owner_references
+    assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Job", "train", "job-1", True)
+    assert found.metadata.creation_timestamp == "2026-01-02T03:04:05Z"
+    assert (found.spec.scheduler_name, found.spec.priority) == ("volcano", 100)
+    assert found.spec.node_selector == {"pool": "a"}
+    assert [(each.key, each.operator) for each in found.spec.tolerations] == [("k", "Exists")]
+    affinity = found.spec.affinity and found.spec.affinity.node_affinity
+    assert affinity
+    assert affinity.required
+    (term,) = affinity.required.node_selector_terms
+    assert [(each.key, each.values) for each in term.match_expressions] == [("z", ("1",))]
+
+
+def test_a_pod_group_and_a_queue_tell_what_lets_a_gang_in():
+    group = TypeAdapter(PodGroupObject).validate_python(
+        {
+            "metadata": {"name": "train-1"},
+            "spec": {"minMember": 8, "queue": "default", "minResources": {"cpu": "1"}},
+            "status": {"phase": "Inqueue", "conditions": []},
+        }
+    )
+    assert (group.spec.min_member, group.spec.queue, group.status.phase) == (
+        8,
+        "default",
+        "Inqueue",
+    )
+    queue = TypeAdapter(QueueObject).validate_python(
+        {
+            "metadata": {"name": "default"},
+            "spec": {"weight": 1, "capability": {"metax-tech.com/gpu": 64}},
+            "status": {"state": "Open", "allocated": None},
+        }
+    )
+    assert queue.spec.capability == {"metax-tech.com/gpu": "64"}
+    assert queue.status.allocated is None

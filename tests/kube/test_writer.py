@@ -12,10 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from master.kube.errors import KubeError
-from master.kube.objects import EVENTS, HYPERNODES, NODES, collection_path
+from master.kube.objects import EVENTS, HYPERNODES, NODES, PODS, collection_path
 from master.kube.rate import RequestRate
 from master.kube.writer import CONCURRENCY, Settled, Writer, WriterMetrics
-from master.kube.writes import Apply, Create, Delete, Target, call_of
+from master.kube.writes import Apply, Create, Delete, Patch, Target, call_of
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
 
@@ -275,3 +275,75 @@ async def test_who_compares_at_any_moment_never_writes_twice():
         await rest()
         assert {name: labels[FLY] for name, labels in api.labels().items()} == wanted
         assert len(api.calls) == changes
+
+
+def test_a_patch_of_a_status_names_the_object_and_the_version_that_was_looked_at():
+    call = call_of(
+        Patch(
+            target=Target(PODS, "worker-0", "jobs"),
+            manager="topo-master/nomination",
+            uid="uid-1",
+            version="7",
+            subresource="status",
+            fields={"metadata": {"annotations": {"a": "b"}}, "status": {"nominatedNodeName": "n"}},
+        )
+    )
+    assert (call.method, call.path) == ("PATCH", "/api/v1/namespaces/jobs/pods/worker-0/status")
+    assert call.content_type == "application/strategic-merge-patch+json"
+    assert orjson.loads(call.body or b"") == {
+        "metadata": {"annotations": {"a": "b"}, "uid": "uid-1", "resourceVersion": "7"},
+        "status": {"nominatedNodeName": "n"},
+    }
+
+
+def patch(api: ApiModel, name: str, fly: str | None, *, version: str = "") -> Patch:
+    metadata = api.objects[collection_path(NODES), name].document["metadata"]
+    return Patch(
+        target=Target(NODES, name),
+        manager=LABELS,
+        uid=metadata["uid"],
+        version=version or metadata["resourceVersion"],
+        fields={"metadata": {"labels": {FLY: fly}}},
+    )
+
+
+async def test_a_patch_changes_its_fields_and_no_others():
+    api = nodes()
+    api.add(NODES, "node-1", metadata={"labels": {"theirs": "stays", FLY: "old"}})
+    async with writing(api) as writer:
+        writer.put(patch(api, "node-1", "fly-1"))
+        await rest()
+        assert api.labels() == {"node-1": {"theirs": "stays", FLY: "fly-1"}}
+        writer.put(patch(api, "node-1", None))
+        await rest()
+        assert api.labels() == {"node-1": {"theirs": "stays"}}
+
+
+async def test_a_patch_of_an_object_that_changed_meanwhile_is_given_back_to_who_asked_for_it():
+    api, ends = nodes("node-1"), list[Settled]()
+    async with writing(api) as writer:
+        writer.listen(LABELS, ends.append)
+        stale = patch(api, "node-1", "fly-1")
+        api.edit(NODES, "node-1", ("metadata", "labels", "theirs"), "new")
+        writer.put(stale)
+        await rest()
+        (end,) = ends
+        assert end.write is stale
+        assert end.error is not None
+        assert end.error.is_conflict
+        assert api.labels() == {"node-1": {"theirs": "new"}}
+        assert len(api.calls) == 1
+        writer.put(patch(api, "node-1", "fly-1"))
+        await rest()
+        assert api.labels() == {"node-1": {"theirs": "new", FLY: "fly-1"}}
+
+
+async def test_a_patch_does_not_touch_another_object_of_the_name():
+    api = nodes("node-1")
+    old = patch(api, "node-1", "fly-1", version="1")
+    api.remove(NODES, "node-1")
+    api.add(NODES, "node-1")
+    async with writing(api) as writer:
+        writer.put(old)
+        await rest()
+        assert api.labels() == {"node-1": {}}
