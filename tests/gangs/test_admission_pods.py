@@ -118,9 +118,9 @@ def test_who_nobody_would_open_gets_no_gate_and_is_told_why(made, why) -> None:
     assert why in outcome.warnings[0]
 
 
-def test_a_pod_without_gpus_or_stamp_is_no_business_of_ours() -> None:
-    for made in (pod(containers=[]), {"metadata": {}, "spec": {}}, {}):
-        assert admit_pod(made, RULES).result is Result.UNCHANGED
+@pytest.mark.parametrize("made", [pod(containers=[]), {"metadata": {}, "spec": {}}, {}])
+def test_a_pod_without_gpus_or_stamp_is_no_business_of_ours(made) -> None:
+    assert admit_pod(made, RULES).result is Result.UNCHANGED
 
 
 def test_the_vendors_workers_follow_its_master_in_one_group() -> None:
