@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.secrecy import HEARD, leaks, listen
+from tests.support.processes import end_by_ctrl_c
 from tests.support.virtual_time import VirtualTimeLoop
 
 pytest_plugins = ["pytester"]
@@ -41,6 +42,7 @@ def pytest_asyncio_loop_factories(
 def pytest_configure() -> None:
     """Begins to listen before any test runs, as in no pod: nobody's cluster is asked."""
     listen()
+    end_by_ctrl_c()
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)
 
 

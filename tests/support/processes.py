@@ -1,8 +1,18 @@
-"""Whether a process that a test knows by its number still runs."""
+"""Processes of tests: what ends them, and whether one that is known by its number still runs."""
 
+import signal
 from pathlib import Path
 
 from tests.support.waiting import eventually
+
+
+def end_by_ctrl_c() -> None:
+    """Lets SIGINT end the processes that this one starts.
+
+    A shell ignores it for what it runs in the background, and whoever is started there inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def alive(pid: int) -> bool:
