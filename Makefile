@@ -6,6 +6,8 @@ RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
+# Hundreds of processes of the tests would compile the same modules, each for itself.
+unexport PYTHONDONTWRITEBYTECODE
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
