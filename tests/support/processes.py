@@ -9,7 +9,7 @@ from tests.support.waiting import eventually
 def end_by_ctrl_c() -> None:
     """Lets SIGINT end the processes that this one starts.
 
-    A shell ignores it for what it runs in the background, and whoever is started there inherits that.
+    A shell ignores it for what it runs in the background, and whoever is started there inherits it.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
