@@ -20,7 +20,7 @@ from master.cluster import cluster_works, opened
 from master.file_warnings import FileWarnings
 from master.replicas.follower import PATH
 from master.replicas.replicas import standing, tell_age
-from master.restoring import restore, show_kept
+from master.restoring import restore, show_copy, show_kept
 from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
@@ -71,14 +71,20 @@ def _tell_hold(service: Service, change: HoldChange) -> None:
 
 
 async def _restored_state(app: web.Application) -> AsyncIterator[None]:
-    """Takes up the kept state before anything else speaks; a follower does when it leads."""
+    """Takes up the kept state before anything else speaks; a follower does when it leads.
+
+    Until then it shows the copy of its own, where it has one.
+    """
     service = app[SERVICE]
     service.replica.restore = partial(restore, service)
     try:
         if service.role.acts:
             await service.replica.restored()
+        await show_copy(service)
         yield
     finally:
+        if service.state_copy is not None:
+            await service.state_copy.close()
         if service.saver is not None:
             service.saver.store.close()
 
@@ -103,6 +109,8 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works[name] = partial(service.replica.run, work)
     if service.saver is not None:
         works["state-file"] = partial(service.replica.run, service.saver.run)
+    if service.state_copy is not None:
+        works["state-copy"] = service.state_copy.run
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
     for kind, file in service.token_files.items():

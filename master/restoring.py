@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from master.replicas.follower import Replicated
+from master.replicas.follower import Origin, Replicated
 from master.state.document import State
 from topo.model.errors import BadInputError
 from topo.model.forest import Forest
@@ -19,11 +19,14 @@ _log = structlog.get_logger(__name__)
 
 async def restore(service: "Service") -> None:
     """Takes up the freshest state that is known, and the holds that were promised."""
-    saver, follower = service.saver, service.replicas and service.replicas.follower
-    known, now_s = follower.newest if follower else None, time.time()
+    saver, replicas = service.saver, service.replicas
+    follower = replicas.follower if replicas is not None else None
+    known, now_s = follower.newest if follower is not None else None, time.time()
     found = None
     if saver is not None:
         found = await saver.store.load(service.settings.mode, now_s)
+        if known is None and follower is not None and not isinstance(found, State):
+            known = follower.kept  # the cluster keeps nothing: what was shown is all that is known
         service.readiness.startup.is_first = saver.store.is_new and known is None
     state, holds = freshest(found, known), promised(found, known)
     if state is not None:
@@ -52,8 +55,18 @@ async def show_kept(service: "Service") -> None:
         return
     if isinstance(found, State) and not service.role.acts and replicas.follower.newest is None:
         age_s = saver.store.age_s(now_s) or 0.0
-        await replicas.follower.show_kept(found, age_s)
+        await replicas.follower.show_kept(found, age_s, Origin.STORE)
         _log.info("the kept state is shown", age_s=round(age_s, 1))
+
+
+async def show_copy(service: "Service") -> None:
+    """Shows in a follower the copy that it made, before its ports listen."""
+    copy, replicas = service.state_copy, service.replicas
+    if copy is None or replicas is None or (found := await copy.load()) is None:
+        return
+    age_s = max(0.0, time.time() - found.saved_at_s)
+    await replicas.follower.show_kept(found, age_s, Origin.COPY)
+    _log.info("the copy of the state is shown", age_s=round(age_s, 1))
 
 
 def freshest(found: State | HoldsMemory | None, known: Replicated | None) -> State | None:

@@ -11,6 +11,7 @@ from topo.kit.problem import problem
 from topo.model.errors import BrokenInvariantError
 
 _RETRY_S = "1"
+_NO_LEADER = "no leader is known yet; GET /v1/topology has the warning that says why"
 
 
 class RoleKind(StrEnum):
@@ -108,7 +109,7 @@ def not_leader(role: Role) -> web.Response:
     return problem(
         503,
         "this master is a follower: only the leader takes calls that change something",
-        fix=f"send the call to the leader, {url}" if url else "ask again: no leader is known yet",
+        fix=f"send the call to the leader, {url}" if url else f"ask again: {_NO_LEADER}",
         headers={"Retry-After": _RETRY_S},
         role=role.kind.value,
         leader=url or None,

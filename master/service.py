@@ -26,6 +26,7 @@ from master.metrics import (
 from master.replicas.follower import TakeUp
 from master.replicas.leader_document import LeaderDocuments
 from master.replicas.replicas import Replicas, build_replicas
+from master.replicas.state_copy import StateCopy
 from master.role import ALONE, FOLLOWER, Replica, Role
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -111,6 +112,7 @@ class Service:
     parts: SingleThreadExecutor
     graphs: SingleThreadExecutor
     saver: StateSaver | None
+    state_copy: StateCopy | None
     placements: Placements
     booking_log: BookingLog | None
     replica: Replica
@@ -166,6 +168,8 @@ class Service:
         Once it was ready it stays so: nothing outside this process is asked for this.
         """
         of_cluster = self.cluster.missing() if self.cluster is not None else ()
+        if self.replicas is not None and self.replicas.shows_copy:
+            of_cluster = ()  # nobody can be asked; what is known of it is in the copy
         return of_cluster if self.stands_by else (*self.missing(), *of_cluster)
 
     @property
@@ -231,6 +235,14 @@ def build_service(
     writers = token_files[API_TOKENS].tokens if API_TOKENS in token_files else Tokens()
     tokens.accepted = clear_text.accepting(WORKER_TOKEN)
     writers.accepted = clear_text.accepting(API_TOKEN)
+    saver = _saver(
+        _store(settings, cluster, replica),
+        settings.state_save_interval,
+        engine=engine,
+        readiness=readiness,
+        placements=placements,
+        metrics=metrics,
+    )
     service = Service(
         settings=settings,
         registry=registry,
@@ -278,14 +290,8 @@ def build_service(
         streams=Streams(settings.event_stream_limit, metrics.event_streams),
         parts=SingleThreadExecutor(PARTS),
         graphs=SingleThreadExecutor(GRAPHS),
-        saver=_saver(
-            _store(settings, cluster, replica),
-            settings.state_save_interval,
-            engine=engine,
-            readiness=readiness,
-            placements=placements,
-            metrics=metrics,
-        ),
+        saver=saver,
+        state_copy=_state_copy(settings, saver, replicas, file_warnings),
         placements=placements,
         booking_log=booking_log,
         replica=replica,
@@ -407,6 +413,23 @@ def _saver(
         bookings=placements.state,
         metrics=metrics,
         clock=engine.clock,
+    )
+
+
+def _state_copy(
+    settings: MasterSettings,
+    saver: StateSaver | None,
+    replicas: Replicas | None,
+    warnings: FileWarnings,
+) -> StateCopy | None:
+    if settings.state_copy_file is None or saver is None or replicas is None:
+        return None
+    return StateCopy(
+        settings.state_copy_file,
+        saver,
+        follower=replicas.follower,
+        replica=replicas.replica,
+        warnings=warnings,
     )
 
 

@@ -103,6 +103,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Where the last good state is kept, so that a restart answers at once."""
     state_config_maps: bool = False
     """Keep the last good state in ConfigMaps of this pod's namespace, not in a file."""
+    state_copy_file: Path | None = None
+    """A file on this master's own disk that answers reads after a restart in which the API server
+    cannot be asked for the state; one of several masters that keep it in ConfigMaps has it."""
     state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0
     """The state is written at most this often, and more seldom where it is large."""
 
@@ -350,6 +353,10 @@ class MasterSettings(ServiceSettings, LogSettings):
         return tuple(found)
 
     def _store_refusals(self) -> tuple[Refusal, ...]:
+        if self.state_copy_file is not None and not self._has_copy:
+            what = "the copy is of what a master that stands for election keeps in ConfigMaps"
+            fix = "give --state-config-maps and --leader-elect=true; else --state-file is enough"
+            return (Refusal(what, "--state-copy-file", fix),)
         if not self.state_config_maps:
             return ()
         where = "--state-config-maps"
@@ -360,6 +367,10 @@ class MasterSettings(ServiceSettings, LogSettings):
             fix = "give --kubernetes=on and POD_NAMESPACE, or --state-file"
             return (Refusal(what, where, fix),)
         return ()
+
+    @property
+    def _has_copy(self) -> bool:
+        return self.state_config_maps and self.elects_leader
 
     @property
     def _place(self) -> dict[str, str]:

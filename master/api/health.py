@@ -7,7 +7,7 @@ import prometheus_client as prom
 from aiohttp import web
 
 from master.api.requests.query import Query
-from master.service import SERVICE
+from master.service import SERVICE, Service
 from master.tree.engine import STUCK_S
 from topo.kit.problem import problem
 from topo.model.rest.service import HealthDocument, IndexDocument, ReadyDocument
@@ -33,13 +33,25 @@ async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     missing = service.unready()
     if not missing:
-        return web.json_response(ReadyDocument(status="ready").model_dump())
+        return web.json_response(_ready(service).model_dump())
     return problem(
         503,
         "; ".join(missing),
         fix="wait, or see `sources` of GET /v1/topology",
         headers={"Retry-After": "1"},
         reasons=list(missing),
+    )
+
+
+def _ready(service: Service) -> ReadyDocument:
+    replicas = service.replicas
+    if replicas is None or replicas.age_s is None:
+        return ReadyDocument(status="ready")
+    return ReadyDocument(
+        status="ready",
+        origin=str(replicas.follower.origin or ""),
+        age_s=round(replicas.age_s, 1),
+        why=replicas.why_a_copy if replicas.shows_copy else "",
     )
 
 

@@ -131,6 +131,11 @@ class Lease:
         self.leadership = Leadership()
         self.on_change: Callable[[Leadership], None] = lambda _: None
 
+    @property
+    def trouble(self) -> str:
+        """Why the last call about the lease failed; empty where it did not."""
+        return self._failing
+
     def leads(self) -> bool:
         """Whether our term lasts now; to be asked right before whatever only a leader may do."""
         return self._election.leads(self._clock())

@@ -6,6 +6,7 @@ What it knows it goes on showing, whatever becomes of the leader, and says how o
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import structlog
 
@@ -20,6 +21,8 @@ from topo.model.errors import BadInputError
 from topo.placement.booking.holds import HoldsMemory, Moment
 
 PATH = "/v1/replica"
+ORIGIN = "Topo-Origin"
+"""Where a follower has what it shows: an `Origin`."""
 AGE = "Topo-Age"
 """Seconds since the leader knew that its document holds."""
 TIMEOUT_S = 10.0
@@ -57,6 +60,14 @@ class Replicated:
         return replace(holds, saved=Moment(boot_id(), at_s, holds.saved.unix_s))
 
 
+class Origin(StrEnum):
+    """Where a follower has what it shows."""
+
+    LEADER = "leader"
+    STORE = "config-maps"
+    COPY = "state-copy"
+
+
 TakeUp = Callable[[Memory, HoldsMemory | None], Awaitable[None]]
 """Shows another master's judgement and holds."""
 
@@ -87,6 +98,10 @@ class Follower:
         self._failure = ""
         self.newest: Replicated | None = None
         """What was taken up last from a leader."""
+        self.kept: Replicated | None = None
+        """What was taken up last from a store or a copy."""
+        self.origin: Origin | None = None
+        """Where that has been taken from which is shown; None where nothing is."""
         self.heard_s: float | None = None
         """As of when that is known to hold; None before the first."""
         self.useless = ""
@@ -97,10 +112,11 @@ class Follower:
         """How old what is shown is, at the most."""
         return None if self.heard_s is None else max(0.0, self._clock() - self.heard_s)
 
-    async def show_kept(self, kept: State, age_s: float) -> None:
-        """Shows what a store keeps, until the leader says more."""
+    async def show_kept(self, kept: State, age_s: float, origin: Origin) -> None:
+        """Shows what a store or a copy keeps, until the leader says more."""
         await self._take_up(kept.memory, kept.holds)
         self.heard_s = self._clock() - age_s
+        self.kept, self.origin = Replicated(kept, self.heard_s), origin
 
     async def run(self) -> None:
         """Follows until this master acts; then waits to be cancelled."""
@@ -146,5 +162,6 @@ class Follower:
             newest = Replicated(found, heard_s)
             await self._take_up(found.memory, newest.holds)
             self.newest, self._tag = newest, answer.headers.get("ETag", "")
+            self.origin, self.kept = Origin.LEADER, None
             self._worked_s = self._clock() - began_s
         self.heard_s = heard_s

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import prometheus_client as prom
 from aiohttp import web
@@ -12,7 +13,7 @@ from master.kube.lease import Leadership, Lease, LeaseMetrics, LeaseName
 from master.metrics import PREFIX
 from master.replicas.address import Ports, annotations, leader_address
 from master.replicas.credential import Credential
-from master.replicas.follower import AGE, Follower, TakeUp
+from master.replicas.follower import AGE, ORIGIN, Follower, Origin, TakeUp
 from master.replicas.forwarding import ReportForwarder
 from master.replicas.peer import Peer
 from master.role import Replica, Role, RoleKind
@@ -51,6 +52,16 @@ class Replicas:
         return None if self.replica.role.acts else self.follower.age_s
 
     @property
+    def shows_copy(self) -> bool:
+        """Whether what this master shows is the copy on its own disk."""
+        return not self.replica.role.acts and self.follower.origin is Origin.COPY
+
+    @property
+    def why_a_copy(self) -> str:
+        """Why the copy is shown: what is known of those who know more."""
+        return self.lease.trouble or "no leader was heard yet"
+
+    @property
     def stands_by(self) -> str:
         """Why this master follows with nothing to show and is to lead next; empty where not so.
 
@@ -64,12 +75,21 @@ class Replicas:
     def warnings(self) -> tuple[WarningDocument, ...]:
         """That what is shown is old, and the next step."""
         role, age_s = self.replica.role, self.age_s
+        if self.shows_copy and self.follower.kept is not None:
+            return (_of_copy(self.follower.kept.state.saved_at_s, self.why_a_copy),)
         if role.acts or (age_s is not None and age_s < OLD_S):
             return ()
         leader = role.leader_url or "no leader is known"
         text = "nothing was heard of a leader yet" if age_s is None else "what is shown is old"
         fix = "see the logs of the masters, and who holds the lease: kubectl describe lease "
         return (WarningDocument(code="leader-silent", text=f"{text} ({leader})", fix=fix + LEASE),)
+
+
+def _of_copy(saved_at_s: float, why: str) -> WarningDocument:
+    at = datetime.fromtimestamp(saved_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    text = f"what is shown is this master's own copy, as known at {at}: {why}"
+    fix = "bring the API server back; until a master leads, reports and holds are refused"
+    return WarningDocument(code="state-copy", text=text, fix=fix)
 
 
 def build_replicas(
@@ -151,9 +171,10 @@ async def standing(replicas: Replicas | None, _app: web.Application) -> AsyncIte
 
 
 async def tell_age(replicas: Replicas, _request: web.Request, response: web.StreamResponse) -> None:
-    """Has every answer of a follower say how old it may be."""
+    """Has every answer of a follower say how old it may be, and where it is from."""
     if (age_s := replicas.age_s) is not None and AGE not in response.headers:
         response.headers[AGE] = f"{age_s:.1f}"
+        response.headers[ORIGIN] = str(replicas.follower.origin or Origin.LEADER)
 
 
 def _ports(settings: MasterSettings) -> Ports:

@@ -97,6 +97,8 @@ class StateSaver:
     bookings: BookingState
     metrics: ServiceMetrics
     clock: Callable[[], float] = time.monotonic
+    newest: SavedDiscovery | None = None
+    """What was read, or made to be saved, last; also where that failed."""
     _discovery: SavedDiscovery | None = None
     _generation: Generation | None = None
     _saved_s: float = 0.0
@@ -112,6 +114,7 @@ class StateSaver:
         """Takes up what the store kept, to save new holds beside it."""
         if isinstance(found, State):
             self._discovery = SavedDiscovery.of(found.memory, found.saved_at_s)
+            self.newest = self._discovery
         else:
             # The holds are in a document of another kind until the first save.
             self.bookings.saved.count()
@@ -212,6 +215,8 @@ class StateSaver:
         self._worked_s = 0.0
         try:
             discovery, self._worked_s = await asyncio.to_thread(_timed, make)
+            if discovery is not self._discovery:
+                self.newest = discovery
             self._worked_s += await self.store.save(discovery, self.readiness.mode, holds)
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             return self._failed(error)

@@ -36,9 +36,13 @@ class StateFile:
     Its calls block; `StateFileStore` makes them in threads.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, setting: str = "--state-file", limit_bytes: int = MAX_STATE_BYTES
+    ) -> None:
         self.name = str(path)
         self.is_new = False
+        self._setting = setting
+        self._limit_bytes = limit_bytes
         self._path = Path(os.path.realpath(path))
         self._lock = FileLock(self._path)
         self._known: _Version | None = None
@@ -65,6 +69,9 @@ class StateFile:
 
     def save(self, content: bytes, discovery: SavedDiscovery) -> None:
         """Keeps the document whole or not at all; makes the directory where it is missing."""
+        if len(content) > self._limit_bytes:
+            what = f"{len(content)} bytes are more than the {self._limit_bytes} that are read again"
+            raise OSError(errno.EFBIG, what)
         self._acquire()
         now = _version(self._path)
         if now is not None and now != self._known:
@@ -94,7 +101,7 @@ class StateFile:
             removed = remove_abandoned(self._path)
         except BlockingIOError as error:
             what = f"another master keeps its state there: {error.strerror}"
-            fix = "stop it, or give each a --state-file of its own"
+            fix = f"stop it, or give each a {self._setting} of its own"
             raise TakenError(self._refusal(what, fix)) from error
         except OSError as error:
             file, why = error.filename or self.name, error.strerror or str(error)
@@ -109,7 +116,7 @@ class StateFile:
 
     def _content(self) -> bytes | None:
         """The file's bytes; None where there is no file. Raises `BadInputError` otherwise."""
-        content = read_bounded(self._path, MAX_STATE_BYTES)
+        content = read_bounded(self._path, self._limit_bytes)
         self.is_new = isinstance(content, AbsentFile)
         if isinstance(content, bytes):
             return content
@@ -123,7 +130,7 @@ class StateFile:
         return BadInputError(self._refusal(what, fix))
 
     def _refusal(self, what: str, fix: str) -> Refusal:
-        return Refusal(what, f"--state-file {self.name}", fix)
+        return Refusal(what, f"{self._setting} {self.name}", fix)
 
     def _warn_of_others(self) -> None:
         """Says who else could read or change the file; the next write makes it private."""

@@ -214,6 +214,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         "TopologyDocument": {"node"},
         "NodeDocument": {"pool", "shared"},
         "UnplacedDocument": {"pool", "shared"},
+        "ReadyDocument": {"origin", "age_s", "why"},
         "FitsDocument": {"hold", "replanned", "replanned_because"},
         "Problem": {"field", "fix", "reasons", "mode"},
     }

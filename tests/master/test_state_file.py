@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-import master.state.state_file as tried
 from master.state.document import SavedDiscovery, State
 from master.state.state_file import StateFile
 from tests.master.placing import placing
@@ -24,12 +23,13 @@ NOW_S = 2e9
 MEMORY = Memory(1, Generation(1), (), (), (), None, None)
 DISCOVERY = SavedDiscovery.of(MEMORY, 1e9)
 CONTENT = DISCOVERY.with_holds(Mode.CONFIG, HoldsMemory(1, ()))
+LIMIT_BYTES = 100_000
 
 
 @contextmanager
 def store_of(path: Path) -> Iterator[StateFile]:
     """A state file that is given back at the end."""
-    store = StateFile(path)
+    store = StateFile(path, limit_bytes=LIMIT_BYTES)
     try:
         yield store
     finally:
@@ -62,7 +62,7 @@ def _loop(path: Path) -> None:
 
 def _larger(path: Path) -> None:
     path.write_bytes(b"{")
-    os.truncate(path, tried.MAX_STATE_BYTES + 1)
+    os.truncate(path, LIMIT_BYTES + 1)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,8 @@ def _larger(path: Path) -> None:
     [(_directory, "a directory"), (_loop, "symbolic links"), (_larger, "larger than")],
 )
 def test_what_cannot_be_read_is_refused_with_the_fix_and_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: object, part: str
+    tmp_path: Path, made: object, part: str
 ) -> None:
-    monkeypatch.setattr(tried, "MAX_STATE_BYTES", 1000)
     path = tmp_path / "state"
     assert callable(made)
     made(path)

@@ -47,6 +47,8 @@ class Installation:
     kubeconfig: str = ""
     accounts: dict[str, str] = field(default_factory=dict)
     reviews: int = 0
+    is_away: bool = False
+    """Whether every request ends with its connection, as where nobody listens."""
 
     def flags(self, name: str, ports: tuple[int, int]) -> tuple[str, ...]:
         """What makes a master one of them."""
@@ -68,6 +70,8 @@ class Installation:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Any request to the API server."""
+        if self.is_away and request.transport is not None:
+            request.transport.abort()
         if "watch" in request.query:
             await asyncio.sleep(FOREVER_S)
         body = await request.read()
@@ -85,9 +89,10 @@ class Installation:
             return await self.lease.do(call, self.fault())
         if call.path.endswith("/tokenreviews"):
             return self._review(orjson.loads(call.body or b"")["spec"])
-        if call.path.startswith(MAPS):
+        if call.path.startswith(MAPS) and "fieldSelector" not in call.query:
             return await self.maps.call(call)
-        kind = {"nodes": "NodeList", "pods": "PodList"}.get(call.path.rpartition("/")[2])
+        kinds = {"nodes": "NodeList", "pods": "PodList", "configmaps": "ConfigMapList"}
+        kind = kinds.get(call.path.rpartition("/")[2])
         if kind is None:
             raise KubeError("there is no such kind", status=404)
         items = [node(name) for name in self.nodes] if kind == "NodeList" else []

@@ -86,3 +86,42 @@ async def test_a_leader_that_ends_well_gives_the_lease_back(installed: Installat
         await holds(installed, "a")
         assert await leader.end() == 0
         assert installed.lease.spec()["holderIdentity"] == ""
+
+
+async def test_a_leader_that_ended_without_the_api_server_is_started_again_and_answers(
+    installed: Installation,
+) -> None:
+    """What it shows is its copy, without a report and without the lease, until it leads again."""
+    copy = ("--state-config-maps", f"--state-copy-file={installed.home / 'copy' / 'state.json'}")
+    async with master(installed, "a", *copy) as leader:
+        await holds(installed, "a")
+
+        async def shown() -> bool:
+            return await _pair_reports(leader) and await leader.status("/node_group") == 200
+
+        await becomes(shown)
+        before = await _body(leader)
+        installed.is_away = True
+        assert await leader.wait() == 1
+    written = len(installed.lease.writes)
+    async with master(installed, "a", *copy) as again:
+        assert await _body(again) == before
+        assert not await _pair_reports(again)
+        assert len(installed.lease.writes) == written
+        installed.is_away = False
+        await becomes(lambda: _pair_reports(again))
+        assert await _body(again) == before
+
+
+async def _pair_reports(running: MasterProcess) -> bool:
+    answers = [
+        await running.worker(name).full(facts(name, other))
+        for name, other in (("n1", "n2"), ("n2", "n1"))
+    ]
+    return all(answer.status == 200 for answer in answers)
+
+
+async def _body(running: MasterProcess) -> bytes:
+    async with running.session.get(running.url + "/node_group") as answer:
+        assert answer.status == 200
+        return await answer.read()

@@ -67,7 +67,7 @@ STEPS: Mapping[str, str] = {
 }
 DOUBTS = frozenset({"doubtful-config", "doubtful-inventory", "doubtful-object"})
 """What may be meant as it stands: a note, that ends no script."""
-FILES = frozenset({"worker-token-file", "api-token-file", "tls-files"})
+FILES = frozenset({"worker-token-file", "api-token-file", "tls-files", "state-copy-file"})
 """Warnings of the master about files that it cannot use as they are."""
 GENERAL_STEP = "`topo node NODE` shows what is known"
 CONFLICT_STEP = "decide which of the two holds, and mend the other"

@@ -17,9 +17,16 @@ class HealthDocument(Document):
 
 
 class ReadyDocument(Document):
-    """The tree may be shown; before that the answer is a problem."""
+    """The tree may be shown; before that the answer is a problem.
+
+    A follower says where it has the tree (`leader`, `config-maps`, or `state-copy`: its own disk),
+    how many seconds old that is at the most, and why no leader's is shown.
+    """
 
     status: Literal["ready"]
+    origin: str = optional("")
+    age_s: float | None = optional(None)
+    why: str = optional("")
 
 
 class IndexDocument(Document):

@@ -1,0 +1,126 @@
+"""A copy of what this master shows, on its own disk, for reads while nobody else can be asked.
+
+That is after a restart while the API server is away: the kept state cannot be read, and no leader
+is known. It is the document of the state file, with its checks and its lock. A leader copies what
+it saves in the cluster, also where that fails; a follower what the leader told. Nobody acts by it:
+who comes to lead takes up what the cluster keeps.
+"""
+
+import asyncio
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from master.file_warnings import FileWarnings
+from master.replicas.follower import Follower, Replicated
+from master.role import Replica
+from master.state.document import SavedDiscovery, State
+from master.state.saving import MAX_SAVE_TIME_SHARE, REFRESH_S, StateSaver
+from master.state.state_file import StateFile
+from topo.kit.threads import off_loop
+from topo.model.errors import BadInputError
+from topo.placement.booking.holds import HoldsMemory
+
+CODE = "state-copy-file"
+MAX_BYTES = 96 << 20
+"""100,000 nodes are 70 MB. While it is replaced there are two of it, and the chart's volume is to
+have room for both: a pod that outgrows its volume is evicted."""
+_FIX = "give --state-copy-file a folder of this master alone, with room, that it can write to"
+
+
+class StateCopy:
+    """The copy in one file, of what `saver` keeps in the cluster."""
+
+    def __init__(
+        self,
+        path: Path,
+        saver: StateSaver,
+        *,
+        follower: Follower,
+        replica: Replica,
+        warnings: FileWarnings,
+    ) -> None:
+        self._file = StateFile(path, "--state-copy-file", MAX_BYTES)
+        self._mode = saver.readiness.mode
+        self._saver = saver
+        self._follower = follower
+        self._replica = replica
+        self._warnings = warnings
+        self._clock = saver.clock
+        self._told: Replicated | None = None
+        self._followed: SavedDiscovery | None = None
+        """What `_told` says of discovery."""
+        self._copied: tuple[SavedDiscovery, int] | None = None
+        """The last copy: its discovery, and how many changes of holds were in it."""
+        self._copied_s = 0.0
+        self._worked_s = 0.0
+
+    async def load(self) -> State | None:
+        """What an earlier process of this master copied; None where that is of no use."""
+        try:
+            found = await off_loop(partial(self._file.load, self._mode, time.time()))
+        except BadInputError as error:
+            self._tell(error.refusal.what)
+            return None
+        return found if isinstance(found, State) else None
+
+    async def run(self) -> None:
+        """Copies what is new until cancelled, as often as the saver may save."""
+        while True:
+            rest_s = self._worked_s / MAX_SAVE_TIME_SHARE
+            await asyncio.sleep(max(self._saver.interval_s, rest_s))
+            await self._copy()
+
+    async def close(self) -> None:
+        """Copies what the saver has saved last; when all other work has ended."""
+        await self._copy()
+        self._file.close()
+
+    async def _copy(self) -> None:
+        discovery = self._saver.newest if self._replica.is_fed else await self._heard()
+        changes = self._saver.bookings.saved.changes
+        if discovery is None or not self._is_news(discovery, changes):
+            return
+        holds = self._saver.bookings.memory()
+        writing = asyncio.ensure_future(asyncio.to_thread(self._write, discovery, holds))
+        try:
+            self._worked_s = await asyncio.shield(writing)
+        except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
+            self._tell((isinstance(error, OSError) and error.strerror) or str(error))
+            return
+        finally:
+            await asyncio.wait({writing})  # the last copy must not be overtaken by this one
+        self._copied, self._copied_s = (discovery, changes), self._clock()
+        self._warnings.well(CODE)
+
+    def _write(self, discovery: SavedDiscovery, holds: HoldsMemory) -> float:
+        """The processor time that it took."""
+        began_s = time.thread_time()
+        self._file.save(discovery.with_holds(self._mode, holds), discovery)
+        return time.thread_time() - began_s
+
+    def _is_news(self, discovery: SavedDiscovery, changes: int) -> bool:
+        """Whether it is other than what was copied, or known to hold since."""
+        if self._copied is None:
+            return True
+        copied, copied_changes = self._copied
+        if discovery.text is not copied.text or changes != copied_changes:
+            return True
+        is_old = self._clock() - self._copied_s >= REFRESH_S
+        return is_old and (self._follower.heard_s or 0.0) > self._copied_s
+
+    async def _heard(self) -> SavedDiscovery | None:
+        """What this follower was told of discovery, and as of when that is known to hold."""
+        told, age_s = self._follower.newest, self._follower.age_s
+        if told is None or age_s is None:
+            return None
+        known_at_s = time.time() - age_s
+        if self._followed is None or self._told is not told:
+            make = partial(SavedDiscovery.of, told.state.memory, known_at_s)
+            self._told, self._followed = told, await asyncio.to_thread(make)
+        return replace(self._followed, saved_at_s=known_at_s)
+
+    def _tell(self, what: str) -> None:
+        text = f"what is shown cannot be copied or taken up from its copy: {what}"
+        self._warnings.warn(CODE, text, _FIX, where=self._file.name)
