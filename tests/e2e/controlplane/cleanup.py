@@ -14,6 +14,8 @@ from tests.support.waiting import CEILING_S
 
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _NODE_LEASES = "kube-node-lease"
+_OF_A_PROCESS = "apiserver.kubernetes.io/identity"
+"""Label of the lease by which an API server says that it runs: it makes a lost one anew, late."""
 _IN_BACKGROUND = {"namespaces", "endpoints", "endpointslices", "controllerrevisions"}
 """What Kubernetes' own controllers take away, later, once their owner is gone."""
 _LOOK_S = 0.02
@@ -101,8 +103,8 @@ def _kept(path: str, listed: Any, *, scoped: bool) -> Iterator[Kept]:
     base, _, resource = path.rpartition("/")
     for each in listed["items"] or ():
         metadata = each["metadata"]
-        if metadata.get("namespace") == _NODE_LEASES:
-            continue  # they come and go with their nodes
+        if metadata.get("namespace") == _NODE_LEASES or _OF_A_PROCESS in metadata.get("labels", {}):
+            continue  # they come and go with nodes and processes
         own = f"{base}/namespaces/{metadata['namespace']}/{resource}" if scoped else path
         yield Kept(own, f"{own}/{metadata['name']}", metadata["uid"])
 

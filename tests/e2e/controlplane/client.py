@@ -19,9 +19,11 @@ JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 _LINE_BYTES = 4 << 20
 """An object of a watch is one line."""
-_READ_S = 20.0
-"""A read that hangs is asked again: one lost answer does not cost a test its whole patience."""
-_NOT_YET, _AGAIN_S = 429, 0.05
+_ANSWER_S = 20.0
+"""A request that hangs is sent again: one lost answer does not cost a test its whole patience."""
+_AGAIN_S = 0.05
+_GONE, _CONFLICT = 404, 409
+_NOT_YET = 429
 """A server that has just started asks to wait until it has read the store."""
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -70,7 +72,7 @@ class Api:
         tls = ssl.create_default_context(cafile=str(access.ca))
         self._session = ClientSession(
             connector=TCPConnector(ssl=tls, limit=32),
-            timeout=ClientTimeout(total=CEILING_S),
+            timeout=ClientTimeout(total=None, sock_connect=_ANSWER_S, sock_read=_ANSWER_S),
             read_bufsize=_LINE_BYTES,
             headers={"Authorization": f"Bearer {access.token}"},
         )
@@ -101,11 +103,10 @@ class Api:
                         data=None if body is None else json.dumps(body),
                         params=query,
                         headers={"Content-Type": content_type, "Accept": accept},
-                        timeout=ClientTimeout(total=_READ_S if method == "GET" else CEILING_S),
                     ) as answer:
                         text = await answer.text()
                 except TimeoutError:
-                    if method != "GET":
+                    if method == "POST":  # it may have made what would be made twice
                         raise
                     continue
                 if answer.status != _NOT_YET:
@@ -138,13 +139,23 @@ class Api:
             "PATCH", path, body, content_type=APPLY, fieldManager=manager, force="true"
         )
 
-    async def delete(self, path: str, *, grace_s: int | None = None) -> None:
-        """Asks for the end of the object, or of all that a collection holds; absent is fine."""
-        body = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+    async def delete(
+        self, path: str, *, grace_s: int | None = None, uid: str | None = None
+    ) -> None:
+        """Asks for the end of the object, or of all that a collection holds; absent is fine.
+
+        With a uid it is that object's end: another one of the name stays.
+        """
+        body: dict[str, Any] = {"propagationPolicy": "Background"}
+        if grace_s is not None:
+            body["gracePeriodSeconds"] = grace_s
+        if uid is not None:
+            body["preconditions"] = {"uid": uid}
         try:
-            await self.call("DELETE", path, {"propagationPolicy": "Background", **body})
+            await self.call("DELETE", path, body)
         except ApiError as error:
-            if error.status != 404:
+            is_another = uid is not None and error.status == _CONFLICT
+            if error.status != _GONE and not is_another:
                 raise
 
     @asynccontextmanager
@@ -153,7 +164,7 @@ class Api:
         async with self._session.get(
             self._access.server + path,
             params={"watch": "true", **query},
-            timeout=ClientTimeout(total=None),
+            timeout=ClientTimeout(total=None, sock_connect=_ANSWER_S),
         ) as answer:
             if not answer.ok:
                 raise ApiError(answer.status, (await answer.text())[:1000])

@@ -26,6 +26,7 @@ class Container:
 
     def __init__(self, pod: Any, spec: Any, folder: Path, hardware: Path | None) -> None:
         self.name: str = spec["name"]
+        self.image: str = spec.get("image", "")
         self.restarts = 0
         self.log = folder / f"{self.name}.log"
         self._pod, self._spec, self._folder, self._hardware = pod, spec, folder, hardware
@@ -55,25 +56,31 @@ class Container:
         try:
             return await self._process.wait()
         finally:
-            if self._process.returncode is None:
-                self._process.kill()
-                await self._process.wait()
+            await _killed(self._process)
             self._process = None
 
     async def end(self, grace_s: float) -> None:
         """Asks it to end as a kubelet does: its hook, SIGTERM, and SIGKILL after the grace."""
-        hook = self._spec.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")
         process = self._process
         if process is None:
             return
         with suppress(TimeoutError, ProcessLookupError):
             async with asyncio.timeout(grace_s):
-                if hook is not None:
-                    await (await asyncio.create_subprocess_exec(*hook)).wait()
+                await self._before_the_end()
                 process.send_signal(signal.SIGTERM)
                 await process.wait()
         if process.returncode is None:
             process.kill()
+
+    async def _before_the_end(self) -> None:
+        hook = self._spec.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")
+        if hook is None:
+            return
+        process = await asyncio.create_subprocess_exec(*hook)
+        try:
+            await process.wait()
+        finally:
+            await _killed(process)
 
     async def variables(self, api: Api) -> dict[str, str]:
         """Its environment, with what the harness adds: where to listen, whom to ask."""
@@ -133,6 +140,14 @@ class Container:
     def setting(self, probe: str, name: str, usual: float) -> float:
         """A number of a probe, such as `periodSeconds`."""
         return float(self._spec.get(probe, {}).get(name, usual))
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    """Returns when the process is gone: nothing of it is left when its loop ends."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 def _expanded(text: str, variables: Mapping[str, str]) -> str:

@@ -8,9 +8,11 @@ kwok's. What it does not play: users, capabilities, cgroups, images and networks
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from aiohttp import ClientError
 
 from tests.e2e.controlplane.client import Api, follow
 from tests.e2e.controlplane.cluster import Cluster
@@ -19,6 +21,9 @@ from tests.e2e.controlplane.core import LOOPBACK
 from tests.e2e.controlplane.kwok import REAL_PREFIX
 from tests.e2e.controlplane.pod import NodePlace, PodProcess
 from tests.e2e.controlplane.proxy import Proxy
+from tests.e2e.controlplane.tasks import Tasks
+
+_AGAIN_S = 0.2
 
 
 class Kubelet:
@@ -32,7 +37,13 @@ class Kubelet:
         self._pods: dict[str, PodProcess] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
         self._numbers = itertools.count(1)
+
+    @property
+    def failures(self) -> list[BaseException]:
+        """What went wrong in it: a defect of the harness, not of a pod."""
+        return self._tasks.failures
 
     def pod(self, name_prefix: str) -> PodProcess:
         """The one pod that runs under such a name."""
@@ -49,17 +60,14 @@ class Kubelet:
             async for pods in follow(self._api, "/api/v1/pods"):
                 ours = {uid: pod for uid, pod in pods.items() if _is_ours(pod)}
                 for uid, pod in ours.items():
-                    if uid not in self._lives:
+                    if uid not in self._pods:
                         self._start(uid, pod)
-                    elif "deletionTimestamp" in pod["metadata"] and uid not in self._ends:
-                        self._ends[uid] = asyncio.create_task(self._end(uid))
-                for uid in self._lives.keys() - ours.keys():
+                    if "deletionTimestamp" in pod["metadata"] and uid not in self._ends:
+                        self._ends[uid] = self._tasks.start(self._end(uid))
+                for uid in self._pods.keys() - ours.keys():
                     self._forget(uid)
         finally:
-            tasks = [*self._lives.values(), *self._ends.values()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._tasks.end()
 
     def _start(self, uid: str, pod: Any) -> None:
         number = next(self._numbers)
@@ -69,7 +77,7 @@ class Kubelet:
         hardware = recording if recording.exists() else None
         place = NodePlace(address, self._home / "hosts" / node, hardware)
         self._pods[uid] = PodProcess(self._api, pod, self._home / "pods" / uid, place)
-        self._lives[uid] = asyncio.create_task(self._live(self._pods[uid], pod))
+        self._lives[uid] = self._tasks.start(self._live(self._pods[uid], pod))
 
     async def _live(self, process: PodProcess, pod: Any) -> None:
         variables = {
@@ -77,17 +85,27 @@ class Kubelet:
             "KUBERNETES_SERVICE_PORT": str(self._cluster.ports.api),
             **_played(pod, process),
         }
-        await process.run(variables, await self._hosts(pod))
+        await process.run(variables, lambda: self._hosts(pod))
 
     async def _end(self, uid: str) -> None:
-        await self._pods[uid].end()
-        await self._api.delete(self._pods[uid].path, grace_s=0)
+        """Ends the pod; says that it is gone, unless others have said so, once the server listens.
+
+        Another pod may have its name meanwhile, and stays.
+        """
+        process = self._pods[uid]
+        await process.end()
+        while True:
+            with suppress(ClientError, OSError):
+                await self._api.delete(process.path, grace_s=0, uid=uid)
+                return
+            await asyncio.sleep(_AGAIN_S)
 
     def _forget(self, uid: str) -> None:
-        self._lives.pop(uid).cancel()
-        if uid in self._ends:
-            del self._ends[uid]
+        """Its object is gone: what is left of it ends at once."""
         del self._pods[uid]
+        for tasks in (self._lives, self._ends):
+            if (task := tasks.pop(uid, None)) is not None:
+                task.cancel()
 
     async def _hosts(self, pod: Any) -> str:
         """What the cluster's DNS would say to a pod of this namespace."""
@@ -122,14 +140,12 @@ def _played(pod: Any, process: PodProcess) -> Mapping[str, str]:
 async def kubelet(cluster: Cluster, home: Path, hardware: Path) -> AsyncIterator[Kubelet]:
     """Inside the block pods of `real-` namespaces run and Services lead to them."""
     async with cluster.api() as api, Proxy(api) as proxy:
-        running = Kubelet(cluster, api, home, hardware)
-        tasks = [asyncio.create_task(running.run()), asyncio.create_task(proxy.run())]
+        running, beside = Kubelet(cluster, api, home, hardware), Tasks()
+        for work in (running.run(), proxy.run()):
+            beside.start(work)
         try:
             yield running
         finally:
-            for task in tasks:
-                task.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-    for failed in results:
-        if isinstance(failed, Exception):
-            raise failed
+            await beside.end()
+    if failures := [*running.failures, *beside.failures]:
+        raise BaseExceptionGroup("the kubelet of the tests failed", failures)

@@ -81,6 +81,19 @@ async def test_what_a_test_leaves_is_taken_away(
     assert control_plane.api_server.is_alive
 
 
+async def test_the_lease_of_an_api_server_is_nothing_that_a_test_leaves(
+    api: Api, namespace: str
+) -> None:
+    """An API server that has lost it makes it anew, up to ten seconds later."""
+    before = await Baseline.of(api)
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    labels = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
+    await api.create(leases, {"metadata": {"name": "apiserver-a", "labels": labels}})
+    await api.create(leases, {"metadata": {"name": "topo-master"}})
+    added = {kept.path for kept in await before.added(api) if kept.collection == leases}
+    assert added == {f"{leases}/topo-master"}
+
+
 async def test_the_api_server_comes_back_with_all_that_it_had(cluster: Cluster, api: Api) -> None:
     before = {node["metadata"]["uid"] for node in await api.items(nodes.NODES)}
     await cluster.stop_api_server()

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientError, ClientSession
 
 from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.kubelet import Kubelet
 from tests.support.processes import gone
 from tests.support.waiting import eventually
@@ -20,6 +22,7 @@ group:
       - {name: node-sample2, kind: node}
 """
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+SLEEP = ["sleep", "1000"]
 SHOW = f"cat /secret/password /etc/hosts {ACCOUNT}/namespace; env"
 
 
@@ -66,23 +69,85 @@ async def test_a_container_that_dies_is_started_again(
     api: Api, real_namespace: str, kubelet: Kubelet
 ) -> None:
     base = f"/api/v1/namespaces/{real_namespace}"
-    await api.create(f"{base}/pods", _pod("sleeper", {"command": ["sleep", "1000"]}))
-    first: list[int] = []
-
-    def runs() -> bool:
-        first[:] = [pid for pod in kubelet.pods("sleeper") for pid in pod.pids]
-        return bool(first)
-
-    await eventually(runs)
-    os.kill(first[0], signal.SIGKILL)
+    await api.create(f"{base}/pods", _pod("sleeper", {"command": SLEEP}))
+    (pid,) = await _pids(kubelet, "sleeper", 1)
+    os.kill(pid, signal.SIGKILL)
     await eventually(lambda: _restarted(api, f"{base}/pods/sleeper"))
     assert (await api.get(f"{base}/pods/sleeper"))["status"]["phase"] == "Running"
 
 
-def _pod(name: str, container: Any, **spec: Any) -> Any:
+async def test_a_pod_that_must_end_is_not_started_again(
+    api: Api, real_namespace: str, kubelet: Kubelet
+) -> None:
+    """One of its containers ends when it is asked, the other when it is killed."""
+    path = f"/api/v1/namespaces/{real_namespace}/pods"
+    await api.create(path, _pod("pair", _stubborn(), {"name": "polite", "command": SLEEP}))
+    polite, stubborn = await _pids(kubelet, "pair", 2)
+    pod = kubelet.pod("pair")
+    await api.delete(f"{path}/pair")
+    await gone(polite)
+    os.kill(stubborn, signal.SIGKILL)
+    await eventually(lambda: _is_empty(api, path))
+    assert pod.restarts == 0
+
+
+async def test_a_pod_may_be_deleted_once_more_while_it_ends(
+    api: Api, real_namespace: str, kubelet: Kubelet
+) -> None:
+    """Its processes end at once, and another pod of its name stays."""
+    path = f"/api/v1/namespaces/{real_namespace}/pods"
+    await api.create(path, _pod("twice", _stubborn()))
+    (pid,) = await _pids(kubelet, "twice", 1)
+    await api.delete(f"{path}/twice")
+    assert "deletionTimestamp" in (await api.get(f"{path}/twice"))["metadata"]
+    await api.delete(f"{path}/twice", grace_s=0)
+    await gone(pid)
+    await api.create(path, _pod("twice", _stubborn()))
+    await _pids(kubelet, "twice", 1)
+    await eventually(lambda: _has_phase(api, f"{path}/twice", "Running"))
+    assert kubelet.failures == []
+
+
+async def test_what_became_of_a_pod_while_the_api_server_was_away_is_told_once_it_is_back(
+    cluster: Cluster, api: Api, real_namespace: str, kubelet: Kubelet
+) -> None:
+    path = f"/api/v1/namespaces/{real_namespace}/pods"
+    await api.create(path, _pod("sleeper", {"command": SLEEP}))
+    (pid,) = await _pids(kubelet, "sleeper", 1)
+    await cluster.stop_api_server()
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: kubelet.pod("sleeper").restarts == 1)
+    await cluster.start_api_server()
+    await eventually(lambda: _restarted(api, f"{path}/sleeper"))
+    assert kubelet.failures == []
+
+
+async def _pids(kubelet: Kubelet, name: str, count: int) -> list[int]:
+    """The numbers of the processes of a pod, in the order of its containers, once they run."""
+    found: list[int] = []
+
+    def run() -> bool:
+        found[:] = [pid for pod in kubelet.pods(name) for pid in pod.pids if _sleeps(pid)]
+        return len(found) == count
+
+    await eventually(run)
+    return found
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether the process has become the program of its container."""
+    return Path(f"/proc/{pid}/comm").read_text() == "sleep\n"
+
+
+def _stubborn() -> Any:
+    """A container that does not end when it is asked."""
+    return {"command": ["sh", "-c", "trap '' TERM; exec sleep 1000"]}
+
+
+def _pod(name: str, container: Any, *beside: Any, **spec: Any) -> Any:
     labels = {"app": name}
-    whole = {"name": "main", "image": name, **container}
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [whole], **spec}}
+    shown = [{"image": name, **each} for each in (*beside, {"name": "main", **container})]
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": shown, **spec}}
 
 
 def _master() -> Any:
