@@ -71,12 +71,13 @@ async def disagreements(release: Release) -> list[str]:
     return [f"{witness}: {shown}" for witness, shown in said.items()]
 
 
-async def is_whole(release: Release) -> bool:
-    """Whether every host is Ready in its groups, and all three say so."""
+async def doubts(release: Release) -> list[str]:
+    """Why not every host is Ready in its groups with all three saying so; empty where it is so."""
     document = await release.node_group() or ()
-    ready = {status for _, status in statuses(document)} == {"Ready"}
+    found = [f"{name} is {status}" for name, status in statuses(document) if status != "Ready"]
     hosts = {str(host.name) for host in release.hosts.world.nodes}
-    return ready and set(_leaves(document)) == hosts and not await disagreements(release)
+    found += [f"{name} is not in the document" for name in sorted(hosts - set(_leaves(document)))]
+    return found or await disagreements(release)
 
 
 def broken(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -24,11 +24,11 @@ from tests.e2e.kubernetes.agreement import (
     HYPERNODES,
     broken,
     disagreements,
-    is_whole,
+    doubts,
     of_document,
     statuses,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.worlds.presets import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -38,11 +38,11 @@ LABEL = f"{DOMAIN}/dragonfly"
 @pytest_asyncio.fixture(loop_scope="module")
 async def settled(shared_release: Release) -> AsyncIterator[Release]:
     """A release whose three witnesses agree, before and after."""
-    await eventually(lambda: is_whole(shared_release))
+    await eventually_nothing(lambda: doubts(shared_release))
     yield shared_release
     shared_release.hosts.heal()
     shared_release.rewire(shared_release.hosts.world)
-    await eventually(lambda: is_whole(shared_release))
+    await eventually_nothing(lambda: doubts(shared_release))
 
 
 async def test_labels_and_hypernodes_say_what_the_document_says(

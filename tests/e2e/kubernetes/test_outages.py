@@ -17,8 +17,8 @@ import pytest_asyncio
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import Release
-from tests.e2e.kubernetes.agreement import DOMAIN, is_whole, statuses
-from tests.support.waiting import eventually
+from tests.e2e.kubernetes.agreement import DOMAIN, doubts, statuses
+from tests.support.waiting import eventually, eventually_nothing
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LABEL = f"{DOMAIN}/dragonfly"
@@ -29,11 +29,11 @@ LABELS = (LABEL, f"{DOMAIN}/switchbox")
 @pytest_asyncio.fixture(loop_scope="module")
 async def settled(shared_release: Release) -> AsyncIterator[Release]:
     """A release in which all is well, before and after."""
-    await eventually(lambda: is_whole(shared_release))
+    await eventually_nothing(lambda: doubts(shared_release))
     await eventually(lambda: _all_are_ready(shared_release))
     yield shared_release
     shared_release.hosts.heal()
-    await eventually(lambda: is_whole(shared_release))
+    await eventually_nothing(lambda: doubts(shared_release))
 
 
 async def test_the_other_master_goes_on_with_what_a_killed_leader_was_writing(
@@ -49,7 +49,7 @@ async def test_the_other_master_goes_on_with_what_a_killed_leader_was_writing(
         await _is_written_again(events)
     os.kill(pid, signal.SIGKILL)
     began_s = time.monotonic()
-    await eventually(lambda: is_whole(settled))
+    await eventually_nothing(lambda: doubts(settled))
     print(f"all is as it should be {time.monotonic() - began_s:.1f} s after the leader's end")
     written = Counter(_patches(settled, control_plane)[asked:])
     assert written == Counter(names)

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.e2e.controlplane.pod import PodProcess
 from tests.e2e.controlplane.release import Release
-from tests.e2e.kubernetes.agreement import is_whole
-from tests.support.waiting import eventually
+from tests.e2e.kubernetes.agreement import doubts
+from tests.support.waiting import eventually, eventually_nothing
 
 DEADLINE_S = 8.0
 """After which a leader that cannot renew its lease has ended: `--renew-deadline`."""
@@ -38,7 +38,7 @@ async def test_a_leader_that_is_killed_is_followed_by_one_that_says_nothing_wron
     release: Release,
 ) -> None:
     await release.install()
-    await eventually(lambda: is_whole(release))
+    await eventually_nothing(lambda: doubts(release))
     leader, follower = await _masters(release)
     before = await release.document(_url(leader, "/node_group"))
 
@@ -67,4 +67,4 @@ async def test_a_leader_that_is_killed_is_followed_by_one_that_says_nothing_wron
         shown = await release.document(_url(follower, "/node_group"))
         assert shown == before
         await asyncio.sleep(0.25)
-    await eventually(lambda: is_whole(release))
+    await eventually_nothing(lambda: doubts(release))
