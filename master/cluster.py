@@ -153,7 +153,7 @@ def cluster_controllers(
 ) -> Controllers:
     """The controllers that are switched on, which follow the engine; none without Kubernetes.
 
-    `is_settled`: the forest may be shown.
+    `is_settled`: the forest may be published.
     """
     if cluster is None:
         return Controllers()

@@ -155,6 +155,11 @@ class Service:
         found = self.readiness.missing(self.engine.snapshot, now_s)
         return (self.stands_by,) if found and self.stands_by else found
 
+    @property
+    def may_publish(self) -> bool:
+        """Whether the tree is known well enough to be written where others read it."""
+        return not (self.missing() or self.readiness.untried(self.engine.snapshot))
+
     def uncounted(self) -> tuple[str, ...]:
         """Why no GPUs are handed out yet: no tree, or pods that hold some are not counted."""
         capacity = self.cluster_capacity
@@ -303,7 +308,7 @@ def build_service(
             settings,
             engine,
             registry=registry,
-            is_settled=lambda: not service.missing(),
+            is_settled=lambda: service.may_publish,
         ),
         cluster_capacity=cluster_capacity(cluster, placements.state),
     )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from topo.discovery.modes import Mode
 from topo.discovery.sources import SOURCES, Source, SourceView, Startup
-from topo.model.forest import Snapshot
+from topo.model.forest import Snapshot, SourceState
+from topo.model.ids import SourceName
 
 
 @dataclass(slots=True)
@@ -47,3 +48,17 @@ class Readiness:
         reasons = tuple(reason for reason in found if reason)
         self._ready = not reasons
         return reasons
+
+    def untried(self, snapshot: Snapshot) -> tuple[SourceName, ...]:
+        """Needed sources that are asked and have neither answered nor failed in this process.
+
+        A kept state may be shown meanwhile, but what was published since it was kept is newer:
+        nothing is to be published by it yet. Where a source fails, what was kept of it stands.
+        """
+        needed = [s.name for s in self.sources if self.mode in s.needed_in and s.is_asked]
+        states = {state.source: state for state in snapshot.sources}
+        return tuple(name for name in needed if not _has_been_tried(states.get(name)))
+
+
+def _has_been_tried(state: SourceState | None) -> bool:
+    return state is not None and (state.last_good_at_s is not None or bool(state.trouble))

@@ -9,6 +9,7 @@ import pytest
 from aiohttp.web import StreamResponse
 
 from master.cluster import WARN_AFTER_S
+from master.sources.config_file import ConfigFile
 from tests.kube import fake_server as fake
 from tests.kube.fake_server import FakeServer, fake_server
 from tests.kube.plain import kubeconfig
@@ -17,6 +18,7 @@ from tests.master.process import master_process
 from tests.master.world import Master, running
 from tests.support.waiting import eventually
 
+SLOW_DISK_S = 3.0
 NOBODY = "http://127.0.0.1:1"
 
 
@@ -100,6 +102,45 @@ async def test_a_master_that_kept_its_state_hands_the_tree_out_while_its_api_ser
     async with running(*given) as master:
         assert (await master.get("/node_group")).json == tree
         assert (await master.get("/ready")).status == 503
+
+
+@pytest.mark.virtual_time
+async def test_a_kept_tree_that_is_older_than_the_labels_changes_none_of_them(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after the end of a leader that wrote more than it had kept, on a slow disk."""
+    given = (*flags(tmp_path, server.url), f"--state-file={tmp_path / 'state'}")
+    node = "n0-0-0"
+    await server.put("nodes", node, metadata={"labels": {"metax-tech.com/dragonfly": "d0-0"}})
+    (tmp_path / "nodegroup.yaml").write_text(config().replace("d0-0", "before").replace("s0", "s"))
+    async with running(*given) as master:
+        await master.ready()
+    (tmp_path / "nodegroup.yaml").write_text(config())
+    assert _label_writes(server)
+    server.asked.clear()
+    labels = {"metax-tech.com/dragonfly": "d0-0", "metax-tech.com/switchbox": "s0"}
+    await server.put("nodes", node, metadata={"labels": labels})
+    read = ConfigFile.run
+
+    async def read_late(source: ConfigFile) -> None:
+        await asyncio.sleep(SLOW_DISK_S)
+        await read(source)
+
+    monkeypatch.setattr(ConfigFile, "run", read_late)
+    async with running(*given) as master:
+        assert await _shows(master, "before")
+        await eventually(lambda: _shows(master, "d0-0"))
+        await asyncio.sleep(5)
+    assert _label_writes(server) == []
+
+
+def _label_writes(server: FakeServer) -> list[fake.Asked]:
+    manager = "topo-master/labels"
+    return [asked for asked in server.asked if asked.query.get("fieldManager") == manager]
+
+
+async def _shows(master: Master, group: str) -> bool:
+    return group in (await master.get("/node_group")).body.decode()
 
 
 @pytest.mark.virtual_time

@@ -22,7 +22,7 @@ from topo.model.forest import (
     UnjoinedMachine,
 )
 from topo.model.ids import Generation, GroupName, GroupPath, Kind
-from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE
+from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS
 from topo.model.wire import RECONNECT_S, RETRY_CEILING_S, TRY_LIMIT_S
 
 pytestmark = pytest.mark.virtual_time
@@ -59,6 +59,20 @@ def test_config_mode_waits_for_the_file_and_nothing_else() -> None:
     failing = SourceState(CONFIG_FILE, None, 5.0, "the file does not exist")
     assert "does not exist" in readiness.missing(_snapshot(failing), 999.0)[0]
     assert readiness.missing(_snapshot(SourceState(CONFIG_FILE, 101.0)), 101.0) == ()
+
+
+def test_a_kept_tree_is_shown_at_once_and_published_when_who_is_asked_has_answered_or_failed() -> (
+    None
+):
+    readiness = _readiness(Mode.SWITCHBOX)
+    readiness.restored = True
+    silent, workers = SourceState(CLUSTER_MANAGER, None), SourceState(WORKERS, None)
+    assert readiness.missing(_snapshot(silent, workers), 100.0) == ()
+    assert readiness.untried(_snapshot()) == (CLUSTER_MANAGER,)
+    assert readiness.untried(_snapshot(silent, workers)) == (CLUSTER_MANAGER,)
+    failing = SourceState(CLUSTER_MANAGER, None, 101.0, "no connection")
+    for spoken in (failing, SourceState(CLUSTER_MANAGER, 101.0)):
+        assert readiness.untried(_snapshot(spoken, workers)) == ()
 
 
 def test_readiness_never_goes_back() -> None:

@@ -99,7 +99,7 @@ class Source:
     """One row of the table. `needed_in`: the modes that show no forest before it has settled.
 
     `optional_in`: modes that use it without waiting for it. `lists_machines` says that it names
-    machines before their workers speak.
+    machines before their workers speak; `is_asked`, that we ask it, and know soon what it says.
     """
 
     name: SourceName
@@ -107,6 +107,7 @@ class Source:
     needed_in: frozenset[Mode]
     optional_in: frozenset[Mode] = frozenset()
     lists_machines: bool = False
+    is_asked: bool = True
     unsettled: SettledRule
 
     def is_used_in(self, mode: Mode) -> bool:
@@ -155,6 +156,7 @@ REPORTED = Source(
     states="each node's identity, GPUs, peers, NVLink domain and health",
     needed_in=frozenset(Mode) - {Mode.CONFIG},
     optional_in=frozenset({Mode.CONFIG}),
+    is_asked=False,
     unsettled=_workers_unsettled,
 )
 MANAGED = Source(
