@@ -161,7 +161,7 @@ def test_any_answer_is_shown_or_refused_in_words(
 
 @pytest.mark.slow
 @given(asked())
-@settings(max_examples=600)
+@settings(max_examples=150)
 def test_many_answers_are_shown_or_refused_in_words(
     master: Bending, drawn: tuple[str, bytes, bytes]
 ) -> None:

@@ -59,6 +59,7 @@ async def demo(world: str, screen: Screen, *, once: bool = False, **more: Any) -
     return await run_demo(worlds.chosen(world), world, screen.messages, once=once, **chosen)
 
 
+@pytest.mark.slow
 async def test_a_demo_from_start_to_end() -> None:
     """The tree, a death, a restart, a master that goes and comes back, Ctrl-C, nothing left."""
     screen = Screen()

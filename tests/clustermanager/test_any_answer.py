@@ -199,7 +199,7 @@ def test_any_answer_to_any_call_is_one_or_a_failure(
 
 @pytest.mark.slow
 @given(bent_calls)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_many_answers_to_any_call_are_ones_or_failures(
     tmp_path_factory: pytest.TempPathFactory, met: tuple[bytes, bytes, bool]
 ) -> None:

@@ -178,5 +178,5 @@ class Cluster(RuleBasedStateMachine):
         assert not well & not_ready(self.state)
 
 
-Cluster.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+Cluster.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestCluster = Cluster.TestCase

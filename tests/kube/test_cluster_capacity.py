@@ -291,18 +291,18 @@ async def lived(seconds: float, seed: int, home: Path) -> None:
             await agree(master, cluster)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_after_some_minutes_what_is_free_is_what_another_client_counts(
     seed: int, tmp_path: Path
 ) -> None:
     """Pods and nodes come, go, fail, are cordoned; watches are cut, lists spoilt, history lost."""
-    await lived(300, seed, tmp_path)
+    await lived(180, seed, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 13))
-async def test_after_any_hour_what_is_free_is_what_another_client_counts(
+async def test_after_twenty_minutes_what_is_free_is_what_another_client_counts(
     seed: int, tmp_path: Path
 ) -> None:
     """The same, for longer."""
-    await lived(3600, seed, tmp_path)
+    await lived(1200, seed, tmp_path)

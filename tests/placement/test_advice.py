@@ -63,7 +63,6 @@ def refusals(draw: st.DrawFn) -> tuple[Capacity, NoFit]:
 
 
 small_worlds = settings(
-    max_examples=150,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
@@ -409,7 +408,7 @@ def test_nodes_and_owners_named_are_the_fewest_in_nearly_all_small_worlds():
     same: list[bool] = []
 
     @settings(
-        max_examples=120,
+        max_examples=60,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

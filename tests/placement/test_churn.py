@@ -28,7 +28,7 @@ KEPT, KEPT_GROUPS = GroupPath((GroupName("sbox-1"),)), 2
 RESERVING = Policy(reserves=((KEPT, KEPT_GROUPS),), gpu_types=("B",))
 SUSPECT_EVERY = 97
 """One refusal in so many is checked against CP-SAT."""
-RECOUNT_EVERY = 1_000
+RECOUNT_EVERY = 500
 
 
 class World:
@@ -211,14 +211,14 @@ def lived(seed: int, requests_: int) -> World:
 
 
 def test_no_plan_breaks_a_promise_while_everything_changes():
-    world = lived(1, 3_000)
-    assert world.placed > 1_000
-    assert world.refused > 100
+    world = lived(1, 1_500)
+    assert world.placed > 500
+    assert world.refused > 50
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 12))
-def test_no_plan_breaks_a_promise_in_a_hundred_thousand_requests(seed):
+@pytest.mark.parametrize("seed", range(2, 5))
+def test_no_plan_breaks_a_promise_in_thirty_thousand_requests(seed):
     lived(seed, 10_000)
 
 
@@ -240,10 +240,10 @@ def shuffled(world: World, choice: random.Random) -> Capacity:
 
 def test_the_order_in_which_a_state_came_about_changes_no_answer():
     world = lived(99, 300)
-    asked = [world.asked() for _ in range(1_000)]
+    asked = [world.asked() for _ in range(400)]
     choice = random.Random(7)  # noqa: S311 - seeded, no secret
     expected = [place(world.capacity, request) for request in asked]
-    for number in range(20):
+    for number in range(10):
         capacity = shuffled(world, choice)
         for at in choice.sample(range(len(asked)), len(asked)):
             assert place(capacity, asked[at]) == expected[at], (number, asked[at])

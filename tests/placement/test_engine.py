@@ -462,7 +462,7 @@ def shuffled(capacity: Capacity, choice: random.Random) -> Capacity:
     return twin
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.data(), st.integers(0, 1 << 20))
 def test_equal_states_give_equal_answers_in_whatever_order_they_came(data, seed):
     capacity = data.draw(capacities(data.draw(policies)))
@@ -482,7 +482,7 @@ def test_large_clusters_answer_alike_in_whatever_order_they_came():
         assert {repr(place(twin, request)) for twin in twins} == {answer}
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_plan_breaks_capacity_gang_eligibility_or_limits_and_each_measures_alike(data):
     capacity = data.draw(capacities(data.draw(policies)))

@@ -50,7 +50,6 @@ def sentence(capacity: Capacity, plan: Plan, name: str) -> str:
 
 
 @settings(
-    max_examples=150,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(st.data(), policies)
@@ -68,7 +67,6 @@ def test_every_objective_has_a_sentence_and_no_sentence_is_without_its_number(da
 
 
 @settings(
-    max_examples=150,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(st.data(), policies)
@@ -86,7 +84,6 @@ def test_an_alternative_is_named_with_a_number_that_is_worse_than_the_plans(data
             assert int(found[1]) > 0, text
 
 
-@settings(max_examples=100)
 @given(
     st.lists(
         st.lists(st.integers(0, 8), min_size=1, max_size=4).map(tuple), min_size=1, max_size=4

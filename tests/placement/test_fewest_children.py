@@ -4,7 +4,7 @@ import tracemalloc
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
@@ -36,7 +36,6 @@ def _fewest(frees: list[list[int]], k: int, need: tuple[int, int], tops: int) ->
 rows = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=2, max_size=3)
 
 
-@settings(max_examples=150)
 @given(rows, st.integers(1, 3), st.integers(1, 6), st.integers(0, 2))
 def test_no_choice_of_as_few_top_domains_needs_fewer_children(frees, k, m, r):
     r = min(r, k - 1)

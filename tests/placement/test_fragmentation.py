@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.oracle.worlds import capacities, policies
@@ -32,10 +32,6 @@ def only(capacity: Capacity, **asked: object) -> TypeDocument:
     return report
 
 
-any_world = settings(max_examples=100)
-
-
-@any_world
 @given(st.data(), policies)
 def test_the_largest_job_of_each_group_size_can_be_placed_and_one_pod_more_cannot(data, policy):
     capacity = data.draw(capacities(policy))
@@ -63,7 +59,6 @@ def test_the_largest_job_of_each_group_size_can_be_placed_and_one_pod_more_canno
             assert job.gpus == job.pods * job.gpus_per_pod
 
 
-@any_world
 @given(st.data(), policies)
 def test_every_count_of_the_report_adds_up(data, policy):
     capacity = data.draw(capacities(policy))

@@ -52,7 +52,6 @@ def sets(found: BestSets) -> list[tuple[int, ...]]:
     return [choice.gpus for choice in found.sets]
 
 
-@settings(max_examples=150)
 @given(machines())
 def test_every_choice_is_the_one_that_looking_at_every_set_finds(machine):
     weights, free = machine

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -91,7 +91,6 @@ def machine() -> Machine:
 
 
 @given(STEPS)
-@settings(max_examples=300)
 def test_no_hold_outlives_its_length_in_running_time(steps: list[tuple[str, float]]) -> None:
     """But for what ran untold before a boot whose clock was set: at most since the last save."""
     tried = machine()
@@ -102,7 +101,6 @@ def test_no_hold_outlives_its_length_in_running_time(steps: list[tuple[str, floa
 
 
 @given(STEPS.map(lambda steps: [step for step in steps if step[0] != "boots"]))
-@settings(max_examples=300)
 def test_while_a_machine_stays_up_a_hold_has_exactly_its_length_whatever_the_clock_says(
     steps: list[tuple[str, float]],
 ) -> None:

@@ -314,7 +314,7 @@ class Everything(RuleBasedStateMachine):
 
 
 TestEverything = Everything.TestCase
-TestEverything.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestEverything.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
 
 
 def test_a_committed_hold_ends_with_its_pods_too():

@@ -122,7 +122,7 @@ any_world = settings(suppress_health_check=list(HealthCheck), derandomize=True, 
 where it shows is a finding for its author, not for whoever runs the tests next."""
 
 
-@settings(any_world, max_examples=60)
+@settings(any_world, max_examples=25)
 @given(st.data())
 def test_small_worlds_of_every_kind_are_placed_as_looking_at_every_way_does(data):
     small(data)
@@ -143,7 +143,7 @@ def test_larger_worlds_of_every_kind_are_placed_as_the_solver_does(data):
     as_good_as_the_best((capacity, data.draw(requests(LARGER_PODS))), cpsat.best, LATER)
 
 
-@settings(any_world, max_examples=60)
+@settings(any_world, max_examples=25)
 @given(st.data())
 def test_both_oracles_find_the_same_optimum(data):
     capacity = data.draw(capacities(data.draw(policies | reserving)))
