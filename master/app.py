@@ -36,6 +36,7 @@ from topo.placement.booking.events import HoldChange
 MAX_BODY_BYTES = 64 * 1024
 """A job with its filters, or the groups of an answer for a thousand nodes."""
 LAG_SAMPLE_S = 0.5
+ALL_ROUTES = (*ROUTES, openapi_route(ROUTES))
 CERTIFICATE = "tls-files"
 
 _log = structlog.get_logger(__name__)
@@ -51,7 +52,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     app = web.Application(middlewares=[count_answers, problems], client_max_size=MAX_BODY_BYTES)
     app[SERVICE] = service
     app[TEXTS] = StepTexts()
-    add_routes(app, (*ROUTES, openapi_route(ROUTES)))
+    add_routes(app, ALL_ROUTES)
     if service.replicas is not None:
         app.router.add_get(PATH, get_replica)
         app.on_response_prepare.append(partial(tell_age, service.replicas))

@@ -1,5 +1,7 @@
 """`GET /openapi.json`, generated from the table of routes and the types of the documents."""
 
+import threading
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -9,6 +11,7 @@ from pydantic import TypeAdapter
 
 from master.api.requests.query import Parameter, Query
 from master.api.route import Route
+from topo.kit.threads import off_loop
 from topo.model.rest.generation_id import PATTERN
 from topo.model.rest.service import Problem
 
@@ -30,10 +33,23 @@ _SECURED: dict[str, list[str]] = {"token": []}
 
 
 def openapi_route(routes: tuple[Route, ...]) -> Route:
-    """The route that serves the description of the given ones and of itself."""
+    """The route that serves the description of the given ones and of itself.
+
+    It is written when it is first asked for, once and off the loop: to write it takes longer
+    than all else that a master does before it listens.
+    """
+    at_work = threading.Lock()
+
+    @cache
+    def text() -> bytes:
+        return orjson.dumps(describe((*routes, this)), option=orjson.OPT_INDENT_2)
+
+    def written() -> bytes:
+        with at_work:
+            return text()
 
     async def get_openapi(_request: web.Request, _query: Query) -> web.StreamResponse:
-        return web.Response(body=text, content_type="application/json")
+        return web.Response(body=await off_loop(written), content_type="application/json")
 
     this = Route(
         path="/openapi.json",
@@ -42,7 +58,6 @@ def openapi_route(routes: tuple[Route, ...]) -> Route:
         tag="service",
         document=dict[str, Any],
     )
-    text = orjson.dumps(describe((*routes, this)), option=orjson.OPT_INDENT_2)
     return this
 
 

@@ -1,13 +1,18 @@
 """The published description of the API is the API."""
 
+import asyncio
 import json
 import re
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
+from master.api import openapi
 from master.api.openapi import describe, openapi_route
 from master.api.routes import ROUTES
 from tests.master.documents import faults, read_json
@@ -23,6 +28,12 @@ from topo.placement.job.plan import FitTest
 pytestmark = pytest.mark.virtual_time
 
 
+@cache
+def described() -> dict[str, Any]:
+    """The description of all calls; no test changes it."""
+    return describe(ROUTES)
+
+
 def _refs(value: Any) -> list[str]:
     if isinstance(value, dict):
         own = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
@@ -33,7 +44,7 @@ def _refs(value: Any) -> list[str]:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    document = describe(ROUTES)
+    document = described()
     for ref in _refs(document):
         target: Any = document
         for part in ref.removeprefix("#/").split("/"):
@@ -43,11 +54,11 @@ def test_every_reference_leads_somewhere() -> None:
 
 def test_every_schema_has_a_name_of_its_own() -> None:
     """Two models of one name are told apart by their modules, and that is no name for clients."""
-    assert [name for name in describe(ROUTES)["components"]["schemas"] if "__" in name] == []
+    assert [name for name in described()["components"]["schemas"] if "__" in name] == []
 
 
 def test_the_calls_that_may_hold_name_the_header_of_the_key() -> None:
-    paths = describe(ROUTES)["paths"]
+    paths = described()["paths"]
     named = {
         path
         for path, calls in paths.items()
@@ -59,7 +70,7 @@ def test_the_calls_that_may_hold_name_the_header_of_the_key() -> None:
 
 def test_it_has_the_shape_that_the_standard_asks_for() -> None:
     """OpenAPI 3.1: info, unique operation ids, a description per response, typed parameters."""
-    document = describe(ROUTES)
+    document = described()
     assert re.fullmatch(r"3\.1\.\d+", document["openapi"])
     assert {"title", "version"} <= document["info"].keys()
     operations = [call for item in document["paths"].values() for call in item.values()]
@@ -74,6 +85,25 @@ def test_it_has_the_shape_that_the_standard_asks_for() -> None:
             assert parameter["in"] in ("query", "path", "header")
             assert parameter["schema"]["type"] in ("string", "integer")
     json.dumps(document)
+
+
+async def test_it_is_written_once_when_it_is_first_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written: list[object] = []
+
+    def noted(routes: object) -> dict[str, Any]:
+        written.append(routes)
+        return {"openapi": "3.1.0"}
+
+    monkeypatch.setattr(openapi, "describe", noted)
+    handler = openapi_route(ROUTES).handler
+    assert not written, "a start does not wait for it"
+    request = make_mocked_request("GET", "/openapi.json")
+    answers = await asyncio.gather(*(handler(request, {}) for _ in range(4)))
+    assert len(written) == 1
+    bodies = {answer.body for answer in answers if isinstance(answer, web.Response)}
+    assert bodies == {b'{\n  "openapi": "3.1.0"\n}'}
 
 
 async def test_it_describes_every_call_that_is_routed(token_flag: str) -> None:
@@ -135,7 +165,7 @@ async def test_the_answers_to_calls_that_write_are_described_where_they_happen(
 
 
 def test_what_needs_a_token_says_so() -> None:
-    paths = describe(ROUTES)["paths"]
+    paths = described()["paths"]
     secured = {
         (path, method): call["security"]
         for path, item in paths.items()
@@ -154,7 +184,7 @@ def test_what_needs_a_token_says_so() -> None:
 
 
 def _schema(name: str, key: str) -> Any:
-    return describe(ROUTES)["components"]["schemas"][name]["properties"][key]
+    return described()["components"]["schemas"][name]["properties"][key]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +208,7 @@ def test_a_closed_set_of_words_is_published_as_the_core_has_it(
 
 def test_a_text_that_may_not_be_empty_says_so() -> None:
     """In a query, in a path and in a body; one that may be empty does not."""
-    document = describe(ROUTES)
+    document = described()
     for item in document["paths"].values():
         for call in item.values():
             for parameter in call["parameters"]:
@@ -192,7 +222,7 @@ def test_a_text_that_may_not_be_empty_says_so() -> None:
 
 def test_every_call_has_a_tag_and_every_document_a_description() -> None:
     """And a name of its own, which says nothing of our modules."""
-    document = describe(ROUTES)
+    document = described()
     tags = {tag["name"] for tag in document["tags"] if tag["description"]}
     used = {
         tag for item in document["paths"].values() for call in item.values() for tag in call["tags"]
@@ -204,7 +234,7 @@ def test_every_call_has_a_tag_and_every_document_a_description() -> None:
 
 
 def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
-    schemas = describe(ROUTES)["components"]["schemas"]
+    schemas = described()["components"]["schemas"]
     absent = {
         name: schema["properties"].keys() - set(schema.get("required", ()))
         for name, schema in schemas.items()
@@ -262,7 +292,7 @@ def test_a_url_with_every_parameter_as_long_as_it_may_be_is_read() -> None:
 
 
 def test_every_link_leads_to_a_call_that_takes_its_parameters() -> None:
-    calls = [call for item in describe(ROUTES)["paths"].values() for call in item.values()]
+    calls = [call for item in described()["paths"].values() for call in item.values()]
     by_id = {call["operationId"]: call for call in calls}
     links = [link for c in calls for link in c["responses"]["200"].get("links", {}).values()]
     assert {link["operationId"] for link in links} == {"get_hold", "commit_hold", "delete_hold"}
