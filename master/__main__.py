@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(serve(*sites))
 
 
-def _sites(settings: MasterSettings) -> tuple[Site, Site]:
+def _sites(settings: MasterSettings) -> tuple[Site, ...]:
     """The API first: it carries the background work, so it stops last."""
     tls = _tls(settings)
     service = build_service(settings)
@@ -80,7 +80,19 @@ def _sites(settings: MasterSettings) -> tuple[Site, Site]:
         drain_s=1.0,
         on_malformed=service.metrics.malformed.labels("reports").inc,
     )
-    return api, reports
+    if (admission := service.admission) is None:
+        return api, reports
+    webhook = Site(
+        app=admission.app,
+        port=settings.admission_port,
+        connections=admission.connections,
+        host=host,
+        name="admission",
+        tls=admission.tls,
+        drain_s=1.0,
+        on_malformed=service.metrics.malformed.labels("admission").inc,
+    )
+    return api, reports, webhook
 
 
 def _tls(settings: MasterSettings) -> SSLContext | None:

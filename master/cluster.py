@@ -208,6 +208,8 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
     for name, work in service.controllers.works.items():
         works[name] = partial(service.replica.run, work)
+    if service.admission is not None:
+        works["admission-certificate"] = service.admission.keeper.run
     if cluster.device_config is not None:
         works["kubernetes-device-config"] = cluster.device_config.run
     if (capacity := service.cluster_capacity) is not None:

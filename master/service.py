@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import prometheus_client as prom
 from aiohttp import web
 
+from master.admission.admission import Admission, build_admission
 from master.booking.booking_log import BookingLog
 from master.booking.capacity_metrics import CapacityCollector
 from master.booking.executors import SingleThreadExecutor
@@ -124,6 +125,14 @@ class Service:
     controllers: Controllers
     cluster_capacity: ClusterCapacity | None
     """None without Kubernetes."""
+    admission: Admission | None
+    """None where nothing is done for jobs that ask for groups."""
+
+    @property
+    def ports(self) -> tuple[Connections, ...]:
+        """The connections of each port."""
+        ports = self.api_connections, self.report_connections
+        return ports if self.admission is None else (*ports, self.admission.connections)
 
     @property
     def role(self) -> Role:
@@ -145,7 +154,8 @@ class Service:
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
         of_replicas = self.replicas.warnings if self.replicas is not None else ()
         of_us = (*self.clear_text.warnings, *self.file_warnings.warnings)
-        return (*of_us, *of_cluster, *of_replicas, *self.controllers.warnings)
+        of_webhook = self.admission.keeper.warnings if self.admission is not None else ()
+        return (*of_us, *of_cluster, *of_replicas, *of_webhook, *self.controllers.warnings)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -311,11 +321,29 @@ def build_service(
             is_settled=lambda: service.may_publish,
         ),
         cluster_capacity=cluster_capacity(cluster, placements.state),
+        admission=_admission(settings, cluster, registry, replica),
     )
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))
-    registry.register(ConnectionsCollector((service.api_connections, service.report_connections)))
+    registry.register(ConnectionsCollector(service.ports))
     return service
+
+
+def _admission(
+    settings: MasterSettings,
+    cluster: Cluster | None,
+    registry: prom.CollectorRegistry,
+    replica: Replica,
+) -> Admission | None:
+    if settings.placement == "off" or cluster is None:
+        return None
+    return build_admission(
+        settings,
+        cluster.client,
+        registry,
+        acts=lambda: replica.role.acts,
+        clock=time.monotonic,
+    )
 
 
 def _booking_log(settings: MasterSettings, placements: Placements) -> BookingLog | None:

@@ -33,6 +33,8 @@ REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
 """Where the chart puts it."""
 _CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}")
 NO_CONTROLLERS = "none"
+ADMISSION = "topo-master-admission"
+"""What the chart calls everything of the admission webhook."""
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -197,6 +199,26 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
 
+    placement: Literal["off", "nomination"] = "off"
+    """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
+    has their pods wait for a plan), or off: nothing."""
+    admission_port: Port = 9443
+    """Port of the admission webhook, HTTPS; 0 takes a free one, which the log names."""
+    admission_invalid: Literal["warn", "deny"] = "warn"
+    """What becomes of a job whose groups cannot be: warn: it runs without, or deny: it is refused
+    with 422 and the fix."""
+    admission_certificates: Literal["own", "external"] = "own"
+    """Who makes and renews the webhook's certificates: the leading master, or somebody else, such
+    as cert-manager."""
+    admission_certificate_life: Annotated[Seconds, Field(ge=600)] = 90 * 86400.0
+    """How long a certificate of our own is valid; it is renewed after two thirds of that."""
+    admission_secret: str = ADMISSION
+    """Secret of this pod's namespace that holds the webhook's certificate."""
+    admission_service: str = ADMISSION
+    """Service by which API servers reach the webhook; its certificate names it."""
+    admission_configuration: str = ADMISSION
+    """MutatingWebhookConfiguration that is told which authority to trust."""
+
     leader_elect: Literal["auto", "true", "false"] = "auto"
     """Whether this is one of several masters, of which one leads by a Lease; auto: with Kubernetes
     where the pod's name, namespace and address are known, and the token is there."""
@@ -224,6 +246,7 @@ class MasterSettings(ServiceSettings, LogSettings):
             *self._kubernetes_refusals(),
             *self._replica_refusals(),
             *self._store_refusals(),
+            *self._admission_refusals(),
         )
 
     def _join_key_refusals(self) -> tuple[Refusal, ...]:
@@ -367,6 +390,24 @@ class MasterSettings(ServiceSettings, LogSettings):
             fix = "give --kubernetes=on and POD_NAMESPACE, or --state-file"
             return (Refusal(what, where, fix),)
         return ()
+
+    def _admission_refusals(self) -> tuple[Refusal, ...]:
+        if self.placement == "off":
+            return ()
+        if self.kube_config is None or not self.pod_namespace:
+            what = "jobs of Kubernetes are placed through a webhook of the pod's namespace"
+            fix = "give --kubernetes=on and POD_NAMESPACE, or --placement=off"
+            return (Refusal(what, "--placement", fix),)
+        fix = "write a name of Kubernetes in small letters, such as topo-master-admission"
+        return tuple(
+            Refusal(f"{name!r} is no name of an object", f"--admission-{of}", fix)
+            for of, name in (
+                ("secret", self.admission_secret),
+                ("service", self.admission_service),
+                ("configuration", self.admission_configuration),
+            )
+            if not is_dns_name(name)
+        )
 
     @property
     def _has_copy(self) -> bool:

@@ -1,9 +1,10 @@
 """TLS contexts with the defaults of the standard library, and which way needs none."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -32,10 +33,16 @@ def client_context(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLConte
     return context
 
 
-def server_context(cert: Path, key: Path) -> ssl.SSLContext:
-    """A server's context; raises `BadInputError` when the two files are not a matching pair."""
+def empty_server_context() -> ssl.SSLContext:
+    """A server's context without a certificate: handshakes fail until it is given one."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def server_context(cert: Path, key: Path) -> ssl.SSLContext:
+    """A server's context; raises `BadInputError` when the two files are not a matching pair."""
+    context = empty_server_context()
     reload_certificate(context, cert, key)
     return context
 
@@ -51,6 +58,21 @@ def reload_certificate(context: ssl.SSLContext, cert: Path, key: Path) -> None:
     for each in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), context):
         load = partial(each.load_cert_chain, cert, key, password="")
         _load("the certificate and key", [cert, key], load, fix)
+
+
+def load_pair(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+    """Loads a PEM pair that is no file into a context in use, and leaves none on any disk.
+
+    Raises `BadInputError`; the context then keeps the pair it had.
+    """
+    with ExitStack() as stack:
+        paths = []
+        for name, content in (("certificate", chain), ("key", key)):
+            number = os.memfd_create(name)
+            stack.callback(os.close, number)
+            os.write(number, content)
+            paths.append(Path(f"/proc/self/fd/{number}"))
+        reload_certificate(context, paths[0], paths[1])
 
 
 def _load(what: str, paths: Sequence[Path], load: Callable[[], None], fix: str) -> None:

@@ -60,20 +60,23 @@ def _asked(
 ) -> _Asked | Refusal | None:
     """What the job and its templates ask together; a refusal where two ask for different things."""
     of_job = mapping(mapping(job.get("metadata")).get("annotations"))
-    places = [("metadata.annotations", of_job)]
-    places += (
-        (f"{field_path(each.path)}.metadata.annotations", each.annotations) for each in templates
-    )
+    places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)] if of_job else []
+    places += ((each.path, each.annotations) for each in templates if each.annotations)
     found = _Asked({}, {})
     for name in words.asked:
-        given = [(place, values[name]) for place, values in places if name in values]
-        for place, value in given:
-            first = found.values.setdefault(name, value)
-            at = found.places.setdefault(name, f"{place}[{name}]")
-            if value != first:
-                what = f"{name} is {_shown(first)} at {at} and {_shown(value)} here"
-                return Refusal(what, f"{place}[{name}]", "give it once")
+        for path, values in places:
+            if name not in values:
+                continue
+            first = found.values.setdefault(name, values[name])
+            at = found.places.setdefault(name, _place(path, name))
+            if values[name] != first:
+                what = f"{name} is {_shown(first)} at {at} and {_shown(values[name])} here"
+                return Refusal(what, _place(path, name), "give it once")
     return found if words.size in found.values else None
+
+
+def _place(path: Path, name: str) -> str:
+    return f"{field_path((*path, 'metadata', 'annotations'))}[{name}]"
 
 
 def _stamped(
@@ -125,14 +128,14 @@ def _members(
     """The templates whose pods take GPUs, each with how many; a refusal where these differ."""
     members: list[tuple[Template, int]] = []
     for each in templates:
-        where = f"{field_path(each.path)}.spec"
-        gpus = pod_gpus(each.spec, rules.gpu_resources, where)
+        path = (*each.path, "spec")
+        gpus = pod_gpus(each.spec, rules.gpu_resources, path)
         if isinstance(gpus, Refusal):
             return gpus
         if members and gpus and gpus != members[0][1]:
             first, others = members[0]
             what = f"pods of {each.name} take {gpus} GPUs, those of {first.name} {others}"
-            return Refusal(what, where, f"give all {others}, or none")
+            return Refusal(what, field_path(path), f"give all {others}, or none")
         if gpus:
             members.append((each, gpus))
     if not members:

@@ -57,7 +57,7 @@ def field_path(path: Iterable[str | int]) -> str:
 
 
 def pod_gpus(
-    spec: Mapping[str, Any], resources: Sequence[str], where: str = "spec"
+    spec: Mapping[str, Any], resources: Sequence[str], path: Path = ("spec",)
 ) -> int | Refusal:
     """Whole GPUs of a pod as the scheduler counts them; a refusal where that is no number."""
     pod = _PodSpec(
@@ -67,7 +67,7 @@ def pod_gpus(
     )
     for asked in unreadable(pod, resources):
         fix = "give a whole number, such as 8"
-        return Refusal(f"{asked} is no number of GPUs", f"{where}.containers", fix)
+        return Refusal(f"{asked} is no number of GPUs", field_path((*path, "containers")), fix)
     return sum(requested(pod, each) for each in resources)
 
 

@@ -9,7 +9,10 @@ from typing import Any
 
 from topo.gangs.admission.json_patch import add, mapping, sequence
 from topo.gangs.admission.templates import JobParts, Template, count
+from topo.model.errors import Refusal
 
+MAX_TASKS = 1000
+"""A job is judged while others wait: so many take some 20 ms, and more fit into one object."""
 _MASTER = "master"
 """Volcano's pytorch plugin calls the task of rank 0 so, and takes another name as an argument.
 Source: pkg/controllers/job/plugins/distributed-framework/pytorch."""
@@ -30,8 +33,16 @@ def volcano_job(job: Mapping[str, Any]) -> JobParts:
     return JobParts(
         templates=tuple(sorted(_templates(tasks), key=lambda each: each.name != master)),
         own=_own_topology(spec, tasks),
+        flaw=_too_many(len(tasks)),
         more=(add(("spec", "minAvailable"), least),) if unset else (),
     )
+
+
+def _too_many(tasks: int) -> Refusal | None:
+    if tasks <= MAX_TASKS:
+        return None
+    fix = f"give it at most {MAX_TASKS}; one task may have any number of pods"
+    return Refusal(f"the job has {tasks} tasks", "spec.tasks", fix)
 
 
 def _templates(tasks: tuple[Mapping[str, Any], ...]) -> Iterator[Template]:

@@ -1,0 +1,71 @@
+"""The admission webhook of a master, put together; nothing here does I/O."""
+
+import datetime as dt
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import prometheus_client as prom
+from aiohttp import web
+
+from master.admission.keeper import CertificateKeeper, Place
+from master.admission.metrics import AdmissionMetrics
+from master.admission.rotation import Rotation
+from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
+from master.kube.client import Caller
+from master.settings import MasterSettings
+from topo.gangs.admission.outcome import Rules
+from topo.gangs.words import Words
+from topo.kit.connections import Connections
+from topo.kit.tls import empty_server_context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """What is served on the webhook's port, by which certificate."""
+
+    app: web.Application
+    tls: ssl.SSLContext
+    connections: Connections
+    keeper: CertificateKeeper
+
+
+def build_admission(
+    settings: MasterSettings,
+    client: Caller,
+    registry: prom.CollectorRegistry,
+    *,
+    acts: Callable[[], bool],
+    clock: Callable[[], float],
+) -> Admission:
+    """The parts, nothing served yet. `acts`: whether this master leads."""
+    metrics, tls = AdmissionMetrics(registry), empty_server_context()
+    names = _names(settings.admission_service, settings.pod_namespace)
+    life = dt.timedelta(seconds=settings.admission_certificate_life)
+    is_own = settings.admission_certificates == "own"
+    rules = Rules(words=Words(settings.domain), gpu_resources=settings.policy.gpu_resources)
+    return Admission(
+        app=admission_app(rules, settings.admission_invalid, metrics),
+        tls=tls,
+        connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
+        keeper=CertificateKeeper(
+            client,
+            Place(
+                namespace=settings.pod_namespace,
+                secret=settings.admission_secret,
+                configuration=settings.admission_configuration,
+            ),
+            tls,
+            names=names[:1],
+            rotation=Rotation(names=names, life=life) if is_own else None,
+            acts=acts,
+            metrics=metrics,
+            clock=clock,
+        ),
+    )
+
+
+def _names(service: str, namespace: str) -> tuple[str, ...]:
+    """What API servers call the Service, first; then what others might."""
+    full = f"{service}.{namespace}.svc"
+    return full, f"{full}.cluster.local", f"{service}.{namespace}", service

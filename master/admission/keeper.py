@@ -1,0 +1,270 @@
+"""Follows the Secret of the webhook's certificate; while it leads, also renews what is in it.
+
+Every master serves what the Secret holds. It is looked at now and then and not watched: a
+certificate is renewed weeks before its end, and `get` of one Secret by its name is the least right
+there is.
+"""
+
+import asyncio
+import base64
+import binascii
+import datetime as dt
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import orjson
+import structlog
+from pydantic import BaseModel, Field, ValidationError
+
+from master.admission.certificates import Pair
+from master.admission.metrics import AdmissionMetrics
+from master.admission.rotation import LATE_AT, Kept, Rotation, read_kept
+from master.kube.advice import next_step
+from master.kube.client import Call, Caller
+from master.kube.errors import KubeError
+from master.kube.objects import BareObject, Resource, object_path
+from master.kube.writes import TIMEOUT_S, Apply, Target, call_of
+from topo.kit.threads import off_loop
+from topo.kit.tls import load_pair
+from topo.model.errors import BadInputError, Refusal
+from topo.model.rest.topology import WarningDocument
+
+SECRETS = Resource("v1", "Secret", "secrets", BareObject)
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    BareObject,
+    namespaced=False,
+)
+MANAGER = "topo-master/admission"
+CODE = "admission-certificate"
+POLL_S = 15.0
+SETTLING_S = 1.0
+"""While there is none to serve, or a step was just taken."""
+
+_INSTALL = "install the chart with placement.enabled, which makes it"
+_MERGE = "application/merge-patch+json"
+_log = structlog.get_logger(__name__)
+
+
+class _Metadata(BaseModel):
+    uid: str = ""
+    version: str = Field("", alias="resourceVersion")
+
+
+class _Secret(BaseModel):
+    metadata: _Metadata = Field(default_factory=_Metadata)
+    data: dict[str, str] | None = None
+
+
+class _Client(BaseModel):
+    bundle: str = Field("", alias="caBundle")
+
+
+class _Webhook(BaseModel):
+    name: str
+    client: _Client = Field(default_factory=_Client, alias="clientConfig")
+
+
+class _Configuration(BaseModel):
+    metadata: _Metadata = Field(default_factory=_Metadata)
+    webhooks: list[_Webhook] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where certificates are kept, and who is to trust them."""
+
+    namespace: str
+    secret: str
+    configuration: str
+
+
+class CertificateKeeper:
+    """Loads the pair of the Secret into `tls`, and says how that went.
+
+    `rotation` is None where somebody else renews it. `acts` is asked before each write: whether
+    this master leads. `now` is the wall clock, `clock` a monotonic one.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it is made of
+        self,
+        client: Caller,
+        place: Place,
+        tls: ssl.SSLContext,
+        *,
+        names: tuple[str, ...],
+        rotation: Rotation | None,
+        acts: Callable[[], bool],
+        metrics: AdmissionMetrics,
+        clock: Callable[[], float],
+        now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
+    ) -> None:
+        self._client = client
+        self._place = place
+        self._tls = tls
+        self._names = names
+        self._rotation = rotation
+        self._acts = acts
+        self._metrics = metrics
+        self._clock = clock
+        self._now = now
+        self._served: Pair | None = None
+        self._kept: tuple[str, Kept] | None = None
+        """What the Secret held, and in which version."""
+        self._trusted: tuple[bytes, float] = (b"", inf)
+        """What the configuration was seen to trust, and since when."""
+        self._trouble: Refusal | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether the port has a certificate that has not ended."""
+        return self._served is not None and self._now() < self._served.ends
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """Why there is no certificate, or why the one there is will end."""
+        late = self._served is not None and self._now() >= self._served.at(LATE_AT)
+        if self.serves and not late:
+            return ()
+        found = self._trouble
+        why = found.what if found is not None else "nobody has renewed it"
+        fix = found.fix if found is not None else f"look at {self._secret_name}"
+        served = self._served
+        text = f"the admission webhook has no certificate, jobs run without groups: {why}"
+        if served is not None:
+            text = f"the admission webhook's certificate ends {served.ends:%Y-%m-%d %H:%M}Z: {why}"
+        return (WarningDocument(code=CODE, text=text, fix=fix),)
+
+    async def run(self) -> None:
+        """Follows the Secret until cancelled."""
+        while True:
+            try:
+                settled = await self._step()
+            except KubeError as error:
+                settled = False
+                fix = _INSTALL if error.is_missing else next_step(error)
+                self._in_trouble(Refusal(error.message, self._secret_name, fix))
+            if settled:
+                self._trouble = None
+            await asyncio.sleep(POLL_S if settled and self.serves else SETTLING_S)
+
+    async def _step(self) -> bool:
+        """Takes one step; False where another one is due soon. Raises `KubeError`."""
+        secret = await self._read(SECRETS, self._place.secret, _Secret)
+        if secret is None:
+            return False
+        if self._kept is None or self._kept[0] != secret.metadata.version:
+            found = await off_loop(lambda: read_kept(_decoded(secret.data), self._names))
+            self._kept = secret.metadata.version, found
+        kept = self._kept[1]
+        if isinstance(kept.current, Pair):
+            await self._serve(kept.current)
+        elif self._rotation is None:
+            self._in_trouble(kept.current)
+        if self._rotation is None or not self._acts():
+            return isinstance(kept.current, Pair)
+        settled = await self._trust(kept)
+        trusted_s = self._clock() - self._trusted[1] if self._trusted[0] == kept.trusted else 0.0
+        change = self._rotation.step(kept, self._now(), trusted_s)
+        if change is None:
+            return settled and kept.following is None
+        await self._write(secret.metadata.version, change)
+        return False
+
+    async def _serve(self, pair: Pair) -> None:
+        if self._served is not None and self._served.chain == pair.chain:
+            return
+        try:
+            await off_loop(lambda: load_pair(self._tls, pair.chain, pair.key))
+        except BadInputError as error:
+            self._in_trouble(error.refusal)
+            return
+        self._served, self._trouble = pair, None
+        self._metrics.ends_at.set(pair.ends.timestamp())
+        _log.info("the admission webhook has a certificate", ends=f"{pair.ends:%Y-%m-%dT%H:%M:%SZ}")
+
+    async def _trust(self, kept: Kept) -> bool:
+        """Has the configuration trust what is kept; whether it does."""
+        name = self._place.configuration
+        if not kept.trusted:
+            return False
+        found = await self._read(WEBHOOKS, name, _Configuration)
+        if found is None:
+            return False
+        bundle = base64.b64encode(kept.trusted).decode()
+        if all(each.client.bundle == bundle for each in found.webhooks):
+            if self._trusted[0] != kept.trusted:
+                self._trusted = (kept.trusted, self._clock())
+            return True
+        trusting = [
+            {"name": each.name, "clientConfig": {"caBundle": bundle}} for each in found.webhooks
+        ]
+        write = Apply(
+            target=Target(WEBHOOKS, name),
+            manager=MANAGER,
+            uid=found.metadata.uid,
+            fields={"webhooks": trusting},
+        )
+        if self._acts():
+            await self._client.call(call_of(write))
+        return False
+
+    async def _write(self, version: str, change: Mapping[str, bytes | None]) -> None:
+        """Changes the Secret as it was read; another version of it is a conflict."""
+        if not self._acts():
+            return
+        data = {
+            name: None if value is None else base64.b64encode(value).decode()
+            for name, value in change.items()
+        }
+        body = orjson.dumps({"metadata": {"resourceVersion": version}, "data": data})
+        path = object_path(SECRETS, self._place.secret, self._place.namespace)
+        await self._client.call(
+            Call(
+                method="PATCH",
+                path=path,
+                query={"fieldManager": MANAGER},
+                body=body,
+                content_type=_MERGE,
+                timeout_s=TIMEOUT_S,
+                urgent=True,
+            )
+        )
+        _log.info("the admission webhook's certificates are renewed", entries=sorted(change))
+
+    async def _read(self, resource: Resource[Any], name: str, model: type[Any]) -> Any:
+        """The object; None where what answers is none of these. Raises `KubeError`."""
+        namespace = self._place.namespace if resource.namespaced else ""
+        call = Call(method="GET", path=object_path(resource, name, namespace), urgent=True)
+        content = await self._client.call(call)
+        try:
+            return model.model_validate_json(content)
+        except ValidationError:
+            fix = f"look at it: kubectl get {resource.plural} {name}"
+            self._in_trouble(Refusal(f"{resource.kind} {name} is none", name, fix))
+            return None
+
+    def _in_trouble(self, why: Refusal) -> None:
+        if self._trouble != why:
+            _log.warning("the webhook's certificate", what=why.what, where=why.where, fix=why.fix)
+        self._trouble = why
+
+    @property
+    def _secret_name(self) -> str:
+        return f"secret {self._place.namespace}/{self._place.secret}"
+
+
+def _decoded(data: Mapping[str, str] | None) -> Mapping[str, bytes]:
+    """What is no base64 counts as not there; an API server keeps none."""
+    found = {}
+    for name, text in (data or {}).items():
+        try:
+            found[name] = base64.b64decode(text, validate=True)
+        except binascii.Error:
+            continue
+    return found

@@ -1,0 +1,117 @@
+"""One AdmissionReview of `admission.k8s.io/v1` and the answer to it; pure.
+
+What is no review is an error of HTTP, for which the configuration's `failurePolicy` decides. A
+review of something that nobody here judges is allowed, with a warning: it says that the
+configuration sends too much.
+
+Source: kubernetes.io, "Dynamic Admission Control", webhook request and response.
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from master.admission.metrics import REFUSED
+from topo.gangs.admission.batch_job import batch_job
+from topo.gangs.admission.jobs import admit_job
+from topo.gangs.admission.json_patch import mapping
+from topo.gangs.admission.outcome import Outcome, Result, Rules
+from topo.gangs.admission.pods import admit_pod
+from topo.gangs.admission.volcano_job import volcano_job
+from topo.model.errors import BadInputError, Refusal
+
+REVIEW = ("admission.k8s.io/v1", "AdmissionReview")
+MAX_UID_CHARS = 128
+MAX_WARNING_CHARS = 400
+"""Source: the same page: 256 characters, or a few more where they are needed."""
+Invalid = Literal["warn", "deny"]
+Judge = Callable[[Mapping[str, Any], Rules], Outcome]
+
+_JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
+    ("batch.volcano.sh", "v1alpha1", "Job"): (
+        "volcano-job",
+        lambda found, rules: admit_job(found, volcano_job(found), rules),
+    ),
+    ("batch", "v1", "Job"): (
+        "job",
+        lambda found, rules: admit_job(found, batch_job(found), rules),
+    ),
+    ("", "v1", "Pod"): ("pod", admit_pod),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The answer, and what it is counted as."""
+
+    answer: bytes
+    kind: str
+    result: str
+
+
+def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
+    """The answer to a review. Raises `BadInputError` for what is none."""
+    request = _request(content)
+    uid = str(request["uid"])
+    kind = mapping(request.get("kind"))
+    key = (str(kind.get("group", "")), str(kind.get("version", "")), str(kind.get("kind", "")))
+    if key not in _JUDGES or request.get("operation") != "CREATE":
+        text = "topo-master judges new Volcano Jobs, batch/v1 Jobs and pods alone; see its webhooks"
+        return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
+    name, judge = _JUDGES[key]
+    outcome = judge(mapping(request.get("object")), rules)
+    if outcome.refusal is None:
+        answer = _answer(uid, patch=outcome.patch, warnings=outcome.warnings)
+        return Reviewed(answer, name, outcome.result.value)
+    if invalid == "deny":
+        return Reviewed(_answer(uid, refused=outcome.refusal), name, REFUSED)
+    text = f"the job runs without groups: {outcome.refusal}"
+    answer = _answer(uid, patch=outcome.patch, warnings=(text,))
+    return Reviewed(answer, name, outcome.result.value)
+
+
+def _request(content: bytes) -> Mapping[str, Any]:
+    try:
+        document = mapping(orjson.loads(content))
+    except orjson.JSONDecodeError as error:
+        raise _no_review(f"the body is no JSON: {error}") from None
+    if (document.get("apiVersion"), document.get("kind")) != REVIEW:
+        raise _no_review("the body is no AdmissionReview of admission.k8s.io/v1")
+    request = mapping(document.get("request"))
+    uid = request.get("uid")
+    if not isinstance(uid, str) or not 0 < len(uid) <= MAX_UID_CHARS:
+        raise _no_review("the review has no request with a uid")
+    return request
+
+
+def _no_review(what: str) -> BadInputError:
+    fix = "send what an API server sends to a webhook with admissionReviewVersions: [v1]"
+    return BadInputError(Refusal(what, "body", fix))
+
+
+def _answer(
+    uid: str,
+    *,
+    patch: tuple[Mapping[str, Any], ...] = (),
+    warnings: tuple[str, ...] = (),
+    refused: Refusal | None = None,
+) -> bytes:
+    response: dict[str, Any] = {"uid": uid, "allowed": refused is None}
+    if refused is not None:
+        response["status"] = {"code": 422, "reason": "Invalid", "message": str(refused)}
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(orjson.dumps(patch)).decode()
+    if warnings:
+        response["warnings"] = [_line(text) for text in warnings]
+    version, kind = REVIEW
+    return orjson.dumps({"apiVersion": version, "kind": kind, "response": response})
+
+
+def _line(text: str) -> str:
+    """It becomes a header: printable ASCII, one line."""
+    shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
+    return shown[:MAX_WARNING_CHARS]

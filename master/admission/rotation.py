@@ -1,0 +1,87 @@
+"""What becomes of the kept certificates next: a pure step, taken by the leader.
+
+    nothing usable     → a new pair serves at once
+    two thirds over    → a following pair is kept beside it, and both authorities are trusted
+    trusted long enough → the following pair serves; both authorities stay trusted
+
+So at every moment what any master serves is trusted by whoever reads the webhook configurations,
+also while some masters still serve the pair before. A leader that ends between two steps is gone on
+for by the next one, from what is kept.
+
+The Secret holds `tls.crt` and `tls.key` (served by all), `ca.crt` (trusted), and meanwhile
+`next.crt` and `next.key`.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from master.admission.certificates import Pair, issue, read_pair
+from topo.model.errors import Refusal
+
+CERT, KEY, TRUSTED = "tls.crt", "tls.key", "ca.crt"
+NEXT_CERT, NEXT_KEY = "next.crt", "next.key"
+RENEWED_AT = 2 / 3
+"""This share of its life, a pair gets a following one."""
+LATE_AT = 5 / 6
+"""Where it was not renewed by now, somebody has to look."""
+TRUSTED_S = 60.0
+"""A following pair serves once it was trusted for so long: API servers have heard of it by then."""
+Change = Mapping[str, bytes | None]
+"""Entries of the Secret that are written; None takes one away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the Secret holds. `trusted` is what the webhook configurations are to trust, PEM."""
+
+    current: Pair | Refusal
+    following: Pair | None = None
+    trusted: bytes = b""
+
+    def serves(self, now: dt.datetime) -> bool:
+        """Whether the API server would take the current pair."""
+        return isinstance(self.current, Pair) and self.current.begins <= now < self.current.ends
+
+
+def read_kept(data: Mapping[str, bytes], names: Sequence[str]) -> Kept:
+    """What is in the data of a Secret."""
+    if not data.get(CERT) or not data.get(KEY):
+        fix = "wait for the leader, which makes it"
+        return Kept(Refusal("there is no certificate yet", CERT, fix))
+    following = read_pair(data.get(NEXT_CERT, b""), data.get(NEXT_KEY, b""), names)
+    return Kept(
+        read_pair(data[CERT], data[KEY], names),
+        following if isinstance(following, Pair) else None,
+        data.get(TRUSTED, b""),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """How long a pair lives, and for which names."""
+
+    names: tuple[str, ...]
+    life: dt.timedelta
+
+    def step(self, kept: Kept, now: dt.datetime, trusted_s: float) -> Change | None:
+        """What is to be written; None where all is well.
+
+        `trusted_s` is since when the configurations trust what is kept, 0 where they do not.
+        """
+        current = kept.current
+        if isinstance(current, Refusal) or not kept.serves(now):
+            made = issue(self.names, now, self.life)
+            gone = {NEXT_CERT: None, NEXT_KEY: None}
+            return {CERT: made.chain, KEY: made.key, TRUSTED: made.authority, **gone}
+        if now < current.at(RENEWED_AT):
+            return None
+        following = kept.following
+        if following is None or not following.begins <= now < following.at(RENEWED_AT):
+            made = issue(self.names, now, self.life)
+            trusted = current.authority + made.authority
+            return {NEXT_CERT: made.chain, NEXT_KEY: made.key, TRUSTED: trusted}
+        if trusted_s < TRUSTED_S:
+            return None
+        served = {CERT: following.chain, KEY: following.key}
+        return {**served, NEXT_CERT: None, NEXT_KEY: None}

@@ -1,0 +1,63 @@
+"""The port that API servers send AdmissionReviews to."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+
+from master.admission.metrics import FAILED, UNREADABLE, AdmissionMetrics
+from master.admission.reviews import Invalid, review
+from topo.gangs.admission.outcome import Rules
+from topo.kit.body import body_bytes
+from topo.kit.problem import problem, problems
+from topo.model.errors import BadInputError
+
+PATH = "/admission"
+MAX_BODY_BYTES = 4 << 20
+"""An API server takes objects of up to 3 MiB. Source: k8s.io/apiserver, MaxRequestBodyBytes."""
+CONNECTIONS = 256
+"""An API server keeps a few, of HTTP/1.1 one for each review that is under way."""
+ANSWERS_BYTES = 16 << 20
+INLINE_BYTES = 64 << 10
+"""A larger review takes longer than a thread costs, and others would wait for it."""
+
+_log = structlog.get_logger(__name__)
+
+
+def admission_app(
+    rules: Rules,
+    invalid: Invalid,
+    metrics: AdmissionMetrics,
+    clock: Callable[[], float] = time.perf_counter,
+) -> web.Application:
+    """The application: one call, whose answer depends on the review alone."""
+
+    async def post_review(request: web.Request) -> web.Response:
+        try:
+            content = await body_bytes(request)
+            began_s = clock()
+            if len(content) <= INLINE_BYTES:
+                reviewed = review(content, rules, invalid)
+            else:
+                reviewed = await asyncio.to_thread(review, content, rules, invalid)
+        except BadInputError:
+            metrics.reviews.labels("other", UNREADABLE).inc()
+            raise
+        except web.HTTPException:
+            metrics.reviews.labels("other", UNREADABLE).inc()
+            raise
+        except Exception:  # noqa: BLE001 - the API server goes by its failurePolicy
+            metrics.reviews.labels("other", FAILED).inc()
+            _log.exception("a review failed")
+            what = "this webhook made a mistake; its log says more"
+            return problem(HTTPStatus.INTERNAL_SERVER_ERROR, what, fix="report it")
+        metrics.seconds.observe(clock() - began_s)
+        metrics.reviews.labels(reviewed.kind, reviewed.result).inc()
+        return web.Response(body=reviewed.answer, content_type="application/json")
+
+    app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)
+    app.router.add_post(PATH, post_review)
+    return app

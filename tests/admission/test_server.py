@@ -1,0 +1,168 @@
+"""The webhook's port on real TLS: what API servers get, and what anybody else can do to it."""
+
+import asyncio
+import datetime as dt
+import gzip
+import io
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import prometheus_client as prom
+import pytest
+from aiohttp import ClientSession, ClientSSLError, TCPConnector
+
+from master.admission.certificates import Pair, issue
+from master.admission.metrics import AdmissionMetrics
+from master.admission.server import (
+    ANSWERS_BYTES,
+    CONNECTIONS,
+    MAX_BODY_BYTES,
+    PATH,
+    admission_app,
+)
+from tests.admission.asking import asked, response
+from tests.gangs.patching import RULES, sample, task, volcano
+from tests.support.waiting import CEILING_S
+from topo.kit.connections import Connections
+from topo.kit.tasks import Site, start
+from topo.kit.tls import empty_server_context, load_pair
+
+NAME = "topo-master-admission.topo.svc"
+
+
+@dataclass
+class Port:
+    """The port, who trusts its certificate, and what it counted."""
+
+    url: str
+    tls: ssl.SSLContext
+    pair: Pair
+    session: ClientSession
+    registry: prom.CollectorRegistry
+
+    async def post(self, content: bytes, **headers: str) -> tuple[int, bytes]:
+        async with (
+            asyncio.timeout(CEILING_S),
+            self.session.post(
+                self.url + PATH, data=io.BytesIO(content), headers=headers, server_hostname=NAME
+            ) as answer,
+        ):
+            return answer.status, await answer.read()
+
+    def counted(self, kind: str, result: str) -> float:
+        name, labels = "topo_master_admission_reviews_total", {"kind": kind, "result": result}
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[Port]:
+    pair = issue((NAME,), dt.datetime.now(dt.UTC), dt.timedelta(days=1))
+    registry, tls = prom.CollectorRegistry(), empty_server_context()
+    site = Site(
+        app=admission_app(RULES, "deny", AdmissionMetrics(registry)),
+        port=0,
+        connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
+        host="127.0.0.1",
+        tls=tls,
+        drain_s=0.1,
+    )
+    trust = ssl.create_default_context(cadata=pair.authority.decode())
+    trust.verify_flags |= ssl.VERIFY_X509_STRICT
+    async with AsyncExitStack() as stack:
+        ((_, number),) = await start(site, stack)
+        connector = TCPConnector(ssl=trust)
+        session = await stack.enter_async_context(ClientSession(connector=connector))
+        yield Port(f"https://127.0.0.1:{number}", tls, pair, session, registry)
+
+
+@pytest.fixture
+async def serving(port: Port) -> Port:
+    load_pair(port.tls, port.pair.chain, port.pair.key)
+    return port
+
+
+async def test_a_review_is_answered_over_tls_that_is_verified_strictly(serving: Port) -> None:
+    status, answer = await serving.post(asked(sample()))
+    assert status == 200
+    assert response(answer)["patch"]
+    assert serving.counted("volcano-job", "stamped") == 1
+    count = "topo_master_admission_review_seconds_count"
+    assert serving.registry.get_sample_value(count) == 1
+
+
+async def test_a_refusal_is_a_review_of_status_200(serving: Port) -> None:
+    status, answer = await serving.post(asked(volcano(task("w", 4, gpu_group_size="60"))))
+    assert status == 200
+    assert response(answer)["status"]["code"] == 422
+    assert serving.counted("volcano-job", "refused") == 1
+
+
+async def test_without_a_certificate_nobody_is_answered_and_with_one_at_once(port: Port) -> None:
+    with pytest.raises((ClientSSLError, OSError)):
+        await port.post(asked(sample()))
+    load_pair(port.tls, port.pair.chain, port.pair.key)
+    assert (await port.post(asked(sample())))[0] == 200
+
+
+async def test_a_new_certificate_is_served_to_who_comes_from_then_on(serving: Port) -> None:
+    other = issue((NAME,), dt.datetime.now(dt.UTC), dt.timedelta(days=1))
+    assert (await serving.post(asked(sample())))[0] == 200
+    load_pair(serving.tls, other.chain, other.key)
+    assert (await serving.post(asked(sample())))[0] == 200, "a connection goes on"
+    trust = ssl.create_default_context(cadata=other.authority.decode())
+    async with (
+        asyncio.timeout(CEILING_S),
+        ClientSession(connector=TCPConnector(ssl=trust)) as session,
+        session.post(serving.url + PATH, data=asked(sample()), server_hostname=NAME) as answer,
+    ):
+        assert answer.status == 200
+
+
+DEEP = b'{"apiVersion":' + b"[" * 200_000
+HOSTILE: dict[str, tuple[bytes, dict[str, str], int]] = {
+    "64 MiB": (b" " * (64 << 20), {}, 413),
+    "64 MiB packed": (gzip.compress(b" " * (64 << 20)), {"Content-Encoding": "gzip"}, 413),
+    "deep": (DEEP, {}, 400),
+    "no JSON": (b"\x00" * 100, {}, 400),
+    "no gzip": (b"x", {"Content-Encoding": "gzip"}, 400),
+    "unknown coding": (b"x", {"Content-Encoding": "br"}, 415),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_bodies_are_refused_and_the_next_review_is_answered(
+    serving: Port, name: str
+) -> None:
+    content, headers, expected = HOSTILE[name]
+    try:
+        status, _ = await serving.post(content, **headers)
+    except OSError:  # the answer came while it still sent
+        status = expected
+    assert status == expected
+    assert (await serving.post(asked(sample())))[0] == 200
+    assert serving.counted("other", "unreadable") == 1
+
+
+async def test_a_packed_review_is_answered(serving: Port) -> None:
+    packed = gzip.compress(asked(sample()))
+    assert (await serving.post(packed, **{"Content-Encoding": "gzip"}))[0] == 200
+
+
+async def test_a_review_as_large_as_an_api_server_takes_is_answered(serving: Port) -> None:
+    job = sample()
+    job["metadata"]["annotations"] = {"note": "x" * (3 << 20)}
+    assert len(asked(job)) < MAX_BODY_BYTES
+    assert (await serving.post(asked(job)))[0] == 200
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", PATH, 405), ("POST", "/", 404)])
+async def test_there_is_one_call_and_no_other(
+    serving: Port, method: str, path: str, status: int
+) -> None:
+    async with (
+        asyncio.timeout(CEILING_S),
+        serving.session.request(method, serving.url + path, server_hostname=NAME) as answer,
+    ):
+        assert answer.status == status
