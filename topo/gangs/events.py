@@ -60,7 +60,8 @@ class Refused:
     """The answer to `Place` number `ask` where there is no room: why, with its numbers.
 
     `would_fit` is the smallest change under which it would fit. `reservation`, where it was asked
-    for: the nodes on which the job fits once they are free, empty where it never does.
+    for: the nodes on which the job fits once they are free. `behind`: it fits now, but for the
+    nodes that are kept for another gang. `never`: it would not fit if all were free.
     """
 
     id: GangId
@@ -69,6 +70,8 @@ class Refused:
     shortfall: Mapping[str, int]
     would_fit: str = ""
     reservation: tuple[NodeName, ...] = ()
+    behind: bool = False
+    never: bool = False
     kind: Literal["refused"] = "refused"
 
 
@@ -77,12 +80,14 @@ class Checked:
     """The answer to `Check` number `ask`: planned nodes that cannot take their pods, with why.
 
     `blocked`: why the gang may not start although all its nodes are free (its queue is full).
+    `split`: which groups are in several domains although their job requires one.
     """
 
     id: GangId
     ask: int
     lost: tuple[tuple[NodeName, str], ...] = ()
     blocked: str = ""
+    split: str = ""
     kind: Literal["checked"] = "checked"
 
 

@@ -30,7 +30,7 @@ class Reason(StrEnum):
     NEVER_FITS = "never-fits"
     """It would not fit if all were free."""
     BEHIND = "behind"
-    """It would fit on what is kept for the head of the line."""
+    """When it was asked about it would have fitted on what is kept for the head of the line."""
     PLACED = "placed"
     """It has its nodes; they are being labelled, its pods nominated and checked."""
     OPENED = "opened"
@@ -85,7 +85,7 @@ class Check:
     """Look whether each pod's node can still take it, and the queue the gang: `Checked`.
 
     `waiting` are the pods that are not bound, by node; what they and `holds` take is their own.
-    `bound` are the others. A node also counts as lost where a required group would be split.
+    `bound` are the others, by rank.
     """
 
     id: GangId
@@ -126,9 +126,9 @@ class UnlabelNodes:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Nominate a pod in `version` to the note's node, and annotate it with the note.
+    """In one PATCH of a pod's status in `version`: the nomination to the note's node, and the note.
 
-    The annotation, and with it the hold, is there no later than the nomination.
+    The hold is in the note, so that nobody sees the nomination without it and counts both.
     """
 
     id: GangId

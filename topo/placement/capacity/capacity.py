@@ -231,15 +231,16 @@ class Capacity:
             self._slots.popitem(last=False)
         return found
 
-    def empty_slots(self, like: Slots, opened: Callable[[Host], Host]) -> Slots:
+    def empty_slots(self, like: Slots, opened: Callable[[Host], Host] | None) -> Slots:
         """What a class would have if all hosts were as `opened` makes them, and nothing ran there.
 
-        O(hosts of the type).
+        None: closed hosts stay closed. O(hosts of the type).
         """
         hosts = self._of_type(like.eligibility.gpu_type or "")
         found = Slots(like.eligibility, like.gpus)
-        allowed = self._allowed(hosts, like.eligibility, opened)
-        empty = hosts._replace(free_gpus=hosts.gpus, open=np.ones_like(hosts.open))
+        allowed = self._allowed(hosts, like.eligibility, opened or (lambda host: host))
+        is_open = hosts.open if opened is None else np.ones_like(hosts.open)
+        empty = hosts._replace(free_gpus=hosts.gpus * is_open, open=is_open)
         found.fill(empty, allowed, len(self._index.names), len(self._index.order))
         return found
 

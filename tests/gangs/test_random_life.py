@@ -1,0 +1,172 @@
+"""Random lives of a small cluster: jobs, lost nodes, foreign pods, dead leaders and late writes."""
+
+import random
+
+import pytest
+
+from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
+from topo.gangs.gang import Binding, GangId
+from topo.gangs.instructions import Instruction, Reason
+from topo.model.ids import NodeName
+from topo.placement.engine import place
+from topo.placement.job.plan import NoFit
+from topo.placement.job.request import PlacementMode
+
+STEPS = 120
+WAITING = {Reason.NO_ROOM, Reason.NEVER_FITS, Reason.BEHIND}
+
+
+class Life:
+    """One random life; every choice is drawn from the seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.cluster = Cluster(dragonflies(2, 2))
+        self.leader = Leader.over(self.cluster)
+        self.writes: list[Instruction] = []
+        self.late: list[Instruction] = []
+        """Writes of leaders that are dead: each may land at any time yet, or never."""
+        self.names = 0
+
+    def step(self) -> None:
+        """One thing happens."""
+        actions = (
+            *(self.observe,) * 4,
+            *(self.write,) * 6,
+            *(self.bind,) * 2,
+            *(self.land_late,) * 2,
+            *(self.submit,) * 2,
+            self.intrude,
+            self.leave,
+            self.cordon,
+            self.lose_pod,
+            self.end,
+            self.die,
+        )
+        self.random.choice(actions)()
+        self.judge()
+
+    def observe(self) -> None:
+        self.writes += self.leader.take(*self.leader.news())
+
+    def write(self) -> None:
+        for _ in range(self.random.randint(1, 4)):
+            if self.writes:
+                lost = self.cluster.write(self.writes.pop(0))
+                if lost is not None:
+                    self.writes += self.leader.take(lost)
+
+    def land_late(self) -> None:
+        if self.late:
+            self.cluster.write(self.late.pop(self.random.randrange(len(self.late))))
+
+    def bind(self) -> None:
+        scheduled(self.cluster)
+
+    def submit(self) -> None:
+        if len(self.cluster.jobs) < 4:
+            self.names += 1
+            binding = self.random.choice(list(Binding))
+            mode = self.random.choice(("required", "required", "preferred"))
+            pods, size = self.random.choice(((1, 8), (2, 16), (3, 16), (4, 16), (4, 32), (6, 16)))
+            priority = self.random.randint(0, 2)
+            more = {"binding": binding, "mode": mode, "priority": priority}
+            made = job(f"g{self.names}", pods, size, created_s=float(self.names), **more)
+            self.cluster.submit(made)
+
+    def intrude(self) -> None:
+        node = self._node()
+        if len(self.cluster.foreign) < 3 and self.cluster.free(node) >= 8:
+            self.names += 1
+            self.cluster.intrude(f"f{self.names}", node)
+
+    def leave(self) -> None:
+        if self.cluster.foreign:
+            self.cluster.leave(self.random.choice(sorted(self.cluster.foreign)))
+
+    def cordon(self) -> None:
+        node = self._node()
+        host = self.cluster.capacity.host(node)
+        assert host is not None
+        self.cluster.cordon(node, cordoned=not host.cordoned)
+
+    def lose_pod(self) -> None:
+        """A pod dies and its job makes another of its rank."""
+        if self.cluster.pods:
+            uid = self.random.choice(sorted(self.cluster.pods))
+            gang_id, rank = self.cluster.owner[uid], self.cluster.pods[uid].rank
+            self.cluster.delete(uid)
+            self.cluster.create(gang_id, rank)
+
+    def end(self) -> None:
+        if self.cluster.jobs:
+            self.cluster.end(self.random.choice(sorted(self.cluster.jobs)))
+
+    def die(self) -> None:
+        """The leader is gone; what it had sent may land yet. Another one takes over."""
+        self.late = [*self.late, *self.writes][-6:]
+        self.writes = []
+        self.leader = Leader.over(self.cluster)
+
+    def judge(self) -> None:
+        """What must hold at any moment: no required group is split."""
+        for gang_id, each in self.cluster.jobs.items():
+            if each.request.mode is PlacementMode.REQUIRED and each.request.pods_per_group == 2:
+                for homes in self.cluster.groups(gang_id).values():
+                    assert len(homes) == 1, f"a group of {gang_id} is split over {homes}"
+
+    def rest(self) -> None:
+        """Nothing more happens, and all that is under way comes to its end."""
+        for each in self.writes:
+            lost = self.cluster.write(each)
+            if lost is not None:
+                self.writes += self.leader.take(lost)
+        self.writes = []
+        for _ in range(3):  # what is late is given again
+            self.leader.now_s += 100.0
+            self.leader.settle()
+            self.judge()
+
+    def _node(self) -> NodeName:
+        return self.random.choice([host.name for host in self.cluster.capacity.hosts()])
+
+
+def reasons_are_true(life: Life) -> None:
+    """An independent count: who waits for room has none, who is told to be behind would have."""
+    capacity = life.cluster.capacity
+    for gang_id, each in life.cluster.jobs.items():
+        standing = life.leader.gangs.standing(gang_id)
+        assert standing is not None
+        bound = life.cluster.bound(gang_id)
+        if len(bound) == each.request.pods:
+            assert standing.reason in {Reason.BOUND, Reason.SPLIT}, standing
+        else:
+            assert standing.reason is not Reason.BOUND, standing
+            assert standing.text
+        if standing.reason in WAITING:
+            fits = not isinstance(place(capacity, each.request), NoFit)
+            assert standing.reason is Reason.BEHIND or not fits, standing
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(25, 500))]
+)
+def test_whatever_happens_groups_stay_whole_and_all_is_given_back(seed: int) -> None:
+    life = Life(seed)
+    for _ in range(STEPS):
+        life.step()
+    life.late.clear()
+    life.rest()
+    reasons_are_true(life)
+    for name in sorted(life.cluster.foreign):
+        life.cluster.leave(name)
+    for host in list(life.cluster.capacity.hosts()):
+        life.cluster.cordon(host.name, cordoned=False)
+    life.rest()
+    reasons_are_true(life)
+    for gang_id in sorted(life.cluster.jobs):
+        life.cluster.end(GangId(gang_id))
+    life.rest()
+    assert not any(life.cluster.labels.values())
+    assert not list(life.cluster.bookings)
+    assert not life.cluster.capacity.bookings()

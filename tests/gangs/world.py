@@ -1,0 +1,489 @@
+"""A small cluster for gangs: what an API server keeps, schedulers that bind, and a leader's shell.
+
+The API server judges each write by the version that it names, and holds the machine to what must
+never happen there. The capacity and the holds are the real ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from tests.placement.worlds import cluster
+from topo.gangs.checking import lost_nodes, split_groups
+from topo.gangs.events import (
+    CapacityChanged,
+    Checked,
+    Event,
+    Leading,
+    Lost,
+    Observed,
+    Planned,
+    Refused,
+    Vanished,
+)
+from topo.gangs.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
+from topo.gangs.gangs import Gangs, GangSettings
+from topo.gangs.instructions import (
+    Check,
+    Instruction,
+    LabelNodes,
+    Nominate,
+    Open,
+    OpenUnplanned,
+    Place,
+    Release,
+    Say,
+    UnlabelNodes,
+)
+from topo.gangs.placing import answered
+from topo.model.ids import NodeName
+from topo.placement.booking.bookings import Bookings
+from topo.placement.booking.events import (
+    HoldAsked,
+    HoldChange,
+    HoldCommitted,
+    HoldReleased,
+    Pod,
+    PodGone,
+    PodPhase,
+    PodSeen,
+)
+from topo.placement.booking.holds import HoldId, HoldRequest, Limits
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.job.request import PlacementMode, Request
+
+NAMESPACE = "jobs"
+
+
+def dragonflies(*boxes: int) -> Capacity:
+    """The vendor's shape: a switchbox for each number, with so many dragonflies of two nodes."""
+    return cluster(*((2,) * box for box in boxes))
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as its user submitted it."""
+
+    id: GangId
+    request: Request
+    binding: Binding = Binding.WHOLE
+    at_least: int = 0
+    priority: int = 0
+    created_s: float = 0.0
+    wait_s: float | None = None
+    awaits: str = ""
+    waived: str = ""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes, pods and labels as the API server has them; what GPUs are taken is in the bookings."""
+
+    capacity: Capacity
+    bookings: Bookings = field(init=False)
+    jobs: dict[GangId, Job] = field(default_factory=dict)
+    pods: dict[PodUid, Member] = field(default_factory=dict)
+    owner: dict[PodUid, GangId] = field(default_factory=dict)
+    labels: dict[GangId, dict[NodeName, Selection]] = field(default_factory=dict)
+    holds: dict[HoldId, GangId] = field(default_factory=dict)
+    foreign: dict[str, NodeName] = field(default_factory=dict)
+    versions: Iterator[int] = field(default_factory=lambda: count(1))
+    names: Iterator[int] = field(default_factory=lambda: count(1))
+    generation: int = 1
+
+    def __post_init__(self) -> None:
+        self.bookings = Bookings(self.capacity, Limits(hold_s=1e9))
+
+    # What users and kubelets do
+
+    def submit(self, job: Job) -> None:
+        """The job and all of its pods, gated."""
+        self.jobs[job.id] = job
+        for rank in range(job.request.pods):
+            self.create(job.id, rank)
+
+    def create(self, gang_id: GangId, rank: int, **more: object) -> PodUid:
+        """A pod, gated."""
+        uid = PodUid(f"{gang_id}-{rank}.{next(self.names)}")
+        values: dict[str, object] = {"uid": uid, "name": f"{gang_id}-{rank}", "rank": rank}
+        values |= {"version": self._version(), "gated": True}
+        self.pods[uid] = Member(**(values | more))  # type: ignore[arg-type]
+        self.owner[uid] = gang_id
+        return uid
+
+    def change(self, uid: PodUid, **fields: object) -> None:
+        """A write that was granted."""
+        before = self.pods[uid]
+        after = replace(before, version=self._version(), **fields)  # type: ignore[arg-type]
+        self.pods[uid] = after
+        self._count(uid)
+
+    def delete(self, uid: PodUid) -> None:
+        """The pod is gone at once."""
+        del self.pods[uid]
+        del self.owner[uid]
+        self.bookings.advance(0.0, PodGone(uid))
+
+    def end(self, gang_id: GangId) -> None:
+        """The job is deleted with its pods."""
+        for uid in self.uids(gang_id):
+            self.delete(uid)
+        del self.jobs[gang_id]
+
+    def intrude(self, name: str, node: NodeName, gpus: int = 8) -> None:
+        """A pod of nobody here takes a node."""
+        pod = Pod(uid=name, namespace="other", name=name, node=node, gpus=gpus)
+        self.foreign[name] = node
+        self.bookings.advance(0.0, PodSeen(pod, PodPhase.BOUND))
+
+    def leave(self, name: str) -> None:
+        """It ends."""
+        del self.foreign[name]
+        self.bookings.advance(0.0, PodGone(name))
+
+    def cordon(self, node: NodeName, *, cordoned: bool = True) -> None:
+        """Whether new pods may start on a node."""
+        host = self.capacity.host(node)
+        assert host is not None
+        self.capacity.upsert(replace(host, cordoned=cordoned))
+
+    # What there is
+
+    def uids(self, gang_id: GangId) -> list[PodUid]:
+        """A gang's pods by rank."""
+        mine = (uid for uid, owner in self.owner.items() if owner == gang_id)
+        return sorted(mine, key=lambda uid: (self.pods[uid].rank, uid))
+
+    def members(self, gang_id: GangId) -> tuple[Member, ...]:
+        """The same as they are."""
+        return tuple(self.pods[uid] for uid in self.uids(gang_id))
+
+    def bound(self, gang_id: GangId) -> dict[int, NodeName]:
+        """Where the ranks of a gang run."""
+        found = self.members(gang_id)
+        return {member.rank: member.node for member in found if member.live and member.node}
+
+    def seen(self, gang_id: GangId) -> Observed:
+        """The gang as an event."""
+        job = self.jobs[gang_id]
+        gang = Gang(
+            id=gang_id,
+            namespace=NAMESPACE,
+            name=gang_id,
+            kind="Job",
+            binding=job.binding,
+            request=job.request,
+            at_least=job.at_least or job.request.pods,
+            priority=job.priority,
+            created_s=job.created_s,
+            wait_s=job.wait_s,
+            awaits=job.awaits,
+            waived=job.waived,
+            members=self.members(gang_id),
+            labelled=dict(sorted(self.labels.get(gang_id, {}).items())),
+            holds=self.holds_of(gang_id),
+        )
+        return Observed(gang)
+
+    def holds_of(self, gang_id: GangId) -> tuple[HoldId, ...]:
+        """The holds of a gang that exist."""
+        living = {hold.id for hold in self.bookings}
+        return tuple(h for h, owner in self.holds.items() if owner == gang_id and h in living)
+
+    def left(self, gang_id: GangId) -> Vanished:
+        """What is left of a gang that is gone."""
+        return Vanished(gang_id, tuple(self.labels.get(gang_id, {})), self.holds_of(gang_id))
+
+    def groups(self, gang_id: GangId) -> dict[int, set[tuple[str, ...]]]:
+        """The dragonflies in which each group of a gang runs."""
+        size = self.jobs[gang_id].request.pods_per_group
+        found: dict[int, set[tuple[str, ...]]] = {}
+        for rank, node in self.bound(gang_id).items():
+            host = self.capacity.host(node)
+            assert host is not None
+            found.setdefault(rank // size, set()).add(tuple(host.path))
+        return found
+
+    # What a controller writes
+
+    def write(self, instruction: Instruction) -> Lost | None:
+        """The write's effect, or why it is refused."""
+        match instruction:
+            case Nominate(gang_id, pod, version, note):
+                return self._patch(gang_id, pod.uid, version, nominated=note.node, note=note)
+            case Open(gang_id, pod, version, selection, note):
+                return self._open(gang_id, pod.uid, version, selection, note)
+            case OpenUnplanned(gang_id, pod, version, _):
+                return self._patch(gang_id, pod.uid, version, gated=False)
+            case LabelNodes(gang_id, nodes):
+                self.labels.setdefault(gang_id, {}).update(nodes)
+            case UnlabelNodes(gang_id, nodes):
+                for node in nodes:
+                    self.labels.get(gang_id, {}).pop(node, None)
+            case Release(_, hold):
+                self.bookings.advance(0.0, HoldReleased(hold))
+        return None
+
+    def _open(
+        self, gang_id: GangId, uid: PodUid, version: str, selection: Selection, note: Note
+    ) -> Lost | None:
+        pod = self.pods.get(uid)
+        if pod is not None and pod.version == version:
+            # What must hold in the cluster itself, whoever wrote it, whenever a gate comes off.
+            assert pod.gated, "a gate is taken off twice"
+            assert pod.nominated == note.node, "it is opened before it is nominated"
+            others = [each for each in self.members(gang_id) if each.live and each.gated]
+            for other in others:  # one that came later is not of the plan
+                planned = other.note is not None or int(other.version) < int(version)
+                assert other.nominated or not planned, f"{uid} is opened before {other.uid}"
+        return self._patch(gang_id, uid, version, gated=False, selection=selection)
+
+    def _patch(self, gang_id: GangId, uid: PodUid, version: str, **fields: object) -> Lost | None:
+        if uid not in self.pods:
+            return Lost(gang_id, uid, "the pod is not found", version)
+        if self.pods[uid].version != version:
+            return Lost(gang_id, uid, "the object has been modified", version)
+        if self.pods[uid].node is not None:
+            return Lost(gang_id, uid, "the pod is bound", version)
+        self.change(uid, **fields)
+        return None
+
+    def _version(self) -> str:
+        return str(next(self.versions))
+
+    def _count(self, uid: PodUid) -> None:
+        """Tells the bookings what the pod takes, as the source of pods does."""
+        member, gang_id = self.pods[uid], self.owner[uid]
+        node = member.node or member.nominated
+        if node is None or member.finished:
+            self.bookings.advance(0.0, PodGone(uid))
+            return
+        gpus = self.jobs[gang_id].request.gpus_per_pod
+        hold = member.note.hold if member.note is not None else None
+        pod = Pod(uid=uid, namespace=NAMESPACE, name=member.name, node=node, gpus=gpus, hold=hold)
+        phase = PodPhase.BOUND if member.node is not None else PodPhase.NOMINATED
+        self.bookings.advance(0.0, PodSeen(pod, phase))
+
+    # What a leader answers to itself
+
+    def place(self, asked: Place) -> Planned | Refused:
+        """The places, held; or why not."""
+        found = answered(self.capacity, asked, self._own([p.uid for p in asked.wanted], asked))
+        if isinstance(found, Refused):
+            return found
+        hold = HoldId(f"hold-{next(self.names)}")
+        self.holds[hold] = asked.id
+        wish = HoldRequest(found.request, 1e6, f"{asked.id}/{hold}")
+        let_go = [PodGone(pod.uid) for pod in asked.wanted if pod.uid in self.pods]
+        released = [HoldReleased(each) for each in asked.replaced]
+        ask = HoldAsked(
+            id=hold,
+            wish=wish,
+            generation=self.generation,
+            mode=found.mode,
+            gpu_type=found.gpu_type,
+            groups=found.groups,
+        )
+        *_, made, _ = self.bookings.advance(0.0, *let_go, *released, ask, HoldCommitted(hold))
+        assert isinstance(made, HoldChange), made
+        return Planned(
+            id=asked.id,
+            ask=asked.ask,
+            nodes=found.nodes,
+            hold=hold,
+            mode=found.mode,
+            generation=self.generation,
+            certified=found.certified,
+        )
+
+    def check(self, check: Check) -> Checked:
+        """Whether the nodes are still free."""
+        own = [*self._owners([pod.uid for pod, _ in check.waiting]), *check.holds]
+        lost = lost_nodes(self.capacity, check, own)
+        return Checked(check.id, check.ask, lost, "", split_groups(self.capacity, check))
+
+    def _own(self, uids: Sequence[PodUid], asked: Place) -> list[str]:
+        return [*self._owners(uids), *asked.replaced]
+
+    def _owners(self, uids: Sequence[PodUid]) -> list[str]:
+        return [f"pod/{NAMESPACE}/{self.pods[uid].name}/{uid}" for uid in uids if uid in self.pods]
+
+    # What schedulers do
+
+    def free(self, node: NodeName, *, nominated_for: int = 0) -> int:
+        """GPUs on a node that no bound pod takes."""
+        host = self.capacity.host(node)
+        if host is None or not host.open:
+            return 0
+        taken = sum(8 for at in self.foreign.values() if at == node)
+        for uid, member in self.pods.items():
+            if member.node == node and not member.finished:
+                taken += self.jobs[self.owner[uid]].request.gpus_per_pod
+        return host.gpus - taken - nominated_for
+
+    def selected(self, uid: PodUid) -> list[NodeName]:
+        """The nodes that a pod may be bound to, by its selector alone."""
+        member, gang_id = self.pods[uid], self.owner[uid]
+        if not member.selection:
+            return [host.name for host in self.capacity.hosts()]
+        labels = self.labels.get(gang_id, {})
+        return [node for node, value in labels.items() if value == member.selection]
+
+    def schedule_whole(self, gang_id: GangId) -> bool:
+        """Volcano: all that wait in one go, or none; a nominated node first, else any selected."""
+        waiting = [uid for uid in self.uids(gang_id) if self.pods[uid].opened]
+        gpus = self.jobs[gang_id].request.gpus_per_pod
+        taken: dict[NodeName, int] = {}
+        chosen: dict[PodUid, NodeName] = {}
+        for uid in waiting:
+            places = self.selected(uid)
+            nominated = self.pods[uid].nominated
+            if nominated in places:
+                places = [nominated, *places]
+            for node in places:
+                if self.free(node) - taken.get(node, 0) >= gpus:
+                    taken[node] = taken.get(node, 0) + gpus
+                    chosen[uid] = node
+                    break
+        running = len(self.bound(gang_id))
+        at_least = self.jobs[gang_id].at_least or self.jobs[gang_id].request.pods
+        if not chosen or running + len(chosen) < at_least:
+            return False
+        for uid, node in chosen.items():
+            self.bind(uid, node)
+        return True
+
+    def schedule_pod(self, uid: PodUid) -> bool:
+        """kube-scheduler: one pod; respects nominations of others, and forgets one that failed."""
+        member = self.pods[uid]
+        gpus = self.jobs[self.owner[uid]].request.gpus_per_pod
+        places = self.selected(uid)
+        if member.nominated in places:
+            places = [member.nominated, *places]
+        for node in places:
+            others = sum(
+                self.jobs[self.owner[other.uid]].request.gpus_per_pod
+                for other in self.pods.values()
+                if other.uid != uid and other.node is None and other.nominated == node
+            )
+            if self.free(node, nominated_for=others) >= gpus:
+                self.bind(uid, node)
+                return True
+        if member.nominated is not None:
+            self.change(uid, nominated=None)
+            return True
+        return False
+
+    def bind(self, uid: PodUid, node: NodeName) -> None:
+        """The scheduler's binding: never over what the node has, never of a gated pod."""
+        gpus = self.jobs[self.owner[uid]].request.gpus_per_pod
+        assert self.free(node) >= gpus, f"{node} is overbooked"
+        assert not self.pods[uid].gated
+        self.change(uid, node=node, nominated=None)
+
+
+@dataclass(slots=True)
+class Leader:
+    """The shell: tells the machine all that there is, and carries out what it says."""
+
+    cluster: Cluster
+    gangs: Gangs = field(default_factory=Gangs)
+    now_s: float = 0.0
+    said: list[Say] = field(default_factory=list)
+    given: list[Instruction] = field(default_factory=list)
+    before: dict[NodeName, int] = field(default_factory=dict)
+    known: set[GangId] = field(default_factory=set)
+    log: list[tuple[float, tuple[Event, ...], tuple[Instruction, ...]]] = field(
+        default_factory=list
+    )
+
+    @classmethod
+    def over(cls, cluster: Cluster, settings: GangSettings | None = None) -> "Leader":
+        """One that has just taken over, and read everything."""
+        leader = cls(cluster, Gangs(settings or GangSettings()))
+        found = [cluster.seen(gang_id) for gang_id in cluster.jobs]
+        ghosts = {*cluster.labels, *cluster.holds.values()} - cluster.jobs.keys()
+        leader.known = {*cluster.jobs, *ghosts}
+        leader.before = leader.free_now()
+        left = [cluster.left(gang_id) for gang_id in sorted(ghosts)]
+        leader.take(*found, *left, Leading())
+        return leader
+
+    def free_now(self) -> dict[NodeName, int]:
+        """What the capacity says is free, closed nodes as less than none."""
+        hosts = self.cluster.capacity.hosts()
+        free = self.cluster.capacity.free
+        return {host.name: free(host.name) if host.open else -1 for host in hosts}
+
+    def take(self, *events: Event) -> list[Instruction]:
+        """One step of the machine; questions are answered, the writes that are left come back."""
+        writes: list[Instruction] = []
+        pending = list(events)
+        while True:
+            out = self.gangs.advance(self.now_s, *pending)
+            self.log.append((self.now_s, tuple(pending), out))
+            self.gangs.validate()
+            self.given += out
+            pending = []
+            for each in out:
+                if isinstance(each, Place):
+                    pending.append(self.cluster.place(each))
+                elif isinstance(each, Check):
+                    pending.append(self.cluster.check(each))
+                elif isinstance(each, Say):
+                    self.said.append(each)
+                else:
+                    writes.append(each)
+            if not pending:
+                return writes
+
+    def news(self) -> list[Event]:
+        """All gangs as they are, those that are gone, and where the capacity changed."""
+        cluster = self.cluster
+        now = self.free_now()
+        nodes = [node for node in {**now, **self.before} if now.get(node) != self.before.get(node)]
+        grew = any(now.get(node, -1) > self.before.get(node, -1) for node in nodes)
+        self.before = now
+        events: list[Event] = [cluster.seen(gang_id) for gang_id in cluster.jobs]
+        events += (cluster.left(gang_id) for gang_id in sorted(self.known - cluster.jobs.keys()))
+        self.known |= cluster.jobs.keys()
+        if nodes:
+            events.append(CapacityChanged(tuple(nodes), grew))
+        return events
+
+    def turn(self) -> bool:
+        """Tells all news and carries out what comes of it; whether anything was written."""
+        writes = self.take(*self.news())
+        for each in writes:
+            lost = self.cluster.write(each)
+            if lost is not None:
+                self.take(lost)
+        return bool(writes)
+
+    def settle(self, *, schedule: bool = True) -> None:
+        """Turns until nothing is written and nothing is bound any more."""
+        for _ in range(100):
+            wrote = self.turn()
+            bound = schedule and scheduled(self.cluster)
+            if not wrote and not bound:
+                return
+        raise AssertionError("it never comes to rest")
+
+
+def scheduled(cluster: Cluster) -> bool:
+    """A cycle of both schedulers; whether they wrote anything."""
+    did = False
+    for gang_id, job in cluster.jobs.items():
+        if job.binding is Binding.WHOLE:
+            did |= cluster.schedule_whole(gang_id)
+        else:
+            for uid in cluster.uids(gang_id):
+                did |= cluster.pods[uid].opened and cluster.schedule_pod(uid)
+    return did
+
+
+def job(name: str, pods: int, size: int | None = 16, **more: object) -> Job:
+    """A job of pods of eight GPUs in groups of 16: a dragonfly of two nodes each."""
+    mode = PlacementMode(str(more.pop("mode", "required")))
+    request = Request(pods=pods, gpus_per_pod=8, group_size=size, mode=mode)
+    return Job(GangId(name), request, **more)  # type: ignore[arg-type]

@@ -1,0 +1,189 @@
+"""Which placement a gang needs next: for which pods, beside which that stay."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from topo.gangs.gang import Gang, Member, PodUid
+from topo.gangs.instructions import Place, Reason
+from topo.gangs.record import Purpose, Record
+from topo.gangs.steps import pod_of
+from topo.model.ids import NodeName
+from topo.placement.job.request import PlacementMode, Request
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Pods that need nodes, by rank."""
+
+    purpose: Purpose
+    members: tuple[Member, ...]
+
+    @property
+    def in_line(self) -> bool:
+        """Whether its turn comes by the order of gangs."""
+        return self.purpose in {Purpose.FRESH, Purpose.GROWTH}
+
+    @property
+    def uids(self) -> frozenset[PodUid]:
+        """The pods."""
+        return frozenset(member.uid for member in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why a gang needs no placement yet; `some`: the pods that are there may go beside others."""
+
+    reason: Reason
+    text: str
+    some: bool = False
+
+
+def needed(record: Record) -> Need | Lack | None:
+    """The placement that a gang needs, what it lacks before it may get one, or None: it has all.
+
+    Pods that lost their node and pods that came again are placed beside the others; where that was
+    refused and nothing of the gang runs, all of it anew. O(members).
+    """
+    gang = record.gang
+    if gang.waived:
+        return None
+    lack = _lack(record)
+    if not record.released:
+        members = tuple(member for member in gang.members if _unplaced(record, member))
+        return lack or (Need(Purpose.FRESH, members) if members else None)
+    displaced = _displaced(record)
+    near, new = ([], []) if lack and not lack.some else _arrived(record)
+    moving = tuple(sorted((*displaced, *near), key=lambda member: member.rank))
+    if moving:
+        need = Need(Purpose.MOVE, moving)
+        refused = record.no_room
+        in_vain = refused is not None and (
+            refused.purpose is Purpose.WHOLE
+            or (refused.purpose, refused.uids) == (need.purpose, need.uids)
+        )
+        return Need(Purpose.WHOLE, _waiting(record)) if in_vain and not record.runs else need
+    return Need(Purpose.GROWTH, tuple(new)) if new else lack
+
+
+def place(record: Record, need: Need, now_s: float, *, ask: int) -> Place:
+    """The instruction that asks for it, without what the line adds; O(members).
+
+    It replaces the holds of the gang: of the pods that stay those count that are seen nominated,
+    which take their nodes themselves.
+    """
+    gang = record.gang
+    uids = need.uids
+    kept = tuple(
+        (member.rank, node)
+        for member in gang.members
+        if member.uid not in uids and (node := _stays(record, member)) is not None
+    )
+    unseen = {
+        note.hold
+        for member, note in record.planned()
+        if member.uid not in uids and not record.seats(member, note)
+    }
+    return Place(
+        id=gang.id,
+        ask=ask,
+        request=request_of(gang, now_s),
+        wanted=tuple(map(pod_of, need.members)),
+        kept=kept,
+        replaced=tuple(hold for hold in gang.holds if hold not in unseen),
+        without=_apart(record, need),
+    )
+
+
+def request_of(gang: Gang, now_s: float) -> Request:
+    """What the gang asks for by now: after its wait its groups may be split."""
+    if gang.wait_s is not None and now_s >= gang.created_s + gang.wait_s:
+        return replace(gang.request, mode=PlacementMode.PREFERRED)
+    return gang.request
+
+
+def _lack(record: Record) -> Lack | None:
+    """What keeps gated pods from being placed."""
+    gang = record.gang
+    live = [member for member in gang.members if member.live]
+    gated = [member for member in live if member.gated and member.fixed is None]
+    foreign = [member.name for member in gated if member.other_gates]
+    ranks = Counter(member.rank for member in live)
+    expected = range(gang.request.pods)
+    if twice := [rank for rank, pods in ranks.items() if pods > 1 or rank not in expected]:
+        names = [member.name for member in live if member.rank in twice][:_SHOWN]
+        text = f"pods {', '.join(names)} have ranks that others have or that the gang has not"
+        return Lack(Reason.PODS_MISSING, text)
+    if gated and gang.awaits:
+        return Lack(Reason.QUEUE, gang.awaits)
+    if record.blocked:
+        return Lack(Reason.QUEUE, record.blocked)
+    if foreign:
+        text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
+        return Lack(Reason.OTHER_GATE, text)
+    if len(ranks) < len(expected):
+        missing = next(rank for rank in expected if rank not in ranks)
+        text = f"{len(ranks)} of {len(expected)} pods are there; rank {missing} is missing"
+        return Lack(Reason.PODS_MISSING, text, some=True)
+    return None
+
+
+def _displaced(record: Record) -> list[Member]:
+    """Pods whose node cannot take them, or is labelled for others of the gang."""
+    values = record.values()
+    return [
+        member
+        for member, note in record.planned()
+        if note.node in record.lost or values[note.node] != note.selection
+    ]
+
+
+def _unplaced(record: Record, member: Member) -> bool:
+    return member.waits and member.gated and member.fixed is None and member.uid not in record.plan
+
+
+def _arrived(record: Record) -> tuple[list[Member], list[Member]]:
+    """Unplanned pods: those of groups that have kept pods, and those of whole new groups."""
+    gang = record.gang
+    kept = {gang.group_of(m.rank) for m in gang.members if _stays(record, m) is not None}
+    arrived = [member for member in gang.members if _unplaced(record, member)]
+    there = Counter(gang.group_of(member.rank) for member in arrived)
+    sizes = gang.request.group_pods
+    near = [member for member in arrived if gang.group_of(member.rank) in kept]
+    new = [
+        member
+        for member in arrived
+        if (group := gang.group_of(member.rank)) not in kept and there[group] == sizes[group]
+    ]
+    return near, new
+
+
+def _stays(record: Record, member: Member) -> NodeName | None:
+    """Where a pod stays, bound or planned; None for one that has no place or lost it."""
+    if not member.live:
+        return None
+    if member.node is not None:
+        return member.node
+    note = record.plan.get(member.uid)
+    if note is not None:
+        return note.node if note.node not in record.lost else None
+    return member.fixed
+
+
+def _waiting(record: Record) -> tuple[Member, ...]:
+    """All that is not bound, planned or not."""
+    return tuple(
+        member
+        for member in record.gang.members
+        if member.waits and (member.uid in record.plan or _unplaced(record, member))
+    )
+
+
+def _apart(record: Record, need: Need) -> tuple[NodeName, ...]:
+    """Nodes that opened pods could not go to: they have another value than these select."""
+    selected = {member.selection for member in need.members if member.opened}
+    if not selected:
+        return ()
+    values = {} if need.purpose is Purpose.WHOLE else record.values()
+    return tuple(sorted(node for node, value in values.items() if {value} != selected))

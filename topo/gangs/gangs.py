@@ -1,0 +1,515 @@
+"""Gangs from their pods to their places: a pure machine, events in and instructions out.
+
+Each gang is told whole each time it changes (`Observed`), and compared with its plan: what is not
+there yet is given as an instruction, what is under way is not given again. So the machine has no
+steps to lose: a write that failed, a pod that came again, a leader that died between two writes are
+a difference like any other. `steps` has the order of the writes and why it is safe, `asks` when
+which placement is needed, `line` whose turn it is, `record` what is known of one gang.
+
+Nothing here reads a clock: the same events at the same times give the same instructions (`replay`).
+
+Example: a gang of two pods that selects nodes by the label of its hold.
+    Leading, Observed(2 pods, gated)      Place 1
+    Planned(1, n0 n1, hold h)             LabelNodes n0 n1; Nominate p0 n0, p1 n1; Say placed
+    Observed(nominated, labelled)         Check 2
+    Checked(2)                            Open p0, p1
+    CapacityChanged(n1), p0 bound         Check 3
+    Checked(3, lost n1)                   Place 4 of p1, beside p0 on n0
+    Planned(4, n2, hold k)                UnlabelNodes n1; Nominate p1 n2
+    Observed(nominated, unlabelled)       LabelNodes n2
+    Observed(both bound)                  Release k, h; Say bound
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+
+from topo.gangs.asks import Need, needed, place, request_of
+from topo.gangs.events import (
+    CapacityChanged,
+    Checked,
+    Event,
+    Leading,
+    Lost,
+    Observed,
+    Planned,
+    Refused,
+    Vanished,
+)
+from topo.gangs.flaws import flaws
+from topo.gangs.gang import GangId
+from topo.gangs.giving import Times, given_now, still_under_way, wanted_of_gone
+from topo.gangs.instructions import Check, Instruction, Reason, Release, Say
+from topo.gangs.line import Line, Order, Shape
+from topo.gangs.notes import notes
+from topo.gangs.record import (
+    Asked,
+    Given,
+    Key,
+    NoRoom,
+    Purpose,
+    Record,
+    Writes,
+    adopted,
+    observed,
+    unplanned,
+)
+from topo.gangs.standing import Standing, reason_of, standing
+from topo.gangs.steps import pod_of, ready_for_check, wanted
+from topo.model.errors import require
+from topo.model.ids import NodeName
+from topo.placement.job.request import PlacementMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangSettings:
+    """The order of the line; how long a write may be under way, and a refused one waits."""
+
+    order: Order = Order.RESERVE
+    given_s: float = 30.0
+    retry_s: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What is left of a gang whose job is gone."""
+
+    left: Vanished
+    given: Writes
+
+
+@dataclass(frozen=True, slots=True)
+class GangsState:
+    """All that a machine knows, as a value; equal machines have equal ones."""
+
+    leading: bool
+    records: tuple[Record, ...]
+    gone: tuple[Gone, ...]
+    turn: GangId | None
+    head: GangId | None
+    kept: tuple[NodeName, ...]
+    stranded: tuple[GangId, ...]
+
+
+class Gangs:
+    """All gangs there are. Not thread-safe: one shell owns it, while it leads."""
+
+    def __init__(self, settings: GangSettings = GangSettings()) -> None:
+        self._settings = settings
+        self._leading = False
+        self._records: dict[GangId, Record] = {}
+        self._gone: dict[GangId, Gone] = {}
+        self._line = Line(settings.order)
+        self._turn: GangId | None = None
+        """The gang in line whose placement is being asked for."""
+        self._asks = 0
+        self._on_node: dict[NodeName, dict[GangId, None]] = {}
+        """Gangs with planned pods that wait, by node."""
+        self._stranded: dict[GangId, None] = {}
+        """Gangs that wait for room outside the line."""
+        self._untold: dict[GangId, None] = {}
+        """Gangs that were told no more than that their turn comes."""
+        self._due: list[tuple[float, GangId]] = []
+        self._reminders: dict[GangId, float] = {}
+        """The earliest time of each gang in the heap."""
+        self._touched: dict[GangId, None] = {}
+
+    # What there is
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def next_s(self) -> float | None:
+        """When `advance` is to be called at the latest, events or not; None: only with events."""
+        return self._due[0][0] if self._due else None
+
+    def standing(self, gang_id: GangId) -> Standing | None:
+        """Where a gang stands and why; None for one that is not known. O(gangs)."""
+        record = self._records.get(gang_id)
+        return standing(record, self._line) if record is not None else None
+
+    def standings(self) -> Iterator[Standing]:
+        """Where all gangs stand, as they came; O(gangs²) in the line: for people who ask."""
+        return (standing(record, self._line) for record in self._records.values())
+
+    def state(self) -> GangsState:
+        """All of it as a value; O(gangs)."""
+        return GangsState(
+            self._leading,
+            tuple(self._records.values()),
+            tuple(self._gone.values()),
+            self._turn,
+            self._line.head,
+            self._line.kept,
+            tuple(self._stranded),
+        )
+
+    # What happens
+
+    def advance(self, now_s: float, *events: Event) -> tuple[Instruction, ...]:
+        """Take up the time and the events in their order; what is to be done now.
+
+        Until `Leading` it only takes up. O(members) for each gang that an event is about, O(log
+        gangs) for the line, O(distinct requests) where there is more room.
+        """
+        while self._due and self._due[0][0] <= now_s:
+            due_s, gang_id = heappop(self._due)
+            if self._reminders.get(gang_id) == due_s:
+                del self._reminders[gang_id]
+            if gang_id in self._records or gang_id in self._gone:
+                self._touched[gang_id] = None
+        out: list[Instruction] = []
+        for event in events:
+            out += self._HANDLERS[type(event)](self, event, now_s)
+        if self._leading:
+            for gang_id in self._touched:
+                out += self._settle(gang_id, now_s)
+            self._touched.clear()
+            out += self._next_turn(now_s)
+            out += self._tell_untold()
+        return tuple(out)
+
+    def _observed(self, event: Observed, _now_s: float) -> Iterable[Instruction]:
+        gang = event.gang
+        record = self._records.get(gang.id)
+        self._gone.pop(gang.id, None)
+        self._put(observed(record, gang) if record is not None else adopted(gang))
+        return ()
+
+    def _vanished(self, event: Vanished, _now_s: float) -> Iterable[Instruction]:
+        record, gone = self._records.get(event.id), self._gone.get(event.id)
+        if record is not None:
+            self._forget(record)
+        self._gone[event.id] = Gone(event, gone.given if gone is not None else {})
+        self._touched[event.id] = None
+        return ()
+
+    def _took_over(self, _event: Leading, _now_s: float) -> Iterable[Instruction]:
+        self._leading = True
+        self._touched |= dict.fromkeys((*self._records, *self._gone))
+        return ()
+
+    def _planned(self, event: Planned, _now_s: float) -> Iterable[Instruction]:
+        record = self._answered(event)
+        if record is None:
+            known = self._records.get(event.id)
+            in_use = known is not None and event.hold in known.holds()
+            return () if in_use else (Release(event.id, event.hold),)
+        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
+        asked = record.asked
+        may_split = asked.place.request.mode is PlacementMode.PREFERRED
+        split = event.mode is PlacementMode.PREFERRED and not may_split
+        require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
+        new = notes(record, event)
+        if new is None:
+            self._strand(record, "the pods that wait select different nodes")
+            return (Release(event.id, event.hold),)
+        lost = {node: why for node, why in record.lost.items() if node not in event.nodes}
+        plan = {**record.plan, **new}
+        record = replace(record, plan=plan, lost=lost)
+        self._put(replace(record, asked=None, no_room=None, check=None, checked=False))
+        return ()
+
+    def _refused(self, event: Refused, _now_s: float) -> Iterable[Instruction]:
+        record = self._answered(event)
+        if record is None:
+            return ()
+        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
+        if event.id in self._line and record.asked.purpose in {Purpose.FRESH, Purpose.GROWTH}:
+            self._line.refuse(event)
+            self._put(replace(record, asked=None))
+        else:
+            self._strand(record, event.text)
+        return ()
+
+    def _checked(self, event: Checked, _now_s: float) -> Iterable[Instruction]:
+        record = self._records.get(event.id)
+        if record is None or record.check != event.ask:
+            return ()
+        found = replace(record, check=None, checked=True, lost=dict(event.lost))
+        found = replace(found, blocked=event.blocked, split=event.split)
+        if (event.lost or event.blocked or event.split) and not found.released:
+            found = unplanned(found)
+        if event.blocked:
+            self._stranded[event.id] = None
+        self._put(found)
+        return ()
+
+    def _capacity_changed(self, event: CapacityChanged, _now_s: float) -> Iterable[Instruction]:
+        for node in event.nodes:
+            for gang_id in self._on_node.get(node, {}):
+                self._put(replace(self._records[gang_id], checked=False, check=None))
+        if event.grew:
+            self._line.grew()
+            for gang_id in self._stranded:
+                self._put(replace(self._records[gang_id], no_room=None, blocked=""))
+            self._stranded.clear()
+        return ()
+
+    def _lost(self, event: Lost, now_s: float) -> Iterable[Instruction]:
+        record, gone = self._records.get(event.id), self._gone.get(event.id)
+        known = record or gone
+        if known is None:
+            return ()
+        given: dict[Key, Given] = dict(known.given)
+        for key in (("pod", event.subject), ("node", event.subject)):
+            if key in given and given[key].version == event.version:
+                until_s = now_s + self._settings.retry_s
+                refusals = given[key].refusals + 1
+                given[key] = replace(given[key], until_s=until_s, refusals=refusals, why=event.why)
+        if record is not None:
+            self._put(replace(record, given=given))
+        elif gone is not None:
+            self._gone[event.id] = replace(gone, given=given)
+            self._touched[event.id] = None
+        return ()
+
+    _HANDLERS: Mapping[type, Callable[..., Iterable[Instruction]]] = {
+        Observed: _observed,
+        Vanished: _vanished,
+        Leading: _took_over,
+        Planned: _planned,
+        Refused: _refused,
+        Checked: _checked,
+        CapacityChanged: _capacity_changed,
+        Lost: _lost,
+    }
+
+    # What is to be done
+
+    def _settle(self, gang_id: GangId, now_s: float) -> Iterator[Instruction]:
+        """What one gang needs now."""
+        times = Times(now_s, now_s + self._settings.given_s)
+        if gang_id in self._gone:
+            yield from self._settle_gone(self._gone[gang_id], times)
+        if gang_id not in self._records:
+            return
+        record, asked = self._asking(self._records[gang_id], now_s)
+        record, check = self._checking(record, now_s)
+        under_way = still_under_way(record.given, record.gang)
+        writes, kept = given_now(under_way, wanted(record), gang_id, times)
+        record, said = self._saying(replace(record, given=kept))
+        self._store(record)
+        self._remind(record, now_s)
+        yield from (*asked, *writes, *check, *said)
+
+    def _settle_gone(self, gone: Gone, times: Times) -> Iterator[Instruction]:
+        left = gone.left
+        want = wanted_of_gone(left)
+        if not want:
+            del self._gone[left.id]
+            return
+        under_way = {key: each for key, each in gone.given.items() if key in want}
+        writes, kept = given_now(under_way, want, left.id, times)
+        self._gone[left.id] = Gone(left, kept)
+        self._due_at(left.id, min(each.until_s for each in kept.values()), times.now_s)
+        yield from writes
+
+    def _asking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
+        """The record with the placement that it needs asked for, or its gang in the line."""
+        gang, need, asked = record.gang, needed(record), record.asked
+        if asked is not None and (asked.until_s <= now_s or not _is_for(asked, need)):
+            record = self._void(record)
+        direct = need if isinstance(need, Need) and not need.in_line else None
+        if direct is None and record.no_room is not None:
+            record = replace(record, no_room=None)
+        if need is direct or not isinstance(need, Need):
+            self._line.leave(gang.id)
+        else:
+            request = request_of(gang, now_s)
+            alone = len(need.members) < request.pods
+            self._line.join(gang, Shape(request, need.uids if alone else frozenset()))
+        refused = record.no_room
+        known = (
+            refused
+            and direct
+            and (refused.purpose, refused.uids)
+            == (
+                direct.purpose,
+                direct.uids,
+            )
+        )
+        if direct is None or record.asked is not None or known:
+            return record, ()
+        record = self._asked(record, direct, now_s)
+        return record, (record.asked.place,) if record.asked is not None else ()
+
+    def _asked(self, record: Record, need: Need, now_s: float) -> Record:
+        self._asks += 1
+        asked = place(record, need, now_s, ask=self._asks)
+        return replace(record, asked=Asked(need.purpose, asked, now_s + self._settings.given_s))
+
+    def _next_turn(self, now_s: float) -> Iterator[Instruction]:
+        """Asks for the gang whose turn it is, while no other one's answer is awaited."""
+        turn = self._line.next() if self._turn is None else None
+        if turn is None:
+            return
+        record = self._records[turn.id]
+        need = needed(record)
+        require(isinstance(need, Need), f"gangs: {turn.id} is in line and needs nothing")
+        assert isinstance(need, Need)  # noqa: S101 - for the type checker
+        record = self._asked(record, need, now_s)
+        assert record.asked is not None  # noqa: S101 - for the type checker
+        asked = replace(record.asked.place, without=turn.without, reserve=turn.reserve)
+        self._turn = turn.id
+        self._store(replace(record, asked=replace(record.asked, place=asked)))
+        self._remind(record, now_s)
+        yield asked
+
+    def _checking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
+        """The record with a look at its nodes under way, where one is due."""
+        gang = record.gang
+        waiting = tuple((pod_of(member), note.node) for member, note in record.planned())
+        bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
+        due = waiting or any(
+            m.node not in {None, record.plan[m.uid].node}
+            for m in gang.members
+            if m.uid in record.plan
+        )
+        if record.checked or record.check is not None or not due or not ready_for_check(record):
+            return record, ()
+        self._asks += 1
+        check = Check(
+            id=gang.id,
+            ask=self._asks,
+            request=request_of(gang, now_s),
+            waiting=waiting,
+            bound=bound,
+            holds=tuple(sorted(record.holds())),
+        )
+        return replace(record, check=self._asks), (check,)
+
+    def _saying(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
+        said = reason_of(record, self._line)
+        if said[0] is Reason.IN_LINE:
+            self._untold[record.gang.id] = None
+        before = record.said
+        counted = said[0] is Reason.PODS_MISSING and before and before[0] is said[0]
+        if said == before or counted or said[0] is Reason.IN_LINE:
+            return record, ()
+        return replace(record, said=said), (Say(record.gang.id, *said),)
+
+    def _tell_untold(self) -> Iterator[Instruction]:
+        """Once the line stands still, those whose turn did not come are told why."""
+        if self._turn is not None:
+            return
+        untold, self._untold = self._untold, {}
+        for gang_id in untold:
+            if gang_id in self._records:
+                record, said = self._saying(self._records[gang_id])
+                self._store(record)
+                yield from said
+
+    # Checks
+
+    def validate(self) -> None:
+        """Raises `BrokenInvariantError` with the first invariant that does not hold.
+
+        O(members of all gangs). To be called between events, not while one is taken up.
+        """
+        for record in self._records.values():
+            for broken, what in flaws(record):
+                require(not broken, f"gangs: {record.gang.id}: {what}")
+        for broken, what in self._broken():
+            require(not broken, f"gangs: {what}")
+
+    def _broken(self) -> Iterator[tuple[bool, str]]:
+        """Each invariant as (does it fail, what fails)."""
+        records = self._records
+        on_node: dict[NodeName, set[GangId]] = {}
+        for record in records.values():
+            for _, note in record.planned():
+                on_node.setdefault(note.node, set()).add(record.gang.id)
+        indexed = {node: set(gangs) for node, gangs in self._on_node.items()}
+        yield on_node != indexed, "the index of gangs by node names others"
+        yield not records.keys().isdisjoint(self._gone), "a gang is there and gone"
+        yield self._turn is not None and records[self._turn].asked is None, "nothing is asked"
+        yield not self._stranded.keys() <= records.keys(), "a gang that is gone waits for room"
+        if not self._leading:
+            return
+        needs = {gang_id: needed(record) for gang_id, record in records.items()}
+        in_line = {g for g, need in needs.items() if isinstance(need, Need) and need.in_line}
+        yield in_line != set(self._line.waiting()), "the line is not of those that need a turn"
+        yield bool(self._touched), "a gang was left unsettled"
+        yield from self._line.flaws()
+
+    # How it is kept
+
+    def _put(self, record: Record) -> None:
+        """Keeps a record that is to be settled."""
+        self._store(record)
+        self._touched[record.gang.id] = None
+
+    def _store(self, record: Record) -> None:
+        gang_id = record.gang.id
+        self._index(gang_id, record)
+        self._records[gang_id] = record
+
+    def _index(self, gang_id: GangId, record: Record | None) -> None:
+        before = self._records.get(gang_id)
+        had = {note.node for _, note in before.planned()} if before is not None else set()
+        has = {note.node for _, note in record.planned()} if record is not None else set()
+        for node in had - has:
+            del self._on_node[node][gang_id]
+            if not self._on_node[node]:
+                del self._on_node[node]
+        for node in has - had:
+            self._on_node.setdefault(node, {})[gang_id] = None
+
+    def _forget(self, record: Record) -> None:
+        gang_id = record.gang.id
+        self._line.leave(gang_id)
+        self._index(gang_id, None)
+        del self._records[gang_id]
+        self._stranded.pop(gang_id, None)
+        self._untold.pop(gang_id, None)
+        if self._turn == gang_id:
+            self._turn = None
+
+    def _answered(self, event: Planned | Refused) -> Record | None:
+        """The gang that waits for this answer, which it has then; None for one that is late."""
+        record = self._records.get(event.id)
+        if record is None or record.asked is None or record.asked.place.ask != event.ask:
+            return None
+        if self._turn == event.id:
+            self._turn = None
+        return record
+
+    def _void(self, record: Record) -> Record:
+        """The record without what it asked for; a late answer is given back."""
+        if self._turn == record.gang.id:
+            self._turn = None
+        return replace(record, asked=None)
+
+    def _strand(self, record: Record, text: str) -> None:
+        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
+        asked = record.asked
+        pods = frozenset(pod.uid for pod in asked.place.wanted)
+        self._stranded[record.gang.id] = None
+        self._put(replace(record, asked=None, no_room=NoRoom(asked.purpose, pods, text)))
+
+    def _remind(self, record: Record, now_s: float) -> None:
+        """Comes back to a gang when a write, an answer or its wait for whole groups is over."""
+        times = [given.until_s for given in record.given.values()]
+        if record.asked is not None:
+            times.append(record.asked.until_s)
+        gang = record.gang
+        if gang.wait_s is not None:
+            times.append(gang.created_s + gang.wait_s)
+        due_s = min((each for each in times if each > now_s), default=None)
+        if due_s is not None:
+            self._due_at(gang.id, due_s, now_s)
+
+    def _due_at(self, gang_id: GangId, due_s: float, now_s: float) -> None:
+        """Comes back to a gang then, or earlier where that was meant already."""
+        meant_s = self._reminders.get(gang_id, now_s)
+        if meant_s <= now_s or due_s < meant_s:
+            self._reminders[gang_id] = due_s
+            heappush(self._due, (due_s, gang_id))
+
+
+def _is_for(asked: Asked, need: object) -> bool:
+    """Whether what was asked for is what is needed."""
+    pods = frozenset(pod.uid for pod in asked.place.wanted)
+    return isinstance(need, Need) and (need.purpose, need.uids) == (asked.purpose, pods)

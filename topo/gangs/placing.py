@@ -1,0 +1,237 @@
+"""`Place` answered on the capacity there is: the best places of new pods, the nearest of others.
+
+Finds, for each pod that is wanted, a node. Groups of which no pod stays are placed by the engine,
+as well as can be. A pod whose group has others that stay goes to the nearest node to them that has
+room: one of theirs first, then in the smallest group of the tree that it shares with one of them;
+where groups are required whole, never outside of the domain in which they are whole.
+
+Cost: a search of the engine; for pods beside others, the nodes of their domain.
+
+Example: a gang of groups of two nodes; dragonflies d1 (n1, n2), d2 (n3, n4). Rank 0 stays on n1,
+rank 1 lost n2. It is refused where groups are required: d1 has no other node. Preferred, it gets
+n3.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from topo.gangs.events import Refused
+from topo.gangs.instructions import Place
+from topo.gangs.reservation import reservation
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import booked
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.engine import place, view_of
+from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
+from topo.placement.job.request import PlacementMode, Request
+from topo.placement.job.words import counted
+
+_KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "gangs: joining"
+"""Owners of what is booked while a question is answered; pods and holds have others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Nodes for the pods of a `Place`, in its order, and what is to be held for them.
+
+    `request` is what these pods ask for, without the others of the gang.
+    """
+
+    nodes: tuple[NodeName, ...]
+    request: Request
+    groups: tuple[PlannedGroup, ...]
+    mode: PlacementMode
+    gpu_type: str
+    certified: bool
+
+
+def answered(capacity: Capacity, asked: Place, own: Sequence[str]) -> Placed | Refused:
+    """The places now, or why there are none; the capacity is in the end what it was.
+
+    `own` are the owners under which the wanted pods and the replaced holds are booked.
+    """
+    with released(capacity, own):
+        with _taken(capacity, asked.without, _KEPT):
+            found = _placed(capacity, asked)
+        if isinstance(found, Placed):
+            return found
+        behind = bool(asked.without) and isinstance(_placed(capacity, asked), Placed)
+        kept = reservation(capacity, asked.request) if asked.reserve else ()
+    return Refused(
+        id=asked.id,
+        ask=asked.ask,
+        text=found.text,
+        shortfall=dict(found.shortfall),
+        reservation=kept,
+        behind=behind,
+        never=asked.reserve and not kept,
+    )
+
+
+@contextmanager
+def released(capacity: Capacity, owners: Sequence[str]) -> Iterator[None]:
+    """What some owners take counts as free for a while."""
+    bookings = capacity.bookings()
+    took = {owner: bookings[owner] for owner in owners if owner in bookings}
+    for owner in took:
+        capacity.release(owner)
+    try:
+        yield
+    finally:
+        for owner, gpus in took.items():
+            capacity.book(owner, gpus)
+
+
+@contextmanager
+def _taken(capacity: Capacity, nodes: Sequence[NodeName], why: str) -> Iterator[None]:
+    """What is free on some nodes counts as taken for a while."""
+    free = {node: free for node in nodes if (free := capacity.free(node))}
+    if free:
+        capacity.book(why, free)
+    try:
+        yield
+    finally:
+        capacity.release(why)
+
+
+def _placed(capacity: Capacity, asked: Place) -> Placed | NoFit:
+    if not asked.kept:
+        return _by_engine(capacity, replace(asked.request, pods=len(asked.wanted)))
+    with _taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
+        return _beside(capacity, asked)
+
+
+def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:
+    plan = place(capacity, request)
+    if isinstance(plan, NoFit):
+        return plan
+    nodes = tuple(node for group in plan.groups for node, pods in group.pods for _ in range(pods))
+    return Placed(
+        nodes, request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
+    )
+
+
+def _is_certified(plan: Plan) -> bool:
+    return all(plan.certified.values())
+
+
+def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
+    """Places beside pods of the gang that stay: of one GPU type with them."""
+    size = asked.request.pods_per_group
+    host = capacity.host(asked.kept[0][1])
+    gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
+    eligible = replace(asked.request.eligible, gpu_type=gpu_type)
+    request = replace(asked.request, eligible=eligible)
+    stay: dict[int, list[NodeName]] = {}
+    for rank, node in asked.kept:
+        stay.setdefault(rank // size, []).append(node)
+    joining: dict[int, int] = {}
+    for pod in asked.wanted:
+        group = pod.rank // size
+        joining[group] = joining.get(group, 0) + 1
+    found: dict[int, list[NodeName]] = {}
+    for group, pods in joining.items():
+        if group in stay:
+            nodes = _nearest(capacity, request, stay[group], pods)
+            if isinstance(nodes, NoFit):
+                return nodes
+            found[group] = nodes
+            capacity.book(f"{_JOINING} {group}", _gpus(request, nodes))
+    try:
+        fresh = _fresh(capacity, request, joining, found)
+    finally:
+        for group in found:
+            capacity.release(f"{_JOINING} {group}")
+    return fresh if isinstance(fresh, NoFit) else _joined(asked, request, found | fresh)
+
+
+def _fresh(
+    capacity: Capacity,
+    request: Request,
+    joining: Mapping[int, int],
+    found: Mapping[int, list[NodeName]],
+) -> dict[int, list[NodeName]] | NoFit:
+    """Places of the groups that have nobody yet, by the engine."""
+    new = {group: pods for group, pods in joining.items() if group not in found}
+    if not new:
+        return {}
+    plan = _by_engine(capacity, replace(request, pods=sum(new.values())))
+    if isinstance(plan, NoFit):
+        return plan
+    nodes = iter(plan.nodes)
+    return {group: [next(nodes) for _ in range(pods)] for group, pods in sorted(new.items())}
+
+
+def _joined(asked: Place, request: Request, found: Mapping[int, list[NodeName]]) -> Placed:
+    """The places in the order of the pods that are wanted."""
+    size = request.pods_per_group
+    left = {group: iter(nodes) for group, nodes in found.items()}
+    nodes = tuple(next(left[pod.rank // size]) for pod in asked.wanted)
+    groups = tuple(
+        PlannedGroup(group, tail=False, pods=_counted(each), domains=())
+        for group, each in sorted(found.items())
+    )
+    held = replace(request, pods=len(nodes))
+    return Placed(
+        nodes, held, groups, request.mode, request.eligible.gpu_type or "", certified=False
+    )
+
+
+def _counted(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
+    return tuple((node, nodes.count(node)) for node in dict.fromkeys(nodes))
+
+
+def _gpus(request: Request, nodes: Sequence[NodeName]) -> dict[NodeName, int]:
+    return booked([_counted(nodes)], request.gpus_per_pod)
+
+
+def _nearest(
+    capacity: Capacity, request: Request, stay: Sequence[NodeName], pods: int
+) -> list[NodeName] | NoFit:
+    """The nodes for so many pods that are nearest to those that stay."""
+    view = view_of(capacity, request, request.eligible.gpu_type or "")
+    layout = view.layout
+    homes = [capacity.position(node)[0] for node in stay if capacity.host(node) is not None]
+    required = request.mode is PlacementMode.REQUIRED
+    widest = view.shape.whole_in if required else layout.tiers
+    found: list[NodeName] = []
+    seen: set[int] = set()
+    for tier in range(1, widest + 1):
+        for domain in dict.fromkeys(layout.of[tier][home] for home in homes):
+            for at in range(layout.firsts[tier][domain], layout.firsts[tier][domain + 1]):
+                if at in seen:
+                    continue
+                seen.add(at)
+                rooms = capacity.nodes_with_slots(at, view.slots)
+                rooms.sort(key=lambda room: room[0] not in stay)
+                found += [node for node, slots, _ in rooms for _ in range(slots)]
+                if len(found) >= pods:
+                    return found[:pods]
+    if not required:
+        rest = [at for at in range(len(layout.domains)) if at not in seen]
+        rooms = [room for at in rest for room in capacity.nodes_with_slots(at, view.slots)]
+        found += [node for node, slots, _ in rooms for _ in range(slots)]
+        if len(found) >= pods:
+            return found[:pods]
+    where = "in the domain of their group" if required else "on any node that they may use"
+    text = f"{counted(pods, 'pod')} of {request.gpus_per_pod} GPUs find {len(found)} rooms {where}"
+    numbers = {"needed": pods, "available": len(found), "missing": pods - len(found)}
+    return NoFit(request, FitTest.SLOTS, numbers, text)
+
+
+def _out_of_reach(capacity: Capacity, asked: Place) -> list[NodeName]:
+    """Nodes outside of the group that all of the gang must share; O(nodes) where there is one."""
+    kind = asked.request.within
+    if kind is None:
+        return []
+    homes = set()
+    for _, node in asked.kept:
+        host = capacity.host(node)
+        if host is not None and kind in host.kinds:
+            homes.add(host.path[: host.kinds.index(kind) + 1])
+    return [
+        host.name
+        for host in capacity.hosts()
+        if not any(host.path[: len(home)] == home for home in homes)
+    ]

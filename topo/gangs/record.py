@@ -1,0 +1,199 @@
+"""What the machine knows of one gang, as a value: what it saw, planned, asked and gave."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from topo.gangs.gang import Binding, Gang, Member, Note, PodUid, Selection
+from topo.gangs.instructions import Instruction, Place, Reason
+from topo.model.ids import NodeName
+from topo.placement.booking.holds import HoldId
+
+Key = tuple[str, str]
+"""What an instruction is about: ("pod", uid), ("node", name) or ("hold", id)."""
+
+
+class Purpose(StrEnum):
+    """What a placement is asked for."""
+
+    FRESH = "fresh"
+    """All of a gang of which nothing is opened; its turn is in the line."""
+    GROWTH = "growth"
+    """Whole groups more of a gang that runs; its turn is in the line."""
+    MOVE = "move"
+    """Pods that lost their node, or came again, beside those that stay."""
+    WHOLE = "whole"
+    """All pods of a gang that is opened, while none of them runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A placement that was asked for."""
+
+    purpose: Purpose
+    place: Place
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """The last refusal outside the line, and for what it was."""
+
+    purpose: Purpose
+    uids: frozenset[PodUid]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An instruction that was given and is not seen done; `version` is that of its pod then.
+
+    `refusals` counts how often it was refused in that version, `why` is the last reason.
+    """
+
+    instruction: Instruction
+    until_s: float
+    version: str = ""
+    refusals: int = 0
+    why: str = ""
+
+
+Writes = Mapping[Key, Given]
+"""What is under way, by what it is about: so there is never more than one write of a pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One gang. `plan` has the places of its live pods, bound ones included.
+
+    `checked`: the plan's nodes were seen free since the last change. `lost`: those that were not,
+    with why. `check` is the number of the check under way.
+    """
+
+    gang: Gang
+    plan: Mapping[PodUid, Note] = field(default_factory=dict)
+    asked: Asked | None = None
+    no_room: NoRoom | None = None
+    check: int | None = None
+    checked: bool = False
+    lost: Mapping[NodeName, str] = field(default_factory=dict)
+    blocked: str = ""
+    split: str = ""
+    given: Writes = field(default_factory=dict)
+    said: tuple[Reason, str] | None = None
+
+    @property
+    def released(self) -> bool:
+        """Whether a pod is out of the gate, so that the rest has to go on beside it."""
+        return any(member.live and not member.gated for member in self.gang.members)
+
+    @property
+    def runs(self) -> bool:
+        """Whether a pod is bound."""
+        return any(member.live and member.node is not None for member in self.gang.members)
+
+    def planned(self) -> Iterator[tuple[Member, Note]]:
+        """The pods that wait for being bound on their places, by rank."""
+        for member in self.gang.members:
+            if member.waits and member.uid in self.plan:
+                yield member, self.plan[member.uid]
+
+    def seats(self, member: Member, note: Note) -> bool:
+        """Whether the pod's nomination and note were seen in place.
+
+        They are one write. The nomination of an opened pod may be gone: a scheduler clears it when
+        an attempt fails, and would clear it again.
+        """
+        return member.note == note and (member.opened or member.nominated == note.node)
+
+    def holds(self) -> set[HoldId]:
+        """The holds that pods still wait on."""
+        return {note.hold for _, note in self.planned()}
+
+    def values(self) -> dict[NodeName, Selection]:
+        """What each node of a pod selects, for pods that are planned, opened or bound."""
+        values: dict[NodeName, Selection] = {}
+        for member in self.gang.members:
+            node = member.node
+            if member.waits and member.uid in self.plan:
+                note = self.plan[member.uid]
+                opened = member.opened and member.selection == note.selection
+                values[note.node] = (
+                    note.selection if opened else values.get(note.node, note.selection)
+                )
+            elif node is not None and not member.finished and node in self.gang.labelled:
+                values.setdefault(node, self.gang.labelled[node])
+        return values
+
+
+def observed(record: Record, gang: Gang) -> Record:
+    """The record once the gang was seen so; what is planned for pods that are gone is dropped.
+
+    Where nothing is opened a plan is for all pods at once: with a pod or the hold gone, or a
+    recreated pod beside it, it is dropped as a whole. Where gates are to be opened without a plan,
+    only what pods select already is finished. O(members).
+    """
+    by_rank = tuple(sorted(gang.members, key=lambda member: (member.rank, member.uid)))
+    gang = replace(gang, members=by_rank)
+    live = {member.uid: member for member in by_rank if member.live}
+    plan = {uid: note for uid, note in record.plan.items() if uid in live}
+    strayed = any(m.node not in {None, plan[m.uid].node} for m in live.values() if m.uid in plan)
+    same = plan == record.plan and not strayed
+    found = replace(record, gang=gang, plan=plan, checked=record.checked and same)
+    if found.plan and not found.released and not _sound(found):
+        found = unplanned(found)
+    if gang.waived and not any(member.opened and member.selection for member in by_rank):
+        found = replace(found, plan={uid: n for uid, n in plan.items() if not live[uid].gated})
+    if found.gang.awaits != record.gang.awaits or found.gang.request != record.gang.request:
+        found = replace(found, blocked="")
+    return _one_selection(found)
+
+
+def adopted(gang: Gang) -> Record:
+    """The record of a gang that is seen for the first time, with the plan that its notes tell.
+
+    A leader before us may have died between any two writes. What it opened goes on as it noted;
+    where it opened nothing, a plan counts if it is noted on all pods and held.
+    """
+    notes = {m.uid: m.note for m in gang.members if m.live and m.note is not None}
+    return observed(Record(gang=gang, plan=notes), gang)
+
+
+def unplanned(record: Record) -> Record:
+    """The record without its plan, which the holds and labels then follow."""
+    return replace(record, plan={}, checked=False, check=None, lost={}, split="")
+
+
+def _sound(record: Record) -> bool:
+    """Whether the plan of a gang of which nothing is opened is for all of its pods, and held."""
+    members = [m for m in record.gang.members if m.live and m.fixed is None]
+    holds = {note.hold for note in record.plan.values()}
+    return (
+        {member.uid for member in members} == record.plan.keys()
+        and {member.rank for member in record.gang.members if member.live}
+        == set(range(record.gang.request.pods))
+        and len(holds) == 1
+        and holds <= set(record.gang.holds)
+    )
+
+
+def _one_selection(record: Record) -> Record:
+    """Pods that are to select the same, select what those of them do that are opened.
+
+    These may have been opened by a late write of an earlier leader, to an earlier plan.
+    """
+    gang = record.gang
+    selected: dict[int, Selection] = {}
+    for member in gang.members:
+        if member.live and not member.gated and member.selection:
+            selected.setdefault(share_of(gang, gang.group_of(member.rank)), member.selection)
+    plan = {
+        uid: replace(note, selection=selected.get(share_of(gang, note.group), note.selection))
+        for uid, note in record.plan.items()
+    }
+    return record if plan == record.plan else replace(record, plan=plan)
+
+
+def share_of(gang: Gang, group: int) -> int:
+    """What selects one value: the gang where it is bound as a whole, else each group."""
+    return 0 if gang.binding is Binding.WHOLE else group

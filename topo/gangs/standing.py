@@ -1,0 +1,104 @@
+"""Where a gang stands and why, in words: for Events, `topo why` and `GET /v1/gangs`."""
+
+from dataclasses import dataclass
+
+from topo.gangs.asks import Lack, Need, needed
+from topo.gangs.gang import GangId
+from topo.gangs.instructions import Reason
+from topo.gangs.line import Line
+from topo.gangs.record import Record
+from topo.model.ids import NodeName
+from topo.placement.job.words import listed
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A gang's reason and its words; in line also the number of gangs before it.
+
+    `would_fit` is the smallest change that would let it in, `places` where its pods are or go, by
+    rank.
+    """
+
+    id: GangId
+    reason: Reason
+    text: str
+    ahead: int | None = None
+    would_fit: str = ""
+    places: tuple[tuple[int, NodeName], ...] = ()
+
+
+def standing(record: Record, line: Line) -> Standing:
+    """Where the gang stands now; O(members), and O(gangs) for one in line."""
+    gang = record.gang
+    reason, text = reason_of(record, line)
+    answer = line.answer(gang.id) if gang.id in line else None
+    nodes = {uid: note.node for uid, note in record.plan.items()}
+    return Standing(
+        id=gang.id,
+        reason=reason,
+        text=text,
+        ahead=line.ahead(gang.id) if gang.id in line else None,
+        would_fit=answer.would_fit if answer is not None else "",
+        places=tuple(
+            (member.rank, place)
+            for member in gang.members
+            if member.live and (place := member.node or nodes.get(member.uid)) is not None
+        ),
+    )
+
+
+def reason_of(record: Record, line: Line) -> tuple[Reason, str]:
+    """The reason and its words; O(members)."""
+    refused = next((each for each in record.given.values() if each.refusals > 1), None)
+    if refused is not None:
+        return Reason.WRITE_REFUSED, refused.why
+    if record.gang.waived:
+        return Reason.WAIVED, record.gang.waived
+    if record.split:
+        return Reason.SPLIT, record.split
+    return _of_placement(record, line)
+
+
+def _of_placement(record: Record, line: Line) -> tuple[Reason, str]:
+    need = needed(record)
+    if isinstance(need, Need):
+        if need.in_line:
+            return _in_line(record, line)
+        if record.no_room is not None:
+            return _stranded(record, record.no_room.text)
+    if isinstance(need, Lack) and not need.some:
+        return need.reason, need.text
+    return _written(record, need if isinstance(need, Lack) else None)
+
+
+def _stranded(record: Record, text: str) -> tuple[Reason, str]:
+    bound = sum(member.live and member.node is not None for member in record.gang.members)
+    lost = [f"{node} ({why})" for node, why in record.lost.items()]
+    because = f"; lost: {listed(lost)}" if lost else ""
+    if not bound:
+        return Reason.DISPLACED, f"none of its pods runs: {text}{because}"
+    total = record.gang.request.pods
+    return Reason.HALF_BOUND, f"{bound} of {total} pods run: {text}{because}"
+
+
+def _in_line(record: Record, line: Line) -> tuple[Reason, str]:
+    gang_id = record.gang.id
+    answer = line.answer(gang_id) if gang_id in line else None
+    if answer is None and line.head not in {None, gang_id}:
+        return Reason.BEHIND, f"it comes after {line.head}, which waits for room"
+    if answer is None:
+        return Reason.IN_LINE, "its turn comes"
+    if answer.behind:
+        return Reason.BEHIND, f"its room was kept for {line.head}: {answer.text}"
+    return (Reason.NEVER_FITS if answer.never else Reason.NO_ROOM), answer.text
+
+
+def _written(record: Record, lack: Lack | None) -> tuple[Reason, str]:
+    waiting = list(record.planned())
+    if any(member.gated for member, _ in waiting):
+        return Reason.PLACED, "its nodes are being prepared"
+    if waiting:
+        return Reason.OPENED, "its scheduler may bind it"
+    if lack is not None:
+        return lack.reason, lack.text
+    return Reason.BOUND, "all of its pods run"

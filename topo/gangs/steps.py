@@ -1,0 +1,136 @@
+"""The order of writes: what is to be written for a gang now, from its plan and what is seen of it.
+
+Finds, for each pod and each node of a gang, the one next write. Nothing is remembered of what was
+written: what is there is compared with what the plan wants, so that who takes over from another
+leader goes on where that one was.
+
+    1. nominate each pod, with its note           while it is not seen nominated as planned
+    2. take the label from nodes of earlier plans  at once
+    3. label the planned nodes                     no such node is left, and every pod that is
+                                                   opened already is seen nominated
+    4. check that all nodes are free               all are nominated, exactly the plan is labelled
+    5. open all                                    the check said so
+
+Why it is right. Neither scheduler binds a gated pod, and an opened one only to a node whose label
+has the value that it selects. Before 5 nothing is opened, so the writes of 1 to 3 bind nobody. When
+pods are opened every node of theirs is labelled and every one of them nominated, and a nominated
+node is tried first. Of a move (pods that are opened get other nodes) 2 comes before 3: at no time
+is there more room in the selection than the plan has, so a gang that is bound whole or not at all
+is bound to the plan. With 3 before 2 it is not: of p0 on n0 and p1 on n2, both lost, planned anew
+on n1 and n3, n1 is labelled, n0 becomes free, and p1 (nominated to n3, which is not labelled yet)
+goes to n0, into the group of p0.
+
+Cost: O(members + labelled nodes).
+
+Example: a gang of two pods, nodes n0 and n1, seen after each step.
+    nothing              → Nominate p0 n0, Nominate p1 n1, LabelNodes n0 n1
+    p0 nominated         → nothing: p1 and the labels are under way
+    all of it            → Check
+    Checked, nothing lost → Open p0, Open p1
+    p0 bound             → nothing
+    p0 and p1 bound      → Release of the hold, if it has not ended by itself
+"""
+
+from collections.abc import Iterator
+
+from topo.gangs.gang import Member, Note
+from topo.gangs.instructions import (
+    Instruction,
+    LabelNodes,
+    Nominate,
+    Open,
+    OpenUnplanned,
+    Pod,
+    Release,
+    UnlabelNodes,
+)
+from topo.gangs.record import Key, Record
+from topo.model.ids import NodeName
+
+
+def wanted(record: Record) -> dict[Key, Instruction]:
+    """The writes that are to be under way now, by what they are about; O(members)."""
+    gang = record.gang
+    want: dict[Key, Instruction] = {}
+    needed = record.holds()
+    for hold in gang.holds:
+        if hold not in needed:
+            want["hold", hold] = Release(gang.id, hold)
+    values = record.values()
+    stale = _stale(record)
+    for node in stale:
+        want["node", node] = UnlabelNodes(gang.id, (node,))
+    if not stale and _opened_are_seated(record):
+        for node in _unlabelled(record):
+            want["node", node] = LabelNodes(gang.id, ((node, values[node]),))
+    opens = may_open(record)
+    for member in gang.members:
+        write = _of_pod(record, member, opens=opens)
+        if write is not None:
+            want["pod", member.uid] = write
+    return want
+
+
+def ready_for_check(record: Record) -> bool:
+    """Whether the plan is written, so that a look at its nodes decides."""
+    return (
+        all(record.seats(member, note) for member, note in record.planned())
+        and not _stale(record)
+        and not _unlabelled(record)
+    )
+
+
+def may_open(record: Record) -> bool:
+    """Whether the gates may be taken off now."""
+    passed = record.checked and not record.lost and not record.blocked
+    return (passed or bool(record.gang.waived)) and ready_for_check(record)
+
+
+def pod_of(member: Member) -> Pod:
+    """The pod as instructions name it."""
+    return Pod(member.uid, member.name, member.rank)
+
+
+def _of_pod(record: Record, member: Member, *, opens: bool) -> Instruction | None:
+    """The next write of one pod."""
+    gang, pod = record.gang, pod_of(member)
+    if not member.waits:
+        return None
+    note = record.plan.get(member.uid)
+    if note is None:
+        why = _unplanned(record, member)
+        return OpenUnplanned(gang.id, pod, member.version, why) if why else None
+    if not record.seats(member, note):
+        return Nominate(gang.id, pod, member.version, note)
+    if member.gated and opens:
+        return Open(gang.id, pod, member.version, note.selection, note)
+    return None
+
+
+def _unplanned(record: Record, member: Member) -> str:
+    """Why a pod without a plan is opened all the same; empty where it is not."""
+    if not member.gated:
+        return ""
+    if member.fixed is not None:
+        return f"another gate keeper chose node {member.fixed} for it"
+    return record.gang.waived
+
+
+def _stale(record: Record) -> list[NodeName]:
+    """Nodes whose label is of no use, or has another value than the plan's."""
+    values = record.values()
+    return [node for node, value in record.gang.labelled.items() if values.get(node) != value]
+
+
+def _unlabelled(record: Record) -> list[NodeName]:
+    labelled = record.gang.labelled
+    nodes = dict.fromkeys(note.node for _, note in record.planned())
+    return [node for node in nodes if node not in labelled]
+
+
+def _opened_are_seated(record: Record) -> bool:
+    return all(record.seats(*each) for each in _opened(record))
+
+
+def _opened(record: Record) -> Iterator[tuple[Member, Note]]:
+    return ((member, note) for member, note in record.planned() if member.opened)
