@@ -41,12 +41,13 @@ install:
 run: $(RUNTIME) ## a simulated supernode cluster on this machine
 	@$(BIN)/topo demo
 
+# Each core begins at one end of the folders, and the tests of a file share what the file sets up.
 test: $(STAMP) ## the test suite, on both cores, with its coverage floor
-	$(PYTEST) -n 2 -m "not slow and not oracle and not e2e" --cov --cov-report=
+	$(PYTEST) -n 2 --dist worksteal -m "not slow and not oracle and not e2e" --cov --cov-report=
 	@$(MAKE) --no-print-directory coverage
 
 test-slow: $(STAMP) ## the suites that take minutes
-	$(PYTEST) -m slow
+	$(PYTEST) -n 2 --dist loadfile -m slow
 
 e2e: $(STAMP) ## on the real API server, scheduler and helm; needs Go, the first time 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi

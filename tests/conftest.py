@@ -8,15 +8,20 @@ or logged is searched for what was heard.
 import asyncio
 import os
 from collections.abc import Callable, Generator, Mapping
+from pathlib import PurePath
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from tests.secrecy import HEARD, leaks, listen
 from tests.support.processes import end_by_ctrl_c
 from tests.support.virtual_time import VirtualTimeLoop
 
 pytest_plugins = ["pytester"]
+DEMOS = "tests/e2e"
+"""The folder whose own files run demos on the usual ports, one at a time."""
 
 _BY_SPEED = (HealthCheck.too_slow,)
 """The health checks that measure time. A property that names its own list names these, too."""
@@ -50,6 +55,20 @@ def pytest_configure() -> None:
     listen()
     end_by_ctrl_c()
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)
+
+
+class OneDemoAtATime(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
+    """A file at a time on each core, as `--dist loadfile`; the files of the demos are one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return DEMOS if str(PurePath(file).parent) == DEMOS else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """Of the files that `--dist loadfile` gives to two cores, no two have a demo."""
+    return OneDemoAtATime(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
