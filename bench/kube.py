@@ -1,177 +1,148 @@
-"""A master beside a real API server: labels and HyperNodes of a cluster, written from nothing.
+"""Masters beside a real API server: labels and HyperNodes of a cluster, written from nothing.
 
 The tree comes from the configuration file, so that no worker shares the machine; nodes are kwok's.
 Everything runs on one machine, so the API server takes its part of what is measured.
 """
 
 import asyncio
+import math
 import re
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from http import HTTPStatus
 
-import yaml
 from aiohttp import ClientSession
 
-from bench import cluster as bench_cluster
+from bench import kube_takeover
 from bench.figure import Figure, at_most, exact
+from bench.kube_plane import plane
+from bench.kube_witness import Witness
 from bench.machine import usage
-from bench.processes import LOOPBACK, Master, master
+from bench.node_list import Listed, listed
+from bench.processes import LOOPBACK, Master, in_child, master
 from bench.scale import CannotRunError, Progress, Scale
-from tests.chaos.ports import own_ports
-from tests.e2e.controlplane import nodes, programs
-from tests.e2e.controlplane.client import METADATA_ONLY, Api
-from tests.e2e.controlplane.cluster import Cluster, account_access
-from tests.e2e.controlplane.core import Ports
-from tests.helm.chart import ON, built_helm, objects, template
-from topo.cli import worlds
-from topo.sim.worlds.presets import World
+from tests.e2e.controlplane import programs
 
-NAMESPACE = "metax-operator"
-ACCOUNT = "topo-master"
-_LABEL = "metax-tech.com/dragonfly"
-_HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
-_LOOK_S = 0.5
 _QUIET_S = 20.0
 """After a restart: longer than a lease lasts and a comparison takes."""
-_LEASE_S = 240
-_LIMIT_S = 1200.0
+_LOOK_S, _LOOKS = 0.5, 240
 _LAG = re.compile(r'^topo_master_loop_lag_seconds_bucket\{le="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What one size showed; times in seconds from the master's start."""
 
-    nodes_s: float = 0.0
-    labels_s: float = 0.0
-    hypernodes_s: float = 0.0
-    hypernodes: int = 0
-    patches: int = 0
-    again: int = 0
-    peak_mib: float = 0.0
-    late: float = 0.0
+    nodes_s: float
+    list: Listed
+    labels_s: float
+    hypernodes_s: float
+    hypernodes: int
+    writes: Counter[str]
+    wrong: int
+    again: int
+    peak_mib: float
+    cpu_s: float
+    lags: "Lags"
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """Looks at the loop: how many came more than 50 ms late, and a bound of the latest."""
+
+    late: int
+    looks: int
+    bound_s: float
 
 
 def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
-    """Times, writes and memory for each size; a size that the machine cannot carry is told."""
+    """Times, writes and memory for each size, and what the end of a leader costs."""
     if (reason := programs.why_not()) is not None:
         raise CannotRunError(reason)
+    for count in scale.kube_kills:
+        progress(f"{count:,} nodes: a control plane starts, whose leader will be killed")
+        yield from kube_takeover.figures(count, asyncio.run(kube_takeover.seen(count, progress)))
     for count in scale.kube_nodes:
         progress(f"{count:,} nodes: a control plane starts")
-        seen = _measured(worlds.chosen(bench_cluster.world_name(count)), progress)
-        yield from _figures(f"{count:,} nodes", count, seen)
+        yield from _figures(f"{count:,} nodes", count, asyncio.run(_seen(count, progress)))
 
 
 def _figures(size: str, count: int, seen: Seen) -> Iterator[Figure]:
-    yield Figure(f"{size} created and Ready", exact(seen.nodes_s), "s", None, "by kwok")
+    yield Figure(f"{size} created and Ready", exact(seen.nodes_s), "s", None, "held by kwok")
+    name = f"list of {size}, real API server"
+    yield Figure(name, exact(seen.list.took_s), "s", at_most(2))
+    yield Figure("worst block meanwhile", exact(seen.list.blocked_ms), "ms", at_most(50))
     yield Figure(f"labels from nothing, {size}", exact(seen.labels_s), "s", at_most(300))
     note = f"{seen.hypernodes:,} of them"
     name = f"HyperNodes from nothing, {size}"
     yield Figure(name, exact(seen.hypernodes_s), "s", at_most(300), note)
-    yield Figure(f"writes per node, {size}", exact(seen.patches / count), "", at_most(1))
+    most = max(seen.writes.values())
+    note = f"{seen.writes.total():,} writes of {count + seen.hypernodes:,} objects"
+    yield Figure(f"most writes of one object, {size}", exact(most), "", at_most(1), note)
+    yield Figure(f"wrong at any moment, {size}", exact(seen.wrong), "", at_most(0))
     yield Figure(f"writes after a restart, {size}", exact(seen.again), "", at_most(0))
     name = f"master beside Kubernetes, {size}: peak"
     yield Figure(name, exact(seen.peak_mib), "MiB", at_most(512))
-    note = "looks at the loop, twice a second, that came more than 50 ms late"
-    yield Figure(f"late looks at the loop, {size}", exact(seen.late), "", at_most(0), note)
+    yield Figure(f"CPU of the master for all that, {size}", exact(seen.cpu_s), "s")
+    note = f"of {seen.lags.looks} looks, two a second; none was later than {seen.lags.bound_s:g} s"
+    name = f"looks at the loop later than 50 ms, {size}"
+    yield Figure(name, exact(seen.lags.late), "", at_most(0), note)
 
 
-def _measured(world: World, progress: Progress) -> Seen:
-    with tempfile.TemporaryDirectory() as folder, own_ports() as ports:
-        plane = Cluster(Path(folder), Ports(*ports), lease_s=_LEASE_S)
-        try:
-            return asyncio.run(_run(plane, world, progress))
-        finally:
-            plane.stop()
-
-
-async def _run(plane: Cluster, world: World, progress: Progress) -> Seen:
-    seen = Seen()
-    await plane.start()
-    async with plane.api() as api:
-        began_s = time.monotonic()
-        await nodes.create(api, [nodes.node_object(host) for host in world.nodes])
-        seen.nodes_s = time.monotonic() - began_s
-        flags = await _prepared(plane, api, world)
-        progress(f"{len(world.nodes):,} nodes are Ready after {seen.nodes_s:.0f} s")
-        with master(plane.files.home, *flags) as running:
-            await _written(api, world, seen)
-            progress(f"labels {seen.labels_s:.0f} s, HyperNodes {seen.hypernodes_s:.0f} s")
-            seen.peak_mib = usage(running.pid).peak_mib
-            seen.late = await _late(running)
-        seen.patches = _patches(plane)
-        with master(plane.files.home, *flags):
-            await asyncio.sleep(_QUIET_S)
-        seen.again = _patches(plane) - seen.patches
-    return seen
-
-
-async def _prepared(plane: Cluster, api: Api, world: World) -> Sequence[str]:
-    """The flags of a master with its service account's rights only, and what they name."""
-    await api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    for each in objects(template(built_helm(), *ON).stdout):
-        if each["kind"] in _RIGHTS:
-            await api.create(_collection(each), each)
-    access = await account_access(plane, NAMESPACE, ACCOUNT)
-    home = plane.files.home
-    config = home / "nodegroup.yaml"
-    config.write_text(yaml.safe_dump(worlds.nodegroup(world)))
-    return (
-        "--mode=config",
-        f"--config-file={config}",
-        "--kubernetes=on",
-        f"--kubeconfig={access.kubeconfig(home / 'master.kubeconfig')}",
-        f"--state-file={home / 'state' / 'state.json'}",
-    )
-
-
-_RIGHTS = {
-    "ServiceAccount": "/api/v1",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1",
-    "Role": "/apis/rbac.authorization.k8s.io/v1",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1",
-}
-
-
-def _collection(each: Any) -> str:
-    base, plural = _RIGHTS[each["kind"]], each["kind"].lower() + "s"
-    namespace = each["metadata"].get("namespace")
-    return f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
-
-
-async def _written(api: Api, world: World, seen: Seen) -> None:
-    """Returns when every node has its label and every group its HyperNode."""
-    groups = {host.dragonfly for host in world.nodes} | {host.switchbox for host in world.nodes}
-    wanted = len(groups - {None})
+async def _seen(count: int, progress: Progress) -> Seen:
     began_s = time.monotonic()
-    while not (seen.labels_s and seen.hypernodes_s):
-        await asyncio.sleep(_LOOK_S)
-        passed_s = time.monotonic() - began_s
-        if passed_s > _LIMIT_S:
-            raise CannotRunError(f"not written after {passed_s:.0f} s")
-        if not seen.labels_s and await _count(api, nodes.NODES, _LABEL) == len(world.nodes):
-            seen.labels_s = passed_s
-        if not seen.hypernodes_s and (found := await _count(api, _HYPERNODES, "")) >= wanted:
-            seen.hypernodes_s, seen.hypernodes = passed_s, found
+    async with plane(count) as made, Witness(made.api, made.world) as witness:
+        nodes_s = time.monotonic() - began_s
+        progress(f"they are Ready after {nodes_s:.0f} s, their control plane included")
+        found = await asyncio.to_thread(in_child, listed, made.kubeconfig, count)
+        progress(f"listed in {found.took_s:.1f} s")
+        made.declare()
+        flags = (*made.flags, f"--state-file={made.home / 'state' / 'state.json'}")
+        began_s = time.monotonic()
+        with master(made.home, *flags) as running:
+            await witness.until_whole()
+            used, lags = usage(running.pid), await _lags(running)
+        labels_s, hypernodes_s = (
+            (kind.whole_s or 0.0) - began_s for kind in (witness.nodes, witness.hypernodes)
+        )
+        progress(f"labels {labels_s:.0f} s, HyperNodes {hypernodes_s:.0f} s")
+        writes = made.writes()
+        with master(made.home, *flags) as running:
+            await _ready(running)
+            await asyncio.sleep(_QUIET_S)
+        return Seen(
+            nodes_s=nodes_s,
+            list=found,
+            labels_s=labels_s,
+            hypernodes_s=hypernodes_s,
+            hypernodes=len(witness.hypernodes.right),
+            writes=Counter(writes),
+            wrong=witness.wrong,
+            again=len(made.writes()) - len(writes),
+            peak_mib=used.peak_mib,
+            cpu_s=used.cpu_s,
+            lags=lags,
+        )
 
 
-async def _count(api: Api, path: str, selector: str) -> int:
-    found = await api.call("GET", path, accept=METADATA_ONLY, labelSelector=selector)
-    return len(found["items"] or ())
+async def _ready(running: Master) -> None:
+    """Returns when the master has listed all and shows its tree."""
+    url = f"http://{LOOPBACK}:{running.api_port}/ready"
+    async with ClientSession() as session:
+        for _ in range(_LOOKS):
+            async with session.get(url) as answer:
+                if answer.status == HTTPStatus.OK:
+                    return
+            await asyncio.sleep(_LOOK_S)
+    raise CannotRunError("a master that was started again does not become ready")
 
 
-def _patches(plane: Cluster) -> int:
-    calls = plane.calls(f"{NAMESPACE}:{ACCOUNT}")
-    return sum((call.verb, call.resource) == ("patch", "nodes") for call in calls)
-
-
-async def _late(running: Master) -> float:
+async def _lags(running: Master) -> Lags:
     url = f"http://{LOOPBACK}:{running.api_port}/metrics"
     async with ClientSession() as session, session.get(url) as answer:
-        buckets = {le: float(count) for le, count in _LAG.findall(await answer.text())}
-    return buckets["+Inf"] - buckets["0.05"]
+        found = {float(le): float(count) for le, count in _LAG.findall(await answer.text())}
+    looks = found[math.inf]
+    bound_s = min(le for le, count in found.items() if count == looks)
+    return Lags(int(looks - found[0.05]), int(looks), bound_s)

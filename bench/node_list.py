@@ -43,8 +43,9 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
         argv = (sys.executable, "-m", "bench.node_list_pages", str(scale.nodes))
         with process("api-server", argv, home) as server:
             (port,) = server.ports("api")
+            kubeconfig = _kubeconfig(home, port)
             progress(f"{scale.builds} lists")
-            found = [in_child(listed, folder, port, scale.nodes) for _ in range(scale.builds)]
+            found = [in_child(listed, kubeconfig, scale.nodes) for _ in range(scale.builds)]
     note = "a page at a time, each read while nobody else has a turn"
     yield Figure(f"list of {size}", median([each.took_s for each in found]), "s", at_most(2))
     blocked = worst([each.blocked_ms for each in found])
@@ -52,15 +53,15 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
     yield Figure("kept of them", median([each.kept_mib for each in found]), "MiB")
 
 
-def listed(folder: str, port: int, nodes: int) -> Listed:
-    """Lists once."""
+def listed(kubeconfig: Path, nodes: int) -> Listed:
+    """Lists once, in this process; raises `CannotRunError` where there are not so many."""
     settle_collector()
     with on_uvloop() as runner:
-        return runner.run(_listed(folder, port, nodes))
+        return runner.run(_listed(kubeconfig, nodes))
 
 
-async def _listed(folder: str, port: int, nodes: int) -> Listed:
-    async with _client(Path(folder), port) as client:
+async def _listed(kubeconfig: Path, nodes: int) -> Listed:
+    async with _client(kubeconfig) as client:
         metrics = KubeMetrics(prom.CollectorRegistry())
         reflector: Reflector[NodeObject] = Reflector(client, NODES, metrics=metrics)
         done = asyncio.Event()
@@ -79,14 +80,18 @@ async def _listed(folder: str, port: int, nodes: int) -> Listed:
         return Listed(took_s, max(gaps_s) * 1000, _resident_mib() - before_mib)
 
 
-@asynccontextmanager
-async def _client(folder: Path, port: int) -> Any:
+def _kubeconfig(home: Path, port: int) -> Path:
     context = {"name": "c", "context": {"cluster": "c"}}
     cluster = {"name": "c", "cluster": {"server": f"http://{LOOPBACK}:{port}"}}
     document = {"current-context": "c", "contexts": [context], "clusters": [cluster]}
-    path = folder / "kubeconfig"
+    path = home / "kubeconfig"
     path.write_bytes(orjson.dumps(document))
-    client = KubeClient(KubeConfig(kubeconfig=path))
+    return path
+
+
+@asynccontextmanager
+async def _client(kubeconfig: Path) -> Any:
+    client = KubeClient(KubeConfig(kubeconfig=kubeconfig))
     await client.open()
     try:
         yield client

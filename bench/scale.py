@@ -24,7 +24,7 @@ class Scale:
     for `windows` times `window_s` after `settle_s`. Placement is timed on clusters of `placements`
     nodes, in runs of so many calls, and judged on so many `instances` of each kind.
     Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds. A control plane is
-    started for each of `kube_nodes`.
+    started for each of `kube_nodes`, and one in which a leader is killed for each of `kube_kills`.
     """
 
     nodes: int = 10_000
@@ -53,6 +53,7 @@ class Scale:
     stream_seeds: int = 12
     stream_jobs: int = 2_500
     kube_nodes: tuple[int, ...] = (1_000, 10_000)
+    kube_kills: tuple[int, ...] = (1_000,)
 
 
 FULL = Scale()
@@ -83,5 +84,6 @@ QUICK = Scale(
     stream_seeds=1,
     stream_jobs=60,
     kube_nodes=(16,),
+    kube_kills=(60,),
 )
 """Everything runs once; the figures mean nothing."""
