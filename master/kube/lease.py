@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import NoReturn
 
 import orjson
@@ -21,6 +22,7 @@ import prometheus_client as prom
 import structlog
 from pydantic import BaseModel, Field, ValidationError
 
+from master.kube.advice import next_step
 from master.kube.client import Call, Caller
 from master.kube.election import (
     Action,
@@ -187,7 +189,7 @@ class Lease:
         except TimeoutError:
             return self._failed(Failed("the API server did not answer in time"))
         except KubeError as error:
-            return self._failed(Failed(str(error), error.retry_after_s), denied=error.is_denied)
+            return self._failed(Failed(str(error), error.retry_after_s), _fix(error))
         except ValidationError:
             return self._failed(Failed("the API server answers what is no Lease"))
         self._metrics.calls.labels("ok").inc()
@@ -196,10 +198,9 @@ class Lease:
         self._failing = ""
         return event
 
-    def _failed(self, failed: Failed, *, denied: bool = False) -> Failed:
+    def _failed(self, failed: Failed, fix: str = "none") -> Failed:
         self._metrics.calls.labels("failed").inc()
         if failed.reason != self._failing:
-            fix = "allow get, create and update of leases in this namespace" if denied else "none"
             _log.warning("lease not asked", lease=self._path, why=failed.reason, fix=fix)
         self._failing = failed.reason
         return failed
@@ -276,6 +277,15 @@ class Lease:
             _log.info("who leads", leader=now.holder or "nobody", this_master=leads)
         self.leadership = now
         self.on_change(now)
+
+
+def _fix(error: KubeError) -> str:
+    """The next step; none for what passes by itself."""
+    if not error.is_denied:
+        return "none"
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return next_step(error)
+    return "allow get, create and update of leases in this namespace"
 
 
 def _without(annotations: Mapping[str, object], ours: Mapping[str, str]) -> dict[str, object]:

@@ -246,17 +246,21 @@ async def test_a_deleted_lease_is_written_anew_by_its_leader_and_taken_by_nobody
         assert not b.lease.leads()
 
 
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [(403, "allow get, create and update of leases"), (401, "has it expired")],
+)
 async def test_a_candidate_that_is_denied_goes_on_asking_and_says_it_once(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], status: int, advice: str
 ) -> None:
     server = LeaseServer()
     one = candidate(server, "a")
-    one.client.fault = lambda: Fault(refused=403)
+    one.client.fault = lambda: Fault(refused=status)
     one.start()
     await asyncio.sleep(60)
     assert not one.lease.leads()
     assert 20 <= len(one.client.calls) <= 31
-    assert capsys.readouterr().out.count("allow get, create and update of leases") == 1
+    assert capsys.readouterr().out.count(advice) == 1
     one.client.fault = lambda: NO_FAULT
     await leads(one)
     await one.kill()
