@@ -136,6 +136,7 @@ async def test_a_store_of_small_values_needs_nothing_else() -> None:
     assert await store.load(Mode.SWITCHBOX, 160.0) is None
 
 
+@pytest.mark.slow
 def test_ten_thousand_nodes_are_a_few_pieces_that_a_config_map_takes() -> None:
     memory = built_state(10_000).memory()
     discovery = SavedDiscovery.of(memory, 1.8e9)
