@@ -25,21 +25,13 @@ from master.admission.rotation import LATE_AT, Kept, Rotation, read_kept
 from master.kube.advice import next_step
 from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
-from master.kube.objects import BareObject, Resource, object_path
+from master.kube.objects import MUTATING_WEBHOOKS, SECRETS, Resource, object_path
 from master.kube.writes import TIMEOUT_S, Apply, Target, call_of
 from topo.kit.threads import off_loop
 from topo.kit.tls import load_pair
 from topo.model.errors import BadInputError, Refusal
 from topo.model.rest.topology import WarningDocument
 
-SECRETS = Resource("v1", "Secret", "secrets", BareObject)
-WEBHOOKS = Resource(
-    "admissionregistration.k8s.io/v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    BareObject,
-    namespaced=False,
-)
 MANAGER = "topo-master/admission"
 CODE = "admission-certificate"
 POLL_S = 15.0
@@ -193,7 +185,7 @@ class CertificateKeeper:
         name = self._place.configuration
         if not kept.trusted:
             return False
-        found = await self._read(WEBHOOKS, name, _Configuration)
+        found = await self._read(MUTATING_WEBHOOKS, name, _Configuration)
         if found is None:
             return False
         bundle = base64.b64encode(kept.trusted).decode()
@@ -205,7 +197,7 @@ class CertificateKeeper:
             {"name": each.name, "clientConfig": {"caBundle": bundle}} for each in found.webhooks
         ]
         write = Apply(
-            target=Target(WEBHOOKS, name),
+            target=Target(MUTATING_WEBHOOKS, name),
             manager=MANAGER,
             uid=found.metadata.uid,
             fields={"webhooks": trusting},

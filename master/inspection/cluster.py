@@ -23,8 +23,10 @@ from master.inspection.objects import (
     Workloads,
 )
 from master.inspection.rights import (
+    CERTIFICATES,
     CONTROLLERS,
     DEVICE_CONFIG_MAP,
+    PLACEMENT,
     SHARED_CARDS,
     Right,
     rights,
@@ -233,10 +235,13 @@ def flag(flags: Sequence[str], name: str) -> str:
 def parts(flags: Sequence[str]) -> frozenset[str]:
     """What these flags leave switched on, where the chart puts it."""
     elsewhere = flag(flags, "device-config-map") not in {"", DEVICE_CONFIG_MAP}
-    devices = frozenset() if elsewhere else frozenset({SHARED_CARDS})
+    found = frozenset() if elsewhere else frozenset({SHARED_CARDS})
+    if flag(flags, "placement") not in {"", "off"}:
+        is_own = flag(flags, "admission-certificates") in {"", "own"}
+        found |= {PLACEMENT, CERTIFICATES} if is_own else {PLACEMENT}
     if not any(text.startswith("--controllers=") for text in flags):
-        return CONTROLLERS | devices
-    return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | devices
+        return CONTROLLERS | found
+    return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | found
 
 
 def _nodes(hypernodes: Iterable[HyperNodeObject]) -> Iterable[tuple[str, str]]:

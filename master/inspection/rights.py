@@ -10,8 +10,10 @@ from master.kube.objects import (
     EVENTS,
     HYPERNODES,
     LEASES,
+    MUTATING_WEBHOOKS,
     NODES,
     PODS,
+    SECRETS,
     BareObject,
     KubeObject,
     Resource,
@@ -48,6 +50,8 @@ class Right(NamedTuple):
 _REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
 _NAME = "topo-master"
 SHARED_CARDS = "shared cards"
+PLACEMENT, CERTIFICATES = "placement", "its certificates"
+_ADMISSION = "topo-master-admission"
 DEVICE_CONFIG_MAP = "metax-device-config"
 
 RIGHTS = (
@@ -69,12 +73,15 @@ RIGHTS = (
     Right(EVENTS, ("create", "patch"), Scope.DEFAULT, "events"),
     Right(EVENTS, ("create", "patch"), Scope.OWN, "events"),
     Right(DEPLOYMENTS, ("get",), Scope.OWN, "events", _NAME),
+    Right(SECRETS, ("get",), Scope.OWN, PLACEMENT, _ADMISSION),
+    Right(SECRETS, ("patch",), Scope.OWN, CERTIFICATES, _ADMISSION),
+    Right(MUTATING_WEBHOOKS, ("get", "patch"), Scope.CLUSTER, CERTIFICATES, _ADMISSION),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
 CONTROLLERS = frozenset({"labels", "hypernodes", "annotations", "events"})
 
 
-PARTS = CONTROLLERS | {SHARED_CARDS}
+PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES}
 """What the flags of a master can do without, or look for elsewhere."""
 
 

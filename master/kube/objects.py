@@ -333,3 +333,11 @@ LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases", BareObject)
 HYPERNODES = Resource(
     "topology.volcano.sh/v1alpha1", "HyperNode", "hypernodes", HyperNodeObject, namespaced=False
 )
+SECRETS = Resource("v1", "Secret", "secrets", BareObject)
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    BareObject,
+    namespaced=False,
+)

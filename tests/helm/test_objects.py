@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from master.admission.server import PATH
 from master.settings import MasterSettings
-from tests.helm.chart import cases, golden, one, pod_specs
+from tests.helm.chart import NAMESPACE, cases, golden, one, pod_specs
 from topo.facts import parse
+from topo.gangs.words import OPTED_OUT, Words
 from topo.kit.settings import ServiceSettings, read
 from topo.model.observation import ParsedProbe
 from worker.probes import metax_library
@@ -218,3 +220,49 @@ def test_workers_reach_masters_that_are_not_ready_yet(case: str) -> None:
     service = one(golden(case), "Service", host)["spec"]
     assert service["publishNotReadyAddresses"] is True
     assert [str(each["port"]) for each in service["ports"]] == [port]
+
+
+def _webhooks(case: str) -> list[dict[str, Any]]:
+    name = "topo-master-admission"
+    return list(one(golden(case), "MutatingWebhookConfiguration", name)["webhooks"])
+
+
+def test_without_placement_nothing_is_gated_and_no_webhook_is_there() -> None:
+    for case in set(cases()) - {"placement", "placement-cert-manager"}:
+        assert "MutatingWebhookConfiguration" not in {each["kind"] for each in golden(case)}
+        if case != "off":
+            assert "--placement" not in flags(master(case))
+
+
+@pytest.mark.parametrize("case", ["placement", "placement-cert-manager"])
+def test_the_webhook_is_where_the_service_and_the_masters_say(case: str) -> None:
+    service = one(golden(case), "Service", "topo-master-admission")
+    (port,) = service["spec"]["ports"]
+    ports = {each["name"]: each["containerPort"] for each in master(case)["ports"]}
+    assert str(ports[port["targetPort"]]) == flags(master(case))["--admission-port"]
+    for each in _webhooks(case):
+        where = each["clientConfig"]["service"]
+        assert (where["name"], where["port"]) == (service["metadata"]["name"], port["port"])
+        assert where["path"] == PATH
+
+
+@pytest.mark.parametrize("case", ["placement", "placement-cert-manager"])
+def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case: str) -> None:
+    for each in _webhooks(case):
+        assert each["matchConditions"]
+        assert all(rule["operations"] == ["CREATE"] for rule in each["rules"])
+        (opted,) = each["namespaceSelector"]["matchExpressions"]
+        words = Words("metax-tech.com")
+        assert opted == {"key": words.placement, "operator": "NotIn", "values": [OPTED_OUT]}
+
+
+def test_with_cert_manager_the_chart_makes_no_secret_and_asks_for_the_bundle() -> None:
+    found = golden("placement-cert-manager")
+    assert "topo-master-admission" not in {
+        each["metadata"]["name"] for each in found if each["kind"] == "Secret"
+    }
+    made = one(found, "Certificate", "topo-master-admission")["spec"]
+    assert made["dnsNames"] == [f"topo-master-admission.{NAMESPACE}.svc"]
+    configuration = one(found, "MutatingWebhookConfiguration", "topo-master-admission")
+    annotations = configuration["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{made['secretName']}"

@@ -27,6 +27,7 @@ SWITCHBOX = (
     *("--set", "topoDiscovery.switchbox.clusterManagerAddress=https://10.0.0.1"),
 )
 USER = ("--set", f"topoDiscovery.switchbox.clusterManagerUser={encoded('metax')}")
+PLACING = ("placement", "placement-cert-manager")
 
 
 @pytest.mark.parametrize("case", sorted(cases()))
@@ -154,7 +155,7 @@ def test_every_value_changes_something(helm: Path, path: str) -> None:
     way = "--set-string" if isinstance(value, str) else "--set-json"  # of two ways, that of VENDOR
     change = (way, f"{path}={value if isinstance(value, str) else json.dumps(value)}")
     told = ""
-    for case in ("auto", "vendor", "switchbox", "nvlink", "config", "off"):
+    for case in ("auto", "vendor", "switchbox", "nvlink", "config", *PLACING, "off"):
         done = template(helm, *cases()[case], *change)
         if done.returncode == 0 and done.stdout != (GOLDEN / f"{case}.yaml").read_text():
             return
