@@ -1,5 +1,6 @@
 """What is free is kept by small steps, and is always what a recount from nothing would say."""
 
+import itertools
 import random
 
 import numpy as np
@@ -280,6 +281,28 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
             assert capacity.peaks("A", gpus) == fresh.peaks("A", gpus)
             assert np.array_equal(kept.free, kept.free_list)
     assert capacity.recount() == ()
+
+
+def test_numbers_of_higher_tiers_follow_every_change_of_one_domain():
+    choice = random.Random("rollups")  # noqa: S311  # seeded, no secret
+    capacity = Capacity()
+    for number in range(1_600):
+        path = (f"p{number // 120}", f"s{number // 12}", f"d{number}")
+        capacity.upsert(host(f"n{number}", path, gpus=choice.choice((8, 16))))
+    for step in range(120):
+        name = NodeName(f"n{choice.choice((0, 11, 12, 1_599, choice.randrange(1_600)))}")
+        if step % 10 == 9:
+            capacity.upsert(host(f"late-{step}", ("p1", "s3", f"late-{step}")))
+        elif step % 3:
+            capacity.book(f"job-{choice.randrange(20)}", {name: choice.randint(1, 16)})
+        else:
+            capacity.release(f"job-{choice.randrange(20)}")
+        slots, layout = capacity.slots(ANY, "A", choice.choice((4, 8))), capacity.layout()
+        for tier in (2, 3) if step % 4 else (3,):
+            sums, most = (slots.rollups.by(how, tier, layout) for how in (np.add, np.maximum))
+            bounds = list(itertools.pairwise(layout.firsts[tier]))
+            assert sums.tolist() == [slots.free[a:b].sum() for a, b in bounds]
+            assert most.tolist() == [slots.free[a:b].max() for a, b in bounds]
 
 
 def test_groups_that_change_their_tier_are_counted_at_the_new_one():

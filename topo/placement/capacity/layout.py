@@ -158,6 +158,18 @@ class Layout:
         sums: Counts = np.add.reduceat(values, self.starts[tier])
         return sums
 
+    def inside(self, tier: int, domains: DomainIndices) -> DomainIndices:
+        """The tier-1 domains in some domains of a tier, one after the other."""
+        if len(domains) == 1:
+            at = domains.item()
+            return np.arange(self.firsts[tier][at], self.firsts[tier][at + 1])
+        starts = self.starts[tier]
+        first = starts[domains]
+        sizes = np.append(starts[1:], len(self.domains))[domains] - first
+        ends = sizes.cumsum()
+        found: DomainIndices = np.repeat(first - ends + sizes, sizes) + np.arange(ends[-1])
+        return found
+
     def below(self, tier: int, lower: int) -> list[int]:
         """First domain of the lower tier in each domain of `tier`, and last their number."""
         if lower == 1:
@@ -198,21 +210,14 @@ class Layout:
             self.ranges[path] = (inside[0], inside[-1] + 1) if inside else None
         return self.ranges[path]
 
-    def inner_starts(self, tier: int, lower: int) -> DomainIndices:
-        """First domain of the lower tier in each domain of `tier`."""
-        if lower == 1:
+    def starts_in(self, tier: int, other: int) -> DomainIndices:
+        """The domain of another tier, lower or higher, in which each domain of `tier` starts."""
+        if other == 1:
             return self.starts[tier]
-        found = self.arrays.get((tier, lower))
+        found = self.arrays.get((tier, other))
         if found is None:
-            found = np.array(self.below(tier, lower)[:-1], np.intp)
-            self.arrays[tier, lower] = found
-        return found
-
-    def domain_of(self, tier: int) -> DomainIndices:
-        """The domain of a tier that each of tier 1 is in."""
-        found = self.arrays.get((tier, 0))
-        if found is None:
-            found = self.arrays[tier, 0] = np.array(self.of[tier], np.intp)
+            found = np.array(self.of[other], np.intp)[self.starts[tier]]
+            self.arrays[tier, other] = found
         return found
 
 

@@ -9,6 +9,7 @@ from topo.placement.capacity.columns import HostsOfType
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
+from topo.placement.capacity.rollups import Rollups
 from topo.placement.job.request import Eligibility
 
 ELIGIBLE = 2
@@ -21,7 +22,7 @@ class Slots:
     """Room for pods of `gpus` GPUs on eligible hosts.
 
     `free` and `busy` run along the tier-1 domains; `free_list` are the numbers of `free`, quick to
-    read one by one.
+    read one by one, `rollups` those of higher tiers.
     `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
     a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
     `free_gpus` their free GPUs, `penalized` those with a penalty.
@@ -37,6 +38,7 @@ class Slots:
         "mask",
         "nodes",
         "penalized",
+        "rollups",
         "total",
     )
 
@@ -49,6 +51,7 @@ class Slots:
     def _set(self, free: Counts, busy: Counts) -> None:
         self.free: Counts = free
         self.free_list = free.data
+        self.rollups = Rollups(free)
         self.busy: Counts = busy
 
     def fill(self, hosts: HostsOfType, allowed: NDArray[np.bool_], ids: int, domains: int) -> None:
@@ -159,6 +162,7 @@ class Slots:
 
     def _add(self, at: int, slots: int) -> None:
         self.free_list[at] += slots
+        self.rollups.changed(at)
         self.total += slots
 
 

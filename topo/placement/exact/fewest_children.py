@@ -90,7 +90,7 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
 def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
     """The fewest children of each domain for each number of groups; `_IMPOSSIBLE`: it cannot."""
     shape, layout = view.shape, view.layout
-    starts = layout.inner_starts(tier, tier - 1)
+    starts = layout.starts_in(tier, tier - 1)
     points = np.arange(limits.low, limits.high + 1)
     if tier == shape.tier:
         caps, lost = layout.rolled(view.free, tier - 1), None

@@ -270,13 +270,11 @@ class SplitSearch:
         return free - rest, rest
 
     def _inner(self, tier: int) -> Counts:
-        return self.view.layout.inner_starts(tier, self.view.shape.tier)
+        return self.view.layout.starts_in(tier, self.view.shape.tier)
 
     def _above(self, tier: int, upper: int) -> Counts:
         """The domain of an upper tier that each domain of a tier is in."""
-        layout = self.view.layout
-        of: Counts = layout.domain_of(upper)[layout.starts[tier]]
-        return of
+        return self.view.layout.starts_in(tier, upper)
 
     def _rolled_above(self, rest: Counts, tier: int) -> Counts:
         """What the domain around each domain of a tier has left beside whole groups."""

@@ -57,9 +57,10 @@ def bounds_of(
     The first view is the plan's, the others are of types that could have a better one. `split`: not
     all groups could be whole, so that only slots bound the number of domains.
     """
-    known = [_known_bounds(view, objective, split=split) for view in views]
     # Groups left are counted on the plan's type: what others lose at least is taken from those.
     before = views[0].whole_before
+    own_loss = before - objective.whole_groups_left
+    known = [_known_bounds(view, (objective.span, own_loss), split=split) for view in views]
     lost = [view.whole_before - bounds[-1] for view, bounds in zip(views, known, strict=True)]
     fewest = [min(each) for each in zip(*(bounds[:-1] for bounds in known), strict=True)]
     bounds = (*fewest, before - min(lost), None, None, 0, 0)
@@ -67,16 +68,21 @@ def bounds_of(
     return named, certified_by(named, objective, proven)
 
 
-def _known_bounds(view: FreeView, objective: Objective, *, split: bool) -> tuple[int, ...]:
-    """Bounds on split groups, on each span, and on whole groups left."""
-    tiers = len(objective.span)
+def _known_bounds(
+    view: FreeView, plan: tuple[tuple[int, ...], int], *, split: bool
+) -> tuple[int, ...]:
+    """Bounds on split groups, on each span, and on whole groups left.
+
+    `plan`: its span and the groups that it loses.
+    """
+    span, loss = plan
+    tiers = len(span)
     spans = [
-        least_domains(view, tier, objective.span[tiers - tier], split=split)
-        for tier in range(tiers, 0, -1)
+        least_domains(view, tier, span[tiers - tier], split=split) for tier in range(tiers, 0, -1)
     ]
     if tiers == 1:
         spans *= 2
-    return (_least_split(view) if split else 0, *spans, _most_left(view, split=split))
+    return (_least_split(view) if split else 0, *spans, _most_left(view, loss, split=split))
 
 
 def could_be_better(view: FreeView, vector: Key) -> bool:
@@ -156,13 +162,16 @@ def _least_split(view: FreeView) -> int:
     return max(1, missing + (not beside))
 
 
-def _most_left(view: FreeView, *, split: bool) -> int:
-    """Whole groups left if all slots that are in no whole group are used first."""
+def _most_left(view: FreeView, loss: int, *, split: bool) -> int:
+    """Whole groups left if all slots that are in no whole group are used first.
+
+    The tail is not looked at where the plan's own loss is as low: no bound can say more.
+    """
     shape = view.shape
     rest = view.slots.total - view.whole_before * shape.canonical
     lost = max(0, -(-(shape.pods - rest) // shape.canonical))
     if shape.k == shape.canonical and shape.tier == shape.canonical_tier and not split:
         lost = max(lost, shape.m)
-        if shape.r and lost == shape.m:
+        if shape.r and lost == shape.m < loss:
             lost += int(view.losses(shape.tier).min() > 0)
     return view.whole_before - lost

@@ -6,7 +6,8 @@ Why it is right: p domains hold at most what the p largest hold. So at least as 
 the largest ones need to cover the pods, and as the ones with most groups need to cover the
 groups. With a tail one of the domains is its host, and holds so many fewer groups.
 
-Cost: a sort of the domains of the tier; nothing where a division already says enough.
+Cost: a few passes over the domains of the tier, with a tail a sort; nothing where a division
+already says enough.
 
 Example: 4, 3, 3, 1 free slots, a job of 7 pods in groups of 3 with a tail of 1. Two domains cover
 7 slots (4 + 3) and 2 groups. With 4 as the host of the tail it still holds 1 group: 2 is the
@@ -89,10 +90,19 @@ def rows_of(values: Counts, starts: DomainIndices, able: DomainIndices) -> Count
 
 
 def _fewest(values: Counts, need: int) -> int:
+    """How many of the largest values cover the need, or one more than there are.
+
+    Counted by size: thousands of domains have a few sizes, and none counts for more than the need.
+    """
     if need <= 0:
         return 0
-    sums = np.cumsum(np.sort(values)[::-1])
-    return int(np.searchsorted(sums, need)) + 1
+    often = np.bincount(np.minimum(values, need))[::-1]
+    sizes = np.arange(len(often) - 1, -1, -1)
+    held = (often * sizes).cumsum()
+    at = int(held.searchsorted(need))
+    if at == len(held):
+        return len(values) + 1
+    return int(often[: at + 1].sum() - (held[at] - need) // sizes[at])
 
 
 def _with_tail(groups: Counts, losses: Counts, need: int) -> int:

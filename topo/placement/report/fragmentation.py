@@ -207,7 +207,7 @@ def _by_domain(layout: Layout, tier: int, groups: Counts, group_tier: int) -> Co
     """Whole groups by domain of `tier`; a domain below the groups' own tier holds none."""
     if tier < group_tier:
         return np.zeros(len(layout.starts[tier]), np.int64)
-    sums: Counts = np.add.reduceat(groups, layout.inner_starts(tier, group_tier))
+    sums: Counts = np.add.reduceat(groups, layout.starts_in(tier, group_tier))
     return sums
 
 

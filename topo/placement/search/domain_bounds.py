@@ -111,12 +111,12 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
     shape, layout = view.shape, view.layout
     children = _children(view, tier, able)
     lost = _lost(view, tier, able)
-    top_of = layout.domain_of(layout.tiers)[layout.starts[tier][able]]
+    top_of = layout.starts_in(tier, layout.tiers)[able]
     tops = np.where(lost > 0, view.tops_before[top_of], 0)
     depth = layout.tiers - tier + 1
     if shape.canonical_tier >= tier:
         # One domain gives all the slots: the smaller it is, the better the profile.
-        outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
+        outer = layout.starts_in(tier, shape.canonical_tier)[able]
         used = view.free_canonical[outer]
         order = np.lexsort((able, used, tops, lost, children))
         used = used[order]
@@ -136,7 +136,7 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
 def _children(view: FreeView, tier: int, able: DomainIndices) -> Counts:
     """The fewest children of each domain that hold the job."""
     shape, layout = view.shape, view.layout
-    starts = layout.inner_starts(tier, tier - 1)
+    starts = layout.starts_in(tier, tier - 1)
     if tier == shape.tier:
         need = np.full(len(able), shape.pods)
         return least_inside(layout.rolled(view.free, tier - 1), starts, able, need)
@@ -169,7 +169,7 @@ def _slots(
         if all(children.count(size) >= times for size, times in exact):
             # No domain leaves more than this one: nobody has to count the slots of the others.
             return dict.fromkeys((domain, *domains), _least_key(exact, shape.pods))
-    rows = rows_of(free_slots, layout.inner_starts(tier, tier - 1), able)
+    rows = rows_of(free_slots, layout.starts_in(tier, tier - 1), able)
     if rows is None or rows.shape[1] < count:
         return dict.fromkeys(domains, ())
     return _least_first(domains, _keys(shape, tier, rows, count))
@@ -248,11 +248,11 @@ def _lost(view: FreeView, tier: int, able: DomainIndices) -> Counts:
     canonical, pods = shape.canonical, shape.pods
     free_slots = layout.rolled(view.slots.free, shape.canonical_tier)
     if shape.canonical_tier >= tier:
-        outer = layout.domain_of(shape.canonical_tier)[layout.starts[tier][able]]
+        outer = layout.starts_in(tier, shape.canonical_tier)[able]
         before = free_slots[outer]
         found: Counts = before // canonical - (before - pods) // canonical
         return found
-    starts = layout.inner_starts(tier, shape.canonical_tier)
+    starts = layout.starts_in(tier, shape.canonical_tier)
     rest = np.add.reduceat(free_slots % canonical, starts)[able]
     found = np.maximum(0, -(-(pods - rest) // canonical))
     if shape.k == canonical and shape.tier == shape.canonical_tier:

@@ -94,7 +94,7 @@ def _rests(view: FreeView, free: Counts) -> Counts:
     if tier == 1:
         rests: Counts = free % shape.canonical
         return rests
-    of = layout.domain_of(tier)
+    of = layout.starts_in(1, tier)
     whole = layout.rolled(free, tier) % shape.canonical
     order = np.lexsort((free, of))
     ordered = free[order]

@@ -53,7 +53,7 @@ class FreeView:
     @cached_property
     def free_slots(self) -> Counts:
         """Free slots of the domains of the group tier, `shape.tier`."""
-        return self.layout.rolled(self.free, self.shape.tier)
+        return self.free_slots_of(self.shape.tier)
 
     @cached_property
     def tops(self) -> list[int]:
@@ -66,7 +66,7 @@ class FreeView:
     @cached_property
     def free_canonical(self) -> Counts:
         """Free slots of the domains of the canonical tier, reserved ones too."""
-        return self.layout.rolled(self.slots.free, self.shape.canonical_tier)
+        return self._rolled(np.add, self.shape.canonical_tier, self.slots.free)
 
     @cached_property
     def tops_before(self) -> Counts:
@@ -75,7 +75,7 @@ class FreeView:
         whole = self.free_canonical // self.shape.canonical
         if tier == layout.tiers or not whole.size:
             return whole
-        sums: Counts = np.add.reduceat(whole, layout.inner_starts(layout.tiers, tier))
+        sums: Counts = np.add.reduceat(whole, layout.starts_in(layout.tiers, tier))
         return sums
 
     @cached_property
@@ -90,7 +90,19 @@ class FreeView:
 
     def free_slots_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
-        return self.free_slots if tier == self.shape.tier else self.layout.rolled(self.free, tier)
+        return self._rolled(np.add, tier, self.free)
+
+    def most_in_one(self, tier: int) -> Counts:
+        """The most free slots that a tier-1 domain has in each domain of a tier."""
+        return self._rolled(np.maximum, tier, self.free)
+
+    def _rolled(self, how: np.ufunc, tier: int, free: Counts) -> Counts:
+        if tier == 1 or not free.size:
+            return free
+        if free is self.slots.free:
+            return self.slots.rollups.by(how, tier, self.layout)
+        found: Counts = how.reduceat(free, self.layout.starts[tier])
+        return found
 
     def groups(self, tier: int) -> Counts:
         """Whole groups that fit in each domain of a tier, from the group tier up."""
@@ -99,7 +111,7 @@ class FreeView:
             if tier == self.shape.tier:
                 found = self.free_slots if self.shape.k == 1 else self.free_slots // self.shape.k
             else:
-                inner = self.layout.inner_starts(tier, self.shape.tier)
+                inner = self.layout.starts_in(tier, self.shape.tier)
                 found = np.add.reduceat(self.groups(self.shape.tier), inner)
             self._groups[tier] = found
         return found
@@ -114,7 +126,7 @@ class FreeView:
                 rest = free_slots - k * self.groups(tier)
                 found = np.where(free_slots < r, TAIL_CANNOT_FIT, (rest < r).astype(np.int64))
             else:
-                inner = self.layout.inner_starts(tier, self.shape.tier)
+                inner = self.layout.starts_in(tier, self.shape.tier)
                 found = np.minimum.reduceat(self.losses(self.shape.tier), inner)
             self._losses[tier] = found
         return found

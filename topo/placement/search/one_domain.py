@@ -24,18 +24,16 @@ from topo.placement.search.free_view import FreeView
 def best_tier1_domains(view: FreeView) -> list[int]:
     """The domains that hold the job and whose use is best, but for penalties; empty: none does."""
     shape, slots, layout = view.shape, view.slots, view.layout
-    tier, able = shape.canonical_tier, view.free >= shape.pods
-    if tier == 1:
-        holding = able.nonzero()[0]
-    else:
-        holding = np.logical_or.reduceat(able, layout.starts[tier]).nonzero()[0]
+    tier = shape.canonical_tier
+    holding = (view.most_in_one(tier) >= shape.pods).nonzero()[0]
     if not holding.size:
         return []
     domains = _least_missed(view, holding)
     if tier > 1:
-        best = np.zeros(len(view.free_canonical), np.bool_)
-        best[domains] = True
-        domains = (best[layout.domain_of(tier)] & able).nonzero()[0]
+        inside = layout.inside(tier, domains)
+        domains = inside[view.free[inside] >= shape.pods]
+    if len(domains) == 1:
+        return [domains.item()]
     # An exact fit breaks nothing, wherever it is.
     broken = (slots.busy[domains] == 0) & (slots.free[domains] > shape.pods)
     found: list[int] = domains[broken == broken[broken.argmin()]].tolist()
@@ -45,17 +43,16 @@ def best_tier1_domains(view: FreeView) -> list[int]:
 def _least_missed(view: FreeView, domains: DomainIndices) -> DomainIndices:
     """Those of some canonical domains that are missed least if the job takes its slots there."""
     shape, layout = view.shape, view.layout
-    pods, canonical = shape.pods, shape.canonical
     before = view.free_canonical[domains]
     # Of whole canonical groups all domains lose equally many.
-    least = pods // canonical
-    if pods % canonical:
-        lost = before // canonical - (before - pods) // canonical
-        least = lost[lost.argmin()]
-        domains, before = _where(lost == least, domains, before)
-    if least and layout.tiers > 1:
-        firsts = layout.starts[shape.canonical_tier][domains]
-        tops = view.tops_before[layout.domain_of(layout.tiers)[firsts]]
+    lost, rest = divmod(shape.pods, shape.canonical)
+    if rest:
+        breaks = before % shape.canonical < rest
+        least = breaks[breaks.argmin()]
+        lost += int(least)
+        domains, before = _where(breaks == least, domains, before)
+    if lost and layout.tiers > 1:
+        tops = view.tops_before[layout.starts_in(shape.canonical_tier, layout.tiers)[domains]]
         domains, before = _where(tops == tops[tops.argmin()], domains, before)
     return _where(before == before[before.argmin()], domains, before)[0]
 
