@@ -8,6 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 # Hundreds of processes of the tests would compile the same modules, each for itself.
 unexport PYTHONDONTWRITEBYTECODE
+E2E := tests/e2e tests/helm tests/image
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
@@ -51,7 +52,7 @@ test-slow: $(STAMP) ## the suites that take minutes
 
 e2e: $(STAMP) ## on the real API server, scheduler and helm; needs Go, the first time 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
-	$(PYTEST) -m e2e
+	$(PYTEST) -m e2e -n 2 --dist loadfile $(E2E)
 
 cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
 	@$(BIN)/python -m tests.e2e.controlplane

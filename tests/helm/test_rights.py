@@ -45,7 +45,7 @@ def test_a_worker_may_do_nothing_in_the_cluster(case: str) -> None:
 
 @pytest.mark.parametrize("case", INSTALLED)
 def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: str) -> None:
-    """Each of its rules is used by an uninstall: `e2e/kubernetes/test_release_life.py`."""
+    """Each of its rules is used by an uninstall: `e2e/kubernetes/test_lifecycle.py`."""
     made = {(each.resource, each.verb, each.name) for each in allowed(case, "topo-master-cleanup")}
     assert made == {
         ("nodes", "list", ""),

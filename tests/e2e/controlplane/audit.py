@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+_POD = "authentication.kubernetes.io/pod-name"
+
 
 class Call(NamedTuple):
     """One call of a service account: what RBAC judges, and what came of it."""
@@ -17,6 +19,8 @@ class Call(NamedTuple):
     status: int
     user_agent: str
     path: str
+    pod: str
+    """The pod whose token it came with, empty where it was none's."""
 
 
 def calls(log: Path, account: str) -> list[Call]:
@@ -41,4 +45,5 @@ def _call(event: Any) -> Call:
         event.get("responseStatus", {}).get("code", 0),
         event.get("userAgent", ""),
         event["requestURI"],
+        event["user"].get("extra", {}).get(_POD, [""])[0],
     )

@@ -18,9 +18,9 @@ _LOOK_S, _LOOK_EACH_S = 0.01, 0.001
 INSTALLED = "metax-tech.com/gpu.installed"
 
 
-def default_world() -> World:
-    """Four switchboxes of two dragonflies of two hosts: node-sample1 … node-sample16."""
-    return world(4, 2, 2, 8, stem="sample")
+def default_world(switchboxes: int = 4) -> World:
+    """Switchboxes of two dragonflies of two hosts, of eight GPUs each: node-sample1, …."""
+    return world(switchboxes, 2, 2, 8, stem="sample")
 
 
 def node_object(host: SimNode, *, labels: Mapping[str, str] | None = None) -> Any:

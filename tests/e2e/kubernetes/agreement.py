@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import Release
 
@@ -78,6 +79,13 @@ async def doubts(release: Release) -> list[str]:
     hosts = {str(host.name) for host in release.hosts.world.nodes}
     found += [f"{name} is not in the document" for name in sorted(hosts - set(_leaves(document)))]
     return found or await disagreements(release)
+
+
+async def events_of(api: Api, name: str, uid: str) -> list[Any]:
+    """What `kubectl describe` shows that we told of an object without a namespace."""
+    chosen = f"involvedObject.name={name},involvedObject.uid={uid}"
+    found = await api.items("/api/v1/namespaces/default/events", fieldSelector=chosen)
+    return [each for each in found if each.get("reportingComponent") == "topo-master"]
 
 
 def broken(tree: Mapping[str, Any]) -> Iterator[str]:

@@ -40,8 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def world() -> World:
-    """The hosts behind the nodes: dragonflies of two, two of them in each of four switchboxes."""
-    return default_world()
+    """The hosts behind the nodes: dragonflies of two, two of them in each of two switchboxes."""
+    return default_world(2)
 
 
 @pytest.fixture(scope="session")

@@ -187,17 +187,17 @@ class _Life:
         self.done.add("cordoned")
 
     async def _fail(self) -> None:
-        name = f"node-sample{self._rng.randint(1, 4)}"
+        name = f"node-sample{self._rng.randint(1, 2)}"
         change = nodes.make_ready if self._rng.random() < 0.4 else nodes.make_not_ready
         await change(self._api, name)
         self.done.add("failed")
 
     async def _lose(self) -> None:
-        await self._api.delete(f"{nodes.NODES}/node-sample{self._rng.randint(13, 16)}")
+        await self._api.delete(f"{nodes.NODES}/node-sample{self._rng.randint(7, 8)}")
         self.done.add("lost")
 
     def _pod(self) -> str:
         return f"{self._pods}/p{self._rng.randint(1, self._made + 1)}"
 
     def _node(self) -> str:
-        return f"{nodes.NODES}/node-sample{self._rng.randint(5, 12)}"
+        return f"{nodes.NODES}/node-sample{self._rng.randint(3, 6)}"

@@ -190,7 +190,7 @@ async def test_hypernodes_of_others_are_told_and_those_that_share_a_node_are_wro
 
     ours = {"metax-tech.com/managed-by": MASTER}
     await api.create(path, hypernode("dragonfly-1", "node-sample1", ours))
-    await api.create(path, hypernode("s0", "node-sample9", {}))
+    await api.create(path, hypernode("s0", "node-sample5", {}))
     assert (await doctor())["foreign-hypernodes"]["severity"] == "note"
     await api.create(path, hypernode("s1", "node-sample1", {}))
     finding = (await doctor())["hypernode-overlap"]

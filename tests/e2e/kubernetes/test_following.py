@@ -1,19 +1,26 @@
 """What the cluster shows follows the cables: labels, HyperNodes and /node_group say the same.
 
-One release for all of these tests: each leaves it as it found it.
+One release, installed by the vendor's command, for all tests: each leaves it as it found it.
 """
 
 import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.hosts import exchanged
@@ -25,14 +32,19 @@ from tests.e2e.kubernetes.agreement import (
     broken,
     disagreements,
     doubts,
+    events_of,
     of_document,
     statuses,
 )
-from tests.support.waiting import eventually, eventually_nothing
+from tests.support.waiting import CEILING_S, eventually, eventually_nothing
 from topo.sim.worlds.presets import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LABEL = f"{DOMAIN}/dragonfly"
+LOSSES = f"{DOMAIN}/gpu.topology.losses"
+PAGE = (Path(__file__).parents[3] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+(BLOCK,) = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+COMMANDS = BLOCK.splitlines()
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -51,11 +63,12 @@ async def test_labels_and_hypernodes_say_what_the_document_says(
     assert await disagreements(settled) == []
     groups = of_document(await settled.node_group()).groups
     boxes = {name: nodes for kind, name, nodes in groups if kind == "switchbox"}
+    assert [box["name"] for box in await settled.node_group()] == sorted(boxes)
     assert boxes == {
         str(box): frozenset(str(host.name) for host in world.nodes if host.switchbox == box)
         for box in {host.switchbox for host in world.nodes}
     }
-    assert sorted(len(nodes) for kind, _, nodes in groups if kind == "dragonfly") == [2] * 8
+    assert sorted(len(nodes) for kind, _, nodes in groups if kind == "dragonfly") == [2] * 4
 
 
 async def test_a_cut_cable_shows_and_no_group_is_lost_by_it(settled: Release) -> None:
@@ -98,43 +111,45 @@ async def test_a_label_that_somebody_edits_is_repaired(settled: Release) -> None
 async def test_a_hypernode_that_somebody_edits_or_deletes_is_repaired(settled: Release) -> None:
     groups = of_document(await settled.node_group()).groups
     box = min(name for kind, name, _ in groups if kind == "switchbox")
-    stranger = {"type": "Node", "selector": {"exactMatch": {"name": "node-sample16"}}}
+    stranger = {"type": "Node", "selector": {"exactMatch": {"name": "node-sample8"}}}
     await settled.api.merge(f"{HYPERNODES}/{box}", {"spec": {"members": [stranger]}})
     await eventually(lambda: _agree(settled))
     await settled.api.delete(f"{HYPERNODES}/{box}")
     await eventually(lambda: _agree(settled))
 
 
-async def test_a_hypernode_of_somebody_else_stays_as_it_is(settled: Release) -> None:
-    member = {"type": "Node", "selector": {"exactMatch": {"name": "node-of-theirs"}}}
-    made = await settled.api.create(
-        HYPERNODES,
-        {
-            "apiVersion": "topology.volcano.sh/v1alpha1",
-            "kind": "HyperNode",
-            "metadata": {"name": "theirs"},
-            "spec": {"tier": 1, "members": [member]},
-        },
-    )
-    settled.rewire(exchanged(settled.hosts.world, "node-sample2", "node-sample3"))
-    await eventually(lambda: _is_together(settled, "node-sample1", "node-sample3"))
-    await eventually(lambda: _agree(settled))
-    assert await settled.api.get(f"{HYPERNODES}/theirs") == made
-    await settled.api.delete(f"{HYPERNODES}/theirs")
-
-
-async def test_a_node_that_was_deleted_is_not_made_again(
-    settled: Release, control_plane: Cluster, baseline: Baseline
+async def test_nodes_are_annotated_and_a_cut_and_a_healed_cable_are_told_of_their_ends(
+    settled: Release,
 ) -> None:
-    await settled.api.delete(f"{NODES}/node-sample16")
-    right = (await settled.api.get(f"{NODES}/node-sample1"))["metadata"]["labels"][LABEL]
-    await settled.api.merge(f"{NODES}/node-sample1", {"metadata": {"labels": {LABEL: None}}})
-    await eventually(lambda: _is_labelled(settled.api, "node-sample1", right))
-    names = {node["metadata"]["name"] for node in await settled.api.items(NODES)}
-    assert "node-sample16" not in names
-    asked = control_plane.calls(f"{settled.namespace}:topo-master")
-    assert not [call for call in asked if call.verb == "create" and call.resource == "nodes"]
-    await baseline.mend(settled.api)
+    """Of no other node: the cables of these have no other test that cuts them."""
+    await eventually(lambda: _all_are_annotated(settled.api))
+    ends = settled.hosts.cut("node-sample5")
+    assert set(ends) == {"node-sample5", "node-sample6"}
+    for name in ends:
+        await eventually(partial(_is_told, settled.api, name, "LinkDown"))
+    settled.hosts.heal()
+    for name in ends:
+        await eventually(partial(_is_told, settled.api, name, "LinkUp"))
+    assert not await _told(settled.api, "node-sample7")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
+async def test_the_commands_of_the_page_show_labels_hypernodes_events_and_annotations(
+    settled: Release, control_plane: Cluster
+) -> None:
+    """Those of docs/kubernetes.md, typed in their order."""
+    labels, hypernodes, events, annotations, doctor = COMMANDS
+
+    async def shows(command: str, *texts: str) -> bool:
+        printed = await _typed(control_plane, command)
+        return all(text in printed for text in texts)
+
+    await eventually(lambda: shows(annotations, '"8":'))
+    await eventually(lambda: shows(labels, "SWITCHBOX", "DRAGONFLY", "node-sample8"))
+    await eventually(lambda: shows(hypernodes, "TIER"))
+    near, far = settled.hosts.cut("node-sample7")
+    await eventually(lambda: shows(events, "LinkDown", f"node/{near}", f"node/{far}"))
+    assert "all 2 pods of topo-master are ready" in await _typed(control_plane, doctor)
 
 
 @dataclass
@@ -186,6 +201,34 @@ async def _has_status(release: Release, status: str, *nodes: str) -> bool:
 async def _is_together(release: Release, *nodes: str) -> bool:
     groups = of_document(await release.node_group() or ()).groups
     return any(kind == "dragonfly" and members == set(nodes) for kind, _, members in groups)
+
+
+async def _all_are_annotated(api: Api) -> bool:
+    """Each node has a loss for each number of its eight GPUs, as HAMi reads them."""
+    found = [node["metadata"]["annotations"].get(LOSSES, "{}") for node in await api.items(NODES)]
+    return all(json.loads(text).keys() == set("12345678") for text in found)
+
+
+async def _is_told(api: Api, node: str, reason: str) -> bool:
+    return reason in await _told(api, node)
+
+
+async def _told(api: Api, node: str) -> list[str]:
+    found = await api.get(f"{NODES}/{node}")
+    return [each["reason"] for each in await events_of(api, node, found["metadata"]["uid"])]
+
+
+async def _typed(cluster: Cluster, command: str) -> str:
+    """What a command prints in a terminal with the rights of an administrator."""
+    place = {"KUBECONFIG": str(cluster.files.kubeconfig), "COLUMNS": "200"}
+    path = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+    typed = partial(
+        subprocess.run, ("sh", "-c", command), env={**os.environ, **place, "PATH": path}
+    )
+    done = await asyncio.to_thread(
+        partial(typed, capture_output=True, text=True, timeout=CEILING_S, check=False)
+    )
+    return done.stdout + done.stderr
 
 
 async def _is_labelled(api: Api, node: str, value: str) -> bool:

@@ -1,58 +1,142 @@
-"""A release from its first command to its last, its pods real."""
+"""Releases from their first command to their last, their pods real, and what is left of them."""
 
+import base64
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from tests.e2e.controlplane.cleanup import Baseline
+from tests.e2e.controlplane.audit import Call
+from tests.e2e.controlplane.cleanup import Baseline, Kept
 from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.nodes import NODES
-from tests.e2e.controlplane.release import WAIT, Release
-from tests.e2e.kubernetes.agreement import HYPERNODES, disagreements, of_document
-from tests.helm.chart import CHART
-from tests.support.waiting import eventually
+from tests.e2e.controlplane.release import ALONE, WAIT, Release
+from tests.e2e.kubernetes.agreement import disagreements, of_document
+from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
+from tests.support.waiting import eventually, eventually_nothing
+from topo.sim.clustermanager.certificates import Authority
+
+SELDOM = {
+    ("", "topology.volcano.sh", "hypernodes", "patch"),
+    ("", "topology.volcano.sh", "hypernodes", "delete"),
+    ("own", "", "configmaps", "patch"),
+    *(
+        (where, "events.k8s.io", "events", verb)
+        for where in ("own", "default")
+        for verb in ("create", "patch")
+    ),
+    ("own", "apps", "deployments", "get"),
+}
+"""What masters do only when groups change, cables are cut, sources or a kept state are lost."""
+NAMES = ("topo-master-service", "topo-master-reports")
+SCORES = "metax-tech.com/gpu.topology.scores"
+ANSWERS = {"labelSelector": "app.kubernetes.io/name=topo-master-answers"}
 
 
 async def test_a_release_is_installed_tested_upgraded_rolled_back_and_leaves_nothing(
-    release: Release, api: Api
+    release: Release, cluster: Cluster, api: Api, baseline: Baseline
 ) -> None:
-    before, written = await Baseline.of(api), await _written(api)
+    """Two masters run while the clean-up works; each account does no more than its role allows."""
+    master = f"{release.namespace}:topo-master"
+    written = await _written(api)
     await release.install()
-    await eventually(lambda: _shows(release, "switchbox"))
-    assert "Phase:          Succeeded" in await release.helm("test", release.name, *WAIT[1:])
+    await eventually_nothing(lambda: _unlike(release, "switchbox"))
+    await eventually_nothing(lambda: _unscored(api))
+    granted = {_kind(each, NAMESPACE) for each in allowed("vendor", "topo-master")}
+    await eventually(lambda: granted - _asked(cluster, release.namespace) <= SELDOM)
+    await _test(release)
 
     flat = ("--set", "topoDiscovery.mode=dragonfly")
     await release.helm("upgrade", release.name, str(CHART), *release.values, *flat, *WAIT)
-    await eventually(lambda: _shows(release, "dragonfly"))
+    await eventually_nothing(lambda: _unlike(release, "dragonfly"))
     await release.helm("rollback", release.name, "1", *WAIT)
-    await eventually(lambda: _shows(release, "switchbox"))
+    await eventually_nothing(lambda: _unlike(release, "switchbox"))
 
+    assert _denied(cluster, master) == []
     await release.helm("uninstall", release.name, *WAIT)
     await release.remove_authority()
-    await eventually(lambda: _is_bare(api, before))
-    assert await api.items(HYPERNODES) == []
+    await eventually_nothing(lambda: _left(api, baseline))
     assert await _written(api) == written
+    assert _asked(cluster, release.namespace) <= granted
+    assert _denied(cluster, f"{master}-cleanup") == []
+    assert cluster.calls(f"{release.namespace}:topo-worker") == []
+    verbs = {call.verb for call in cluster.calls(f"{master}-cleanup")}
+    assert verbs == {"list", "patch", "get", "update", "delete"}
 
 
-async def _shows(release: Release, root: str) -> bool:
-    """Whether the roots are of this kind, and labels and HyperNodes say the same."""
+async def test_with_a_certificate_workers_and_readers_speak_tls(
+    release: Release, tmp_path: Path
+) -> None:
+    """Helm waits until the master is ready, which it is once workers have reported."""
+    secret = {"metadata": {"name": "tls"}, "data": _certificate(tmp_path / "authority")}
+    await release.api.create(f"/api/v1/namespaces/{release.namespace}/secrets", secret)
+    await release.install(*ALONE, "--set", "topoDiscovery.tls.secret=tls")
+    await _test(release)
+    assert await release.node_group() is None, "the API answers without TLS"
+
+
+async def _unlike(release: Release, root: str) -> list[str]:
+    """What is not as it should be: roots of this kind above all dragonflies, all saying so."""
     document = await release.node_group() or ()
-    if {vertex["kind"] for vertex in document} != {root} or len(_dragonflies(document)) != 8:
-        return False
-    return not await disagreements(release)
+    if (kinds := {vertex["kind"] for vertex in document}) != {root}:
+        return [f"the roots are {kinds}"]
+    hosts = release.hosts.world.nodes
+    missing = len({host.dragonfly for host in hosts}) - len(_dragonflies(document))
+    return [f"{missing} dragonflies are missing"] if missing else await disagreements(release)
 
 
 def _dragonflies(document: Any) -> list[str]:
     return [name for kind, name, _ in of_document(document).groups if kind == "dragonfly"]
 
 
-async def _is_bare(api: Api, before: Baseline) -> bool:
-    """Whether nothing is there that was not, but for what is told of the past."""
-    added = await before.added(api)
-    return not [each for each in added if not each.collection.endswith("/events")]
+async def _unscored(api: Api) -> list[str]:
+    """The nodes whose GPUs have no scores."""
+    found = [node["metadata"] for node in await api.items(NODES)]
+    return [each["name"] for each in found if SCORES not in each.get("annotations", {})]
 
 
-async def _written(api: Api) -> Any:
-    """What is written on the nodes."""
-    return {
-        node["metadata"]["name"]: [node["metadata"].get(each) for each in ("labels", "annotations")]
-        for node in await api.items(NODES)
-    }
+async def _left(api: Api, before: Baseline) -> Sequence[str]:
+    return sorted(each.path for each in await before.added(api) if not _stays(each))
+
+
+def _stays(each: Kept) -> bool:
+    """Whether it is the test's own namespace, what Kubernetes puts there, or ends by itself."""
+    own = ("/serviceaccounts/default", "/configmaps/kube-root-ca.crt")
+    return each.path.endswith(own) or each.collection.endswith(("/namespaces", "/events"))
+
+
+async def _written(api: Api) -> dict[str, tuple[object, object]]:
+    """Labels and annotations of each node."""
+    found = [node["metadata"] for node in await api.items(NODES)]
+    return {each["name"]: (each.get("labels"), each.get("annotations")) for each in found}
+
+
+def _asked(cluster: Cluster, namespace: str) -> set[tuple[str, ...]]:
+    """What the masters of a namespace have asked for until now."""
+    asked = cluster.calls(f"{namespace}:topo-master")
+    return {_kind(call, namespace) for call in asked if call.resource}
+
+
+def _kind(call: Allowed | Call, own: str) -> tuple[str, ...]:
+    where = "own" if call.namespace == own else call.namespace
+    return where, call.group, call.resource, call.verb
+
+
+def _denied(cluster: Cluster, account: str) -> list[Call]:
+    """What the account was refused until now; while helm takes its rights away, that is no fault."""
+    return [call for call in cluster.calls(account) if call.status in (401, 403)]
+
+
+async def _test(release: Release) -> None:
+    """`helm test` asks for the tree, and leaves no pod."""
+    told = await release.helm("test", release.name, *WAIT[1:])
+    assert told.count("Phase:          Succeeded") == 1
+    assert await release.api.items(f"/api/v1/namespaces/{release.namespace}/pods", **ANSWERS) == []
+
+
+def _certificate(folder: Path) -> dict[str, str]:
+    """The data of a Secret, as cert-manager makes it for the names of both Services."""
+    authority = Authority.at(folder)
+    certificate, key = authority.leaf("topo-master", *NAMES)
+    files = {"tls.crt": certificate, "tls.key": key, "ca.crt": authority.certificate_file}
+    return {name: base64.b64encode(file.read_bytes()).decode() for name, file in files.items()}
