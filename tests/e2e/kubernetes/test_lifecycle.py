@@ -123,7 +123,7 @@ def _kind(call: Allowed | Call, own: str) -> tuple[str, ...]:
 
 
 def _denied(cluster: Cluster, account: str) -> list[Call]:
-    """What the account was refused until now; while helm takes its rights away, that is no fault."""
+    """What the account was refused until now; once helm takes its rights away that is no fault."""
     return [call for call in cluster.calls(account) if call.status in (401, 403)]
 
 
