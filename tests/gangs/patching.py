@@ -97,8 +97,6 @@ def stamps(job: Mapping[str, Any]) -> list[dict[str, str]]:
     """The annotations of each task's template, without the domain."""
     found: list[dict[str, str]] = []
     for each in job["spec"]["tasks"]:
-        annotations = each["template"].get("metadata", {}).get("annotations")
-        found.append(
-            annotations and {k.removeprefix(f"{DOMAIN}/"): v for k, v in annotations.items()}
-        )
+        annotations = each["template"].get("metadata", {}).get("annotations", {})
+        found.append({key.removeprefix(f"{DOMAIN}/"): value for key, value in annotations.items()})
     return found

@@ -1,0 +1,81 @@
+"""A master that serves the chart's own webhook, as a process with the chart's rights."""
+
+import asyncio
+import copy
+import itertools
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
+from tests.e2e.controlplane.processes import Program
+from tests.helm.chart import golden, one, rules
+from tests.support.waiting import eventually
+
+NAME = "topo-master-admission"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_RENDERING = "placement"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class AdmissionMaster:
+    """One master, and the namespace of its account and of its Secret."""
+
+    program: Program
+    namespace: str
+
+
+@asynccontextmanager
+async def admission_master(
+    cluster: Cluster, api: Api, home: Path, *flags: str
+) -> AsyncIterator[AdmissionMaster]:
+    """The webhook is installed and trusted, and a master answers it, until the block ends."""
+    namespace = f"topo-placing-{next(_numbers)}"
+    address = f"{cluster.ports.services}.201"
+    await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    granted = [copy.deepcopy(rule) for _, rule in rules(golden(_RENDERING), "topo-master")]
+    await service_account(api, namespace, "topo-master", granted)
+    access = await account_access(cluster, namespace, "topo-master")
+    config = home / "nodegroup.yaml"
+    config.write_text("group: []\n")
+    argv = (
+        *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
+        *("--server-port=0", "--rpc-server-port=0", f"--bind-address={address}"),
+        f"--kubeconfig={access.kubeconfig(home / 'kubeconfig')}",
+        *("--controllers=none", "--placement=nomination", "--admission-port=443", *flags),
+    )
+    environment = {"POD_NAMESPACE": namespace, "POD_NAME": "topo-master-0"}
+    program = Program("topo-master", argv, home / "master.log", environment)
+    program.start()
+    try:
+        for path, each in _objects(namespace, address):
+            await api.create(path, each)
+        await eventually(lambda: _is_trusted(api))
+        yield AdmissionMaster(program, namespace)
+    finally:
+        await asyncio.to_thread(program.stop)
+
+
+def _objects(namespace: str, address: str) -> Iterator[tuple[str, Any]]:
+    """What the chart installs for the webhook, in this namespace and at this ClusterIP."""
+    found = copy.deepcopy(golden(_RENDERING))
+    secret, service = one(found, "Secret", NAME), one(found, "Service", NAME)
+    configuration = one(found, "MutatingWebhookConfiguration", NAME)
+    for each in (secret, service):
+        each["metadata"]["namespace"] = namespace
+    service["spec"] = {"clusterIP": address, "ports": [{"port": 443}]}
+    for each in configuration["webhooks"]:
+        each["clientConfig"]["service"]["namespace"] = namespace
+    yield f"/api/v1/namespaces/{namespace}/secrets", secret
+    yield f"/api/v1/namespaces/{namespace}/services", service
+    yield CONFIGURATIONS, configuration
+
+
+async def _is_trusted(api: Api) -> bool:
+    webhooks = (await api.get(f"{CONFIGURATIONS}/{NAME}"))["webhooks"]
+    return all(each["clientConfig"].get("caBundle") for each in webhooks)

@@ -1,0 +1,163 @@
+"""The admission webhook on a real API server, beside Volcano's own webhooks and controllers."""
+
+import itertools
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.controlplane.client import Api, ApiError
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.scheduling.admission_master import NAME, admission_master
+from tests.gangs.patching import batch, stamps, task, volcano
+from tests.support.waiting import eventually
+
+SAMPLE = yaml.safe_load(
+    (Path(__file__).parent / "vendor" / "sample-volcano-supernode.yaml").read_text()
+)
+GATE = {"name": "metax-tech.com/placement"}
+GROUP, RANK = "metax-tech.com/gpu-group", "metax-tech.com/gang-rank"
+TRIED = 200
+_numbers = itertools.count(1)
+
+
+async def a_namespace(api: Api, **labels: str) -> str:
+    """A namespace of this test alone."""
+    name = f"users-{next(_numbers)}"
+    await api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    return name
+
+
+def jobs(namespace: str) -> str:
+    return f"/apis/batch.volcano.sh/v1alpha1/namespaces/{namespace}/jobs"
+
+
+async def pods(api: Api, namespace: str, number: int) -> list[Any]:
+    """The pods of the namespace, once there are so many."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+
+    async def are_there() -> bool:
+        return len(await api.items(path)) == number
+
+    await eventually(are_there)
+    return await api.items(path)
+
+
+def gates(pod: Mapping[str, Any]) -> list[Any]:
+    return list(pod["spec"].get("schedulingGates", ()))
+
+
+async def test_the_vendors_sample_is_stamped_and_its_pods_wait_with_their_ranks(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path):
+        namespace = await a_namespace(api)
+        made = await api.create(jobs(namespace), SAMPLE)
+        assert made["spec"]["minAvailable"] == 8
+        asked = {"gpu-group-size": "64", "gang-pods": "8", "gang-pods-per-group": "8"}
+        assert stamps(made) == [
+            {**asked, "gang-rank-offset": "0"},
+            {**asked, "gang-rank-offset": "1"},
+        ]
+        found = await pods(api, namespace, 8)
+        assert all(gates(pod) == [GATE] for pod in found)
+        assert {pod["metadata"]["labels"][GROUP] for pod in found} == {"0"}
+        ranks = {pod["metadata"]["annotations"][RANK]: pod["metadata"]["name"] for pod in found}
+        assert set(ranks) == {str(number) for number in range(8)}
+        assert ranks["0"] == "pytorch-demo-master-0"
+        assert ranks["7"] == "pytorch-demo-worker-6"
+
+
+async def test_an_indexed_job_is_stamped_and_its_completion_index_is_the_rank(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path):
+        namespace = await a_namespace(api)
+        job = batch(4)
+        job["spec"]["template"]["spec"] |= {"restartPolicy": "Never"}
+        container = job["spec"]["template"]["spec"]["containers"][0]
+        container |= {"name": "train", "image": "train"}
+        await api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
+        groups = {
+            pod["metadata"]["annotations"][RANK]: pod["metadata"]["labels"][GROUP]
+            for pod in await pods(api, namespace, 4)
+            if gates(pod) == [GATE]
+        }
+        assert groups == {"0": "0", "1": "0", "2": "1", "3": "1"}
+
+
+async def test_a_namespace_that_opted_out_and_jobs_without_groups_are_left_alone(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path):
+        out = await a_namespace(api, **{"metax-tech.com/placement": "disabled"})
+        made = await api.create(jobs(out), SAMPLE)
+        assert stamps(made) == [{"gpu-group-size": "64"}, {}]
+        assert not any(gates(pod) for pod in await pods(api, out, 8))
+
+
+async def test_while_no_master_answers_jobs_are_created_without_groups(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path) as master:
+        master.program.stop()
+        namespace = await a_namespace(api)
+        made = await api.create(jobs(namespace), SAMPLE)
+        assert stamps(made) == [{"gpu-group-size": "64"}, {}]
+        assert not any(gates(pod) for pod in await pods(api, namespace, 8))
+
+
+async def test_where_that_is_asked_for_a_wrong_job_is_refused_with_the_fix(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path, "--admission-invalid=deny"):
+        namespace = await a_namespace(api)
+        wrong = volcano(task("worker", 4, gpu_group_size="60"))
+        with pytest.raises(ApiError, match="give 56 or 64") as refused:
+            await api.create(jobs(namespace), wrong)
+        assert refused.value.status == 422
+
+
+async def test_a_master_of_the_charts_account_reads_no_other_secret(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    async with admission_master(cluster, api, tmp_path) as master:
+        calls = cluster.calls(f"{master.namespace}:topo-master")
+        secrets = [each for each in calls if each.resource == "secrets"]
+        assert {each.verb for each in secrets} == {"get", "patch"}
+        assert {each.name for each in secrets} == {NAME}
+
+
+async def test_what_the_webhook_costs_a_job(cluster: Cluster, api: Api, tmp_path: Path) -> None:
+    """A figure, beside the same without it; each answer holds the stamps."""
+    async with admission_master(cluster, api, tmp_path):
+        namespace = await a_namespace(api)
+        out = await a_namespace(api, **{"metax-tech.com/placement": "disabled"})
+        took: dict[str, list[float]] = {namespace: [], out: []}
+        for _ in range(TRIED):
+            for where, times in took.items():
+                began_s = time.perf_counter()
+                made = await api.call("POST", jobs(where), SAMPLE, dryRun="All")
+                times.append(time.perf_counter() - began_s)
+                assert ("gang-pods" in stamps(made)[1]) == (where == namespace)
+        for where, times in took.items():
+            times.sort()
+            what = "with" if where == namespace else "without"
+            median, worst = times[TRIED // 2], times[TRIED * 99 // 100]
+            print(f"a job {what} the webhook: median {median * 1e3:.1f} ms, p99 {worst * 1e3:.1f}")
+        print(_seen_by_the_api_server(await api.call("GET", "/metrics")))
+
+
+def _seen_by_the_api_server(metrics: str) -> str:
+    """How long the API server says that it waited for the webhook."""
+    pattern = (
+        r"apiserver_admission_webhook_admission_duration_seconds_bucket"
+        r'{[^}]*name="volcano-jobs\.placement[^}]*le="([^"]+)"[^}]*} (\d+)'
+    )
+    found = re.findall(pattern, metrics)
+    assert found
+    return "webhook as the API server counts it, " + ", ".join(f"<= {le} s: {n}" for le, n in found)
