@@ -56,6 +56,9 @@ class _Entry:
     settled_at_s: float = 0.0
     seen: float | None = None
     """The latest version that the watch showed while `active` was under way."""
+    shown: float = _ANY
+    """The latest that it showed since something was asked for: a write whose answer was lost counts
+    before it is tried again, and then changes nothing that could be shown."""
     tries: int = 0
     is_withdrawn: bool = False
     is_listed: bool = False
@@ -179,6 +182,7 @@ class WriteQueue:
             entry = entries.get(target)
             if entry is None:
                 continue
+            entry.shown = version
             if entry.active is not None:
                 entry.seen = max(version, entry.seen or _ANY)
             if entry.settled is not None and version >= entry.version:
@@ -221,7 +225,10 @@ class WriteQueue:
     def _settle(self, write: Write, version: float, now_s: float) -> None:
         entry = self._entries[write.manager][write.target]
         entry.active, entry.tries = None, 0
-        if entry.seen is None or entry.seen < version:
+        # What was shown as gone before is none of what was made since.
+        is_after = entry.shown >= version if entry.shown < GONE else version == GONE
+        is_shown = version != _ANY and is_after
+        if not is_shown and (entry.seen is None or entry.seen < version):
             entry.settled, entry.version, entry.settled_at_s = write, version, now_s
             self._settled.append((now_s, write.manager, write.target))
             if entry.waiting == write:

@@ -70,6 +70,30 @@ def test_what_is_under_way_is_not_asked_for_again():
     assert begun(of) == []
 
 
+def test_a_write_whose_answer_was_lost_is_not_waited_for_once_the_watch_has_shown_it():
+    """It is tried again, changes nothing, and the watch has nothing more to show."""
+    for write, version in ((apply("a", "1"), 7.0), (delete("a"), GONE)):
+        of = queue(write)
+        begun(of)
+        of.again(write, 1.0)
+        of.saw(write.target, version)
+        assert begun(of, 1.0) == [write]
+        of.done(write, "7", 1.0)
+        assert not of.is_busy(LABELS, 1.0)
+
+
+def test_what_is_made_after_the_watch_showed_that_it_was_gone_is_waited_for():
+    target = Target(HYPERNODES, "a")
+    create = Create(target=target, manager=LABELS, fields={})
+    of = queue(create)
+    of.saw(target, GONE)
+    begun(of)
+    of.done(create, "7", 0.0)
+    assert of.is_busy(LABELS, 0.0)
+    of.saw(target, 7)
+    assert not of.is_busy(LABELS, 0.0)
+
+
 def test_what_is_done_is_not_done_again_before_the_watch_shows_it():
     of = queue(apply("a", "1"))
     begun(of)
