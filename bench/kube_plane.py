@@ -31,8 +31,9 @@ NAMESPACE = "metax-operator"
 ACCOUNT = "topo-master"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _AT_ONCE = 32
-_LEASE_S = 240
-"""Of each node: kwok renews it four times meanwhile, which costs the more the more nodes."""
+_LEASE_S = 3600
+"""Of each node: kwok renews it four times meanwhile. A machine of two cores may lose nodes whose
+leases are of minutes by being late, and then measures their coming and going."""
 _GRACE_S = 2 * _LEASE_S
 
 
