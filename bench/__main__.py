@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import (
+    admission,
     core,
     documents,
     fleet,
@@ -40,6 +41,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "placement": placement.measure,
     "placement_http": placement_http.measure,
     "streams": streams.measure,
+    "admission": admission.measure,
 }
 """In the order in which they run."""
 ON_DEMAND: Mapping[str, Benchmark] = {"kube": kube.measure}
