@@ -36,7 +36,8 @@ async def test_parts_that_nobody_reads_stay_within_the_budget_beside_a_reader_th
             cut = 'topo_master_connections_ended_total{port="api",reason="budget"}'
             assert await _measured(master, cut) >= 12 - 2 * _MIB // (_MIB / 2) - 1
             answer = await master.get("/v1/topology?depth=9")
-            assert (answer.status, len(answer.body)) == (200, whole)
+            assert answer.status == 200
+            assert len(answer.body) >= whole, "seconds may have got more digits"
             assert (await master.get("/health")).status == 200
 
 
