@@ -16,7 +16,7 @@ from tests.support.waiting import CEILING_S, eventually
 from topo.sim.worlds.presets import World
 
 WAIT = ("--wait", "--timeout", f"{CEILING_S:.0f}s")
-UNKNOWN_HERE = {"monitoring.coreos.com/v1"}
+UNKNOWN_HERE = {"monitoring.coreos.com/v1", "cert-manager.io/v1"}
 """Kinds of others that the chart makes on demand only, and whose definitions no module has."""
 _CLASSES = ("priorityClassName", "runtimeClassName")
 """Names of objects that the API server would look for."""
