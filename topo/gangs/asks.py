@@ -130,12 +130,17 @@ def _lack(record: Record) -> Lack | None:
 
 
 def _displaced(record: Record) -> list[Member]:
-    """Pods whose node cannot take them, or is labelled for others of the gang."""
-    values = record.values()
+    """Opened pods without a place; pods whose node is lost, or labelled for others of the gang."""
+    values, plan = record.values(), record.plan
     return [
         member
-        for member, note in record.planned()
-        if note.node in record.lost or values[note.node] != note.selection
+        for member in record.gang.members
+        if member.waits
+        and (
+            (member.opened and bool(member.selection))
+            if (note := plan.get(member.uid)) is None
+            else (note.node in record.lost or values[note.node] != note.selection)
+        )
     ]
 
 
@@ -176,7 +181,8 @@ def _waiting(record: Record) -> tuple[Member, ...]:
     return tuple(
         member
         for member in record.gang.members
-        if member.waits and (member.uid in record.plan or _unplaced(record, member))
+        if member.waits
+        and (member.uid in record.plan or bool(member.selection) or _unplaced(record, member))
     )
 
 

@@ -10,7 +10,6 @@ from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
 from topo.placement.job.request import PlacementMode
-from topo.placement.job.words import listed
 from topo.placement.search.job_shape import shape_of
 
 Losses = tuple[tuple[NodeName, str], ...]
@@ -38,13 +37,13 @@ def lost_nodes(capacity: Capacity, check: Check, own: Sequence[str]) -> Losses:
     return tuple(found)
 
 
-def split_groups(capacity: Capacity, check: Check) -> str:
-    """Which groups stand in several domains although they are required whole; O(pods)."""
+def split_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+    """The groups that stand in several domains although they are required whole; O(pods)."""
     request = check.request
     places = [(pod.rank, node) for pod, node in check.waiting] + list(check.bound)
     known = [(rank, node) for rank, node in places if capacity.host(node) is not None]
     if request.mode is not PlacementMode.REQUIRED or not known:
-        return ""
+        return ()
     first = capacity.host(known[0][1])
     tier = shape_of(capacity, request, first.gpu_type if first is not None else "").whole_in
     of = capacity.layout().of[tier]
@@ -52,5 +51,4 @@ def split_groups(capacity: Capacity, check: Check) -> str:
     for rank, node in known:
         group = rank // request.pods_per_group
         domains.setdefault(group, set()).add(of[capacity.position(node)[0]])
-    split = [str(group) for group, homes in sorted(domains.items()) if len(homes) > 1]
-    return f"pods of group {listed(split)} are in several domains" if split else ""
+    return tuple(group for group, homes in sorted(domains.items()) if len(homes) > 1)

@@ -80,14 +80,14 @@ class Checked:
     """The answer to `Check` number `ask`: planned nodes that cannot take their pods, with why.
 
     `blocked`: why the gang may not start although all its nodes are free (its queue is full).
-    `split`: which groups are in several domains although their job requires one.
+    `split`: the groups that are in several domains although their job requires one.
     """
 
     id: GangId
     ask: int
     lost: tuple[tuple[NodeName, str], ...] = ()
     blocked: str = ""
-    split: str = ""
+    split: tuple[int, ...] = ()
     kind: Literal["checked"] = "checked"
 
 

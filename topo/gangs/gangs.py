@@ -52,6 +52,7 @@ from topo.gangs.record import (
     Writes,
     adopted,
     observed,
+    parted,
     unplanned,
 )
 from topo.gangs.standing import Standing, reason_of, standing
@@ -228,8 +229,10 @@ class Gangs:
         if record is None or record.check != event.ask:
             return ()
         found = replace(record, check=None, checked=True, lost=dict(event.lost))
-        found = replace(found, blocked=event.blocked, split=event.split)
-        if (event.lost or event.blocked or event.split) and not found.released:
+        found = replace(found, blocked=event.blocked, strayed=False, unproven=False)
+        if found.released:
+            found = parted(found, event.split)
+        elif event.lost or event.blocked or event.split:
             found = unplanned(found)
         if event.blocked:
             self._stranded[event.id] = None
@@ -362,12 +365,9 @@ class Gangs:
         gang = record.gang
         waiting = tuple((pod_of(member), note.node) for member, note in record.planned())
         bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
-        due = waiting or any(
-            m.node not in {None, record.plan[m.uid].node}
-            for m in gang.members
-            if m.uid in record.plan
-        )
-        if record.checked or record.check is not None or not due or not ready_for_check(record):
+        due = waiting or record.strayed
+        ready = record.unproven or ready_for_check(record)
+        if record.checked or record.check is not None or not due or not ready:
             return record, ()
         self._asks += 1
         check = Check(

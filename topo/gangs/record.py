@@ -1,6 +1,6 @@
 """What the machine knows of one gang, as a value: what it saw, planned, asked and gave."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -8,6 +8,7 @@ from topo.gangs.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.instructions import Instruction, Place, Reason
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import HoldId
+from topo.placement.job.words import listed
 
 Key = tuple[str, str]
 """What an instruction is about: ("pod", uid), ("node", name) or ("hold", id)."""
@@ -67,7 +68,9 @@ class Record:
     """One gang. `plan` has the places of its live pods, bound ones included.
 
     `checked`: the plan's nodes were seen free since the last change. `lost`: those that were not,
-    with why. `check` is the number of the check under way.
+    with why. `check` is the number of the check under way. `strayed`: a pod was bound elsewhere
+    than planned, since the last check. `unproven`: the plan was read from notes, in which two plans
+    may be mixed, and is to be checked before anything is written.
     """
 
     gang: Gang
@@ -79,6 +82,8 @@ class Record:
     lost: Mapping[NodeName, str] = field(default_factory=dict)
     blocked: str = ""
     split: str = ""
+    strayed: bool = False
+    unproven: bool = False
     given: Writes = field(default_factory=dict)
     said: tuple[Reason, str] | None = None
 
@@ -121,8 +126,8 @@ class Record:
                 values[note.node] = (
                     note.selection if opened else values.get(note.node, note.selection)
                 )
-            elif node is not None and not member.finished and node in self.gang.labelled:
-                values.setdefault(node, self.gang.labelled[node])
+            elif node is not None and not member.finished and member.selection:
+                values.setdefault(node, member.selection)
         return values
 
 
@@ -137,9 +142,10 @@ def observed(record: Record, gang: Gang) -> Record:
     gang = replace(gang, members=by_rank)
     live = {member.uid: member for member in by_rank if member.live}
     plan = {uid: note for uid, note in record.plan.items() if uid in live}
-    strayed = any(m.node not in {None, plan[m.uid].node} for m in live.values() if m.uid in plan)
-    same = plan == record.plan and not strayed
-    found = replace(record, gang=gang, plan=plan, checked=record.checked and same)
+    plan, strayed = _followed(plan, live)
+    checked = record.checked and plan == record.plan
+    strayed = strayed or record.strayed
+    found = replace(record, gang=gang, plan=plan, checked=checked, strayed=strayed)
     if found.plan and not found.released and not _sound(found):
         found = unplanned(found)
     if gang.waived and not any(member.opened and member.selection for member in by_rank):
@@ -149,6 +155,25 @@ def observed(record: Record, gang: Gang) -> Record:
     return _one_selection(found)
 
 
+def _followed(
+    plan: dict[PodUid, Note], live: Mapping[PodUid, Member]
+) -> tuple[dict[PodUid, Note], bool]:
+    """The plan with the pods that were bound elsewhere where they are; whether there are any.
+
+    Pods of their groups that wait have no place then: it is to be found beside those.
+    """
+    nodes = {uid: member.node for uid, member in live.items() if uid in plan}
+    away = {uid: node for uid, node in nodes.items() if node not in {None, plan[uid].node}}
+    if not away:
+        return plan, False
+    groups = {plan[uid].group for uid in away}
+    return {
+        uid: replace(note, node=nodes[uid] or note.node)
+        for uid, note in plan.items()
+        if nodes[uid] is not None or note.group not in groups
+    }, True
+
+
 def adopted(gang: Gang) -> Record:
     """The record of a gang that is seen for the first time, with the plan that its notes tell.
 
@@ -156,12 +181,27 @@ def adopted(gang: Gang) -> Record:
     where it opened nothing, a plan counts if it is noted on all pods and held.
     """
     notes = {m.uid: m.note for m in gang.members if m.live and m.note is not None}
-    return observed(Record(gang=gang, plan=notes), gang)
+    found = observed(Record(gang=gang, plan=notes), gang)
+    return replace(found, unproven=any(True for _ in found.planned()))
 
 
 def unplanned(record: Record) -> Record:
     """The record without its plan, which the holds and labels then follow."""
-    return replace(record, plan={}, checked=False, check=None, lost={}, split="")
+    return replace(record, plan={}, checked=False, check=None, lost={}, split="", unproven=False)
+
+
+def parted(record: Record, split: Iterable[int]) -> Record:
+    """The record where groups were found split: their pods that wait have no place any more.
+
+    Where none of them waits it is a fact, to be told.
+    """
+    groups = set(split)
+    waiting = {member.uid for member, note in record.planned() if note.group in groups}
+    plan = {uid: note for uid, note in record.plan.items() if uid not in waiting}
+    settled = groups - {record.plan[uid].group for uid in waiting}
+    names = listed([str(group) for group in sorted(settled)])
+    text = f"pods of group {names} run in several domains" if settled else ""
+    return replace(record, plan=plan, split=text)
 
 
 def _sound(record: Record) -> bool:

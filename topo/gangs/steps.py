@@ -56,6 +56,8 @@ def wanted(record: Record) -> dict[Key, Instruction]:
     for hold in gang.holds:
         if hold not in needed:
             want["hold", hold] = Release(gang.id, hold)
+    if record.unproven:
+        return want
     values = record.values()
     stale = _stale(record)
     for node in stale:
@@ -123,9 +125,7 @@ def _stale(record: Record) -> list[NodeName]:
 
 
 def _unlabelled(record: Record) -> list[NodeName]:
-    labelled = record.gang.labelled
-    nodes = dict.fromkeys(note.node for _, note in record.planned())
-    return [node for node in nodes if node not in labelled]
+    return [node for node in record.values() if node not in record.gang.labelled]
 
 
 def _opened_are_seated(record: Record) -> bool:
