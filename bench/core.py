@@ -11,9 +11,9 @@ from bench import cluster
 from bench.figure import Figure, at_most, exact, growth_exponent, median, p99, percentile
 from bench.processes import in_child
 from bench.scale import SEED, Progress, Scale
-from master.__main__ import COLLECTOR_THRESHOLDS
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery
+from topo.kit.collector import THRESHOLDS
 from topo.model.ids import natural_key
 from topo.model.machine import NodeFacts
 from topo.model.observation import Event, ManagerReported, NodeRemoved, WorkerReported
@@ -35,7 +35,7 @@ class Collector(StrEnum):
         """Called in the measuring process, when the facts are there."""
         gc.collect()
         own = self is Collector.PYTHONS_OWN
-        gc.set_threshold(*(_PYTHONS_OWN if own else COLLECTOR_THRESHOLDS))
+        gc.set_threshold(*(_PYTHONS_OWN if own else THRESHOLDS))
 
 
 @dataclass(frozen=True, slots=True)

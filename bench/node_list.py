@@ -17,12 +17,12 @@ from bench.client import on_uvloop
 from bench.figure import Figure, at_most, median, worst
 from bench.processes import LOOPBACK, in_child, process
 from bench.scale import CannotRunError, Progress, Scale
-from master.__main__ import settle_collector
 from master.kube.client import KubeClient
 from master.kube.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, NodeObject
 from master.kube.reflector import Reflector
+from topo.kit import collector
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
 
 def listed(kubeconfig: Path, nodes: int) -> Listed:
     """Lists once, in this process; raises `CannotRunError` where there are not so many."""
-    settle_collector()
+    collector.settle()
     with on_uvloop() as runner:
         return runner.run(_listed(kubeconfig, nodes))
 

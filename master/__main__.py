@@ -1,6 +1,5 @@
 """The `topo-master` command."""
 
-import gc
 import resource
 import sys
 from collections.abc import Sequence
@@ -16,16 +15,13 @@ with ending_at_once(), needs("master"):
     from master.controllers import cleanup
     from master.service import build_service
     from master.settings import MasterSettings
+    from topo.kit import collector
     from topo.kit.logs import configure_logs
     from topo.kit.settings import load
     from topo.kit.tasks import Site, run, serve
     from topo.kit.tls import server_context
     from topo.model.errors import BadInputError
 
-COLLECTOR_THRESHOLDS = (50_000, 10, 10)
-"""Python's own first one is 700 objects: building the tree of 10,000 nodes then spends up to half
-of its time on looking through facts that all stay. What is dropped is almost never in a cycle, so
-that many may wait; memory stayed the same (`bench/core.py` has the variants)."""
 SPARE_FILES = 128
 """Open files that are no connection of a reader or a worker."""
 
@@ -51,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     _fit_to_file_limit(sites)
     warn_of_tokens(settings)
-    settle_collector()
+    collector.settle()
     return run(serve(*sites))
 
 
@@ -99,13 +95,6 @@ def _tls(settings: MasterSettings) -> SSLContext | None:
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     return server_context(settings.tls_cert, settings.tls_key)
-
-
-def settle_collector() -> None:
-    """Takes what was imported and built so far out of the garbage collector's sight, for good."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 def _fit_to_file_limit(sites: Sequence[Site]) -> None:

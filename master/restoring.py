@@ -32,14 +32,14 @@ async def restore(service: "Service") -> None:
     if state is not None:
         is_kept = saver is not None and state is found
         age_s = saver.store.age_s(now_s) if is_kept and saver else follower and follower.age_s
-        service.engine.restore(state.memory, age_s or 0.0)
+        await service.engine.restore(state.memory, age_s or 0.0)
         service.readiness.restored = service.engine.snapshot.forest != Forest()
         generation = service.engine.snapshot.generation
         _log.info("state restored", age_s=round(age_s or 0.0, 1), generation=generation)
     if holds is not None:
         service.placements.state.restore(holds)
     if saver is not None and (taken := state or holds) is not None:
-        saver.loaded(taken)
+        await saver.loaded(taken)
 
 
 async def show_kept(service: "Service") -> None:

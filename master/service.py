@@ -226,6 +226,7 @@ def build_service(
     placements = Placements(settings.policy, settings.hold_limits, measured, engine.clock)
     booking_log = _booking_log(settings, placements)
     engine.on_published.append(placements.state.follow)
+    engine.before_published.append(placements.state.follow_ahead)
     startup = Startup(began_s=engine.clock(), heard_s=settings.discovery.heard_s)
     readiness = Readiness(settings.mode, startup, sources)
     engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
@@ -238,7 +239,7 @@ def build_service(
             replica,
             registry=registry,
             reports=metrics.reports,
-            take_up=_taking_up(engine, placements, replica, readiness),
+            take_up=taking_up(engine, placements, replica, readiness),
             clock=clock,
         )
     clear_text = ClearText(networks(settings.tls_proxies))
@@ -466,7 +467,7 @@ def _state_copy(
     )
 
 
-def _taking_up(
+def taking_up(
     engine: Engine, placements: Placements, replica: Replica, readiness: Readiness
 ) -> TakeUp:
     """Shows what the leader knows, while this master follows."""

@@ -50,6 +50,7 @@ class BookingMaintenance:
         `BrokenInvariantError` where bookings contradict themselves, which ends the process.
         """
         state, follower = self._state, self._state.follower
+        state.settle()
         moved = await asyncio.to_thread(
             host_differences, state.capacity.copy(), follower.forest, follower.cluster.copy()
         )

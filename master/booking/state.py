@@ -4,6 +4,7 @@ Everything here runs on the event loop and none of it waits, so between looking 
 else can take what was found.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,10 +22,13 @@ from topo.placement.booking.events import Change, Event, HoldChange, What
 from topo.placement.booking.holds import Hold, HoldRefused, HoldsMemory, Limits, Moment
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower
+from topo.placement.capacity.follow import Follower, differences
 from topo.placement.capacity.node_usage import NodeUsage
 from topo.placement.capacity.recount import restore_hosts
 from topo.placement.job.policy import Policy
+
+TURN = 256
+"""Hosts that are joined anew before everybody else has a turn: some 10 ms."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,8 +56,25 @@ class BookingState:
     def follow(self, snapshot: Snapshot) -> None:
         """Takes over what is published; O(changes)."""
         self.generation = snapshot.generation
-        if snapshot.forest is not self.follower.forest:
+        if snapshot.forest is self.follower.forest:
+            self.settle()
+        else:
             self._record_hosts(self.follower.follow(snapshot.forest))
+
+    async def follow_ahead(self, snapshot: Snapshot) -> None:
+        """Takes over in turns what is about to be published, where much in it may be new."""
+        before, after = self.follower.forest, snapshot.forest
+        found = await asyncio.to_thread(differences, before, after)
+        if self.follower.forest is not before:
+            return  # something else was published: this will be followed at once
+        self.follower.begin(after, found)
+        while self.follower.waits:
+            self._record_hosts(self.follower.join(TURN))
+            await asyncio.sleep(0)
+
+    def settle(self) -> None:
+        """Takes over at once what is left of the turns of `follow_ahead`."""
+        self._record_hosts(self.follower.join_all())
 
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import structlog
@@ -110,10 +111,11 @@ class StateSaver:
     def __post_init__(self) -> None:
         self.bookings.saved.required = True
 
-    def loaded(self, found: State | HoldsMemory) -> None:
+    async def loaded(self, found: State | HoldsMemory) -> None:
         """Takes up what the store kept, to save new holds beside it."""
         if isinstance(found, State):
-            self._discovery = SavedDiscovery.of(found.memory, found.saved_at_s)
+            make = partial(SavedDiscovery.of, found.memory, found.saved_at_s)
+            self._discovery = await asyncio.to_thread(make)
             self.newest = self._discovery
         else:
             # The holds are in a document of another kind until the first save.

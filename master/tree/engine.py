@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
@@ -19,7 +19,7 @@ from topo.discovery.tree.changes import compare
 from topo.model.forest import Change, Snapshot
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
-from topo.model.observation import Event, StoodStill, Ticked
+from topo.model.observation import ClusterNodesTold, Event, StoodStill, Ticked
 
 GATHER_S = 0.02
 """Events that come within this are applied together; a change is visible after it at the latest
@@ -28,8 +28,11 @@ never starves the tree."""
 GATHER_CEILING_S = 0.1
 RETRY_S = 0.1
 """A full queue is offered the same again after this."""
-BATCH_LIMIT = 4096
-"""Events applied in one go: bounds how long the loop answers nobody else."""
+BATCH_LIMIT = 128
+"""Events applied in one go: bounds how long the loop answers nobody else. A first report costs
+0.1 ms, which is what one counts for."""
+TOLD_WEIGHT = 4
+"""What a node that the cluster's list tells of counts for: those wired to it are judged anew."""
 STUCK_S = 15.0
 """An engine that has not advanced for this long is not alive; it ticks every second."""
 LONGEST_JUMP = 1000
@@ -82,6 +85,9 @@ class Engine:
         self.clock = clock
         self.on_published: list[Callable[[Snapshot], None]] = []
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
+        self.before_published: list[Callable[[Snapshot], Awaitable[None]]] = []
+        """Called with a snapshot of another process before it is published: for what would take
+        too long at once then, as all of it may be new."""
         self.is_fed: Callable[[], bool] = lambda: True
         """Whether events and time may change what is known; else `replicate` alone does."""
         self.on_advanced: Callable[[float], None] | None = None
@@ -125,14 +131,21 @@ class Engine:
         """What a state file keeps."""
         return self._discovery.memory()
 
-    def restore(self, memory: Memory, age_s: float) -> None:
+    async def restore(self, memory: Memory, age_s: float) -> None:
         """Takes up the state of an earlier process in the place of all that is known.
 
         Restarts the history, and ends the streams that follow it: what an earlier process changed
-        is not known here.
+        is not known here. Worked out in a thread; nothing may be fed meanwhile.
         """
-        discovery = self._discovery.fresh()
-        discovery.restore(memory, age_s, self.clock())
+        now_s = self.clock()
+
+        def work_out() -> Discovery:
+            discovery = self._discovery.fresh()
+            discovery.restore(memory, age_s, now_s)
+            return discovery
+
+        discovery = await asyncio.to_thread(work_out)
+        await self._tell_ahead(discovery.snapshot)
         self._show_anew(discovery)
 
     async def replicate(self, memory: Memory) -> None:
@@ -153,8 +166,10 @@ class Engine:
             return discovery, changes, snapshot.forest == before.forest
 
         discovery, changes, is_same = await asyncio.to_thread(work_out)
+        await self._tell_ahead(discovery.snapshot)
         if self.is_fed():
-            return  # meanwhile this process has come to know better
+            self._call_back()  # meanwhile this process has come to know better
+            return
         generation = discovery.snapshot.generation
         if is_same and generation == before.generation:
             return
@@ -174,6 +189,10 @@ class Engine:
         self.history = History(self._history_limit, self.snapshot.generation)
         self.status_times = StatusTimes()
         self._call_back()
+
+    async def _tell_ahead(self, snapshot: Snapshot) -> None:
+        for listener in self.before_published:
+            await listener(snapshot)
 
     def _call_back(self) -> None:
         for listener in self.on_published:
@@ -197,16 +216,31 @@ class Engine:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._tick_s):
                         await self._woken.wait()
-            await asyncio.sleep(min(max(GATHER_S, 2 * self._batch_s), GATHER_CEILING_S))
+            await asyncio.sleep(self._rest_s())
             self._advance()
+
+    def _rest_s(self) -> float:
+        """How long events are gathered; a full batch waits only until others had their turn."""
+        if len(self._queue) >= BATCH_LIMIT:
+            return min(self._batch_s, GATHER_CEILING_S)
+        return min(max(GATHER_S, 2 * self._batch_s), GATHER_CEILING_S)
+
+    def _batch(self) -> list[Event]:
+        """Takes the next events out of the queue, up to the limit of what they carry."""
+        batch, weight = list[Event](), 0
+        while self._queue and weight < BATCH_LIMIT:
+            event = self._queue.popleft()
+            told = event.nodes if isinstance(event, ClusterNodesTold) else ()
+            weight += max(1, TOLD_WEIGHT * len(told))
+            batch.append(event)
+        return batch
 
     def _advance(self) -> None:
         if not self.is_fed():
             self._queue.clear()
             self.advanced_at_s = self.clock()
             return
-        number = min(BATCH_LIMIT, len(self._queue))
-        batch = [self._queue.popleft() for _ in range(number)] or [Ticked()]
+        batch = self._batch() or [Ticked()]
         began_s = self.clock()
         if self.on_advanced is not None:
             self.on_advanced(began_s)

@@ -14,6 +14,7 @@ from topo.model.observation import (
     ClusterNodeGone,
     ClusterNodeSeen,
     ClusterNodesListed,
+    ClusterNodesTold,
     ConfigLoaded,
     Event,
     ListedNode,
@@ -63,6 +64,22 @@ def test_it_joins_normally_once_its_worker_speaks():
     second.advance(1.0, listed("a", "b"))
     assert together(first) == {frozenset("ab")}
     assert first.snapshot.forest == second.snapshot.forest
+
+
+def test_parts_of_a_list_take_nobody_away_and_come_to_the_same_as_the_whole():
+    """Until it is whole the source has not answered, and who is not in it is not missed."""
+    whole, parts = discovery(), discovery()
+    whole.advance(0.0, *ring(["a", "b"]))
+    whole.advance(1.0, listed("a", "c"))
+    parts.advance(0.0, *ring(["a", "b"]))
+    for name in ("a", "c"):
+        parts.advance(1.0, ClusterNodesTold((ListedNode(NodeName(name)),)))
+        answered = {s.source: s.last_good_at_s is not None for s in parts.snapshot.sources}
+        assert not answered.get(CLUSTER_NODES, False)
+        assert nodes(parts)["b"].reasons == nodes(parts)["a"].reasons
+    parts.advance(1.0, listed("a", "c"))
+    assert parts.snapshot.forest == whole.snapshot.forest
+    assert [each.code for each in nodes(parts)["b"].reasons] == ["not-in-cluster"]
 
 
 def test_it_goes_with_the_cluster_when_no_worker_speaks_for_it():

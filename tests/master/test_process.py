@@ -15,11 +15,12 @@ import pytest
 import structlog
 from aiohttp import ClientSession
 
-from master.__main__ import COLLECTOR_THRESHOLDS, main, settle_collector
+from master.__main__ import main
 from tests.master.placing import WRITER, config
 from tests.master.process import FREE_PORTS, MASTER, MasterProcess, master_process
 from tests.master.world import TOKEN, Worker, facts
 from tests.support.waiting import CEILING_S, eventually
+from topo.kit import collector
 from topo.kit.tls import client_context
 
 
@@ -248,9 +249,9 @@ async def test_the_log_holds_no_token_and_no_line_per_request(token_flag: str) -
 def test_the_collector_leaves_alone_what_stays() -> None:
     threshold = gc.get_threshold()
     try:
-        settle_collector()
+        collector.settle()
         assert gc.get_freeze_count() > 10_000
-        assert gc.get_threshold() == COLLECTOR_THRESHOLDS
+        assert gc.get_threshold() == collector.THRESHOLDS
     finally:
         gc.unfreeze()
         gc.set_threshold(*threshold)

@@ -12,7 +12,7 @@ from topo.model.cluster import NO_WORKER_CODE, ClusterNode, Taint
 from topo.model.forest import Forest, Group, Node, Reason, Status, Unplaced
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, NodeName
 from topo.placement.capacity.capacity import Capacity
-from topo.placement.capacity.follow import Follower, hosts_of
+from topo.placement.capacity.follow import Follower, differences, hosts_of
 from topo.placement.capacity.host import Host, joined
 from topo.placement.capacity.recount import host_differences, restore_hosts
 from topo.placement.capacity.what_if import Assumptions, assumed
@@ -103,6 +103,24 @@ def test_the_capacity_is_that_of_the_forest_after_each_change(what):
     assert followed(capacity) == hosts_of(forest)
     assert len(follower.follow(FOREST)) == changed
     assert followed(capacity) == hosts_of(FOREST)
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_a_forest_that_is_joined_in_turns_is_overtaken_by_the_next_one(most):
+    """Whatever came between the turns: a node of the cluster, another forest."""
+    capacity = Capacity()
+    follower = Follower(capacity)
+    follower.begin(FOREST, differences(Forest(), FOREST))
+    changed = [*follower.join(most), *follower.follow_cluster([stated("a")])]
+    other = CHANGES["a node fell ill"][0]
+    follower.begin(other, differences(FOREST, other))
+    while follower.waits:
+        changed += follower.join(most)
+    assert set(changed) >= set("abcde")
+    assert host_differences(capacity, other, follower.cluster) == ()
+    follower.begin(FOREST, differences(other, FOREST))
+    follower.follow(Forest())
+    assert host_differences(capacity, Forest(), follower.cluster) == ()
 
 
 def test_hosts_from_elsewhere_are_left_alone():

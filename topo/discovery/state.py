@@ -44,6 +44,7 @@ from topo.model.observation import (
     ClusterNodeGone,
     ClusterNodeSeen,
     ClusterNodesListed,
+    ClusterNodesTold,
     ConfigLoaded,
     Event,
     ManagerReported,
@@ -171,16 +172,25 @@ class Discovery:
             text = "it lists no node any more; those that it listed stay until it lists one"
             self._sources.failed(SourceFailed(CLUSTER_NODES, text), now_s)
             return
-        if not self._cluster.is_complete:
+        was_complete = self._cluster.is_complete
+        changed = self._cluster.replace(event.nodes)
+        if not was_complete:
             declared = self._membership.declared.places.keys()
-            self._marks.judged |= self._workers.records.keys() | declared
-        self._cluster_changed(self._cluster.replace(event.nodes), now_s)
+            self._marks.judged |= (self._workers.records.keys() | declared) - self._cluster.listed
+        self._cluster_changed(changed, now_s)
+        self._sources.answered(CLUSTER_NODES)
+
+    def _cluster_nodes_told(self, event: ClusterNodesTold, now_s: float) -> None:
+        for node in event.nodes:
+            self._cluster_changed(self._cluster.put(node), now_s)
 
     def _cluster_node_seen(self, event: ClusterNodeSeen, now_s: float) -> None:
         self._cluster_changed(self._cluster.put(event.node), now_s)
+        self._sources.answered(CLUSTER_NODES)
 
     def _cluster_node_gone(self, event: ClusterNodeGone, now_s: float) -> None:
         self._cluster_changed(self._cluster.drop(event.node), now_s)
+        self._sources.answered(CLUSTER_NODES)
 
     def _source_failed(self, event: SourceFailed, now_s: float) -> None:
         self._sources.failed(event, now_s)
@@ -208,6 +218,7 @@ class Discovery:
         ConfigLoaded: _config_loaded,
         ManagerReported: _manager_reported,
         ClusterNodesListed: _cluster_nodes_listed,
+        ClusterNodesTold: _cluster_nodes_told,
         ClusterNodeSeen: _cluster_node_seen,
         ClusterNodeGone: _cluster_node_gone,
         SourceFailed: _source_failed,
@@ -245,7 +256,6 @@ class Discovery:
             else:
                 self._marks.judged.add(node)
                 self._update(record, now_s)
-        self._sources.answered(CLUSTER_NODES)
 
     def _forget(self, node: NodeName) -> None:
         self._cluster.forget(node)

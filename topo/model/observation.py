@@ -202,6 +202,16 @@ class ClusterNodesListed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNodesTold:
+    """Event: some of a list that is about to come whole, so that it need not be taken at once.
+
+    Nothing is known of nodes that are not in it, and the source has not answered yet.
+    """
+
+    nodes: tuple[ListedNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterNodeSeen:
     """Event: the cluster lists a node that it did not list before, or says otherwise of it."""
 
@@ -242,6 +252,7 @@ Event = (
     | SourceRecovered
     | SourceWarned
     | ClusterNodesListed
+    | ClusterNodesTold
     | ClusterNodeSeen
     | ClusterNodeGone
     | NodeRemoved

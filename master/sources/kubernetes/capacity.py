@@ -19,6 +19,7 @@ from master.sources.kubernetes import nodes, pods
 from master.sources.kubernetes.device_config import SharingModes
 from master.sources.kubernetes.nodes import cluster_node
 from master.sources.kubernetes.pods import pod_seen
+from topo.kit import collector
 from topo.model.forest import Reason
 from topo.model.ids import NodeName
 from topo.placement.booking.events import Event, PodGone
@@ -81,7 +82,8 @@ class ClusterCapacity:
                 self._follow_nodes(self._marked_nodes.take(TURN))
                 self._follow_pods(self._marked_pods.take(TURN))
                 await asyncio.sleep(0)
-            if self._nodes.synced and self._pods.synced:
+            if self._nodes.synced and self._pods.synced and not self.settled.is_set():
+                collector.keep()  # 80,000 pods, which a full collection would look through
                 self.settled.set()
             self._woken.clear()
             await self._woken.wait()

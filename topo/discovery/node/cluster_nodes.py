@@ -57,7 +57,9 @@ class ClusterNodes:
         before, now = self._listed, {node.name: node for node in nodes}
         self._dropped = (self._dropped | before.keys()) - now.keys()
         self._listed, self.is_complete = now, True
-        return {name for name in before.keys() | now if before.get(name) != now.get(name)}
+        same = {name for name, node in now.items() if before.get(name) is node}
+        rest = (before.keys() | now) - same
+        return {name for name in rest if before.get(name) != now.get(name)}
 
     def put(self, node: ListedNode) -> set[NodeName]:
         """Take what is said of one node; its name where that is new."""

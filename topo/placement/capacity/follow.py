@@ -1,6 +1,7 @@
 """Hosts from the published forest and the cluster's nodes, and a capacity that follows both."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from topo.model.cluster import NO_WORKER_CODE, ClusterNode
 from topo.model.forest import Forest, Group, Node, Status
@@ -35,18 +36,40 @@ class Follower:
         self._capacity = capacity
         self.forest = Forest()
         self.cluster: dict[NodeName, ClusterNode] = {}
+        self._waiting: Differences = {}
+        """Hosts that are not joined anew yet."""
 
     def follow(self, forest: Forest) -> tuple[NodeName, ...]:
         """Take over a forest; the hosts that changed, came or went.
 
         Subtrees that are the same objects as before are not looked at: O(changes x fan-out).
         """
-        before, self.forest = self.forest, forest
-        gone, come = _differences(before, forest)
-        domain = self._capacity.policy.domain
-        halves: dict[NodeName, Host | None] = dict.fromkeys(gone.keys() - come.keys())
-        halves |= {name: _forest_half(*found, domain) for name, found in come.items()}
-        return tuple(name for name, half in halves.items() if self._join(name, half))
+        self.begin(forest, differences(self.forest, forest))
+        return self.join_all()
+
+    def begin(self, forest: Forest, found: "Differences") -> None:
+        """Take over a forest that differs so from the one before, for `join` to go on with."""
+        self.forest = forest
+        self._waiting |= found
+
+    def join(self, most: int) -> tuple[NodeName, ...]:
+        """Join so many hosts anew that `begin` found; those that changed, came or went."""
+        domain, taken = self._capacity.policy.domain, list(islice(self._waiting, most))
+        halves = {name: self._waiting.pop(name) for name in taken}
+        return tuple(
+            name
+            for name, found in halves.items()
+            if self._join(name, None if found is None else _forest_half(*found, domain))
+        )
+
+    def join_all(self) -> tuple[NodeName, ...]:
+        """Join all that are left."""
+        return self.join(len(self._waiting))
+
+    @property
+    def waits(self) -> bool:
+        """Whether `join` has something to do."""
+        return bool(self._waiting)
 
     def follow_cluster(
         self, changed: Iterable[ClusterNode], removed: Iterable[NodeName] = ()
@@ -74,6 +97,14 @@ class Follower:
 
 
 _Found = dict[NodeName, tuple[Node, _Chain]]
+Differences = dict[NodeName, tuple[Node, _Chain] | None]
+"""Nodes that may not be as they were: with the groups above them now, None where they are gone."""
+
+
+def differences(before: Forest, after: Forest) -> Differences:
+    """What is not the same object in both; for any thread. O(changes x fan-out)."""
+    gone, come = _differences(before, after)
+    return {**dict.fromkeys(gone.keys() - come.keys()), **come}
 
 
 def _differences(before: Forest, after: Forest) -> tuple[_Found, _Found]:
