@@ -12,7 +12,6 @@ import datetime as dt
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 import orjson
@@ -108,8 +107,8 @@ class CertificateKeeper:
         self._served: Pair | None = None
         self._kept: tuple[str, Kept] | None = None
         """What the Secret held, and in which version."""
-        self._trusted: tuple[bytes, float] = (b"", inf)
-        """What the configuration was seen to trust, and since when."""
+        self._trusted: tuple[bytes, float] = (b"", 0.0)
+        """What the configuration was seen to trust, and since when; empty where nothing is."""
         self._trouble: Refusal | None = None
 
     @property
@@ -120,30 +119,40 @@ class CertificateKeeper:
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
         """Why there is no certificate, or why the one there is will end."""
-        late = self._served is not None and self._now() >= self._served.at(LATE_AT)
-        if self.serves and not late:
-            return ()
-        found = self._trouble
-        why = found.what if found is not None else "nobody has renewed it"
-        fix = found.fix if found is not None else f"look at {self._secret_name}"
         served = self._served
-        text = f"the admission webhook has no certificate, jobs run without groups: {why}"
-        if served is not None:
-            text = f"the admission webhook's certificate ends {served.ends:%Y-%m-%d %H:%M}Z: {why}"
+        if served is None or not self.serves:
+            what = "the admission webhook has no certificate, so jobs run without groups"
+        elif self._is_untrusted(served):
+            what = "API servers do not trust the admission webhook, so jobs run without groups"
+        elif self._now() >= served.at(LATE_AT):
+            what = f"the admission webhook's certificate ends {served.ends:%Y-%m-%d %H:%M}Z"
+        else:
+            return ()
+        why = self._trouble
+        text = f"{what}: {'nobody has renewed it' if why is None else why.what}"
+        fix = f"look at {self._secret_name}" if why is None else why.fix
         return (WarningDocument(code=CODE, text=text, fix=fix),)
+
+    def _is_untrusted(self, served: Pair) -> bool:
+        """Whether the configuration, which the leader alone reads, lacks its authority."""
+        reads = self._rotation is not None and self._acts()
+        return reads and served.authority not in self._trusted[0]
 
     async def run(self) -> None:
         """Follows the Secret until cancelled."""
+        failures = 0
         while True:
             try:
                 settled = await self._step()
+                failures = 0
             except KubeError as error:
-                settled = False
+                settled, failures = False, failures + 1
                 fix = _INSTALL if error.is_missing else next_step(error)
                 self._in_trouble(Refusal(error.message, self._secret_name, fix))
             if settled:
                 self._trouble = None
-            await asyncio.sleep(POLL_S if settled and self.serves else SETTLING_S)
+            wait_s = POLL_S if settled and self.serves else SETTLING_S * 2 ** min(failures, 10)
+            await asyncio.sleep(min(POLL_S, wait_s))
 
     async def _step(self) -> bool:
         """Takes one step; False where another one is due soon. Raises `KubeError`."""
@@ -188,11 +197,13 @@ class CertificateKeeper:
         found = await self._read(MUTATING_WEBHOOKS, name, _Configuration)
         if found is None:
             return False
-        bundle = base64.b64encode(kept.trusted).decode()
-        if all(each.client.bundle == bundle for each in found.webhooks):
-            if self._trusted[0] != kept.trusted:
-                self._trusted = (kept.trusted, self._clock())
+        bundles = {each.client.bundle for each in found.webhooks}
+        seen = _decoded({"": bundles.pop()}).get("", b"") if len(bundles) == 1 else b""
+        if seen != self._trusted[0]:
+            self._trusted = (seen, self._clock())
+        if seen == kept.trusted:
             return True
+        bundle = base64.b64encode(kept.trusted).decode()
         trusting = [
             {"name": each.name, "clientConfig": {"caBundle": bundle}} for each in found.webhooks
         ]

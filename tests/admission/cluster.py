@@ -25,6 +25,7 @@ class TwoObjects:
     version: int = 1
     writes: list[str] = field(default_factory=list)
     fault: KubeError | None = None
+    may_trust: bool = True
 
     async def call(self, call: Call) -> bytes:
         if self.fault is not None:
@@ -48,6 +49,8 @@ class TwoObjects:
 
     def _patch(self, body: dict[str, Any], *, is_secret: bool) -> None:
         if not is_secret:
+            if not self.may_trust:
+                raise KubeError("mutatingwebhookconfigurations is forbidden", status=403)
             assert body["metadata"]["uid"] == "u"
             self.bundles = [each["clientConfig"]["caBundle"] for each in body["webhooks"]]
             self.writes.append("trust")

@@ -32,7 +32,10 @@ MIB = 1 << 20
 MOST_BYTES = {"master": 230 * MIB, "worker": 64 * MIB}
 """What is added to the base: of the master's, half are numpy and the library of Kubernetes."""
 COMPILERS = re.compile(r"(cc|c\+\+|gcc|g\+\+|clang|cc1|ld|make|cargo|rustc|go)(-[\d.]+)?")
-NOT_FOR_WORKERS = {"numpy", "networkx", "kubernetes-asyncio", "rich", "typer", "pyyaml", "jmespath"}
+NOT_FOR_WORKERS = {
+    *("numpy", "networkx", "kubernetes-asyncio", "rich", "typer", "pyyaml", "jmespath"),
+    "cryptography",
+}
 
 
 def bytes_below(folder: Path) -> int:
