@@ -12,9 +12,17 @@ import prometheus_client as prom
 import structlog
 from aiohttp import web
 
+from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
-from master.controllers.table import Controllers, View, build_controllers
+from master.controllers.nomination.controller import Sources
+from master.controllers.table import (
+    NOMINATION,
+    Controllers,
+    GangView,
+    View,
+    build_controllers,
+)
 from master.controllers.unheard import Unheard
 from master.kube.advice import next_step
 from master.kube.client import KubeClient
@@ -32,6 +40,7 @@ from master.kube.objects import (
 from master.kube.rate import RequestRate
 from master.kube.reflector import Reflector, Scope
 from master.kube.token_review import TokenReviews
+from master.kube.volcano import POD_GROUPS, QUEUES, PodGroupObject, QueueObject
 from master.kube.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
@@ -39,6 +48,7 @@ from master.sources.kubernetes.device_config import DeviceConfig, config_map_sco
 from master.sources.kubernetes.node_source import NodeSource
 from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
+from topo.gangs.gangs import GangSettings
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
@@ -64,7 +74,12 @@ class Cluster:
     pods: Reflector[PodObject]
     hypernodes: Reflector[HyperNodeObject]
     """Volcano's; where it is not installed there is no such kind of object."""
+    pod_groups: Reflector[PodGroupObject]
+    queues: Reflector[QueueObject]
+    """Both Volcano's, too."""
     writer: Writer
+    gang_writer: Writer
+    """Of what gangs wait for: their writes do not stand behind the labels of all nodes."""
     device_config: Reflector[ConfigMapObject] | None
     """The vendor's ConfigMap of devices, which need not be there; None: it is not asked for."""
     reviews: TokenReviews
@@ -114,7 +129,9 @@ def build_cluster(
     if config is None:
         return None
     rate = RequestRate(settings.kube_qps, settings.kube_burst, clock).take
+    gang_rate = RequestRate(settings.gang_qps, settings.gang_burst, clock).take
     metrics, config_map = KubeMetrics(registry), settings.device_config
+    written = WriterMetrics(registry)
     client = KubeClient(
         config,
         rate=rate,
@@ -138,7 +155,10 @@ def build_cluster(
             client, CONFIG_MAPS, metrics=metrics, scope=config_map_scope(*config_map), clock=clock
         ),
         hypernodes=Reflector(client, HYPERNODES, metrics=metrics, clock=clock),
-        writer=Writer(client, WriterMetrics(registry), rate=rate, clock=clock),
+        pod_groups=Reflector(client, POD_GROUPS, metrics=metrics, clock=clock),
+        queues=Reflector(client, QUEUES, metrics=metrics, clock=clock),
+        writer=Writer(client, written, rate=rate, clock=clock),
+        gang_writer=Writer(client, written, rate=gang_rate, clock=clock),
         reviews=TokenReviews(client.call, registry, nodes=settings.max_nodes, clock=clock),
     )
 
@@ -148,12 +168,14 @@ def cluster_controllers(
     settings: MasterSettings,
     engine: Engine,
     *,
+    placements: Placements,
     registry: prom.CollectorRegistry,
     is_settled: Callable[[], bool],
+    is_counted: Callable[[], bool],
 ) -> Controllers:
     """The controllers that are switched on, which follow the engine; none without Kubernetes.
 
-    `is_settled`: the forest may be published.
+    `is_settled`: the forest may be published. `is_counted`: GPUs may be handed out.
     """
     if cluster is None:
         return Controllers()
@@ -178,6 +200,20 @@ def cluster_controllers(
             settings.pod_name,
         ),
         registry=registry,
+        gangs=GangView(
+            sources=Sources(
+                nodes=cluster.nodes,
+                pods=cluster.pods,
+                pod_groups=cluster.pod_groups,
+                queues=cluster.queues,
+            ),
+            writer=cluster.gang_writer,
+            placements=placements,
+            is_counted=is_counted,
+            settings=GangSettings(order=settings.gang_order),
+            max_hold_s=settings.max_hold,
+            clock=engine.clock,
+        ),
     )
     controllers = build_controllers(view, settings.controllers)
     engine.on_published.append(controllers.on_forest)
@@ -206,6 +242,13 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
     works["kubernetes-writer"] = cluster.writer.run
     if "hypernodes" in service.controllers.running:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
+    if NOMINATION in service.controllers.running:
+        cluster.gang_writer.may_write = lambda: service.role.acts
+        cluster.gang_writer.follow(cluster.nodes)
+        cluster.gang_writer.follow(cluster.pods)
+        works["kubernetes-gang-writer"] = cluster.gang_writer.run
+        works["kubernetes-podgroups"] = cluster.pod_groups.run
+        works["kubernetes-queues"] = cluster.queues.run
     for name, work in service.controllers.works.items():
         works[name] = partial(service.replica.run, work)
     if service.admission is not None:

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from master.controllers.table import ROWS
+from master.controllers.table import BY_DEFAULT, ROWS
 from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
 from master.kube.election import JITTER, WORK_ENDS_S, LeaseTimes
 from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
+from topo.gangs.line import Order
 from topo.kit.addresses import networks
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
@@ -177,6 +178,10 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Requests per second to Kubernetes; watches and the lease do not wait for it."""
     kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
     """Requests to Kubernetes in one go. The vendor writes BRUST."""
+    gang_qps: Annotated[float, Field(gt=0)] = 400.0
+    """Requests per second to Kubernetes by which gangs are placed, besides `--kube-qps`."""
+    gang_burst: Annotated[int, Field(gt=0)] = 400
+    """Such requests in one go."""
     gpu_resources: CommaList = ()
     """Resources of nodes and pods that are whole GPUs, of which the first that a node has counts;
     `<domain>/gpu` and `nvidia.com/gpu` unless given."""
@@ -192,9 +197,12 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Service account of the workers, namespace:name; else topo-worker in this pod's namespace."""
     domain: str = "metax-tech.com"
     """Prefix of the labels and annotations that this master writes in Kubernetes."""
-    controllers: CommaList = tuple(ROWS)
+    controllers: CommaList = BY_DEFAULT
     """What this master writes in Kubernetes while it leads: labels and annotations of nodes,
-    hypernodes of Volcano, events; or none."""
+    hypernodes of Volcano, events, nomination of the nodes of gangs; or none."""
+    gang_order: Order = Order.RESERVE
+    """What gangs behind the first one that does not fit may do: reserve (start where they do not
+    delay it), fifo (wait for it), greedy (start where there is room)."""
     label_names: CommaList = ()
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""

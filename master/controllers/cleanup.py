@@ -14,7 +14,7 @@ began.
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -25,6 +25,7 @@ import structlog
 from pydantic import BaseModel, Field
 
 from master.controllers.hypernodes import PRODUCT, SOURCE_LABEL, managed_by
+from master.controllers.nomination import note, writing
 from master.kube.client import Call, Caller, KubeClient, unlimited
 from master.kube.errors import KubeError
 from master.kube.objects import (
@@ -32,15 +33,17 @@ from master.kube.objects import (
     HYPERNODES,
     LEASES,
     NODES,
+    PODS,
     Resource,
     collection_path,
     object_path,
 )
 from master.kube.rate import RequestRate
 from master.kube.writer import CONCURRENCY
-from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Target, Write, call_of
+from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Patch, Target, Write, call_of
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
+from topo.gangs.words import Words
 from topo.model.errors import BadInputError
 
 HOLDER = "topo-master-cleanup"
@@ -73,17 +76,24 @@ class _Manager(BaseModel):
 
 class _Metadata(BaseModel):
     name: str
+    namespace: str = ""
     uid: str
     labels: dict[str, str] = {}
     managers: list[_Manager] = Field([], alias="managedFields")
 
 
+class _Gate(BaseModel):
+    name: str = ""
+
+
 class _Spec(BaseModel):
     tier: int = 0
+    gates: list[_Gate] = Field([], alias="schedulingGates")
+    selector: dict[str, str] = Field({}, alias="nodeSelector")
 
 
 class _Object(BaseModel):
-    """Of an object, who wrote it; of a HyperNode also its tier."""
+    """Of an object, who wrote it; of a HyperNode its tier, of a pod what keeps it waiting."""
 
     metadata: _Metadata
     spec: _Spec = Field(default_factory=_Spec)
@@ -150,6 +160,7 @@ class Removed:
     """What was taken away so far, each once."""
 
     nodes: set[str] = field(default_factory=set)
+    gates: set[str] = field(default_factory=set)
     hypernodes: set[str] = field(default_factory=set)
     config_maps: set[str] = field(default_factory=set)
 
@@ -157,6 +168,7 @@ class Removed:
         return (
             f"labels and annotations of {len(self.nodes)} nodes, {len(self.hypernodes)} HyperNodes"
             f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
+            f" the gates of {len(self.gates)} pods are open;"
             " Events end by themselves within an hour or so"
         )
 
@@ -259,7 +271,9 @@ async def _remove_all(cluster: Cluster, removed: Removed) -> None:
     """Looks and takes away until nothing is found, each time after a master would have written."""
     for again in range(SAME_AGAIN):
         await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
-        found = await _remove_from_nodes(cluster, removed.nodes)
+        pods = await _waiting_pods(cluster)
+        found = await _open_gates(cluster, pods, removed.gates)
+        found += await _remove_from_nodes(cluster, removed.nodes, _selected(cluster, pods))
         found += await _remove_hypernodes(cluster, removed.hypernodes)
         found += await _remove_config_maps(cluster, removed.config_maps)
         if not found:
@@ -268,11 +282,53 @@ async def _remove_all(cluster: Cluster, removed: Removed) -> None:
     raise CleanupError(f"what is taken away comes again: a master still writes; {fix}")
 
 
-async def _remove_from_nodes(cluster: Cluster, removed: set[str]) -> int:
+async def _waiting_pods(cluster: Cluster) -> list[_Object]:
+    """The pods that are not bound yet; none where this account may not know them: then no master
+    of this release was allowed to put them anywhere.
+    """
+    try:
+        return [each async for each in cluster.objects(PODS, fieldSelector="spec.nodeName=")]
+    except KubeError as error:
+        if not error.is_denied:
+            raise
+        _log.info("pods are not looked at: masters of this release place no gangs")
+        return []
+
+
+async def _open_gates(cluster: Cluster, pods: Sequence[_Object], opened: set[str]) -> int:
+    """Our gates off, so that nothing waits for who will not come any more."""
+    words = Words(cluster.domain)
+    why = note.unplanned("what places gangs was taken away")
+    writes = [
+        Patch(
+            target=Target(PODS, each.metadata.name, each.metadata.namespace),
+            manager=f"{MANAGER_PREFIX}cleanup",
+            uid=each.metadata.uid,
+            fields={
+                "metadata": {"annotations": {words.placement: why}},
+                "spec": writing.without_gate(words),
+            },
+        )
+        for each in pods
+        if any(gate.name == words.gate for gate in each.spec.gates)
+    ]
+    await _together(cluster, writes)
+    opened.update(str(write.target) for write in writes)
+    return len(writes)
+
+
+def _selected(cluster: Cluster, pods: Sequence[_Object]) -> frozenset[str]:
+    """Labels of gangs whose pods are to be bound yet: without them these could go nowhere."""
+    prefix = Words(cluster.domain).node_label("")
+    return frozenset(key for pod in pods for key in pod.spec.selector if key.startswith(prefix))
+
+
+async def _remove_from_nodes(cluster: Cluster, removed: set[str], selected: frozenset[str]) -> int:
     writes = [
         Apply(target=Target(NODES, each.metadata.name), manager=manager, uid=each.metadata.uid)
         async for each in cluster.objects(NODES)
         for manager in sorted(_ours(each.metadata.managers))
+        if manager != writing.NODES_MANAGER or selected.isdisjoint(each.metadata.labels)
     ]
     await _together(cluster, writes)
     removed.update(write.target.name for write in writes)

@@ -6,17 +6,21 @@ from typing import Protocol
 
 import prometheus_client as prom
 
+from master.booking.placements import Placements
 from master.controllers import annotations, hypernodes, labels
 from master.controllers.annotations import AnnotationComparer
 from master.controllers.controller import Controller
 from master.controllers.events import EventTelling
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
+from master.controllers.nomination.controller import Nomination, Sources
 from master.controllers.unheard import Unheard
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writer import Writer
+from topo.gangs.gangs import GangSettings
 from topo.kit.tasks import Work
+from topo.model.errors import require
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Kind, NodeName
 from topo.model.machine import NodeFacts
@@ -46,6 +50,21 @@ class View:
     reporter: Reporter
     about_service: Callable[[], Awaitable[Regarding | None]]
     registry: prom.CollectorRegistry
+    gangs: "GangView | None" = None
+    """What a controller of gangs sees besides; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangView:
+    """What places gangs: `is_counted` says that what is free in the cluster is known."""
+
+    sources: Sources
+    writer: Writer
+    placements: Placements
+    is_counted: Callable[[], bool]
+    settings: GangSettings
+    max_hold_s: float
+    clock: Callable[[], float]
 
 
 class Loop(Protocol):
@@ -119,13 +138,37 @@ def _events(view: View) -> Running:
     )
 
 
+def _nomination(view: View) -> Running:
+    gangs = view.gangs
+    require(gangs is not None, "gangs are placed where there are placements")
+    assert gangs is not None, "it was required"  # noqa: S101 - for the type checker
+    return Running(
+        Nomination(
+            sources=gangs.sources,
+            writer=gangs.writer,
+            placements=gangs.placements,
+            is_counted=gangs.is_counted,
+            domain=view.domain,
+            settings=gangs.settings,
+            max_hold_s=gangs.max_hold_s,
+            reporter=view.reporter,
+            registry=view.registry,
+            clock=gangs.clock,
+        )
+    )
+
+
+NOMINATION = "nomination"
 ROWS: Mapping[str, Callable[[View], Running]] = {
     "labels": _labels,
     "hypernodes": _hypernodes,
     "annotations": _annotations,
     "events": _events,
+    NOMINATION: _nomination,
 }
 """By the name that `--controllers` takes."""
+BY_DEFAULT = tuple(name for name in ROWS if name != NOMINATION)
+"""Gangs are placed only where the admission webhook marks them, which is switched on apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from master.inspection.objects import (
 from master.inspection.rights import (
     CERTIFICATES,
     CONTROLLERS,
+    CONTROLLERS_BY_DEFAULT,
     DEVICE_CONFIG_MAP,
     PLACEMENT,
     SHARED_CARDS,
@@ -240,7 +241,7 @@ def parts(flags: Sequence[str]) -> frozenset[str]:
         is_own = flag(flags, "admission-certificates") in {"", "own"}
         found |= {PLACEMENT, CERTIFICATES} if is_own else {PLACEMENT}
     if not any(text.startswith("--controllers=") for text in flags):
-        return CONTROLLERS | found
+        return CONTROLLERS_BY_DEFAULT | found
     return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | found
 
 

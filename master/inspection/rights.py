@@ -18,6 +18,7 @@ from master.kube.objects import (
     KubeObject,
     Resource,
 )
+from master.kube.volcano import POD_GROUPS, QUEUES
 
 
 class Scope(StrEnum):
@@ -48,7 +49,9 @@ class Right(NamedTuple):
 
 
 _REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", BareObject)
+_POD_STATUS = Resource("v1", "Pod", "pods/status", BareObject)
 _NAME = "topo-master"
+NOMINATION = "nomination"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
 _ADMISSION = "topo-master-admission"
@@ -76,10 +79,16 @@ RIGHTS = (
     Right(SECRETS, ("get",), Scope.OWN, PLACEMENT, _ADMISSION),
     Right(SECRETS, ("patch",), Scope.OWN, CERTIFICATES, _ADMISSION),
     Right(MUTATING_WEBHOOKS, ("get", "patch"), Scope.CLUSTER, CERTIFICATES, _ADMISSION),
+    Right(NODES, ("patch",), Scope.CLUSTER, NOMINATION),
+    Right(PODS, ("patch",), Scope.CLUSTER, NOMINATION),
+    Right(_POD_STATUS, ("patch",), Scope.CLUSTER, NOMINATION),
+    Right(POD_GROUPS, ("list", "watch"), Scope.CLUSTER, NOMINATION),
+    Right(QUEUES, ("list", "watch"), Scope.CLUSTER, NOMINATION),
+    Right(EVENTS, ("create", "patch"), Scope.CLUSTER, NOMINATION),
 )
 """`used_for` is one of `PARTS`, or what every master does in a cluster."""
-CONTROLLERS = frozenset({"labels", "hypernodes", "annotations", "events"})
-
+CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
+CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION}
 
 PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES}
 """What the flags of a master can do without, or look for elsewhere."""

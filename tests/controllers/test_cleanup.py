@@ -14,8 +14,10 @@ from master.kube.objects import (
     HYPERNODES,
     LEASES,
     NODES,
+    PODS,
     collection_path,
 )
+from tests.controllers.nomination.objects import WORDS
 from tests.controllers.test_hypernodes import foreign
 from tests.controllers.world import ClusterWorld, cluster_world, deliver
 from tests.kube.api_model import ApiModel
@@ -184,3 +186,43 @@ async def test_nodes_are_looked_at_in_pages():
     await clean_up(cluster(api))
     asked = [call.query for call in api.calls if call.path == collection_path(NODES)]
     assert [query.get("continue") for query in asked] == [None, "250", "500"]
+
+
+def add_pod(api: ApiModel, name: str, *gates: str, selector: str = "") -> Any:
+    spec = {
+        "schedulingGates": [{"name": each} for each in gates],
+        "nodeSelector": {selector: "hold-1"} if selector else {},
+    }
+    return api.add(PODS, name, metadata={"namespace": "jobs"}, spec=spec)
+
+
+async def test_no_gate_of_ours_outlives_us_and_those_of_others_stay():
+    api = ApiModel()
+    pod = add_pod(api, "worker-0", WORDS.gate, "kueue.x-k8s.io/admission")
+    other = add_pod(api, "worker-1", "kueue.x-k8s.io/admission")
+    removed = await clean_up(cluster(api))
+    theirs = [{"name": "kueue.x-k8s.io/admission"}]
+    assert pod.document["spec"]["schedulingGates"] == theirs
+    assert "taken away" in pod.document["metadata"]["annotations"][WORDS.placement]
+    assert other.document["spec"]["schedulingGates"] == theirs
+    assert "annotations" not in other.document["metadata"]
+    assert "the gates of 1 pods are open" in str(removed)
+
+
+async def test_labels_that_pods_select_which_are_to_be_bound_yet_stay_and_others_go():
+    api = ApiModel()
+    for name, gang in (("node-1", "waits"), ("node-2", "runs")):
+        labels = {WORDS.node_label(gang): "hold-1"}
+        api.add(NODES, name, by="topo-master/gangs", metadata={"labels": labels})
+    add_pod(api, "worker-0", selector=WORDS.node_label("waits"))
+    await clean_up(cluster(api))
+    assert api.labels() == {"node-1": {WORDS.node_label("waits"): "hold-1"}, "node-2": {}}
+
+
+async def test_a_clean_up_that_may_not_know_pods_does_the_rest():
+    api = ApiModel()
+    api.add(NODES, "node-1", by="topo-master/labels", metadata={"labels": {"a": "b"}})
+    refused = KubeError("pods are forbidden", status=403)
+    api.faults = [None, None, refused]
+    await clean_up(cluster(api))
+    assert api.labels() == {"node-1": {}}

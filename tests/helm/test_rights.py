@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.inspection.rights import CERTIFICATES, PARTS, PLACEMENT, rights
+from master.inspection.rights import CERTIFICATES, NOMINATION, PARTS, PLACEMENT, rights
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 
 INSTALLED = sorted(set(cases()) - {"off"})
@@ -23,9 +23,9 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {PLACEMENT, CERTIFICATES}),
+        ("vendor", {PLACEMENT, CERTIFICATES, NOMINATION}),
         ("placement", set()),
-        ("placement-cert-manager", {CERTIFICATES}),
+        ("placement-cert-manager", {CERTIFICATES, NOMINATION}),
     ],
 )
 def test_the_masters_roles_are_the_calls_that_masters_make(case: str, off: set[str]) -> None:
@@ -47,7 +47,8 @@ def test_a_worker_may_do_nothing_in_the_cluster(case: str) -> None:
 def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: str) -> None:
     """Each of its rules is used by an uninstall: `e2e/kubernetes/test_lifecycle.py`."""
     made = {(each.resource, each.verb, each.name) for each in allowed(case, "topo-master-cleanup")}
-    assert made == {
+    gates = {("pods", "list", ""), ("pods", "patch", "")}
+    assert made - gates == {
         ("nodes", "list", ""),
         ("nodes", "patch", ""),
         ("hypernodes", "list", ""),
@@ -57,3 +58,5 @@ def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: s
         ("leases", "create", ""),
         *(("leases", verb, MASTER) for verb in ("get", "update", "delete")),
     }
+    places_gangs = Allowed("", "", "pods", "patch", "") in allowed(case, MASTER)
+    assert made & gates == (gates if places_gangs else set())

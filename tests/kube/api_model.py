@@ -8,6 +8,7 @@ fields of their own, every other top-level part (`spec`) is one. Checked against
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,7 +50,7 @@ class ApiModel:
     """What the next calls get instead of an answer, in their order; None lets one through."""
     watches: list[Callable[[str, str, dict[str, Any] | None], None]] = field(default_factory=list)
     """Told of each change at once: the collection, the name, the object or None."""
-    served: frozenset[str] = frozenset({"nodes", "hypernodes", "configmaps"})
+    served: frozenset[str] = frozenset({"nodes", "hypernodes", "configmaps", "pods"})
     """What can be listed, be it empty."""
     busiest: int = 0
     _under_way: int = 0
@@ -78,12 +79,13 @@ class ApiModel:
     def add(
         self, resource: Resource[Any], name: str, by: str = "somebody", **fields: Any
     ) -> Stored:
-        """Puts an object there; its fields are `by`'s."""
+        """Puts an object there, in the namespace of its metadata; its fields are `by`'s."""
         metadata = {"name": name, "uid": f"uid-{name}-{self.version}", **fields.pop("metadata", {})}
+        at = collection_path(resource, metadata.get("namespace", ""))
         stored = Stored({"metadata": metadata, **fields})
         stored.owners = {path: {by} for path, _ in _leaves(stored.document)}
-        self.objects[collection_path(resource), name] = stored
-        self._changed(collection_path(resource), name, stored.document)
+        self.objects[at, name] = stored
+        self._changed(at, name, stored.document)
         return stored
 
     def edit(self, resource: Resource[Any], name: str, path: Path, value: Any) -> None:
@@ -158,7 +160,8 @@ class ApiModel:
         items = [
             {**stored.document, "metadata": {**stored.document["metadata"], **_managers(stored)}}
             for (at, _), stored in self.objects.items()
-            if at == call.path and _is_chosen(stored, call.query.get("labelSelector", ""))
+            if call.path in {at, _of_all(at)}
+            and _is_chosen(stored, call.query.get("labelSelector", ""))
         ]
         start, limit = int(call.query.get("continue", 0)), int(call.query.get("limit", 500))
         more = {"continue": str(start + limit)} if len(items) > start + limit else {}
@@ -213,6 +216,11 @@ class ApiModel:
             self._changes.append(("PATCH", name))
             self._changed(at, name, stored.document)
         return orjson.dumps(stored.document)
+
+
+def _of_all(at: str) -> str:
+    """The collection of all namespaces that has the objects of this one."""
+    return re.sub("/namespaces/[^/]+", "", at)
 
 
 def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:

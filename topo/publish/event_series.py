@@ -27,9 +27,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from topo.publish.node_events import Occurrence
+from topo.publish.node_events import EventType
 
 BURST = 25
 REFILL_S = 300.0
@@ -56,6 +56,30 @@ class Regarding(NamedTuple):
         return self.namespace or "default"
 
 
+class Happening(Protocol):
+    """What happened to an object: equal ones repeat."""
+
+    @property
+    def reason(self) -> str:
+        """In a word."""
+        ...
+
+    @property
+    def note(self) -> str:
+        """In a sentence."""
+        ...
+
+    @property
+    def type(self) -> EventType:
+        """Whether somebody should look at it."""
+        ...
+
+    @property
+    def action(self) -> str:
+        """What this program was doing."""
+        ...
+
+
 class Reporter(NamedTuple):
     """Who tells: the program, and which of its pods."""
 
@@ -74,7 +98,7 @@ class Told(NamedTuple):
 @dataclass(slots=True)
 class _Series:
     about: Regarding
-    what: Occurrence
+    what: Happening
     first_s: float
     last_s: float
     count: int = 1
@@ -113,7 +137,7 @@ class EventSeries:
         """Events that have something to tell."""
         return len(self._waiting)
 
-    def add(self, about: Regarding, what: Occurrence, now_s: float) -> None:
+    def add(self, about: Regarding, what: Happening, now_s: float) -> None:
         """Counts one occurrence."""
         key = about, what.reason, what.note
         series = self._series.get(key)
@@ -160,7 +184,7 @@ def _told(series: _Series, reporter: Reporter) -> Told:
         "eventTime": _micro_time(series.first_s),
         "reportingController": reporter.controller,
         "reportingInstance": reporter.instance[:128],
-        "action": "DiscoverTopology",
+        "action": what.action,
         "reason": what.reason,
         "regarding": {
             "apiVersion": about.api_version,

@@ -27,6 +27,9 @@ WIRING_FAULTS: Mapping[str, str] = {
 nodes start (`one-sided-link`), or are about files and managers."""
 
 
+ACTION = "DiscoverTopology"
+
+
 class EventType(StrEnum):
     """The two types of Kubernetes."""
 
@@ -64,6 +67,11 @@ class Occurrence:
     def type(self) -> EventType:
         """Whether somebody should look at it."""
         return REASONS[self.reason]
+
+    @property
+    def action(self) -> str:
+        """What this program was doing."""
+        return ACTION
 
 
 class Teller:

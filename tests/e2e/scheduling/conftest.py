@@ -1,6 +1,7 @@
 """A real control plane with stock Volcano and the vendor's configuration of its scheduler."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from tests.e2e.controlplane.cleanup import Baseline
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.core import Ports
-from tests.e2e.controlplane.nodes import default_world
 from tests.e2e.controlplane.volcano import vendor_configuration
+from tests.e2e.scheduling.gang_master import GangMaster, gang_master
 from topo.sim.worlds.presets import World
+from topo.sim.worlds.presets import world as made
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,8 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def world() -> World:
-    """The hosts behind the nodes: dragonflies of two, two of them in each of four switchboxes."""
-    return default_world()
+    """The hosts behind the nodes: dragonflies of two, four of them in each of two switchboxes."""
+    return made(2, 4, 2, 8, stem="sample")
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +67,14 @@ async def cluster(control_plane: Cluster, baseline: Baseline) -> AsyncIterator[C
     yield control_plane
     async with control_plane.api() as api:
         await baseline.restore(api)
+
+
+@pytest.fixture
+async def master(cluster: Cluster, world: World, tmp_path: Path) -> AsyncIterator[GangMaster]:
+    """A master that places gangs, with the rights of an account of its own."""
+    async with gang_master(cluster, world, tmp_path) as running:
+        yield running
+        sys.stdout.write(running.program.log.read_text()[-8000:])  # shown where the test fails
 
 
 @pytest.fixture

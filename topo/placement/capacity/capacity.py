@@ -49,6 +49,8 @@ class Capacity:
     def __init__(self, policy: Policy = Policy()) -> None:  # noqa: B008  # frozen, safe to share
         self.policy = policy
         self.version = 0
+        self.touched: set[NodeName] | None = None
+        """Nodes of which something changed, for the one who takes them out; None: nobody does."""
         self._hosts: dict[NodeName, Host] = {}
         self._used: dict[NodeName, int] = {}
         self._bookings: dict[str, Mapping[NodeName, int]] = {}
@@ -122,6 +124,7 @@ class Capacity:
 
     def upsert(self, host: Host) -> None:
         """A host came, moved or changed; O(classes), and a new layout if a group came or went."""
+        self._touch(host.name)
         before = self._hosts.get(host.name)
         if before is not None and _same_kind(before, host):
             self._hosts[host.name] = host
@@ -139,6 +142,7 @@ class Capacity:
 
     def remove(self, name: NodeName) -> None:
         """A host went; what is booked on it stays booked. Unknown names are no error."""
+        self._touch(name)
         host = self._hosts.get(name)
         if host is not None:
             self._take_out(host)
@@ -430,7 +434,12 @@ class Capacity:
             if not self._types[host.gpu_type]:
                 del self._types[host.gpu_type]
 
+    def _touch(self, name: NodeName) -> None:
+        if self.touched is not None:
+            self.touched.add(name)
+
     def _shift(self, name: NodeName, change: int) -> None:
+        self._touch(name)
         used = self._used.get(name, 0) + change
         if used:
             self._used[name] = used

@@ -1,0 +1,513 @@
+"""The shell around `topo.gangs`: what the cluster tells goes in, what is to be done is written.
+
+Level-triggered: what changed only marks a gang, which is then read whole. Only the leader does
+this, and it needs no history: the machine goes on from what is in the cluster.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import prometheus_client as prom
+import structlog
+
+from master.booking.placements import Placements
+from master.controllers.nomination import writing
+from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.metrics import NominationMetrics
+from master.controllers.nomination.placing import Placing
+from master.controllers.nomination.queue_room import Asked, missing_room
+from master.controllers.nomination.reading import (
+    POD_GROUP,
+    Surroundings,
+    gpus_of,
+    is_gated,
+    rank_of,
+    read_gang,
+)
+from master.controllers.nomination.telling import Telling, Told
+from master.kube.objects import Key, NodeObject, PodObject, key_of
+from master.kube.reflector import Changed, Listed, Removed
+from master.kube.store import Store
+from master.kube.volcano import PodGroupObject, QueueObject
+from master.kube.writer import Settled, Writer
+from master.kube.writes import Patch, Target
+from topo.gangs.events import CapacityChanged, Event, Leading, Lost, Observed, Planned, Vanished
+from topo.gangs.gang import Gang, GangId, Selection
+from topo.gangs.gangs import Gangs, GangSettings
+from topo.gangs.instructions import (
+    Check,
+    Instruction,
+    LabelNodes,
+    Nominate,
+    Open,
+    OpenUnplanned,
+    Place,
+    Reason,
+    Release,
+    Say,
+    UnlabelNodes,
+)
+from topo.gangs.standing import Standing
+from topo.gangs.terms import Way
+from topo.gangs.words import Words
+from topo.model.forest import Snapshot
+from topo.model.ids import Kind, NodeName
+from topo.publish.event_series import Reporter
+
+GATHER_S = 0.01
+"""What changes within this is looked at together."""
+TICK_S = 0.1
+"""How late it may be noticed that something became free: that is no object's event."""
+RESYNC_S = 300.0
+FLUSH_S = 1.0
+SETTLING_POLL_S = 0.2
+AT_ONCE = 16
+"""Gangs that are read before everybody else has a turn."""
+_ADVISED = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What the controller reads; PodGroups and queues are those of Volcano, if it is installed."""
+
+    nodes: Store[NodeObject]
+    pods: Store[PodObject]
+    pod_groups: Store[PodGroupObject]
+    queues: Store[QueueObject]
+
+
+@dataclass(kw_only=True)
+class Nomination:
+    """Places gangs while this master leads. `is_counted`: what is free in the cluster is known."""
+
+    sources: Sources
+    writer: Writer
+    placements: Placements
+    is_counted: Callable[[], bool]
+    domain: str
+    settings: GangSettings
+    max_hold_s: float
+    reporter: Reporter
+    registry: prom.CollectorRegistry
+    way: Way = Way.NOMINATION
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    waived: dict[GangId, str] = field(default_factory=dict)
+    """Gangs whose gates a person wants opened, with why."""
+
+    def __post_init__(self) -> None:
+        self._words = Words(self.domain)
+        self._gangs = Gangs(self.settings)
+        self._index = GangIndex(self._words, self.way)
+        self._placing = Placing(self.placements.state, self.max_hold_s)
+        self._telling = Telling(self.writer, self.reporter, self.domain)
+        self._metrics = NominationMetrics(
+            self.registry, self._by_reason, lambda: len(self._index.slipped)
+        )
+        self._known: dict[GangId, Gang] = {}
+        self._said: dict[GangId, Told] = {}
+        self._told_slipped: set[str] = set()
+        self._seen: dict[NodeName, tuple[bool, int]] = {}
+        self._label_changes: dict[NodeName, dict[GangId, Selection | None]] = {}
+        self._asked: dict[Target, GangId] = {}
+        self._stale: dict[Key, tuple[GangId, str]] = {}
+        """Pods that had another version than the one that a write named."""
+        self._answers: list[Event] = []
+        self._woken = asyncio.Event()
+        self._advice: set[asyncio.Task[None]] = set()
+        self._beside = Surroundings(
+            words=self._words,
+            policy=self.placements.state.capacity.policy,
+            way=self.way,
+            nodes=self._nodes,
+            pod_groups=lambda: self.sources.pod_groups.objects,
+            no_room=self._no_room,
+            kind_of_tier=self._kind_of_tier,
+            labelled=self._index.labelled,
+            holds=lambda gang_id: self._holds.get(gang_id, ()),
+            waived=self.waived,
+            ahead_s=self.now() - self.clock(),
+        )
+        self._holds = self._placing.holds()
+        self._subscribe()
+
+    # What others ask
+
+    @property
+    def standings(self) -> tuple[tuple[Gang, Standing], ...]:
+        """All gangs and where they stand."""
+        return tuple(
+            (self._known[each.id], each)
+            for each in self._gangs.standings()
+            if each.id in self._known
+        )
+
+    def told(self, gang_id: GangId) -> Told | None:
+        """What was said last of a gang."""
+        return self._said.get(gang_id)
+
+    def waive(self, gang_ids: Iterable[GangId], why: str) -> None:
+        """Has the gates of these gangs opened without a plan."""
+        for gang_id in gang_ids:
+            self.waived[gang_id] = why
+            self._mark(gang_id)
+
+    def on_forest(self, _snapshot: Snapshot) -> None:
+        """What it changes shows in the capacity."""
+        self._woken.set()
+
+    # The loop
+
+    async def run(self) -> None:
+        """Places gangs until cancelled. Whatever the machine raises ends the process."""
+        while not (self.is_counted() and self.sources.pods.synced):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(SETTLING_POLL_S)
+        capacity = self.placements.state.capacity
+        capacity.touched = set()
+        self._seen = {host.name: self._room(host.name) for host in capacity.hosts()}
+        self._index.mark_all()
+        for gang_id in self._placing.holds():
+            self._index.mark(gang_id)  # its pods may have gone while nobody led
+        await self._turn(())
+        await self._turn((Leading(),))
+        flushed_s = resynced_s = self.clock()
+        try:
+            while True:
+                await self._wait()
+                self._mark_renewed()
+                await self._turn(tuple(self._capacity_changes()))
+                now_s = self.clock()
+                if now_s - flushed_s >= FLUSH_S:
+                    flushed_s = now_s
+                    self._tell_slipped()
+                    self._telling.flush(self.now())
+                if now_s - resynced_s >= RESYNC_S:
+                    resynced_s = now_s
+                    self._index.mark_all()
+        finally:
+            for task in self._advice:
+                task.cancel()
+            await asyncio.gather(*self._advice, return_exceptions=True)
+
+    async def _wait(self) -> None:
+        """Returns when something happened, or a time has come."""
+        due_s = self._gangs.next_s
+        wait_s = TICK_S if due_s is None else min(TICK_S, max(0.0, due_s - self.clock()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._woken.wait()
+        if self._woken.is_set():
+            await asyncio.sleep(GATHER_S)
+        self._woken.clear()
+
+    async def _turn(self, more: tuple[Event, ...]) -> None:
+        """Everything that is marked is read, and what follows from it is done."""
+        answers, self._answers = self._answers, []
+        events: list[Event] = [*more, *answers]
+        self._holds = self._placing.holds()
+        for number, gang_id in enumerate(self._index.take(), 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
+            events.append(self._observed(gang_id))
+        out = self._gangs.advance(self.clock(), *events)
+        while out:
+            answers = [answer for each in out for answer in self._do(each)]
+            out = self._gangs.advance(self.clock(), *answers) if answers else ()
+            await asyncio.sleep(0)
+
+    def _pods(self, gang_id: GangId) -> list[PodObject]:
+        """The pods of a gang as they are now, in the versions of now."""
+        known = self.sources.pods.objects
+        return [known[key] for key in self._index.pods(gang_id) if key in known]
+
+    def _mark_renewed(self) -> None:
+        """A version that only grew is told to nobody: a write that was refused for it waits."""
+        known = self.sources.pods.objects
+        for key, (gang_id, version) in list(self._stale.items()):
+            if key not in known or known[key].metadata.resource_version != version:
+                del self._stale[key]
+                self._index.mark(gang_id)
+
+    def _observed(self, gang_id: GangId) -> Event:
+        pods = self._pods(gang_id)
+        if not pods:
+            self._known.pop(gang_id, None)
+            self._said.pop(gang_id, None)
+            self.waived.pop(gang_id, None)
+            labelled = tuple(sorted(self._index.labelled(gang_id)))
+            return Vanished(gang_id, labelled, self._holds.get(gang_id, ()))
+        gang = read_gang(gang_id, pods, self._beside)
+        before = self._known.get(gang_id)
+        if before is not None:
+            self._count_bound(before, gang)
+        self._known[gang_id] = gang
+        return Observed(gang)
+
+    def _count_bound(self, before: Gang, now: Gang) -> None:
+        waited = {member.uid: member for member in before.members if member.node is None}
+        for member in now.members:
+            if member.uid in waited and member.node is not None:
+                note = member.note or waited[member.uid].note
+                where = "elsewhere" if note is None or note.node != member.node else "as-planned"
+                self._metrics.bound.labels(where).inc()
+
+    # What is to be done
+
+    def _do(self, each: Instruction) -> Iterator[Event]:
+        match each:
+            case Place():
+                yield self._place(each)
+            case Check():
+                yield self._placing.check(each, self._namespace(each.id), self._blocked(each.id))
+            case Release():
+                self._placing.release(each.hold)
+                self._mark(each.id)
+            case LabelNodes():
+                self._label(each.id, dict(each.nodes))
+            case UnlabelNodes():
+                self._label(each.id, dict.fromkeys(each.nodes))
+            case Nominate() | Open() | OpenUnplanned():
+                self._write_pod(each)
+            case Say():
+                self._say(each)
+
+    def _place(self, asked: Place) -> Event:
+        began_s = time.perf_counter()
+        answer = self._placing.place(asked, self._namespace(asked.id))
+        self._metrics.decision_s.observe(time.perf_counter() - began_s)
+        result = "planned" if isinstance(answer, Planned) else "refused"
+        again = "again-" if asked.kept or asked.replaced else ""
+        self._metrics.plans.labels(again + result).inc()
+        self._holds = self._placing.holds()
+        self._mark(asked.id)
+        return answer
+
+    def _write_pod(self, each: Nominate | Open | OpenUnplanned) -> None:
+        write = writing.of_pod(each, self._namespace(each.id), self._words)
+        self._asked[write.target] = each.id
+        self.writer.put(write)
+
+    def _label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
+        for name, value in wanted.items():
+            self._label_changes.setdefault(name, {})[gang_id] = value
+            node = self.sources.nodes.objects.get(("", name))
+            if node is None:
+                self._answers.append(Lost(gang_id, name, "the node is not there"))
+                del self._label_changes[name][gang_id]
+                self._woken.set()
+                continue
+            changes = self._label_changes[name]
+            labels = {**self._index.labels(name), **changes}
+            kept = {each: there for each, there in labels.items() if there is not None}
+            self.writer.put(writing.node_labels(name, node.metadata.uid, kept, self._words))
+
+    def _say(self, said: Say) -> None:
+        told = Told(said.reason, said.note)
+        self._said[said.id] = told
+        gang = self._known.get(said.id)
+        if gang is None:
+            return
+        _log.info("gang", gang=said.id, name=gang.name, stands=said.reason.value, why=said.note)
+        if said.reason in _ADVISED:
+            task = asyncio.ensure_future(self._advise(gang, told))
+            self._advice.add(task)
+            task.add_done_callback(self._advice.discard)
+        else:
+            self._tell(said.id, told)
+
+    async def _advise(self, gang: Gang, told: Told) -> None:
+        """Tells it with the smallest change that would let the gang in, once that is found."""
+        planner = self.placements.planner
+        outcome = await planner.in_words(planner.plan(gang.request), None)
+        if self._said.get(gang.id) is not told:
+            return
+        if outcome.would_fit:
+            told = Told(told.reason, told.note, outcome.would_fit[0].text)
+            self._said[gang.id] = told
+        self._tell(gang.id, told)
+
+    def _tell(self, gang_id: GangId, told: Told) -> None:
+        pods = self._pods(gang_id)
+        if pods:
+            first = min(pods, key=lambda pod: (rank_of(pod, self._words), pod.metadata.name))
+            self._telling.tell(first, told, self.now())
+
+    def _tell_slipped(self) -> None:
+        there = {pod.metadata.uid: pod for pod in self._index.slipped.values()}
+        for uid in there.keys() - self._told_slipped:
+            self._metrics.pods_slipped.inc()
+            self._telling.passed_by(there[uid], self.now())
+        self._told_slipped = set(there)
+
+    # What became of it
+
+    def _pod_written(self, settled: Settled) -> None:
+        gang_id = self._asked.pop(settled.write.target, None)
+        if gang_id is None or not isinstance(settled.write, Patch):
+            return
+        write = settled.write
+        if settled.error is None:
+            if "spec" in write.fields:
+                self._opened(write)
+            return
+        self._metrics.lost.labels("pod").inc()
+        self._stale[write.target.namespace, write.target.name] = gang_id, write.version
+        self._answers.append(Lost(gang_id, write.uid, settled.error.message, write.version))
+        self._mark(gang_id)
+
+    def _opened(self, write: Patch) -> None:
+        how = "planned" if "nodeSelector" in write.fields["spec"] else "unplanned"
+        self._metrics.opened.labels(how).inc()
+        pod = self.sources.pods.objects.get((write.target.namespace, write.target.name))
+        if pod is not None:
+            gang = self._known.get(self._gang_id(pod))
+            created_s = gang.created_s if gang is not None else self.clock()
+            self._metrics.gate_s.observe(max(0.0, self.clock() - created_s))
+
+    def _gang_id(self, pod: PodObject) -> GangId:
+        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+        return GangId(owner.uid if owner is not None else pod.metadata.uid)
+
+    def _node_written(self, settled: Settled) -> None:
+        if settled.error is None:
+            return
+        name = NodeName(settled.write.target.name)
+        self._metrics.lost.labels("node").inc()
+        for gang_id in self._label_changes.pop(name, {}):
+            self._answers.append(Lost(gang_id, name, settled.error.message))
+            self._mark(gang_id)
+
+    # What the cluster tells
+
+    def _subscribe(self) -> None:
+        self.writer.listen(writing.PODS_MANAGER, self._pod_written)
+        self.writer.listen(writing.NODES_MANAGER, self._node_written)
+        self.sources.pods.subscribe(self._pod_told)
+        self.sources.nodes.subscribe(self._node_told)
+        self.sources.pod_groups.subscribe(self._pod_group_told)
+        self.sources.queues.subscribe(lambda _: self._mark_gated())
+
+    def _pod_told(self, told: Listed[PodObject] | Changed[PodObject] | Removed[PodObject]) -> None:
+        if isinstance(told, Listed):
+            self._index.all_pods(told.objects)
+        else:
+            key = key_of(told.object.metadata)
+            self._index.pod(key, told.object if isinstance(told, Changed) else None)
+        self._woken.set()
+
+    def _node_told(
+        self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]
+    ) -> None:
+        if isinstance(told, Listed):
+            self._index.all_nodes(told.objects.values())
+            names = [NodeName(name) for _, name in told.objects]
+        else:
+            name = NodeName(told.object.metadata.name)
+            self._index.node(name, told.object if isinstance(told, Changed) else None)
+            names = [name]
+        for name in names:
+            if name in self._label_changes:
+                self._forget_done(name)
+        self._woken.set()
+
+    def _forget_done(self, name: NodeName) -> None:
+        there = self._index.labels(name)
+        left = {
+            gang_id: value
+            for gang_id, value in self._label_changes[name].items()
+            if there.get(gang_id) != value
+        }
+        if left:
+            self._label_changes[name] = left
+        else:
+            del self._label_changes[name]
+
+    def _pod_group_told(
+        self,
+        told: Listed[PodGroupObject] | Changed[PodGroupObject] | Removed[PodGroupObject],
+    ) -> None:
+        if isinstance(told, Listed):
+            self._mark_gated()
+        else:
+            self._index.pod_group(key_of(told.object.metadata))
+        self._woken.set()
+
+    def _mark_gated(self) -> None:
+        """Gangs that wait for somebody's leave may have it."""
+        for gang_id, gang in self._known.items():
+            if any(member.gated for member in gang.members):
+                self._index.mark(gang_id)
+        self._woken.set()
+
+    def _mark(self, gang_id: GangId) -> None:
+        self._index.mark(gang_id)
+        self._woken.set()
+
+    def _capacity_changes(self) -> Iterator[Event]:
+        """What is free now where something was touched, compared with the last time."""
+        capacity = self.placements.state.capacity
+        touched, capacity.touched = capacity.touched or set(), set()
+        changed: list[NodeName] = []
+        grew = False
+        for name in sorted(touched):
+            before, now = self._seen.get(name, (False, 0)), self._room(name)
+            if now == before:
+                continue
+            self._seen[name] = now
+            changed.append(name)
+            grew = grew or (now[0] and (now[1] > before[1] or not before[0]))
+        if changed:
+            yield CapacityChanged(tuple(changed), grew)
+
+    def _room(self, name: NodeName) -> tuple[bool, int]:
+        """Whether a node is open, and its GPUs less those that are booked: below 0 where two have
+        the same ones.
+        """
+        capacity = self.placements.state.capacity
+        host = capacity.host(name)
+        return (host.open, host.gpus - capacity.used(name)) if host is not None else (False, 0)
+
+    # What gangs are read with
+
+    def _namespace(self, gang_id: GangId) -> str:
+        gang = self._known.get(gang_id)
+        return gang.namespace if gang is not None else self._index.namespace(gang_id)
+
+    def _blocked(self, gang_id: GangId) -> str:
+        pods = self._pods(gang_id)
+        return read_gang(gang_id, pods, self._beside).awaits if pods else ""
+
+    def _no_room(self, asked: Asked) -> str:
+        queues = {name: each for (_, name), each in self.sources.queues.objects.items()}
+        limited = any(
+            each.spec.capability or each.spec.guarantee.resource for each in queues.values()
+        )
+        taken = self._taken_by_queue() if limited else {}
+        total = sum(host.gpus for host in self.placements.state.capacity.hosts()) if limited else 0
+        return missing_room(asked, queues, taken=taken, total=total)
+
+    def _taken_by_queue(self) -> Mapping[str, int]:
+        """GPUs of pods that are bound, or that their scheduler may bind any moment; O(pods)."""
+        groups, policy = self.sources.pod_groups.objects, self._beside.policy
+        taken: Counter[str] = Counter()
+        for (namespace, _), pod in self.sources.pods.objects.items():
+            group = groups.get((namespace, pod.metadata.annotations.get(POD_GROUP, "")))
+            if group is not None and not is_gated(pod, self._words):
+                taken[group.spec.queue] += gpus_of(pod, policy)[1]
+        return taken
+
+    def _nodes(self) -> Iterable[NodeObject]:
+        return self.sources.nodes.objects.values()
+
+    def _kind_of_tier(self, tier: int) -> Kind | None:
+        kinds = self.placements.state.capacity.kinds()
+        return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)
+
+    def _by_reason(self) -> Mapping[Reason, int]:
+        return Counter(each.reason for each in self._said.values())

@@ -1,0 +1,140 @@
+"""Which pods, labels and PodGroups belong to which gang, kept as the cluster tells them.
+
+What changed only marks a gang: it is read whole when its turn comes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from master.controllers.nomination.reading import POD_GROUP, gang_of, has_slipped
+from master.kube.objects import Key, NodeObject, PodObject, key_of
+from topo.gangs.gang import GangId, Selection
+from topo.gangs.terms import Way
+from topo.gangs.words import Words
+from topo.model.ids import NodeName
+
+
+class GangIndex:
+    """Pods by gang, the labels of gangs on nodes, and which gangs changed. Mutable; one owner."""
+
+    def __init__(self, words: Words, way: Way) -> None:
+        self._words, self._way = words, way
+        self._prefix = words.node_label("")
+        self._gang_of: dict[Key, GangId] = {}
+        self._pods: dict[GangId, dict[Key, PodObject]] = {}
+        self._labels: dict[NodeName, dict[GangId, Selection]] = {}
+        self._nodes: dict[GangId, dict[NodeName, Selection]] = {}
+        self._by_group: dict[Key, GangId] = {}
+        self._marked: dict[GangId, None] = {}
+        self.slipped: dict[Key, PodObject] = {}
+        """Pods that name a group size and were made without a gate, until they are gone."""
+
+    # What there is
+
+    def pods(self, gang_id: GangId) -> tuple[Key, ...]:
+        """The pods of a gang, by their keys: their versions are those of the store, which tells
+        nobody of a change that decides nothing.
+        """
+        return tuple(self._pods.get(gang_id, ()))
+
+    def labelled(self, gang_id: GangId) -> Mapping[NodeName, Selection]:
+        """The nodes with the gang's label, and its value there."""
+        return dict(self._nodes.get(gang_id, {}))
+
+    def labels(self, node: NodeName) -> Mapping[GangId, Selection]:
+        """The labels of all gangs on a node."""
+        return dict(self._labels.get(node, {}))
+
+    def gangs(self) -> Iterator[GangId]:
+        """All gangs that have pods, or labels on nodes."""
+        yield from dict.fromkeys((*self._pods, *self._nodes))
+
+    def namespace(self, gang_id: GangId) -> str:
+        """The namespace of a gang's pods; empty where it has none."""
+        return next((key[0] for key in self._pods.get(gang_id, {})), "")
+
+    # What the cluster tells
+
+    def pod(self, key: Key, pod: PodObject | None) -> None:
+        """A pod came or changed, or is gone (None); one of its name may have taken its place."""
+        before = self._gang_of.pop(key, None)
+        now = gang_of(pod, self._words, self._way) if pod is not None else None
+        if before is not None:
+            self._drop(before, key, anew=now == before)
+        if pod is not None and now is not None:
+            self._gang_of[key] = now
+            self._pods.setdefault(now, {})[key] = pod
+            if group := pod.metadata.annotations.get(POD_GROUP):
+                self._by_group[key[0], group] = now
+            self.mark(now)
+        if pod is not None and has_slipped(pod, self._words, self._way):
+            self.slipped[key] = pod
+        else:
+            self.slipped.pop(key, None)
+
+    def all_pods(self, pods: Mapping[Key, PodObject]) -> None:
+        """All pods there are: others are gone."""
+        for key in [*self._gang_of, *self.slipped]:
+            if key not in pods:
+                self.pod(key, None)
+        for key, pod in pods.items():
+            self.pod(key, pod)
+
+    def node(self, name: NodeName, node: NodeObject | None) -> None:
+        """A node came or changed, or is gone (None)."""
+        labels = node.metadata.labels if node is not None else {}
+        found = {
+            GangId(label.removeprefix(self._prefix)): Selection(value)
+            for label, value in labels.items()
+            if label.startswith(self._prefix)
+        }
+        before = self._labels.pop(name, {})
+        if found:
+            self._labels[name] = found
+        for gang_id in before.keys() | found.keys():
+            if before.get(gang_id) != found.get(gang_id):
+                self._label(gang_id, name, found.get(gang_id))
+
+    def all_nodes(self, nodes: Iterable[NodeObject]) -> None:
+        """All nodes there are: others are gone."""
+        there = {NodeName(node.metadata.name): node for node in nodes}
+        for name in [each for each in self._labels if each not in there]:
+            self.node(name, None)
+        for name, node in there.items():
+            self.node(name, node)
+
+    def pod_group(self, key: Key) -> None:
+        """A PodGroup came, changed or went."""
+        if (gang_id := self._by_group.get(key)) is not None:
+            self.mark(gang_id)
+
+    def mark(self, gang_id: GangId) -> None:
+        """The gang is to be read anew."""
+        self._marked[gang_id] = None
+
+    def mark_all(self) -> None:
+        """All gangs are."""
+        self._marked.update(dict.fromkeys(self.gangs()))
+
+    def take(self) -> tuple[GangId, ...]:
+        """The gangs that were marked since the last time, in that order."""
+        marked, self._marked = tuple(self._marked), {}
+        return marked
+
+    def _drop(self, gang_id: GangId, key: Key, *, anew: bool) -> None:
+        pods = self._pods[gang_id]
+        pod = pods.pop(key)
+        if not pods:
+            del self._pods[gang_id]
+            if not anew and (group := pod.metadata.annotations.get(POD_GROUP)):
+                self._by_group.pop((key_of(pod.metadata)[0], group), None)
+        self.mark(gang_id)
+
+    def _label(self, gang_id: GangId, name: NodeName, value: Selection | None) -> None:
+        nodes = self._nodes.setdefault(gang_id, {})
+        if value is None:
+            nodes.pop(name, None)
+        else:
+            nodes[name] = value
+        if not nodes:
+            del self._nodes[gang_id]
+        self.mark(gang_id)

@@ -1,0 +1,109 @@
+"""Answers what gangs ask of placement: nodes and a hold for them, and whether a plan still stands.
+
+On the event loop, without waiting: between looking and booking nobody else takes what was found.
+"""
+
+import secrets
+
+from master.booking.state import BookingState
+from topo.gangs.checking import lost_nodes, split_groups
+from topo.gangs.events import Checked, Planned, Refused
+from topo.gangs.gang import GangId
+from topo.gangs.instructions import Check, Place, Pod
+from topo.gangs.placing import Placed, answered
+from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, PodGone
+from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
+
+_PREFIX = "gang/"
+"""Keys of the holds of gangs begin with it; the gang's id follows."""
+HOLD_S = 3600.0
+"""Nominated pods have their GPUs without the hold, so it need not outlast a long queue."""
+
+
+class Placing:
+    """Places gangs on the capacity of one master. `max_hold_s`: the longest that a hold may be."""
+
+    def __init__(self, state: BookingState, max_hold_s: float) -> None:
+        self._state = state
+        self._hold_s = min(HOLD_S, max_hold_s)
+
+    def holds(self) -> dict[GangId, tuple[HoldId, ...]]:
+        """The holds that were made for gangs, by gang; O(holds)."""
+        self._state.advance()
+        found: dict[GangId, tuple[HoldId, ...]] = {}
+        for hold in self._state.bookings:
+            if (gang := gang_of_hold(hold)) is not None:
+                found[gang] = (*found.get(gang, ()), hold.id)
+        return found
+
+    def place(self, asked: Place, namespace: str) -> Planned | Refused:
+        """Nodes for the wanted pods, held; or why there are none."""
+        self._state.advance()
+        capacity = self._state.capacity
+        owners = [*(_owner(namespace, pod) for pod in asked.wanted), *asked.replaced]
+        found = answered(capacity, asked, owners)
+        if isinstance(found, Refused):
+            return found
+        held = self._held(asked, found)
+        if isinstance(held, HoldRefused):
+            text = f"{held.refusal.what}; {held.refusal.fix}"
+            return Refused(id=asked.id, ask=asked.ask, text=text, shortfall={})
+        return Planned(
+            id=asked.id,
+            ask=asked.ask,
+            nodes=found.nodes,
+            hold=held,
+            mode=found.mode,
+            generation=self._state.generation,
+            certified=found.certified,
+        )
+
+    def check(self, asked: Check, namespace: str, blocked: str) -> Checked:
+        """Which planned nodes cannot take their pods now; `blocked`: why the queue cannot."""
+        self._state.advance()
+        capacity = self._state.capacity
+        owners = [*(_owner(namespace, pod) for pod, _ in asked.waiting), *asked.holds]
+        return Checked(
+            id=asked.id,
+            ask=asked.ask,
+            lost=lost_nodes(capacity, asked, owners),
+            blocked=blocked,
+            split=split_groups(capacity, asked),
+        )
+
+    def release(self, hold: HoldId) -> None:
+        """Gives a hold back; one that has ended is no matter."""
+        self._state.advance(HoldReleased(hold))
+
+    def _held(self, asked: Place, found: Placed) -> HoldId | HoldRefused:
+        """Booked, what the pods and the holds before it had being given back in the same step."""
+        hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
+        key = f"{_PREFIX}{asked.id}/{hold_id}"
+        booking = HoldAsked(
+            id=hold_id,
+            wish=HoldRequest(found.request, self._hold_s, key),
+            generation=self._state.generation,
+            mode=found.mode,
+            gpu_type=found.gpu_type,
+            groups=found.groups,
+        )
+        *_, change = self._state.advance(
+            *(PodGone(pod.uid) for pod in asked.wanted),
+            *(HoldReleased(hold) for hold in asked.replaced),
+            booking,
+        )
+        if isinstance(change, HoldRefused):
+            return change
+        assert isinstance(change, HoldChange), "it was reserved"  # noqa: S101 - for the checker
+        return change.hold.id
+
+
+def gang_of_hold(hold: Hold) -> GangId | None:
+    """The gang that a hold was made for; None for a hold of somebody else's."""
+    key = hold.wish.key or ""
+    return GangId(key.split("/")[1]) if key.startswith(_PREFIX) and key.count("/") == 2 else None
+
+
+def _owner(namespace: str, pod: Pod) -> str:
+    """Under what a pod's GPUs are booked (`topo.placement.booking.events.Pod.owner`)."""
+    return f"pod/{namespace}/{pod.name}/{pod.uid}"

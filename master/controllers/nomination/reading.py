@@ -1,0 +1,249 @@
+"""Pods and what stands beside them → gangs, as the machine of `topo.gangs` takes them.
+
+A gang is the pods of one controller that the admission webhook stamped. Each pod says all of its
+gang, so no job is read: PodGroup and Queue are, because by them Volcano lets a gang in.
+
+A gate must never be one that nobody opens. So a gated pod whose gang cannot be made out is a gang
+of its own that is *waived*: its gate is opened and it is scheduled without a plan.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from master.controllers.nomination import note
+from master.controllers.nomination.eligibility import HOSTNAME, eligibility_of
+from master.controllers.nomination.queue_room import Asked
+from master.kube.objects import Key, NodeObject, OwnerReference, PodObject
+from master.kube.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
+from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
+from topo.gangs.stamp import Stamp, pod_index, read_number, read_stamp
+from topo.gangs.terms import GroupTerms, Way, read_terms
+from topo.gangs.words import Words
+from topo.model.errors import Refusal
+from topo.model.ids import Kind, NodeName
+from topo.model.limits import MAX_PODS
+from topo.model.pod_requests import requested, resources_of
+from topo.placement.booking.holds import HoldId
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import Request, flaw
+
+POD_GROUP = "scheduling.k8s.io/group-name"
+"""Annotation of a pod of Volcano: its PodGroup. Source: `KubeGroupNameAnnotationKey` in
+volcano.sh/apis."""
+LET_IN = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
+"""Phases of a PodGroup whose pods Volcano's scheduler takes up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What stands beside the pods of gangs. All of it is asked when a gang is read.
+
+    `pod_groups` is None where Volcano is not installed. `no_room`: why a queue cannot take so many
+    GPUs. `kind_of_tier`: the kind of the groups that Volcano's tier of this number has. `waived`:
+    gangs that a person wants opened, with why. `ahead_s`: Unix time less the master's clock.
+    """
+
+    words: Words
+    policy: Policy
+    way: Way
+    nodes: Callable[[], Iterable[NodeObject]]
+    pod_groups: Callable[[], Mapping[Key, PodGroupObject] | None]
+    no_room: Callable[[Asked], str]
+    kind_of_tier: Callable[[int], Kind | None]
+    labelled: Callable[[GangId], Mapping[NodeName, Selection]]
+    holds: Callable[[GangId], tuple[HoldId, ...]]
+    waived: Mapping[GangId, str] = field(default_factory=dict)
+    ahead_s: float = 0.0
+
+
+def owner_of(pod: PodObject) -> OwnerReference | None:
+    """The object that made the pod, and its gang is known by."""
+    return next((each for each in pod.metadata.owner_references if each.controller), None)
+
+
+def gang_of(pod: PodObject, words: Words, way: Way) -> GangId | None:
+    """The gang that a pod belongs to; None where the controller has no business with it.
+
+    A pod with our gate always has one, so that the gate is opened whatever else is wrong.
+    """
+    owner, annotations = owner_of(pod), pod.metadata.annotations
+    alone = GangId(owner.uid if owner is not None else pod.metadata.uid)
+    if is_gated(pod, words):
+        return alone
+    if words.placement in annotations:
+        return None if note.is_unplanned(annotations[words.placement]) else alone
+    terms = read_terms(annotations, words)
+    stamp = read_stamp(annotations, words)
+    if owner is None or not isinstance(terms, GroupTerms) or not isinstance(stamp, Stamp):
+        return None
+    return alone if (terms.way or way) is Way.NOMINATION else None
+
+
+def has_slipped(pod: PodObject, words: Words, way: Way) -> bool:
+    """Whether a pod names a group size, waits for no gate of ours and was given no place.
+
+    The webhook was not asked when it was made, or could not be.
+    """
+    annotations = pod.metadata.annotations
+    if words.size not in annotations or words.placement in annotations or is_gated(pod, words):
+        return False
+    terms = read_terms(annotations, words)
+    return isinstance(terms, GroupTerms) and (terms.way or way) is Way.NOMINATION
+
+
+def is_gated(pod: PodObject, words: Words) -> bool:
+    """Whether our gate is on the pod."""
+    return any(each.name == words.gate for each in pod.spec.scheduling_gates)
+
+
+def read_gang(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) -> Gang:
+    """The gang of these pods, at least one; O(pods), and `eligibility_of`."""
+    ranked = sorted(pods, key=lambda pod: (rank_of(pod, beside.words), pod.metadata.name))
+    first = ranked[0]
+    stated = _stated(ranked, beside)
+    owner = owner_of(first)
+    fallback = Request(pods=len(pods), gpus_per_pod=1)
+    request = stated if isinstance(stated, Request) else fallback
+    group = _pod_group(first, beside)
+    terms = read_terms(first.metadata.annotations, beside.words)
+    waiting = [pod for pod in ranked if not pod.spec.node_name]
+    return Gang(
+        id=gang_id,
+        namespace=first.metadata.namespace,
+        name=owner.name if owner is not None else first.metadata.name,
+        kind=owner.kind if owner is not None else "Pod",
+        binding=Binding.WHOLE if POD_GROUP in first.metadata.annotations else Binding.PIECEMEAL,
+        request=request,
+        at_least=_at_least(group, request),
+        priority=max(pod.spec.priority for pod in pods),
+        created_s=min(_unix_s(pod.metadata.creation_timestamp) for pod in pods) - beside.ahead_s,
+        members=tuple(_member(gang_id, pod, beside.words) for pod in ranked),
+        awaits=_awaits(first, group, len(waiting) * request.gpus_per_pod, beside),
+        waived=beside.waived.get(gang_id) or (stated if isinstance(stated, str) else ""),
+        wait_s=terms.wait_s if isinstance(terms, GroupTerms) else None,
+        labelled=beside.labelled(gang_id),
+        holds=beside.holds(gang_id),
+    )
+
+
+def rank_of(pod: PodObject, words: Words) -> int:
+    """The pod's rank in its gang; 0 where nobody says."""
+    metadata = pod.metadata
+    if (rank := read_number(metadata.annotations.get(words.rank))) is not None:
+        return rank
+    stamp = read_stamp(metadata.annotations, words)
+    index = pod_index({"annotations": metadata.annotations, "labels": metadata.labels})
+    return (stamp.rank_offset if isinstance(stamp, Stamp) else 0) + (index or 0)
+
+
+def gpus_of(pod: PodObject, policy: Policy) -> tuple[str, int]:
+    """The resource of whole GPUs that the pod asks for, and how many; empty and 0 for none."""
+    named = resources_of(pod.spec)
+    asked = [(name, requested(pod.spec, name)) for name in policy.gpu_resources if name in named]
+    return next((pair for pair in asked if pair[1]), ("", 0))
+
+
+def _stated(pods: Sequence[PodObject], beside: Surroundings) -> Request | str:
+    """What the gang asks for, or why nobody can place it."""
+    annotations, words = pods[0].metadata.annotations, beside.words
+    stamp, terms = read_stamp(annotations, words), read_terms(annotations, words)
+    if isinstance(stamp, Refusal) or isinstance(terms, Refusal):
+        return (
+            f"what it asks for cannot be read: {(stamp if isinstance(stamp, Refusal) else terms)}"
+        )
+    if stamp is None or terms is None:
+        return "it has our gate, and does not say which gang and groups it belongs to"
+    if owner_of(pods[0]) is None:
+        return "it belongs to no job"
+    gpus = {gpus_of(pod, beside.policy)[1] for pod in pods}
+    if len(gpus) > 1:
+        shown = ", ".join(map(str, sorted(gpus)))
+        return f"its pods ask for different numbers of GPUs ({shown})"
+    if max(rank_of(pod, words) for pod in pods) >= MAX_PODS:
+        return "a pod's rank is too large"
+    specs = [pod.spec for pod in pods if HOSTNAME not in pod.spec.node_selector]
+    request = Request(
+        pods=max(stamp.pods, *(rank_of(pod, words) + 1 for pod in pods)),
+        gpus_per_pod=gpus.pop(),
+        group_size=terms.group_size,
+        mode=terms.mode,
+        within=terms.within or _within(pods[0], beside),
+        eligible=eligibility_of(specs, beside.nodes, words.node_label(_id_of(pods[0]))),
+    )
+    refusal = flaw(request)
+    return request if refusal is None else f"{refusal.what}; {refusal.fix}"
+
+
+def _id_of(pod: PodObject) -> str:
+    owner = owner_of(pod)
+    return owner.uid if owner is not None else pod.metadata.uid
+
+
+def _within(pod: PodObject, beside: Surroundings) -> Kind | None:
+    """The kind of group that the user's own `networkTopology` asks all pods to share."""
+    group = _pod_group(pod, beside)
+    topology = group.spec.network_topology if group is not None else None
+    if topology is None or topology.mode != TOPOLOGY_MODE_HARD or not topology.highest_tier_allowed:
+        return None
+    return beside.kind_of_tier(topology.highest_tier_allowed)
+
+
+def _member(gang_id: GangId, pod: PodObject, words: Words) -> Member:
+    metadata, spec = pod.metadata, pod.spec
+    gates = {each.name for each in spec.scheduling_gates}
+    hostname = spec.node_selector.get(HOSTNAME)
+    return Member(
+        uid=PodUid(metadata.uid),
+        name=metadata.name,
+        rank=rank_of(pod, words),
+        version=metadata.resource_version,
+        gated=words.gate in gates,
+        other_gates=bool(gates - {words.gate}),
+        fixed=NodeName(hostname) if hostname else None,
+        node=NodeName(spec.node_name) if spec.node_name else None,
+        nominated=NodeName(pod.status.nominated_node_name)
+        if pod.status.nominated_node_name
+        else None,
+        note=note.read(gang_id, metadata.annotations.get(words.placement, "")),
+        selection=Selection(spec.node_selector.get(words.node_label(gang_id), "")),
+        terminating=metadata.deletion_timestamp is not None,
+        finished=pod.status.phase in {"Succeeded", "Failed"},
+    )
+
+
+def _pod_group(pod: PodObject, beside: Surroundings) -> PodGroupObject | None:
+    groups, name = beside.pod_groups(), pod.metadata.annotations.get(POD_GROUP)
+    return groups.get((pod.metadata.namespace, name)) if groups and name else None
+
+
+def _at_least(group: PodGroupObject | None, request: Request) -> int:
+    if group is None or not group.spec.min_member:
+        return request.pods
+    return min(group.spec.min_member, request.pods)
+
+
+def _awaits(pod: PodObject, group: PodGroupObject | None, gpus: int, beside: Surroundings) -> str:
+    """What lets the gang in and did not yet; empty for one that needs no leave."""
+    name = pod.metadata.annotations.get(POD_GROUP)
+    if name is None:
+        return ""
+    if group is None:
+        return f"its PodGroup {name} is not there yet"
+    if group.status.phase not in LET_IN:
+        why = next((each.message for each in group.status.conditions if each.message), "")
+        phase = group.status.phase or "not looked at yet"
+        said = f": {why[:200]}" if why else ""
+        return f"its PodGroup is {phase} in queue {group.spec.queue}{said}"
+    resource, _ = gpus_of(pod, beside.policy)
+    if not gpus or not is_gated(pod, beside.words):
+        return ""
+    return beside.no_room(Asked(queue=group.spec.queue, resource=resource, gpus=gpus))
+
+
+def _unix_s(text: str) -> float:
+    """A time as Kubernetes writes it; 0 for none."""
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,115 @@
+"""Where gangs stand, told where people look: Events on the job, a condition on its first pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from master.controllers.nomination.reading import owner_of
+from master.kube.objects import EVENTS, PODS, PodObject
+from master.kube.writer import Settled, Writer
+from master.kube.writes import MANAGER_PREFIX, Apply, Patch, Target
+from topo.gangs.instructions import Reason
+from topo.publish.event_series import EventSeries, Regarding, Reporter
+from topo.publish.gang_events import GangOccurrence
+
+EVENTS_MANAGER = f"{MANAGER_PREFIX}gang-events"
+CONDITION_MANAGER = f"{MANAGER_PREFIX}gang-conditions"
+AT_ONCE = 20
+MOST_UNWRITTEN = 100
+MESSAGE_CHARS = 1000
+EVENT_OF: Mapping[Reason, str] = {
+    Reason.QUEUE: "GangWaitsForQueue",
+    Reason.OTHER_GATE: "GangWaitsForGate",
+    Reason.NO_ROOM: "GangDoesNotFit",
+    Reason.NEVER_FITS: "GangNeverFits",
+    Reason.BEHIND: "GangWaitsInLine",
+    Reason.PLACED: "GangPlaced",
+    Reason.BOUND: "GangBound",
+    Reason.DISPLACED: "GangDisplaced",
+    Reason.HALF_BOUND: "GangHalfBound",
+    Reason.SPLIT: "GangSplit",
+    Reason.WAIVED: "GangNotPlaced",
+    Reason.WRITE_REFUSED: "GangWriteRefused",
+}
+"""The others pass within moments."""
+WAITING = frozenset(
+    {Reason.QUEUE, Reason.OTHER_GATE, Reason.NO_ROOM, Reason.NEVER_FITS, Reason.BEHIND}
+)
+"""In these nothing is written to the pods but the condition, which so disturbs no other write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is said of a gang, `fix` being the smallest change that would let it in."""
+
+    reason: Reason
+    note: str
+    fix: str = ""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return f"{self.note}; it would fit if: {self.fix}" if self.fix else self.note
+
+
+class Telling:
+    """Writes what is told, at a rate that leaves room for placements."""
+
+    def __init__(self, writer: Writer, reporter: Reporter, domain: str) -> None:
+        self._writer, self._domain = writer, domain
+        self._series = EventSeries(reporter)
+        self._unwritten: set[Target] = set()
+        writer.listen(EVENTS_MANAGER, self._settled)
+        writer.listen(CONDITION_MANAGER, lambda _: None)
+
+    def tell(self, pod: PodObject, told: Told, now_s: float) -> None:
+        """Tells it of the gang of which this is the first pod; `now_s` is Unix time."""
+        if (reason := EVENT_OF.get(told.reason)) is not None:
+            self._series.add(_about(pod), GangOccurrence(reason, told.text), now_s)
+        if told.reason in WAITING and pod.spec.scheduling_gates:
+            self._writer.put(self._condition(pod, told))
+
+    def passed_by(self, pod: PodObject, now_s: float) -> None:
+        """Tells that a pod was made without a gate."""
+        note = (
+            "its pods ask for groups and were made without our scheduling gate, so their scheduler"
+            " places them alone; see whether the webhook answers, and whether it covers this"
+            " namespace (topo doctor)"
+        )
+        self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
+
+    def flush(self, now_s: float) -> None:
+        """Writes the Events whose turn it is."""
+        room = min(AT_ONCE, MOST_UNWRITTEN - len(self._unwritten))
+        for told in self._series.due(now_s, room):
+            target = Target(EVENTS, told.name, told.namespace)
+            self._unwritten.add(target)
+            self._writer.put(
+                Apply(target=target, manager=EVENTS_MANAGER, uid="", fields=told.fields)
+            )
+
+    def _settled(self, settled: Settled) -> None:
+        self._unwritten.discard(settled.write.target)
+
+    def _condition(self, pod: PodObject, told: Told) -> Patch:
+        condition = {
+            "type": f"{self._domain}/Placed",
+            "status": "False",
+            "reason": EVENT_OF[told.reason],
+            "message": told.text[:MESSAGE_CHARS],
+        }
+        return Patch(
+            target=Target(PODS, pod.metadata.name, pod.metadata.namespace),
+            manager=CONDITION_MANAGER,
+            uid=pod.metadata.uid,
+            subresource="status",
+            fields={"status": {"conditions": [condition]}},
+        )
+
+
+def _about(pod: PodObject) -> Regarding:
+    """The job; the pod itself where it has none."""
+    owner, namespace = owner_of(pod), pod.metadata.namespace
+    if owner is None:
+        metadata = pod.metadata
+        return Regarding(PODS.api_version, PODS.kind, metadata.name, metadata.uid, namespace)
+    return Regarding(owner.api_version, owner.kind, owner.name, owner.uid, namespace)

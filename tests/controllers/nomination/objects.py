@@ -1,0 +1,109 @@
+"""Objects of a cluster with gangs, as the API server gives them, in few words."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from master.controllers.nomination.reading import POD_GROUP, Surroundings
+from master.kube.objects import NodeObject, PodObject
+from master.kube.volcano import PodGroupObject, QueueObject
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import Way
+from topo.gangs.words import TASK_INDEX, VOLCANO_JOB, Words
+from topo.placement.job.policy import Policy
+
+WORDS = Words("metax-tech.com")
+GPU = "metax-tech.com/gpu"
+POD, NODE = TypeAdapter(PodObject), TypeAdapter(NodeObject)
+GROUP, QUEUE = TypeAdapter(PodGroupObject), TypeAdapter(QueueObject)
+JOB = {
+    "apiVersion": VOLCANO_JOB[0],
+    "kind": VOLCANO_JOB[1],
+    "name": "train",
+    "uid": "job-1",
+    "controller": True,
+}
+PAIR = Stamp(pods=2, rank_offset=0, pods_per_group=2)
+CREATED = "2026-01-02T03:04:05Z"
+CREATED_S = 1767323045.0
+
+
+def pod(
+    index: int,
+    *,
+    stamp: Stamp | None = PAIR,
+    size: str = "16",
+    gpus: int = 8,
+    gates: tuple[str, ...] = (WORDS.gate,),
+    annotations: dict[str, str] | None = None,
+    owners: tuple[dict[str, Any], ...] = (JOB,),
+    status: dict[str, Any] | None = None,
+    **spec: Any,
+) -> PodObject:
+    """A pod of the job `train`, as the webhook leaves it."""
+    stamped = stamp.annotations(WORDS) if stamp is not None else {}
+    asked = {WORDS.size: size} if size else {}
+    return POD.validate_python(
+        {
+            "metadata": {
+                "name": f"train-worker-{index}",
+                "namespace": "jobs",
+                "uid": f"pod-{index}",
+                "resourceVersion": "7",
+                "creationTimestamp": CREATED,
+                "ownerReferences": list(owners),
+                "annotations": {
+                    TASK_INDEX: str(index),
+                    POD_GROUP: "train-job-1",
+                    **asked,
+                    **stamped,
+                    **(annotations or {}),
+                },
+            },
+            "spec": {
+                "schedulerName": "volcano",
+                "schedulingGates": [{"name": each} for each in gates],
+                "containers": [{"name": "main", "resources": {"limits": {GPU: str(gpus)}}}],
+                **spec,
+            },
+            "status": {"phase": "Pending", **(status or {})},
+        }
+    )
+
+
+def node(name: str, **labels: str) -> NodeObject:
+    return NODE.validate_python({"metadata": {"name": name, "labels": labels}})
+
+
+def pod_group(
+    phase: str, *, minimum: int = 2, topology: Any = None, why: str = ""
+) -> PodGroupObject:
+    return GROUP.validate_python(
+        {
+            "metadata": {"name": "train-job-1", "namespace": "jobs"},
+            "spec": {"minMember": minimum, "queue": "q1", "networkTopology": topology},
+            "status": {"phase": phase, "conditions": [{"message": why}] if why else []},
+        }
+    )
+
+
+def queue(name: str, **fields: Any) -> QueueObject:
+    status = fields.pop("status", {"state": "Open"})
+    return QUEUE.validate_python({"metadata": {"name": name}, "spec": fields, "status": status})
+
+
+def surroundings(*groups: PodGroupObject, **more: Any) -> Surroundings:
+    """What stands beside the pods: these PodGroups, and nothing else but what is given."""
+    by_key = {(each.metadata.namespace, each.metadata.name): each for each in groups}
+    known: dict[str, Any] = {
+        "words": WORDS,
+        "policy": Policy(),
+        "way": Way.NOMINATION,
+        "nodes": lambda: (),
+        "pod_groups": lambda: by_key,
+        "no_room": lambda _: "",
+        "kind_of_tier": lambda _: None,
+        "labelled": lambda _: {},
+        "holds": lambda _: (),
+    }
+    return Surroundings(**{**known, **more})

@@ -1,0 +1,234 @@
+"""What a gang is read from: its pods, and what stands beside them."""
+
+from typing import Any
+
+import pytest
+
+from master.controllers.nomination import note
+from master.controllers.nomination.index import GangIndex
+from master.controllers.nomination.queue_room import Asked
+from master.controllers.nomination.reading import gang_of, has_slipped, read_gang
+from tests.controllers.nomination.objects import (
+    CREATED_S,
+    JOB,
+    WORDS,
+    node,
+    pod,
+    pod_group,
+    surroundings,
+)
+from topo.gangs.gang import Binding, GangId, Note, Selection
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import Way
+from topo.model.ids import Kind, NodeName
+from topo.placement.booking.holds import HoldId
+from topo.placement.job.request import PlacementMode, Request, Toleration
+
+GANG = GangId("job-1")
+LET_IN = pod_group("Inqueue")
+NOTE = Note(
+    node=NodeName("n1"),
+    group=0,
+    hold=HoldId("hold-1"),
+    selection=Selection("hold-1"),
+    generation=3,
+    certified=True,
+)
+
+
+def test_a_pair_of_stamped_pods_is_one_gang_in_the_order_of_ranks():
+    gang = read_gang(GANG, [pod(1), pod(0)], surroundings(LET_IN, ahead_s=CREATED_S - 10.0))
+    assert (gang.id, gang.namespace, gang.kind, gang.name) == (GANG, "jobs", "Job", "train")
+    assert gang.binding is Binding.WHOLE
+    assert gang.request == Request(pods=2, gpus_per_pod=8, group_size=16)
+    assert [(each.uid, each.rank) for each in gang.members] == [("pod-0", 0), ("pod-1", 1)]
+    assert all(each.gated and not each.other_gates for each in gang.members)
+    assert (gang.awaits, gang.waived) == ("", "")
+    assert gang.created_s == 10.0
+
+
+def test_the_ranks_of_a_second_template_begin_where_the_first_ends():
+    master, worker = pod(0, stamp=Stamp(3, 0, 1)), pod(1, stamp=Stamp(3, 1, 1))
+    gang = read_gang(GANG, [worker, master], surroundings(LET_IN))
+    assert [each.rank for each in gang.members] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (None, "PodGroup train-job-1 is not there yet"),
+        (pod_group("Pending", why="queue full"), "is Pending in queue q1: queue full"),
+        (pod_group(""), "is not looked at yet in queue q1"),
+        (pod_group("Inqueue"), ""),
+        (pod_group("Running"), ""),
+    ],
+    ids=["none", "pending", "new", "inqueue", "running"],
+)
+def test_a_gang_of_volcano_awaits_its_queue(group: Any, words: str):
+    gang = read_gang(GANG, [pod(0), pod(1)], surroundings(*([group] if group else [])))
+    assert words in gang.awaits
+    assert bool(words) == bool(gang.awaits)
+
+
+def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
+    asked: list[Asked] = []
+
+    def no_room(each: Asked) -> str:
+        asked.append(each)
+        return "queue q1 is full"
+
+    beside = surroundings(LET_IN, no_room=no_room)
+    gang = read_gang(GANG, [pod(0), pod(1)], beside)
+    assert gang.awaits == "queue q1 is full"
+    assert [(each.queue, each.resource, each.gpus) for each in asked] == [
+        ("q1", "metax-tech.com/gpu", 16)
+    ]
+
+
+def test_a_gang_of_the_kube_scheduler_awaits_nobody():
+    alone = pod(0, annotations={"scheduling.k8s.io/group-name": ""})
+    del alone.metadata.annotations["scheduling.k8s.io/group-name"]
+    gang = read_gang(GANG, [alone], surroundings())
+    assert (gang.binding, gang.awaits) == (Binding.PIECEMEAL, "")
+
+
+def test_what_the_user_wrote_on_his_pods_narrows_where_they_may_go():
+    in_zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [in_zone]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    bears = {"key": "gpu", "operator": "Exists"}
+    spec: dict[str, Any] = {
+        "affinity": affinity,
+        "tolerations": [bears],
+        "nodeSelector": {"pool": "x"},
+    }
+    nodes = (node("n1", zone="a"), node("n2", zone="b"), node("n3"))
+    gang = read_gang(
+        GANG, [pod(0, **spec), pod(1, **spec)], surroundings(LET_IN, nodes=lambda: nodes)
+    )
+    eligible = gang.request.eligible
+    assert eligible.selector == (("pool", "x"),)
+    assert eligible.exclude == {"n2", "n3"}
+    assert eligible.tolerations == (Toleration(key="gpu", operator="Exists"),)
+
+
+def test_our_own_selector_and_a_fixed_host_name_narrow_nothing():
+    own = {WORDS.node_label("job-1"): "hold-1"}
+    fixed = {"kubernetes.io/hostname": "n9"}
+    gang = read_gang(
+        GANG, [pod(0, gates=(), nodeSelector=own), pod(1, nodeSelector=fixed)], surroundings(LET_IN)
+    )
+    assert gang.request.eligible.selector == ()
+    assert [(each.fixed, each.selection) for each in gang.members] == [
+        (None, "hold-1"),
+        ("n9", ""),
+    ]
+
+
+def test_the_topology_that_a_user_of_volcano_demands_is_kept():
+    group = pod_group("Inqueue", topology={"mode": "hard", "highestTierAllowed": 2})
+    beside = surroundings(group, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
+    assert read_gang(GANG, [pod(0), pod(1)], beside).request.within == "kind-2"
+    soft = pod_group("Inqueue", topology={"mode": "soft", "highestTierAllowed": 2})
+    beside = surroundings(soft, kind_of_tier=lambda tier: Kind(f"kind-{tier}"))
+    assert read_gang(GANG, [pod(0), pod(1)], beside).request.within is None
+
+
+def test_terms_are_those_of_the_annotations():
+    asked = {WORDS.mode: "preferred", WORDS.within: "switchbox", WORDS.wait: "10m"}
+    pods = [pod(0, annotations=asked), pod(1, annotations=asked)]
+    gang = read_gang(GANG, pods, surroundings(LET_IN))
+    assert (gang.request.mode, gang.request.within) == (PlacementMode.PREFERRED, "switchbox")
+    assert gang.wait_s == 600.0
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"stamp": None}, "does not say which gang"),
+        ({"size": "none"}, "cannot be read"),
+        ({"size": "12"}, "no whole number of pods"),
+        ({"owners": ()}, "belongs to no job"),
+        ({"gpus": 4}, "different numbers of GPUs (4, 8)"),
+    ],
+    ids=lambda each: str(each)[:20],
+)
+def test_a_gate_that_nobody_could_open_by_a_plan_is_opened_without_one(
+    broken: dict[str, Any], why: str
+):
+    pods = [pod(0, **broken), pod(1, **(broken if "gpus" not in broken else {}))]
+    assert gang_of(pods[0], WORDS, Way.NOMINATION) is not None
+    assert why in read_gang(GANG, pods, surroundings(LET_IN)).waived
+
+
+def test_what_a_person_wants_opened_is():
+    beside = surroundings(LET_IN, waived={GANG: "kim wants it"})
+    assert read_gang(GANG, [pod(0), pod(1)], beside).waived == "kim wants it"
+
+
+def test_what_was_written_comes_back():
+    planned = pod(
+        0,
+        gates=("kueue.x-k8s.io/admission",),
+        annotations={WORDS.placement: note.written(GANG, NOTE)},
+        status={"nominatedNodeName": "n1"},
+    )
+    member = read_gang(GANG, [planned], surroundings(LET_IN)).members[0]
+    assert (member.note, member.nominated, member.version) == (NOTE, "n1", "7")
+    assert (member.gated, member.other_gates) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no JSON", "[]", "{}", note.written(GangId("another"), NOTE), '{"gang":"job-1"}'],
+    ids=["empty", "text", "list", "bare", "of another gang", "cut"],
+)
+def test_a_note_that_is_not_ours_says_nothing(text: str):
+    assert note.read(GANG, text) is None
+
+
+def test_only_pods_with_a_gate_a_note_or_a_stamp_are_business_of_ours():
+    def of(found: Any) -> Any:
+        return gang_of(found, WORDS, Way.NOMINATION)
+
+    assert of(pod(0, stamp=None, size="", gates=())) is None
+    assert of(pod(0, gates=())) == GANG
+    assert of(pod(0, annotations={WORDS.way: "native"}, gates=())) is None
+    assert of(pod(0, gates=(), annotations={WORDS.placement: note.unplanned("why")})) is None
+    assert of(pod(0, owners=(), stamp=None)) == "pod-0"
+
+
+def test_a_pod_that_the_webhook_did_not_see_is_found():
+    def slipped(found: Any) -> bool:
+        return has_slipped(found, WORDS, Way.NOMINATION)
+
+    assert slipped(pod(0, stamp=None, gates=()))
+    assert not slipped(pod(0))
+    assert not slipped(pod(0, gates=(), annotations={WORDS.placement: note.unplanned("x")}))
+    assert not slipped(pod(0, gates=(), annotations={WORDS.way: "native"}))
+    assert not slipped(pod(0, stamp=None, size="", gates=()))
+
+
+def test_the_index_knows_pods_and_labels_of_each_gang_and_marks_what_changed():
+    index, key = GangIndex(WORDS, Way.NOMINATION), ("jobs", "train-worker-0")
+    index.pod(key, pod(0))
+    index.node(NodeName("n1"), node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "x"}))
+    assert index.take() == (GANG,)
+    assert index.labelled(GANG) == {"n1": "hold-1"}
+    index.node(NodeName("n1"), node("n1", **{WORDS.node_label("job-1"): "hold-1", "other": "y"}))
+    assert index.take() == ()
+    index.pod_group(("jobs", "train-job-1"))
+    assert index.take() == (GANG,)
+    index.all_pods({})
+    index.node(NodeName("n1"), None)
+    assert index.take() == (GANG,)
+    assert (list(index.gangs()), index.pods(GANG), index.labelled(GANG)) == ([], (), {})
+
+
+def test_a_pod_of_another_job_under_the_name_of_an_old_one_changes_gangs():
+    index, key = GangIndex(WORDS, Way.NOMINATION), ("jobs", "train-worker-0")
+    index.pod(key, pod(0))
+    index.take()
+    index.pod(key, pod(0, owners=({**JOB, "uid": "job-2"},)))
+    assert index.take() == (GANG, "job-2")
+    assert index.pods(GANG) == ()

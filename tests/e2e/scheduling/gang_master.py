@@ -1,0 +1,99 @@
+"""A master that places gangs, as a process with an account's rights."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from tests.e2e.controlplane.cluster import Cluster, account_access, service_account
+from tests.e2e.controlplane.processes import Program
+from topo.sim.worlds.presets import World
+
+ACCOUNT, NAMESPACE = "topo-gangs", "default"
+RULES = (
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": ["scheduling.volcano.sh"],
+        "resources": ["podgroups", "queues"],
+        "verbs": ["list", "watch"],
+    },
+    {
+        "apiGroups": ["events.k8s.io"],
+        "resources": ["events"],
+        "verbs": ["create", "patch"],
+    },
+)
+"""What the chart grants to a master that leads and places gangs."""
+
+
+@dataclass
+class GangMaster:
+    """One master; its log is at `program.log`."""
+
+    program: Program
+    state: Path
+
+    def start(self) -> None:
+        """Starts it, once more where it has ended."""
+        self.program.start()
+
+    async def kill(self) -> None:
+        """It ends as by a crash."""
+        await asyncio.to_thread(self.program.stop, 0.0)
+
+
+@asynccontextmanager
+async def gang_master(
+    cluster: Cluster, world: World, home: Path, *flags: str
+) -> AsyncIterator[GangMaster]:
+    """A master in mode config that places gangs, until the block ends."""
+    async with cluster.api() as api:
+        await service_account(api, NAMESPACE, ACCOUNT, RULES)
+    access = await account_access(cluster, NAMESPACE, ACCOUNT)
+    kubeconfig = access.kubeconfig(home / "kubeconfig")
+    config, state = home / "nodegroup.yaml", home / "state"
+    config.write_text(yaml.safe_dump(_document(world)))
+    argv = (
+        *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
+        *("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1"),
+        *(f"--kubeconfig={kubeconfig}", f"--state-file={state}", "--leader-elect=false"),
+        *("--controllers=nomination", *flags),
+    )
+    environment = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": "topo-master-0"}
+    program = Program("topo-master", argv, home / "master.log", environment)
+    program.start()
+    try:
+        yield GangMaster(program, state)
+    finally:
+        await asyncio.to_thread(program.stop)
+
+
+def _document(world: World) -> object:
+    tree: dict[str, dict[str, list[str]]] = {}
+    for host in world.nodes:
+        flies = tree.setdefault(str(host.switchbox), {})
+        flies.setdefault(str(host.dragonfly), []).append(str(host.name))
+    return {
+        "group": [
+            {
+                "name": box,
+                "kind": "switchbox",
+                "child": [
+                    {
+                        "name": fly,
+                        "kind": "dragonfly",
+                        "child": [{"name": node, "kind": "node"} for node in nodes],
+                    }
+                    for fly, nodes in flies.items()
+                ],
+            }
+            for box, flies in tree.items()
+        ]
+    }
