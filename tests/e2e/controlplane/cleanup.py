@@ -61,8 +61,10 @@ class Baseline:
             await self.mend(api)
 
     async def mend(self, api: Api) -> None:
-        """Puts the nodes back: those that are lost, and what was written on the others."""
+        """Puts the nodes back: those that are lost, what was written on others; new ones go."""
         found = {node["metadata"]["name"]: node for node in await api.items(nodes.NODES)}
+        came = found.keys() - self.nodes.keys()
+        await asyncio.gather(*(api.delete(f"{nodes.NODES}/{name}") for name in came))
         lost = [node for name, node in self.nodes.items() if name not in found]
         await asyncio.gather(
             *(

@@ -130,15 +130,21 @@ async def shared_release(
     hosts = Hosts(home / "hosts", world)
     async with control_plane.api() as api:
         namespace = await _namespace(api, f"{REAL_PREFIX}{next(_numbers)}")
-        async with (
-            running_kubelet(control_plane, home / "kubelet", hosts.folder) as running,
-            made_release(api, running, namespace, control_plane.files.kubeconfig, hosts) as made,
-        ):
-            await made.install()
-            yield made
-            for pod in running.pods(""):
-                print(f"{pod.path}\n{pod.log[-3000:]}")
-        await baseline.restore(api)
+        try:
+            async with (
+                running_kubelet(control_plane, home / "kubelet", hosts.folder) as running,
+                made_release(
+                    api, running, namespace, control_plane.files.kubeconfig, hosts
+                ) as made,
+            ):
+                try:
+                    await made.install()
+                    yield made
+                finally:
+                    for pod in running.pods(""):
+                        print(f"{pod.path}\n{pod.log[-3000:]}")
+        finally:
+            await baseline.restore(api)
 
 
 async def _namespace(api: Api, name: str) -> str:

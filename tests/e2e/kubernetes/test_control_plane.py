@@ -71,7 +71,9 @@ async def test_what_a_test_leaves_is_taken_away(
         {"metadata": {"labels": {"left": "yes"}}, "spec": {"unschedulable": True}},
     )
     await api.delete(f"{nodes.NODES}/node-sample2")
+    await api.create(nodes.NODES, {"metadata": {"name": "late"}})
     await baseline.restore(api)
+    assert {node["metadata"]["name"] for node in await api.items(nodes.NODES)} == {*baseline.nodes}
     assert await api.items(group) == []
     assert await api.items(f"/api/v1/namespaces/{namespace}/pods") == []
     node = await api.get(f"{nodes.NODES}/node-sample1")
