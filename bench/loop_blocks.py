@@ -158,7 +158,7 @@ async def _first_reports(nodes: int, home: Path) -> Blocks:
     """All workers report at once; then the nodes of the cluster are listed."""
     world = cluster.cluster(nodes)
     facts = list(cluster.as_master_holds(world))
-    service = _service(home)
+    service, pages = _service(home), _Pages(_names(world), 0)
     engine = service.engine
     works = [asyncio.create_task(engine.run())]
     engine.submit(ManagerReported(managed_topology(world)))
@@ -168,7 +168,7 @@ async def _first_reports(nodes: int, home: Path) -> Blocks:
         for each in facts:
             engine.submit(WorkerReported(each))
         await _until(lambda: not engine.waiting)
-        async with _counted(service, _Pages(_names(world), 0)) as (of_nodes, capacity):
+        async with _counted(service, pages) as (of_nodes, capacity):
             source = NodeSource(of_nodes, engine, capacity)
             works.append(asyncio.create_task(source.run()))
             await _until(lambda: _answered(engine))
