@@ -99,10 +99,11 @@ class ApiModel:
         """A write of somebody's that changes nothing but the version."""
         self._changed(at, name, self.objects[at, name].document)
 
-    def remove(self, resource: Resource[Any], name: str) -> None:
+    def remove(self, resource: Resource[Any], name: str, namespace: str = "") -> None:
         """What somebody deletes."""
-        del self.objects[collection_path(resource), name]
-        self._changed(collection_path(resource), name, None)
+        at = collection_path(resource, namespace)
+        del self.objects[at, name]
+        self._changed(at, name, None)
 
     def labels(self, resource: Resource[Any] = NODES) -> dict[str, dict[str, str]]:
         """The labels of all objects by name."""
@@ -216,6 +217,12 @@ class ApiModel:
             self._changes.append(("PATCH", name))
             self._changed(at, name, stored.document)
         return orjson.dumps(stored.document)
+
+
+def namespace_of(at: str) -> str:
+    """The namespace of a collection's objects, empty where they have none."""
+    found = re.search("/namespaces/([^/]+)", at)
+    return found.group(1) if found else ""
 
 
 def _of_all(at: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from master.kube.objects import Key, KubeObject, Resource, collection_path, key_of
 from master.kube.reflector import Changed, Listed, Listener, Removed
-from tests.kube.api_model import ApiModel
+from tests.kube.api_model import ApiModel, namespace_of
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -29,7 +29,6 @@ class ModelStore(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._listeners: list[Listener[T]] = []
         self._read = TypeAdapter(resource.model)
-        self._at = collection_path(resource)
         for (at, name), stored in api.objects.items():
             self._show(at, name, stored.document)
         api.watches.append(self._changed)
@@ -56,10 +55,11 @@ class ModelStore(Generic[T]):
             self._show(at, name, document)
 
     def _show(self, at: str, name: str, document: dict[str, Any] | None) -> None:
-        if at != self._at:
+        namespace = namespace_of(at)
+        if at != collection_path(self.resource, namespace):
             return
         if document is None:
-            gone = self._objects.pop(("", name))
+            gone = self._objects.pop((namespace, name))
             self._tell(Removed(gone))
             return
         found: T = self._read.validate_json(orjson.dumps(document))

@@ -1,0 +1,249 @@
+"""Gangs at work on a model of the API server: what is written for them, and in which order."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import prometheus_client as prom
+import pytest
+
+from master.booking.metrics import PlacementMetrics
+from master.booking.placements import Placements
+from master.controllers.nomination.controller import Nomination, Sources
+from master.kube.objects import NODES, PODS
+from master.kube.volcano import POD_GROUPS, QUEUES
+from master.kube.writer import Writer, WriterMetrics
+from master.sources.kubernetes.capacity import ClusterCapacity
+from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
+from tests.kube.api_model import ApiModel
+from tests.kube.model_store import ModelStore
+from tests.publish.forests import VENDOR
+from topo.gangs.gangs import GangSettings
+from topo.model.forest import Snapshot
+from topo.model.ids import Generation
+from topo.placement.booking.holds import Limits
+from topo.placement.job.policy import Policy
+from topo.publish.event_series import Reporter
+
+pytestmark = pytest.mark.virtual_time
+
+NAMES = [f"node-{index}" for index in range(1, 9)]
+PAIRS = [set(NAMES[at : at + 2]) for at in range(0, 8, 2)]
+
+
+@dataclass
+class GangWorld:
+    """A cluster of four dragonflies of two nodes, and a master that places gangs in it."""
+
+    api: ApiModel
+    placements: Placements
+    writers: list[Writer] = field(default_factory=list)
+
+    def add_pod(self, index: int, **spec: Any) -> Any:
+        """A gated pod of the pair `train`."""
+        annotations = {
+            WORDS.size: "16",
+            **PAIR.annotations(WORDS),
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
+        metadata = {
+            "namespace": "jobs",
+            "annotations": annotations,
+            "ownerReferences": [JOB],
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+        }
+        resources = {"limits": {GPU: "8"}}
+        own = {
+            "schedulingGates": [{"name": WORDS.gate}],
+            "containers": [{"name": "main", "resources": resources}],
+        }
+        status = {"phase": "Pending"}
+        return self.api.add(
+            PODS, f"pod-{index}", metadata=metadata, spec={**own, **spec}, status=status
+        )
+
+    def take(self, node: str) -> None:
+        """Somebody else's pod gets a node."""
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        spec = {"nodeName": node, "containers": [container]}
+        status = {"phase": "Running"}
+        metadata = {"namespace": "others"}
+        self.api.add(PODS, f"taker-{node}", metadata=metadata, spec=spec, status=status)
+
+    def labelled(self) -> set[str]:
+        return {
+            name
+            for name, labels in self.api.labels().items()
+            if WORDS.node_label("job-1") in labels
+        }
+
+    def holds(self) -> int:
+        return len(self.placements.state.bookings)
+
+
+@asynccontextmanager
+async def gang_world() -> AsyncIterator[GangWorld]:
+    """A master that leads, its writes and its watches taking their time."""
+    api, loop, registry = (
+        ApiModel(delay_s=0.005),
+        asyncio.get_running_loop(),
+        prom.CollectorRegistry(),
+    )
+    for name in NAMES:
+        status = {
+            "allocatable": {GPU: "8"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
+    placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
+    placements.state.follow(Snapshot(Generation(1), VENDOR))
+    nodes: Any = ModelStore(api, NODES, delay_s=0.02)
+    pods: Any = ModelStore(api, PODS, delay_s=0.02)
+    capacity = ClusterCapacity(placements.state, nodes, pods)
+    writer = Writer(
+        api,
+        WriterMetrics(registry),
+        clock=loop.time,
+        rng=random.Random(1),  # noqa: S311
+    )
+    writer.follow(nodes)
+    writer.follow(pods)
+    nomination = Nomination(
+        sources=Sources(
+            nodes=nodes,
+            pods=pods,
+            pod_groups=ModelStore(api, POD_GROUPS, synced=False),
+            queues=ModelStore(api, QUEUES, synced=False),
+        ),
+        writer=writer,
+        placements=placements,
+        is_counted=capacity.settled.is_set,
+        domain="metax-tech.com",
+        settings=GangSettings(),
+        max_hold_s=3600.0,
+        reporter=Reporter("topo-master", "topo-master-0"),
+        registry=registry,
+        clock=loop.time,
+    )
+    works = [capacity.run, writer.run, nomination.run]
+    tasks = [asyncio.ensure_future(work()) for work in works]
+    try:
+        yield GangWorld(api, placements, [writer])
+        assert not [task for task in tasks if task.done()], "a work ended"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def is_open(pod: Any) -> bool:
+    return not pod.document["spec"]["schedulingGates"]
+
+
+def nominated(pod: Any) -> str:
+    node: str = pod.document["status"].get("nominatedNodeName", "")
+    return node
+
+
+async def test_a_pair_gets_a_whole_dragonfly_and_every_write_is_in_its_order():
+    async with gang_world() as world:
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        nodes = [nominated(pod) for pod in pods]
+        assert set(nodes) in PAIRS
+        assert all(is_open(pod) for pod in pods)
+        assert world.labelled() == set(nodes)
+        order = [
+            "label" if call.path.startswith("/api/v1/nodes") else call.path.rpartition("/")[2]
+            for call in world.api.calls
+            if call.method == "PATCH" and "events" not in call.path
+        ]
+        opened = [at for at, what in enumerate(order) if what.startswith("pod-")]
+        others = [at for at, what in enumerate(order) if what in {"label", "status"}]
+        assert len(opened) == 2
+        assert max(others) < min(opened)
+
+
+async def test_a_note_and_the_hold_come_with_the_nomination_in_one_write():
+    async with gang_world() as world:
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        for pod in pods:
+            annotations = pod.document["metadata"]["annotations"]
+            note = orjson.loads(annotations[WORDS.placement])
+            assert note["node"] == nominated(pod)
+            assert note["hold"] == annotations[WORDS.hold]
+            assert pod.document["spec"]["nodeSelector"] == {
+                WORDS.node_label("job-1"): note["selection"]
+            }
+
+
+async def test_a_pod_of_somebody_else_on_a_planned_node_moves_the_gang():
+    async with gang_world() as world:
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        lost = nominated(pods[0])
+        world.take(lost)
+        await asyncio.sleep(30)
+        nodes = {nominated(pod) for pod in pods}
+        assert lost not in nodes
+        assert nodes in PAIRS
+        assert world.labelled() == nodes
+
+
+@pytest.mark.parametrize("every_s", [0.003, 0.011, 0.02, 0.05])
+async def test_a_pod_that_others_change_all_the_while_is_placed_all_the_same(every_s: float):
+    """Its version grows although nothing of it changed that decides: writes are refused for it."""
+    async with gang_world() as world:
+        pods = [world.add_pod(index) for index in range(2)]
+        for number in range(100):
+            world.api.touch("/api/v1/namespaces/jobs/pods", f"pod-{number % 2}")
+            await asyncio.sleep(every_s)
+        await asyncio.sleep(30)
+        assert all(is_open(pod) for pod in pods)
+        assert {nominated(pod) for pod in pods} in PAIRS
+
+
+async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_there_is_some():
+    async with gang_world() as world:
+        for pair in PAIRS:
+            world.take(min(pair))
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        assert not any(is_open(pod) or nominated(pod) for pod in pods)
+        (condition,) = pods[0].document["status"]["conditions"]
+        assert (condition["type"], condition["reason"]) == (
+            f"{WORDS.domain}/Placed",
+            "GangDoesNotFit",
+        )
+        assert "whole group" in condition["message"]
+        world.api.remove(PODS, f"taker-{min(PAIRS[2])}", "others")
+        await asyncio.sleep(10)
+        assert {nominated(pod) for pod in pods} == PAIRS[2]
+        assert all(is_open(pod) for pod in pods)
+
+
+async def test_a_gang_that_is_gone_leaves_no_label_and_no_hold():
+    async with gang_world() as world:
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(10)
+        assert len(world.labelled()) == 2
+        for index in range(2):
+            world.api.remove(PODS, f"pod-{index}", "jobs")
+        await asyncio.sleep(30)
+        assert (world.labelled(), world.holds()) == (set(), 0)
+
+
+async def test_a_gate_on_a_pod_of_no_gang_is_opened_and_says_why():
+    async with gang_world() as world:
+        alone = world.add_pod(0)
+        alone.document["metadata"]["annotations"].clear()
+        world.api.touch("/api/v1/namespaces/jobs/pods", "pod-0")
+        await asyncio.sleep(10)
+        assert is_open(alone)
+        assert "unplanned" in alone.document["metadata"]["annotations"][WORDS.placement]
