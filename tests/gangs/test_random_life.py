@@ -105,8 +105,8 @@ class Life:
     def die(self) -> None:
         """The leader is gone; what it had sent may land yet. Another one takes over."""
         self.late = [*self.late, *self.writes][-6:]
-        self.writes = []
         self.leader = Leader.over(self.cluster)
+        self.writes, self.leader.unsent = self.leader.unsent, []
 
     def judge(self) -> None:
         """What must hold at any moment: no required group is split."""

@@ -393,6 +393,8 @@ class Leader:
     given: list[Instruction] = field(default_factory=list)
     before: dict[NodeName, int] = field(default_factory=dict)
     known: set[GangId] = field(default_factory=set)
+    unsent: list[Instruction] = field(default_factory=list)
+    """What came of taking over."""
     log: list[tuple[float, tuple[Event, ...], tuple[Instruction, ...]]] = field(
         default_factory=list
     )
@@ -406,14 +408,13 @@ class Leader:
         leader.known = {*cluster.jobs, *ghosts}
         leader.before = leader.free_now()
         left = [cluster.left(gang_id) for gang_id in sorted(ghosts)]
-        leader.take(*found, *left, Leading())
+        leader.unsent = leader.take(*found, *left, Leading())
         return leader
 
     def free_now(self) -> dict[NodeName, int]:
-        """What the capacity says is free, closed nodes as less than none."""
-        hosts = self.cluster.capacity.hosts()
-        free = self.cluster.capacity.free
-        return {host.name: free(host.name) if host.open else -1 for host in hosts}
+        """What is left on each node, less than none where too much is booked or it is closed."""
+        hosts, used = self.cluster.capacity.hosts(), self.cluster.capacity.used
+        return {host.name: host.gpus - used(host.name) if host.open else -99 for host in hosts}
 
     def take(self, *events: Event) -> list[Instruction]:
         """One step of the machine; questions are answered, the writes that are left come back."""
@@ -442,7 +443,7 @@ class Leader:
         cluster = self.cluster
         now = self.free_now()
         nodes = [node for node in {**now, **self.before} if now.get(node) != self.before.get(node)]
-        grew = any(now.get(node, -1) > self.before.get(node, -1) for node in nodes)
+        grew = any(now.get(node, -99) > self.before.get(node, -99) for node in nodes)
         self.before = now
         events: list[Event] = [cluster.seen(gang_id) for gang_id in cluster.jobs]
         events += (cluster.left(gang_id) for gang_id in sorted(self.known - cluster.jobs.keys()))
@@ -453,7 +454,8 @@ class Leader:
 
     def turn(self) -> bool:
         """Tells all news and carries out what comes of it; whether anything was written."""
-        writes = self.take(*self.news())
+        writes = self.unsent + self.take(*self.news())
+        self.unsent = []
         for each in writes:
             lost = self.cluster.write(each)
             if lost is not None:

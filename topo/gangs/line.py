@@ -101,8 +101,8 @@ class Line:
         """The fewest pods that were refused of each family, since then."""
         self._answers: dict[Shape, Refused] = {}
         """The last answer about each bucket, to be told."""
-        self._families: dict[Request, Refused] = {}
-        """The last answer about each family."""
+        self._families: dict[Request, tuple[int, Refused]] = {}
+        """The last answer about each family, and about how many pods it was."""
         self._head: GangId | None = None
         self._kept: tuple[NodeName, ...] = ()
 
@@ -126,7 +126,10 @@ class Line:
         """The last refusal of what a gang asks for, to whichever of its bucket it was given."""
         shape = self._shapes[gang_id]
         found = self._answers.get(shape)
-        return found or (self._families.get(shape.family) if shape.family else None)
+        if found is None and shape.family in self._families:
+            pods, smaller = self._families[shape.family]
+            found = smaller if pods <= shape.request.pods else None
+        return found
 
     def ahead(self, gang_id: GangId) -> int:
         """How many gangs are before this one; O(gangs), for those who ask."""
@@ -192,7 +195,7 @@ class Line:
             least = self._least.get(family)
             if least is None or shape.request.pods < least:
                 self._least[family] = shape.request.pods
-                self._families[family] = refused
+                self._families[family] = shape.request.pods, refused
         first = not self._behind(rank)
         if first and refused.reservation and self._order is not Order.GREEDY:
             changed = self._head not in {None, refused.id} or self._kept != refused.reservation

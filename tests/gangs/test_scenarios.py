@@ -1,0 +1,279 @@
+"""What becomes of gangs, in the vendor's shape: dragonflies of two nodes of eight GPUs."""
+
+from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
+from topo.gangs.gang import Binding, GangId, Note
+from topo.gangs.gangs import GangSettings
+from topo.gangs.instructions import Nominate, Open, OpenUnplanned, Place, Reason
+from topo.gangs.line import Order
+from topo.model.ids import NodeName
+
+A, B, C = GangId("a"), GangId("b"), GangId("c")
+N1, N2, N3 = NodeName("n1-1-1"), NodeName("n1-1-2"), NodeName("n1-2-1")
+
+
+def led(*boxes: int, order: Order = Order.RESERVE) -> tuple[Cluster, Leader]:
+    cluster = Cluster(dragonflies(*boxes))
+    return cluster, Leader.over(cluster, GangSettings(order=order))
+
+
+def reason(leader: Leader, gang_id: GangId) -> Reason:
+    found = leader.gangs.standing(gang_id)
+    assert found is not None
+    return found.reason
+
+
+def test_the_sample_of_eight_pods_gets_whole_dragonflies_in_the_order_of_ranks() -> None:
+    cluster, leader = led(4, 4)
+    cluster.submit(job("a", 8, 16))
+    leader.settle()
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1, 1, 1]
+    assert reason(leader, A) is Reason.BOUND
+
+
+def test_a_group_of_64_gpus_stays_inside_one_switchbox() -> None:
+    cluster, leader = led(2, 4, 2)
+    cluster.submit(job("a", 8, 64))
+    leader.settle()
+    assert {node.split("-")[0] for node in cluster.bound(A).values()} == {"n2"}
+
+
+def test_all_is_nominated_before_any_gate_is_opened() -> None:
+    cluster, leader = led(4)
+    cluster.submit(job("a", 8))
+    leader.settle()
+    kinds = [type(each) for each in leader.given if isinstance(each, Nominate | Open)]
+    assert kinds == [Nominate] * 8 + [Open] * 8
+
+
+def test_a_gang_waits_for_all_of_its_pods_and_for_its_queue() -> None:
+    cluster, leader = led(4)
+    asked = job("a", 4, awaits="queue q1 has 8 of 32 GPUs left")
+    cluster.submit(asked)
+    last = cluster.uids(A)[-1]
+    cluster.delete(last)
+    leader.settle()
+    assert reason(leader, A) is Reason.QUEUE
+    asked.awaits = ""
+    leader.settle()
+    assert reason(leader, A) is Reason.PODS_MISSING
+    cluster.create(A, 3)
+    leader.settle()
+    assert reason(leader, A) is Reason.BOUND
+
+
+def test_what_does_not_fit_stays_gated_and_is_placed_when_there_is_room() -> None:
+    cluster, leader = led(2)
+    cluster.intrude("f", N1)
+    cluster.submit(job("a", 4))
+    leader.settle()
+    assert reason(leader, A) is Reason.NO_ROOM
+    asks = sum(isinstance(each, Place) for each in leader.given)
+    leader.now_s += 1e6
+    leader.settle()
+    assert sum(isinstance(each, Place) for each in leader.given) == asks, "never by time alone"
+    cluster.leave("f")
+    leader.settle()
+    assert reason(leader, A) is Reason.BOUND
+
+
+def test_after_its_wait_a_group_may_be_split() -> None:
+    cluster, leader = led(2)
+    cluster.intrude("f", N1)
+    cluster.intrude("g", N3)
+    cluster.submit(job("a", 2, wait_s=600.0))
+    leader.settle()
+    assert reason(leader, A) is Reason.NO_ROOM
+    assert leader.gangs.next_s is not None
+    assert leader.gangs.next_s <= 600.0
+    leader.now_s = 600.0
+    leader.settle()
+    assert len(cluster.bound(A)) == 2
+
+
+def test_the_head_is_not_delayed_by_smaller_gangs_behind_it() -> None:
+    for order, first in ((Order.RESERVE, A), (Order.GREEDY, B), (Order.FIFO, A)):
+        cluster, leader = led(2, order=order)
+        cluster.intrude("f", N1)
+        cluster.submit(job("a", 4, created_s=1.0))
+        leader.settle()
+        cluster.submit(job("b", 2, created_s=2.0))
+        leader.settle()
+        assert bool(cluster.bound(B)) == (first is B)
+        if first is A:
+            assert reason(leader, B) is Reason.BEHIND
+        cluster.leave("f")
+        leader.settle()
+        assert bool(cluster.bound(A)) == (first is A)
+
+
+def test_small_gangs_go_where_they_do_not_delay_the_head() -> None:
+    cluster, leader = led(2, 1)
+    cluster.intrude("f", N1)
+    cluster.submit(job("a", 4, 32, created_s=1.0))
+    cluster.submit(job("b", 2, created_s=2.0))
+    leader.settle()
+    assert {node.split("-")[0] for node in cluster.bound(B).values()} == {"n2"}
+    cluster.leave("f")
+    leader.settle()
+    assert len(cluster.bound(A)) == 4
+
+
+def test_a_gang_that_never_fits_holds_up_nobody() -> None:
+    for order in Order:
+        cluster, leader = led(2, order=order)
+        cluster.submit(job("a", 6, created_s=1.0))
+        cluster.submit(job("b", 2, created_s=2.0))
+        leader.settle()
+        assert reason(leader, B) is Reason.BOUND, order
+
+
+def test_a_lost_node_is_replaced_in_the_same_domain_without_a_pod_deleted() -> None:
+    cluster = Cluster(dragonflies(2, 2))
+    leader = Leader.over(cluster)
+    cluster.submit(job("a", 3, 32))
+    uids = cluster.uids(A)
+    leader.settle(schedule=False)
+    assert all(member.opened for member in cluster.members(A))
+    lost = cluster.members(A)[2].nominated
+    assert lost is not None
+    cluster.intrude("f", lost)
+    leader.settle()
+    assert cluster.uids(A) == uids
+    assert len(cluster.bound(A)) == 3
+    assert len({node.split("-")[0] for node in cluster.bound(A).values()}) == 1
+    assert set(cluster.labels[A]) == set(cluster.bound(A).values())
+
+
+def test_a_gang_whose_group_has_no_other_room_is_planned_anew_while_nothing_of_it_runs() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("a", 2))
+    leader.settle(schedule=False)
+    cluster.intrude("f", N1)
+    leader.settle()
+    assert set(cluster.bound(A).values()) == {"n1-2-1", "n1-2-2"}
+
+
+def test_a_gang_half_bound_is_said_so_and_completed_when_there_is_room() -> None:
+    cluster, leader = led(1)
+    cluster.submit(job("a", 2, binding=Binding.PIECEMEAL))
+    leader.settle(schedule=False)
+    cluster.intrude("f", N1)
+    scheduled(cluster)
+    leader.settle()
+    assert reason(leader, A) is Reason.HALF_BOUND
+    cluster.leave("f")
+    leader.settle()
+    assert reason(leader, A) is Reason.BOUND
+
+
+def test_a_pod_that_comes_again_goes_back_into_its_group() -> None:
+    cluster, leader = led(2, 2)
+    cluster.submit(job("a", 4))
+    leader.settle()
+    before = cluster.bound(A)
+    cluster.delete(cluster.uids(A)[2])
+    cluster.create(A, 2)
+    leader.settle()
+    assert cluster.bound(A) == before
+
+
+def test_a_gang_that_grows_gets_whole_groups_more() -> None:
+    cluster, leader = led(3)
+    cluster.submit(job("a", 2))
+    leader.settle()
+    before = cluster.bound(A)
+    cluster.jobs[A].request = job("a", 4).request
+    cluster.create(A, 2)
+    leader.settle()
+    assert cluster.bound(A) == before, "a group waits for all of its pods"
+    cluster.create(A, 3)
+    leader.settle()
+    assert cluster.bound(A).items() > before.items()
+    assert all(len(homes) == 1 for homes in cluster.groups(A).values())
+
+
+def test_a_gang_deleted_midway_leaves_nothing() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("a", 4))
+    leader.turn()
+    leader.turn()
+    cluster.end(A)
+    leader.settle()
+    assert not cluster.labels[A]
+    assert not cluster.capacity.bookings()
+
+
+def test_a_pod_that_another_gate_keeper_placed_is_opened_and_not_planned() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("a", 2))
+    for uid, node in zip(cluster.uids(A), (N1, N2), strict=True):
+        cluster.change(uid, fixed=node)
+    leader.turn()
+    assert not any(member.gated for member in cluster.members(A))
+    assert not any(isinstance(each, Place) for each in leader.given)
+
+
+def test_somebody_elses_gate_is_awaited() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("a", 2))
+    for uid in cluster.uids(A):
+        cluster.change(uid, other_gates=True)
+    leader.settle()
+    assert reason(leader, A) is Reason.OTHER_GATE
+
+
+def test_gates_are_opened_by_order_without_a_plan_and_all_is_given_back() -> None:
+    cluster, leader = led(2)
+    asked = job("a", 2)
+    cluster.submit(asked)
+    leader.turn()
+    asked.waived = "opened by hand"
+    leader.settle(schedule=False)
+    assert not any(member.gated or member.selection for member in cluster.members(A))
+    assert any(isinstance(each, OpenUnplanned) for each in leader.given)
+    assert not list(cluster.bookings)
+    assert not cluster.labels[A]
+
+
+def test_whoever_takes_over_goes_on_from_any_write() -> None:
+    for writes in range(30):
+        cluster, leader = led(2, 2)
+        cluster.submit(job("a", 4))
+        done, sent = 0, leader.take(*leader.news())
+        while done < writes and sent:
+            done += 1
+            cluster.write(sent.pop(0))
+            sent = sent or leader.take(*leader.news())
+        after = Leader.over(cluster)
+        after.settle()
+        assert len(cluster.bound(A)) == 4
+        assert all(len(homes) == 1 for homes in cluster.groups(A).values())
+        after.settle()
+        assert not list(cluster.bookings)
+
+
+def test_notes_of_two_plans_are_checked_before_anything_is_written() -> None:
+    """A leader died while it moved a group from one dragonfly to another."""
+    cluster, leader = led(2)
+    cluster.submit(job("a", 2))
+    leader.settle(schedule=False)
+    uid = cluster.uids(A)[0]
+    note = cluster.pods[uid].note
+    assert isinstance(note, Note)
+    moved = Note(N3, 0, note.hold, note.selection, 1, certified=True)
+    cluster.change(uid, nominated=N3, note=moved)
+    Leader.over(cluster).settle()
+    assert len(cluster.bound(A)) == 2
+    assert all(len(homes) == 1 for homes in cluster.groups(A).values())
+
+
+def test_priority_comes_before_age() -> None:
+    cluster, leader = led(1)
+    cluster.intrude("f", N1)
+    cluster.submit(job("a", 2, created_s=1.0))
+    cluster.submit(job("b", 2, created_s=2.0, priority=5))
+    leader.settle()
+    cluster.leave("f")
+    leader.settle()
+    assert cluster.bound(B)
+    assert not cluster.bound(A)
