@@ -406,6 +406,10 @@ class MasterSettings(ServiceSettings, LogSettings):
             what = "jobs of Kubernetes are placed through a webhook of the pod's namespace"
             fix = "give --kubernetes=on and POD_NAMESPACE, or --placement=off"
             return (Refusal(what, "--placement", fix),)
+        if self.placement not in self.controllers:
+            what = "the webhook would gate pods, and no controller opens their gates"
+            fix = f"name {self.placement} among them, or give --placement=off"
+            return (Refusal(what, "--controllers", fix),)
         fix = "write a name of Kubernetes in small letters, such as topo-master-admission"
         return tuple(
             Refusal(f"{name!r} is no name of an object", f"--admission-{of}", fix)

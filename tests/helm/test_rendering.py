@@ -161,3 +161,9 @@ def test_every_value_changes_something(helm: Path, path: str) -> None:
             return
         told += done.stderr
     pytest.fail(f"{path} changes no rendering: {told or change}")
+
+
+def test_a_webhook_without_the_controller_that_opens_its_gates_is_refused(helm: Path) -> None:
+    done = template(helm, *ON, "--set", "placement.enabled=true")
+    assert done.returncode != 0
+    assert "controllers lacks nomination" in done.stderr

@@ -25,7 +25,7 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
     [
         ("vendor", {PLACEMENT, CERTIFICATES, NOMINATION}),
         ("placement", set()),
-        ("placement-cert-manager", {CERTIFICATES, NOMINATION}),
+        ("placement-cert-manager", {CERTIFICATES}),
     ],
 )
 def test_the_masters_roles_are_the_calls_that_masters_make(case: str, off: set[str]) -> None:

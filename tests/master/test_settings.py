@@ -57,6 +57,12 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
     ("flags", "where", "part"),
     [
         (["--mode=switchbox"], "--cluster-manager-address", "URL"),
+        (["--placement=nomination", "--kubernetes=off"], "--placement", "--kubernetes=on"),
+        (
+            ["--placement=nomination", "--kubeconfig=here", "--pod-namespace=topo"],
+            "--controllers",
+            "name nomination among them",
+        ),
         (
             ["--mode=switchbox", "--cluster-manager-address=10.0.0.1"],
             "--cluster-manager-address",

@@ -47,7 +47,7 @@ async def admission_master(
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", f"--bind-address={address}"),
         f"--kubeconfig={access.kubeconfig(home / 'kubeconfig')}",
-        *("--controllers=none", "--placement=nomination", "--admission-port=443", *flags),
+        *("--controllers=nomination", "--placement=nomination", "--admission-port=443", *flags),
     )
     environment = {"POD_NAMESPACE": namespace, "POD_NAME": "topo-master-0"}
     program = Program("topo-master", argv, home / "master.log", environment)
