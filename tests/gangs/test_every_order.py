@@ -43,8 +43,8 @@ def _way(ways: dict[str, tuple[str, str] | None], key: str) -> list[str]:
 TWO_WRITERS = [Setting(2, 2, binding) for binding in Binding]
 FOREIGN_POD = [Setting(2, 2, Binding.WHOLE, takes=(0,), second=False)]
 LARGER = [
+    Setting(2, 2, Binding.WHOLE, takes=(0,)),
     Setting(2, 2, Binding.PIECEMEAL, takes=(0,), second=False),
-    *(Setting(2, 2, binding, takes=(0,)) for binding in Binding),
     Setting(4, 3, Binding.WHOLE, takes=(0,), second=False),
 ]
 
