@@ -181,6 +181,7 @@ class Nomination:
             while True:
                 await self._wait()
                 self._mark_renewed()
+                self._end_advice()
                 await self._turn(tuple(self._capacity_changes()))
                 now_s = self.clock()
                 if now_s - flushed_s >= FLUSH_S:
@@ -315,11 +316,15 @@ class Nomination:
             return
         _log.info("gang", gang=said.id, name=gang.name, stands=said.reason.value, why=said.note)
         if said.reason in _ADVISED:
-            task = asyncio.ensure_future(self._advise(gang, told))
-            self._advice.add(task)
-            task.add_done_callback(self._advice.discard)
+            self._advice.add(asyncio.ensure_future(self._advise(gang, told)))
         else:
             self._tell(said.id, told)
+
+    def _end_advice(self) -> None:
+        """Advice that failed ends this work, as all that is not foreseen does."""
+        for task in [each for each in self._advice if each.done()]:
+            self._advice.discard(task)
+            task.result()
 
     async def _advise(self, gang: Gang, told: Told) -> None:
         """Tells it with the smallest change that would let the gang in, once that is found."""

@@ -221,6 +221,7 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
             "GangDoesNotFit",
         )
         assert "whole group" in condition["message"]
+        assert "it would fit if: " in condition["message"]
         world.api.remove(PODS, f"taker-{min(PAIRS[2])}", "others")
         await asyncio.sleep(10)
         assert {nominated(pod) for pod in pods} == PAIRS[2]
