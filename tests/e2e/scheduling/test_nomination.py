@@ -1,17 +1,13 @@
 """Gangs on stock schedulers: whole groups, each pod on the node that was planned for it."""
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.scheduling.admission_master import admission_master
 from tests.e2e.scheduling.gang_master import GangMaster
 from tests.e2e.scheduling.jobs import (
     BATCH_JOBS,
@@ -31,7 +27,6 @@ from tests.e2e.scheduling.jobs import (
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 
-VENDOR = Path(__file__).parent / "vendor"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 pytestmark = pytest.mark.usefixtures("master")
 
@@ -101,25 +96,6 @@ async def test_the_samples_eight_pods_are_in_one_switchbox_each_where_it_was_pla
     nodes = nodes_of(await pods_of(api, "sample"))
     assert are_whole(world, "switchbox", nodes, 8)
     assert len(set(nodes)) == 8
-
-
-async def test_the_vendors_sample_as_it_is_gets_one_whole_group_through_webhook_and_controller(
-    cluster: Cluster, api: Api, world: World, tmp_path: Path
-) -> None:
-    """The manual's files byte for byte, on stock Volcano with the vendor's own configuration."""
-    sample = yaml.safe_load((VENDOR / "sample-volcano-supernode.yaml").read_text())
-    name = sample["metadata"]["name"]
-    await take(api, [str(world.nodes[0].name)])
-    home = tmp_path / "admission"
-    home.mkdir()
-    async with admission_master(cluster, api, home):
-        began_s = time.monotonic()
-        await api.create(JOBS, sample)
-        await eventually(lambda: bound(api, name, 8))
-        print(f"the sample is bound after {time.monotonic() - began_s:.2f} s")
-        nodes = nodes_of(await pods_of(api, name))
-        assert are_whole(world, "switchbox", nodes, 8)
-        await eventually(lambda: _is_told(api, name, "GangBound"))
 
 
 async def test_each_pair_of_ranks_is_in_one_dragonfly_of_a_half_full_cluster(
