@@ -113,7 +113,7 @@ class Nomination:
         self._known: dict[GangId, Gang] = {}
         self._said: dict[GangId, Told] = {}
         self._told_slipped: set[str] = set()
-        self._seen: dict[NodeName, tuple[bool, int]] = {}
+        self._seen: dict[NodeName, tuple[bool, int, object]] = {}
         self._label_changes: dict[NodeName, dict[GangId, Selection | None]] = {}
         self._asked: dict[Target, GangId] = {}
         self._stale: dict[Key, tuple[GangId, str]] = {}
@@ -461,22 +461,26 @@ class Nomination:
         changed: list[NodeName] = []
         grew = False
         for name in sorted(touched):
-            before, now = self._seen.get(name, (False, 0)), self._room(name)
+            before, now = self._seen.get(name, (False, 0, None)), self._room(name)
             if now == before:
                 continue
             self._seen[name] = now
             changed.append(name)
-            grew = grew or (now[0] and (now[1] > before[1] or not before[0]))
+            is_another = now[2] != before[2]  # in another group, say: it may fit there
+            grew = grew or (now[0] and (now[1] > before[1] or not before[0] or is_another))
         if changed:
             yield CapacityChanged(tuple(changed), grew)
 
-    def _room(self, name: NodeName) -> tuple[bool, int]:
-        """Whether a node is open, and its GPUs less those that are booked: below 0 where two have
-        the same ones.
+    def _room(self, name: NodeName) -> tuple[bool, int, object]:
+        """Whether a node is open, its GPUs less those that are booked (below 0 where two have the
+        same ones), and by what jobs choose it.
         """
         capacity = self.placements.state.capacity
         host = capacity.host(name)
-        return (host.open, host.gpus - capacity.used(name)) if host is not None else (False, 0)
+        if host is None:
+            return False, 0, None
+        chosen_by = host.path, host.gpu_type, host.guards, host.labels
+        return host.open, host.gpus - capacity.used(name), chosen_by
 
     # What gangs are read with
 

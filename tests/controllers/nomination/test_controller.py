@@ -21,9 +21,9 @@ from master.sources.kubernetes.capacity import ClusterCapacity
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import ApiModel
 from tests.kube.model_store import ModelStore
-from tests.publish.forests import VENDOR
+from tests.publish.forests import VENDOR, forest
 from topo.gangs.gangs import GangSettings
-from topo.model.forest import Snapshot
+from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import Policy
@@ -86,7 +86,7 @@ class GangWorld:
 
 
 @asynccontextmanager
-async def gang_world() -> AsyncIterator[GangWorld]:
+async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
     """A master that leads, its writes and its watches taking their time."""
     api, loop, registry = (
         ApiModel(delay_s=0.005),
@@ -100,7 +100,7 @@ async def gang_world() -> AsyncIterator[GangWorld]:
         }
         api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
-    placements.state.follow(Snapshot(Generation(1), VENDOR))
+    placements.state.follow(Snapshot(Generation(1), tree))
     nodes: Any = ModelStore(api, NODES, delay_s=0.02)
     pods: Any = ModelStore(api, PODS, delay_s=0.02)
     capacity = ClusterCapacity(placements.state, nodes, pods)
@@ -248,3 +248,13 @@ async def test_a_gate_on_a_pod_of_no_gang_is_opened_and_says_why():
         await asyncio.sleep(10)
         assert is_open(alone)
         assert "unplanned" in alone.document["metadata"]["annotations"][WORDS.placement]
+
+
+async def test_a_gang_that_no_group_could_hold_starts_when_the_tree_shows_one():
+    async with gang_world(forest(unplaced=NAMES)) as world:
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        assert not any(is_open(pod) for pod in pods)
+        world.placements.state.follow(Snapshot(Generation(2), VENDOR))
+        await asyncio.sleep(10)
+        assert {nominated(pod) for pod in pods} in PAIRS
