@@ -59,7 +59,7 @@ async def gang_master(
     access = await account_access(cluster, NAMESPACE, ACCOUNT)
     kubeconfig = access.kubeconfig(home / "kubeconfig")
     config, state = home / "nodegroup.yaml", home / "state"
-    config.write_text(yaml.safe_dump(_document(world)))
+    config.write_text(yaml.safe_dump(document(world)))
     argv = (
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1"),
@@ -75,7 +75,8 @@ async def gang_master(
         await asyncio.to_thread(program.stop)
 
 
-def _document(world: World) -> object:
+def document(world: World) -> object:
+    """The config file that declares the groups of the world."""
     tree: dict[str, dict[str, list[str]]] = {}
     for host in world.nodes:
         flies = tree.setdefault(str(host.switchbox), {})
