@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from topo.model.errors import BrokenInvariantError, Refusal
+from topo.model.errors import BrokenInvariantError
 from topo.model.ids import NodeName
-from topo.model.limits import MAX_KEY_CHARS
 from topo.placement.booking.events import (
     Absent,
     Change,
@@ -48,11 +47,8 @@ from topo.placement.booking.holds import (
     HoldsMemory,
     Limits,
     Moment,
-    Obstacle,
-    booked,
-    difference,
-    shortage,
 )
+from topo.placement.booking.refusals import beyond_limits, no_longer_fits, of_another
 from topo.placement.capacity.capacity import Capacity, Difference
 
 _REMEMBERED_ENDS = 1000
@@ -118,31 +114,11 @@ class Bookings:
         hold = self._holds[self._keys[wish.key]]
         if hold.wish == wish:
             return hold
-        what = f"the key {wish.key!r} belongs to hold {hold.id} of another request: "
-        what += difference(hold.wish, wish)
-        fix = f"use a new key, or repeat that request, or release {hold.id} first"
-        return HoldRefused(Obstacle.KEY, Refusal(what, "key", fix))
+        return of_another(hold, wish)
 
     def flaw(self, wish: HoldRequest) -> HoldRefused | None:
         """What makes a wish impossible whatever is free: time, pods, key, number of holds; O(1)."""
-        limits, pods = self._limits, wish.request.pods
-        if not 0 < wish.hold_s <= limits.hold_s:
-            what = f"hold_s is {wish.hold_s:g}"
-            return _beyond(what, "hold_s", f"give seconds, more than 0, at most {limits.hold_s:g}")
-        if wish.key is not None and not 0 < len(wish.key) <= MAX_KEY_CHARS:
-            what = f"the key has {len(wish.key)} characters"
-            return _beyond(what, "key", f"give 1 to {MAX_KEY_CHARS}")
-        if wish.key is not None and not wish.key.isprintable():  # no half of a code point either
-            what = "the key has characters that cannot be shown"
-            return _beyond(what, "key", "give letters, digits and punctuation")
-        if pods > limits.pods:
-            what = f"a hold of {pods} pods"
-            return _beyond(what, "pods", f"hold at most {limits.pods} pods at once")
-        if len(self._holds) >= limits.holds:
-            what = f"there are {len(self._holds)} holds already"
-            fix = "release one, or commit less and release sooner"
-            return HoldRefused(Obstacle.FULL, Refusal(what, "holds", fix))
-        return None
+        return beyond_limits(wish, self._limits, len(self._holds))
 
     def awaited(self, hold_id: HoldId) -> Mapping[NodeName, int]:
         """GPUs by node that a hold keeps for pods that are not there yet; O(nodes)."""
@@ -209,7 +185,7 @@ class Bookings:
         known = self.known(asked.wish)
         if isinstance(known, Hold):
             return HoldChange(What.REPEATED, known)
-        declined = known or self.flaw(asked.wish) or self._no_longer_fits(asked)
+        declined = known or self.flaw(asked.wish) or no_longer_fits(asked, self._capacity)
         if declined is not None:
             return declined
         hold = Hold(
@@ -411,15 +387,6 @@ class Bookings:
 
     # How it is kept
 
-    def _no_longer_fits(self, asked: HoldAsked) -> HoldRefused | None:
-        pods = (group.pods for group in asked.groups)
-        for node, gpus in booked(pods, asked.wish.request.gpus_per_pod).items():
-            what = shortage(self._capacity, node, gpus)
-            if what:
-                fix = "place the job again"
-                return HoldRefused(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
-        return None
-
     def _taken(self, hold_id: HoldId, *phases: PodPhase) -> Counter[NodeName]:
         """GPUs by node that the pods of a hold take, or those of them in some phases."""
         taken: Counter[NodeName] = Counter()
@@ -518,7 +485,3 @@ def _moved(hold: Hold, by_s: float) -> Hold:
         created_s=hold.created_s + by_s,
         deadline_s=None if deadline_s is None else deadline_s + by_s,
     )
-
-
-def _beyond(what: str, where: str, fix: str) -> HoldRefused:
-    return HoldRefused(Obstacle.TERMS, Refusal(what, where, fix))

@@ -1,0 +1,61 @@
+"""Why a hold is not given: beyond the limits, a key of another request, no room any more."""
+
+from topo.model.errors import Refusal
+from topo.model.limits import MAX_KEY_CHARS
+from topo.placement.booking.events import HoldAsked
+from topo.placement.booking.holds import (
+    Hold,
+    HoldRefused,
+    HoldRequest,
+    Limits,
+    Obstacle,
+    booked,
+    difference,
+    shortage,
+)
+from topo.placement.capacity.capacity import Capacity
+
+
+def beyond_limits(wish: HoldRequest, limits: Limits, holds: int) -> HoldRefused | None:
+    """What makes a wish impossible whatever is free: time, pods, key, number of holds; O(1)."""
+    pods = wish.request.pods
+    if not 0 < wish.hold_s <= limits.hold_s:
+        what = f"hold_s is {wish.hold_s:g}"
+        return _beyond(what, "hold_s", f"give seconds, more than 0, at most {limits.hold_s:g}")
+    if wish.key is not None and not 0 < len(wish.key) <= MAX_KEY_CHARS:
+        what = f"the key has {len(wish.key)} characters"
+        return _beyond(what, "key", f"give 1 to {MAX_KEY_CHARS}")
+    if wish.key is not None and not wish.key.isprintable():  # no half of a code point either
+        what = "the key has characters that cannot be shown"
+        return _beyond(what, "key", "give letters, digits and punctuation")
+    if pods > limits.pods:
+        what = f"a hold of {pods} pods"
+        return _beyond(what, "pods", f"hold at most {limits.pods} pods at once")
+    if holds >= limits.holds:
+        what = f"there are {holds} holds already"
+        fix = "release one, or commit less and release sooner"
+        return HoldRefused(Obstacle.FULL, Refusal(what, "holds", fix))
+    return None
+
+
+def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
+    """The refusal of a wish whose key belongs to this hold, which is for something else."""
+    what = f"the key {wish.key!r} belongs to hold {hold.id} of another request: "
+    what += difference(hold.wish, wish)
+    fix = f"use a new key, or repeat that request, or release {hold.id} first"
+    return HoldRefused(Obstacle.KEY, Refusal(what, "key", fix))
+
+
+def no_longer_fits(asked: HoldAsked, capacity: Capacity) -> HoldRefused | None:
+    """The refusal of a plan of which a node is gone, closed or too full by now; O(nodes of it)."""
+    pods = (group.pods for group in asked.groups)
+    for node, gpus in booked(pods, asked.wish.request.gpus_per_pod).items():
+        what = shortage(capacity, node, gpus)
+        if what:
+            fix = "place the job again"
+            return HoldRefused(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
+    return None
+
+
+def _beyond(what: str, where: str, fix: str) -> HoldRefused:
+    return HoldRefused(Obstacle.TERMS, Refusal(what, where, fix))
