@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from master.api import changes, gpus, graph, health, holds, placements, topology
+from master.api import changes, gangs, gpus, graph, health, holds, placements, topology
 from master.api.requests import jobs
 from master.api.route import Route
 from topo.model.rest.changes import (
@@ -12,6 +12,7 @@ from topo.model.rest.changes import (
     StepDocument,
 )
 from topo.model.rest.fragmentation import FragmentationDocument
+from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.model.rest.gpus import GpusDocument
 from topo.model.rest.graph import GRAPH_MEDIA, GraphDocument
 from topo.model.rest.jobs import HoldBody, PlacementBody
@@ -35,6 +36,10 @@ _NO_HOLD = {
 }
 _GONE = {404: "there is no such hold", 410: "the hold expired, or was released"}
 _KEPT = {**_GONE, 503: "it is done, but the state file cannot be written"}
+_NO_GANGS = {
+    404: "there is no such gang, or this master places none",
+    503: "this master follows, and its leader does not answer",
+}
 _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
 _HELD = {"id": "$response.body#/hold/id"}
@@ -165,6 +170,31 @@ ROUTES = (
         document=HoldDocument,
         parameters=holds.ID,
         problems=_KEPT,
+    ),
+    _placements(
+        path="/v1/gangs",
+        handler=gangs.get_gangs,
+        summary="Jobs whose pods go together: where each stands, and why",
+        document=GangsDocument,
+        parameters=gangs.PARAMETERS,
+        problems=_NO_GANGS,
+    ),
+    _placements(
+        path="/v1/gangs/{id}",
+        handler=gangs.get_gang,
+        summary="One of them with its pods and its groups",
+        document=GangDocument,
+        parameters=gangs.ID,
+        problems=_NO_GANGS,
+    ),
+    _change(
+        path="/v1/gangs/{id}/open",
+        method="POST",
+        handler=gangs.open_gates,
+        summary="Opens the gates of its pods without a plan: its scheduler goes on alone",
+        document=GangSummary,
+        parameters=gangs.ID,
+        problems=_NO_GANGS,
     ),
     _placements(
         path="/v1/fragmentation",

@@ -183,6 +183,13 @@ class Controllers:
             each.controller.on_forest(snapshot)
 
     @property
+    def nomination(self) -> Nomination | None:
+        """What places gangs, where it is switched on."""
+        running = self.running.get(NOMINATION)
+        found = running.controller if running is not None else None
+        return found if isinstance(found, Nomination) else None
+
+    @property
     def works(self) -> Mapping[str, Work]:
         """What runs while this master leads."""
         return {f"controller-{name}": each.controller.run for name, each in self.running.items()}

@@ -31,6 +31,7 @@ class FakeMaster:
         self.broken: dict[str, tuple[int, str, dict[str, str]]] = {}
         self.placement: Any = samples.placement()
         self.holds: list[Any] = [samples.hold()]
+        self.gangs: list[Any] = [samples.gang()]
         self.fragmentation: Any = samples.fragmentation()
         self.bodies: list[Any] = []
         self.asked: list[web.BaseRequest] = []
@@ -92,6 +93,9 @@ class FakeMaster:
                 web.get("/v1/topology/events", self._events),
                 web.post("/v1/placements", self._place),
                 web.get("/v1/fragmentation", self._fragmentation),
+                web.get("/v1/gangs", self._list_gangs),
+                web.get("/v1/gangs/{id}", self._gang),
+                web.post("/v1/gangs/{id}/open", self._gang),
                 web.get("/v1/holds", self._list_holds),
                 web.get("/v1/holds/{id}", self._hold),
                 web.post("/v1/holds/{id}/commit", self._hold),
@@ -143,6 +147,20 @@ class FakeMaster:
     async def _fragmentation(self, _: web.Request) -> web.Response:
         return web.json_response(self.fragmentation)
 
+    async def _list_gangs(self, request: web.Request) -> web.Response:
+        wanted = {key: request.query.get(key) for key in ("namespace", "pod")}
+        short = [
+            {key: value for key, value in gang.items() if key not in ("members", "groups")}
+            for gang in self.gangs
+            if wanted["namespace"] in {None, gang["namespace"]}
+            and wanted["pod"] in {None, *(pod["name"] for pod in gang.get("members", ()))}
+        ]
+        return web.json_response({"gangs": short})
+
+    async def _gang(self, request: web.Request) -> web.Response:
+        (found,) = [gang for gang in self.gangs if gang["id"] == request.match_info["id"]]
+        return web.json_response(found)
+
     async def _list_holds(self, _: web.Request) -> web.Response:
         short = [{k: v for k, v in h.items() if k not in ("groups", "lost")} for h in self.holds]
         return web.json_response({"holds": short})
@@ -186,6 +204,7 @@ class FakeMaster:
 async def _close_after(_: web.Request, response: web.StreamResponse) -> None:
     """No connection is used twice, so that none is left over when the master stops."""
     response.force_close()
+    response.headers["Connection"] = "close"
 
 
 def _json(value: Any) -> str:

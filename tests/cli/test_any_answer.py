@@ -22,6 +22,7 @@ from topo.cli.main import app
 from topo.cli.render.safe import is_safe
 
 HOLD = samples.hold()
+GANG = samples.gang()
 PROBLEM = {"title": "Conflict", "status": 409, "detail": "taken", "fix": "ask again", "field": "n"}
 SHARES = {"node": "node-3", "gpus": [0, 1], "n": 2, "why": []}
 DIFF = {"from": 12, "to": 13, "changes": samples.changes()}
@@ -30,6 +31,9 @@ CALLS: dict[bytes, tuple[Any, ...]] = {
     b"GET /v1/topology/graph": ({"directed": False, "nodes": [], "edges": []},),
     b"GET /v1/topology": (samples.troubled(), samples.inside()),
     b"GET /v1/fragmentation": (samples.fragmentation(),),
+    b"GET /v1/gangs/": (GANG,),
+    b"POST /v1/gangs/": (GANG,),
+    b"GET /v1/gangs": ({"gangs": [GANG]},),
     b"GET /v1/holds/": (HOLD,),
     b"POST /v1/holds/": (HOLD,),
     b"DELETE /v1/holds/": (None,),
@@ -50,6 +54,9 @@ COMMANDS: dict[bytes, tuple[str, ...]] = {
         "doctor", "doctor -o json", "place --pods 2 --gpus 8",
     ),
     b"GET /v1/fragmentation": ("fragmentation", "fragmentation -o yaml"),
+    b"GET /v1/gangs/": ("why pytorch-demo", "why pytorch-demo -o json"),
+    b"POST /v1/gangs/": ("gates open pytorch-demo",),
+    b"GET /v1/gangs": ("gangs", "gangs -o yaml", "why pytorch-demo-worker-1"),
     b"GET /v1/holds/": ("holds show h-1", "holds show h-1 -o json"),
     b"POST /v1/holds/": ("holds commit h-1",),
     b"DELETE /v1/holds/": ("holds release h-1",),

@@ -43,6 +43,7 @@ PRINTED = {
     "topo demo fault",
     "topo demo heal",
     "topo export",
+    "topo gates open",
     "topo holds commit",
     "topo holds release",
     "topo sim clustermanager",
@@ -87,6 +88,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "topo doctor": ("doctor",),
     "topo place": JOB,
     "topo fragmentation": ("fragmentation",),
+    "topo gangs": ("gangs",),
+    "topo why": ("why", f"training/{name('job-demo')}"),
     "topo holds": ("holds",),
     "topo holds show": ("holds", "show", "h-1"),
     "topo demo status": ("demo", "status"),
@@ -107,6 +110,8 @@ def long_master(fake_master: FakeMaster) -> FakeMaster:
     fake_master.changes = long(samples.changes(13))
     fake_master.placement = long({**samples.placement(), "hold": samples.held()})
     fake_master.holds = [long(samples.hold())]
+    waiting = {**samples.waiting_gang(), "id": "2", "name": "job-wait", "text": samples.CUT[1]}
+    fake_master.gangs = [long(samples.gang(name="job-demo")), long(waiting)]
     fake_master.fragmentation = long(samples.fragmentation())
     fake_master.fragmentation["types"][0]["tiers"][0]["kind"] = name("machine-room")
     answer = long(gpus(TWO | {"why": samples.CUT[1]}, links=[["NV18"] * 4] * 4))

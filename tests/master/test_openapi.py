@@ -176,6 +176,7 @@ def test_what_needs_a_token_says_so() -> None:
     sometimes = [{}, *always]
     assert secured == {
         ("/v1/placements", "post"): sometimes,
+        ("/v1/gangs/{id}/open", "post"): always,
         ("/v1/holds", "post"): always,
         ("/v1/holds/{id}", "delete"): always,
         ("/v1/holds/{id}/commit", "post"): always,

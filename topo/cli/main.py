@@ -15,7 +15,7 @@ with needs("cli"):
     from typer.core import TyperGroup
 
     from topo.cli import usage_errors
-    from topo.cli.commands import export, holds, nodes, parse, place, sim, views
+    from topo.cli.commands import export, gangs, gates, holds, nodes, parse, place, sim, views
     from topo.cli.demo import commands as demo
     from topo.cli.exits import CliError, Exit
     from topo.cli.render.safe import plain
@@ -118,6 +118,9 @@ for command in (
 app.command()(views.fragmentation)
 app.command()(export.export)
 app.add_typer(holds.app, name="holds")
+app.command()(gangs.gangs)
+app.command()(gangs.why)
+app.add_typer(gates.app, name="gates")
 app.command()(parse.parse)
 app.add_typer(demo.app, name="demo")
 app.add_typer(sim.app, name="sim")

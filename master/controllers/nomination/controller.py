@@ -148,6 +148,12 @@ class Nomination:
             if each.id in self._known
         )
 
+    def standing(self, gang_id: GangId) -> tuple[Gang, Standing] | None:
+        """A gang and where it stands; None where there is none of this id."""
+        stands = self._gangs.standing(gang_id)
+        known = self._known.get(gang_id)
+        return None if stands is None or known is None else (known, stands)
+
     def told(self, gang_id: GangId) -> Told | None:
         """What was said last of a gang."""
         return self._said.get(gang_id)

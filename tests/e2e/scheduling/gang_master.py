@@ -1,6 +1,7 @@
 """A master that places gangs, as a process with an account's rights."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from tests.e2e.controlplane.cluster import Cluster, account_access, service_acco
 from tests.e2e.controlplane.processes import Program
 from topo.sim.worlds.presets import World
 
+TOKEN = "writer-1"
 ACCOUNT, NAMESPACE = "topo-gangs", "default"
 RULES = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
@@ -44,6 +46,15 @@ class GangMaster:
         """Starts it, once more where it has ended."""
         self.program.start()
 
+    @property
+    def url(self) -> str:
+        """Where its API is, as its log says."""
+        for line in self.program.log.read_text().splitlines():
+            told = json.loads(line) if line.startswith("{") else {}
+            if (told.get("event"), told.get("site")) == ("listening", "api"):
+                return f"http://{told['host']}:{told['port']}"
+        return ""
+
     async def kill(self) -> None:
         """It ends as by a crash."""
         await asyncio.to_thread(self.program.stop, 0.0)
@@ -59,12 +70,13 @@ async def gang_master(
     access = await account_access(cluster, NAMESPACE, ACCOUNT)
     kubeconfig = access.kubeconfig(home / "kubeconfig")
     config, state = home / "nodegroup.yaml", home / "state"
+    (home / "writers").write_text(f"ops {TOKEN}\n")
     config.write_text(yaml.safe_dump(document(world)))
     argv = (
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", "--bind-address=127.0.0.1"),
         *(f"--kubeconfig={kubeconfig}", f"--state-file={state}", "--leader-elect=false"),
-        *("--controllers=nomination", *flags),
+        *("--controllers=nomination", f"--api-token-file={home / 'writers'}", *flags),
     )
     environment = {"POD_NAMESPACE": NAMESPACE, "POD_NAME": "topo-master-0"}
     program = Program("topo-master", argv, home / "master.log", environment)

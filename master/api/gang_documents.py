@@ -1,0 +1,110 @@
+"""Gangs as the documents of `topo.model.rest.gangs`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from topo.gangs.gang import Gang, Member
+from topo.gangs.standing import Standing
+from topo.model.ids import GroupPath, NodeName, natural_key
+from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
+from topo.model.rest.placements import DomainDocument, PodGroupDocument, PodsDocument
+from topo.placement.capacity.host import Host
+
+HostOf = Callable[[NodeName], Host | None]
+
+
+def gang_summary(gang: Gang, stands: Standing, now_s: float) -> GangSummary:
+    """The gang without its pods; `now_s` is on the clock of its creation. O(members)."""
+    request, live = gang.request, [member for member in gang.members if member.live]
+    return GangSummary(
+        id=gang.id,
+        namespace=gang.namespace,
+        name=gang.name,
+        kind=gang.kind,
+        state=stands.reason,
+        text=stands.text,
+        would_fit=stands.would_fit,
+        ahead=stands.ahead,
+        priority=gang.priority,
+        age_s=round(max(0.0, now_s - gang.created_s), 3),
+        mode=request.mode,
+        within=request.within,
+        pods=request.pods,
+        gpus_per_pod=request.gpus_per_pod,
+        group_size=request.group_size,
+        there=len(live),
+        placed=len(stands.places),
+        bound=sum(member.node is not None for member in live),
+    )
+
+
+def gang_document(summary: GangSummary, gang: Gang, stands: Standing, host: HostOf) -> GangDocument:
+    """The gang with its pods by rank, and its groups; O(members x tiers)."""
+    places = dict(stands.places)
+    return GangDocument(
+        **dict(summary),
+        members=tuple(
+            GangPodDocument(
+                name=member.name,
+                rank=member.rank,
+                group=gang.group_of(member.rank),
+                node=places.get(member.rank) if member.live else member.node,
+                state=_state(member),
+            )
+            for member in gang.members
+        ),
+        groups=tuple(_groups(gang, places, host)),
+    )
+
+
+def _state(member: Member) -> str:
+    if not member.live:
+        return "ending"
+    if member.node is not None:
+        return "bound"
+    if member.opened:
+        return "open"
+    return "gated" if member.nominated is None else "nominated"
+
+
+def _groups(gang: Gang, places: Mapping[int, NodeName], host: HostOf) -> Iterator[PodGroupDocument]:
+    by_group: dict[int, dict[NodeName, int]] = {}
+    for rank, node in sorted(places.items()):
+        pods = by_group.setdefault(gang.group_of(rank), {})
+        pods[node] = pods.get(node, 0) + 1
+    request = gang.request
+    for index, pods in by_group.items():
+        yield PodGroupDocument(
+            index=index,
+            tail=index >= request.whole_groups,
+            domains=tuple(_domains(pods, host)),
+            nodes=tuple(PodsDocument(name=node, pods=count) for node, count in pods.items()),
+        )
+
+
+def _domains(nodes: Iterable[NodeName], host: HostOf) -> Iterator[DomainDocument]:
+    """The deepest group that all of the nodes share; where they share none, those of each."""
+    hosts = [found for node in nodes if (found := host(node)) is not None]
+    shared = _shared([each.path for each in hosts])
+    for each in hosts[:1] if shared else hosts:
+        depth = len(shared) or len(each.path)
+        if depth:
+            path = each.path[:depth]
+            yield DomainDocument(kind=each.kinds[depth - 1], name=path[-1], path=path)
+
+
+def _shared(paths: list[GroupPath]) -> GroupPath:
+    first, last = min(paths, default=GroupPath(())), max(paths, default=GroupPath(()))
+    depth = 0
+    while depth < min(len(first), len(last)) and first[depth] == last[depth]:
+        depth += 1
+    return GroupPath(first[:depth])
+
+
+def in_turn(summaries: Iterable[GangSummary]) -> tuple[GangSummary, ...]:
+    """Those in line in the order of their turns, then the others by name."""
+
+    def key(each: GangSummary) -> tuple[bool, int, object]:
+        waits = each.ahead is not None
+        return not waits, each.ahead or 0, (each.namespace, natural_key(each.name))
+
+    return tuple(sorted(summaries, key=key))

@@ -1,0 +1,109 @@
+"""`/v1/gangs`: the jobs whose pods go together, where each stands, and why.
+
+Only a master that leads plans them; one that follows passes the leader's answer on.
+"""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+from yarl import URL
+
+from master.api.answers.representation import json_body
+from master.api.gang_documents import gang_document, gang_summary, in_turn
+from master.api.requests.query import Parameter, Query
+from master.replicas.peer import NoAnswerError
+from master.role import not_leader
+from master.service import SERVICE, Service
+from topo.gangs.gang import Gang, GangId
+from topo.kit.problem import problem
+from topo.model.rest.gangs import GangsDocument
+
+ID = (Parameter("id", "string", "the gang's id: the uid of its job", max_chars=64, place="path"),)
+PARAMETERS = (
+    Parameter("namespace", "string", "only gangs of this namespace", max_chars=253),
+    Parameter("pod", "string", "only the gang that has a pod of this name", max_chars=253),
+)
+_PATH = "/v1/gangs"
+_TIMEOUT_S = 5.0
+_MAX_BYTES = 64 << 20
+_ORDERED = "its gates are opened by a person's order"
+_FIX = "switch it on with --controllers=…,nomination; the chart does by placement.enabled"
+
+
+async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
+    """All gangs, those in line in the order of their turns."""
+    service = request.app[SERVICE]
+    nomination = service.controllers.nomination
+    if nomination is None:
+        return _off()
+    if not service.role.acts:
+        return await _of_leader(service, _PATH, query)
+    now_s, wanted = service.engine.clock(), query.get("namespace")
+    found = (
+        gang_summary(gang, stands, now_s)
+        for gang, stands in nomination.standings
+        if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
+    )
+    return json_body(GangsDocument(gangs=in_turn(found)).model_dump_json().encode())
+
+
+async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
+    """One gang with its pods and its groups."""
+    service, gang_id = request.app[SERVICE], GangId(query["id"])
+    nomination = service.controllers.nomination
+    if nomination is None:
+        return _off()
+    if not service.role.acts:
+        return await _of_leader(service, f"{_PATH}/{gang_id}", {})
+    found = nomination.standing(gang_id)
+    if found is None:
+        return _unknown(gang_id)
+    gang, stands = found
+    summary = gang_summary(gang, stands, service.engine.clock())
+    host = service.placements.state.capacity.host
+    return json_body(gang_document(summary, gang, stands, host).model_dump_json().encode())
+
+
+async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
+    """The gates of a gang's pods are opened without a plan: its scheduler goes on alone."""
+    service, gang_id = request.app[SERVICE], GangId(query["id"])
+    nomination = service.controllers.nomination
+    if nomination is None:
+        return _off()
+    found = nomination.standing(gang_id)
+    if found is None:
+        return _unknown(gang_id)
+    gang, stands = found
+    nomination.waive((gang_id,), _ORDERED)
+    summary = gang_summary(gang, stands, service.engine.clock())
+    return json_body(summary.model_dump_json().encode())
+
+
+def _unknown(gang_id: GangId) -> web.Response:
+    what = f"there is no gang {gang_id!r}"
+    return problem(404, what, field="id", fix="GET /v1/gangs lists those there are")
+
+
+def _has(gang: Gang, pod: str | None) -> bool:
+    return pod is None or any(member.name == pod for member in gang.members)
+
+
+def _off() -> web.Response:
+    return problem(404, "this master places no gangs", fix=_FIX)
+
+
+async def _of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:
+    """What the leader answers; its address is that on the Lease, the path one of ours."""
+    role, replicas = service.role, service.replicas
+    if replicas is None or not role.leader_url:
+        return not_leader(role)
+    url = URL(role.leader_url).with_path(path).with_query(dict(query))
+    try:
+        answer = await replicas.peer.ask(
+            "GET", str(url), headers={}, limit_bytes=_MAX_BYTES, timeout_s=_TIMEOUT_S
+        )
+    except NoAnswerError as error:
+        what = f"this master follows, and its leader does not answer: {error}"
+        return problem(503, what, fix="ask again", headers={"Retry-After": "1"})
+    media = answer.headers.get("Content-Type", "").partition(";")[0]
+    return web.Response(status=answer.status, body=answer.body, content_type=media)

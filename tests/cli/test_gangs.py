@@ -1,0 +1,96 @@
+"""`topo gangs` and `topo why`: where jobs stand whose pods go together, and why."""
+
+import json
+
+import pytest
+
+from tests.cli import samples
+from tests.cli.conftest import FakeMaster, Topo
+from topo.cli.exits import Exit
+
+
+def test_every_gang_is_a_row_and_one_that_waits_says_why(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.gangs = [samples.waiting_gang(), samples.gang(state="bound", bound=4)]
+    head, first, second, *_ = (" ".join(line.split()) for line in topo("gangs").stdout.splitlines())
+    assert head == "gang state job bound age why"
+    assert first.startswith("training/pytorch-demo ✗ no-room 4 pods of 8 GPUs in groups of 16")
+    assert first.endswith("0 of 4 72 s 1 group of 16 GPUs is missing")
+    assert second.endswith("4 of 4 72 s"), "who runs needs no words"
+
+
+def test_no_gangs_are_said_to_be_none(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.gangs = []
+    assert topo("gangs").stdout == "no job asks for groups\n"
+
+
+def test_gangs_of_one_namespace_are_asked_for(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.gangs.append(samples.gang(namespace="other", name="elsewhere"))
+    assert "elsewhere" not in topo("gangs", "-n", "training").stdout
+
+
+@pytest.mark.parametrize("name", ["pytorch-demo", "training/pytorch-demo", "pytorch-demo-worker-2"])
+def test_why_shows_a_job_by_its_name_or_by_that_of_a_pod(topo: Topo, name: str) -> None:
+    shown = topo("why", name).stdout
+    assert "training/pytorch-demo  ▲ opened" in shown
+    assert "its scheduler may bind it" in shown
+    assert "■0 node-1" in shown or "0 node-1" in shown
+    assert "1 pod not bound to their nodes yet: pytorch-demo-worker-3" in shown
+    assert json.loads(topo("why", name, "-o", "json").stdout) == samples.gang()
+
+
+def test_why_of_one_that_waits_says_what_would_let_it_in(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    fake_master.gangs = [{**samples.waiting_gang(), "members": [], "groups": [], "ahead": 2}]
+    shown = topo("why", "pytorch-demo").stdout
+    assert "1 group of 16 GPUs is missing" in shown
+    assert "2 gangs before it in line" in shown
+    assert "it would fit: node node-2 uncordoned" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("pytorch-dmeo", "did you mean"),
+        ("other/pytorch-demo", "did you mean"),
+        ("x", "`topo gangs` lists them"),
+    ],
+)
+def test_a_name_that_nobody_has_is_refused_with_the_next_step(
+    topo: Topo, name: str, words: str
+) -> None:
+    shown = topo("why", name)
+    assert shown.exit_code == Exit.REFUSED
+    assert words in " ".join(shown.stderr.split())
+
+
+def test_two_gangs_of_one_name_are_both_named(topo: Topo, fake_master: FakeMaster) -> None:
+    fake_master.gangs.append(samples.gang(namespace="other", id="2"))
+    shown = topo("why", "pytorch-demo")
+    assert shown.exit_code == Exit.REFUSED
+    assert "other/pytorch-demo" in shown.stderr
+    assert "training/pytorch-demo" in shown.stderr
+
+
+def test_the_gates_of_a_job_are_opened_by_its_name(topo: Topo, fake_master: FakeMaster) -> None:
+    assert topo("gates", "open", "pytorch-demo").stdout == (
+        "the gates of training/pytorch-demo are opened\n"
+    )
+    assert fake_master.asked[-1].path.endswith("/open")
+
+
+def test_all_gates_are_opened_but_of_gangs_that_run(topo: Topo, fake_master: FakeMaster) -> None:
+    bound = samples.gang(id="2", name="done", bound=4)
+    fake_master.gangs = [{**samples.waiting_gang(), "name": "waits"}, bound]
+    assert topo("gates", "open", "--all").stdout == "the gates of training/waits are opened\n"
+    fake_master.gangs = [bound]
+    assert topo("gates", "open", "--all").stdout == "no pod waits behind a gate\n"
+
+
+@pytest.mark.parametrize("words", [(), ("pytorch-demo", "--all")])
+def test_gates_are_opened_of_one_job_or_of_all(topo: Topo, words: tuple[str, ...]) -> None:
+    shown = topo("gates", "open", *words)
+    assert shown.exit_code == Exit.USAGE
+    assert "name a job, or give --all" in shown.stderr

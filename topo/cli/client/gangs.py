@@ -1,0 +1,57 @@
+"""The gang that somebody means by the name of its job or of one of its pods."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from topo.cli.client.client import MasterClient
+from topo.cli.client.reading import read
+from topo.cli.exits import CliError, Exit
+from topo.cli.options import path_segment
+from topo.model.errors import Refusal
+from topo.model.nearest import did_you_mean
+from topo.model.rest.gangs import GangsDocument, GangSummary
+
+_PATH = "/v1/gangs"
+
+
+async def found(master: MasterClient, name: str) -> Any:
+    """The document of the gang; a job comes before a pod of the same name.
+
+    Raises `CliError` where there is none of the name, or several.
+    """
+    namespace, slash, short = name.rpartition("/")
+    where = namespace if slash else None
+    every = read(GangsDocument, await master.document(_PATH)).gangs
+    named = [g for g in every if g.name == short and where in {None, g.namespace}]
+    if not named:
+        raw = await master.document(_PATH, namespace=where, pod=short)
+        named = list(read(GangsDocument, raw).gangs)
+    if len(named) != 1:
+        raise CliError(Exit.REFUSED, _refusal(name, named, every))
+    return await master.document(f"{_PATH}/{path_segment(named[0].id, 'gang', '`topo gangs`')}")
+
+
+async def opened(master: MasterClient, name: str | None) -> list[str]:
+    """Has the gates of a gang opened, or of all that have pods without a place or not bound.
+
+    The names of the jobs. Raises `CliError`.
+    """
+    if name is None:
+        every = read(GangsDocument, await master.document(_PATH)).gangs
+        chosen = [gang for gang in every if gang.bound < gang.there]
+    else:
+        chosen = [read(GangSummary, await found(master, name))]
+    for gang in chosen:
+        await master.send("POST", f"{_PATH}/{path_segment(gang.id, 'gang', '`topo gangs`')}/open")
+    return [f"{gang.namespace}/{gang.name}" for gang in chosen]
+
+
+def _refusal(name: str, named: Sequence[GangSummary], every: Sequence[GangSummary]) -> Refusal:
+    if named:
+        places = ", ".join(f"{gang.namespace}/{gang.name} ({gang.kind})" for gang in named)
+        fix = "write namespace/name, or look at them with `topo gangs -o json`"
+        return Refusal(f"{len(named)} gangs are called {name!r}: {places}", "JOB|POD", fix)
+    known = [gang.name for gang in every] + [f"{gang.namespace}/{gang.name}" for gang in every]
+    what = f"there is no gang whose job or pod is called {name!r}"
+    otherwise = "`topo gangs` lists them; a job without the annotation gpu-group-size is none"
+    return Refusal(what, "JOB|POD", did_you_mean(name, known, otherwise))

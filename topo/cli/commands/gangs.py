@@ -1,0 +1,60 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo gangs` and `topo why`: the jobs whose pods go together, where each stands, and why."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master
+
+if TYPE_CHECKING:
+    from topo.cli.client.client import MasterClient
+    from topo.model.rest.topology import GroupDocument
+
+
+@asks_master
+def gangs(
+    *,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only of this one.")
+    ] = None,
+    output: OutputFormat = Output.TABLE,
+    options: MasterOptions,
+) -> None:
+    """List the jobs whose pods go together: those that wait in the order of their turns."""
+    from topo.cli.client import connection
+    from topo.cli.client.reading import read
+    from topo.cli.render import gangs as picture
+    from topo.model.rest.gangs import GangsDocument
+
+    raw = connection.document(options, "/v1/gangs", namespace=namespace)
+    connection.show(
+        raw, output, lambda glyphs: picture.listed(read(GangsDocument, raw).gangs, glyphs)
+    )
+
+
+@asks_master
+def why(
+    name: Annotated[
+        str, typer.Argument(metavar="JOB|POD", help="Its name, or namespace/name where it is not.")
+    ],
+    *,
+    output: OutputFormat = Output.TABLE,
+    options: MasterOptions,
+) -> None:
+    """Say why a job's pods are where they are, or why it waits and what would let it in."""
+    from topo.cli.client import connection, gangs, placements
+    from topo.cli.client.reading import read
+    from topo.cli.render import gangs as picture
+    from topo.model.rest.gangs import GangDocument
+
+    async def conversation(client: "MasterClient") -> tuple[Any, "list[GroupDocument]"]:
+        raw = await gangs.found(client, name)
+        if output is not Output.TABLE:
+            return raw, []
+        return raw, await placements.roots(client, read(GangDocument, raw).groups)
+
+    raw, roots = connection.ask(connection.chosen(options), conversation)
+    connection.show(
+        raw, output, lambda glyphs: picture.page(read(GangDocument, raw), roots, glyphs)
+    )

@@ -1,0 +1,46 @@
+# ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
+"""`topo gates`: the gates of pods that wait for their place, opened by hand."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from topo.cli.options import MasterOptions, asks_master
+from topo.cli.render.safe import plain
+
+if TYPE_CHECKING:
+    from topo.cli.client.client import MasterClient
+
+app = typer.Typer(no_args_is_help=True, help="Gates of pods that wait for their place.")
+
+
+@app.callback()
+def gates() -> None:
+    """Gates of pods that wait for their place."""
+
+
+@app.command("open")
+@asks_master
+def open_(
+    name: Annotated[
+        str | None, typer.Argument(metavar="JOB|POD", help="Whose gates, as `topo why` takes it.")
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Of all jobs; in place of a name.")] = False,
+    options: MasterOptions,
+) -> None:
+    """Open the gates of a job's pods without a plan: its scheduler places them alone."""
+    from topo.cli.client import connection, gangs
+    from topo.cli.exits import usage
+
+    if (name is None) != every:
+        raise usage("one job, or all", "JOB|POD", "name a job, or give --all")
+
+    async def conversation(client: "MasterClient") -> list[str]:
+        return await gangs.opened(client, name)
+
+    opened = connection.ask(connection.trusted(options), conversation)
+    for each in opened:
+        print(f"the gates of {plain(each)} are opened")
+    if not opened:
+        print("no pod waits behind a gate")

@@ -1,0 +1,83 @@
+"""Gangs for people: a table of all of them, or one with its pods inside the tree."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.text import Text
+
+from topo.cli.render import placement_tree
+from topo.cli.render.placement import job
+from topo.cli.render.safe import plain
+from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.rows import Column, table
+from topo.cli.render.terminal import Glyphs
+from topo.cli.render.words import age, plural
+from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
+from topo.model.rest.topology import GroupDocument
+
+_WELL = frozenset({"bound"})
+_ON_THEIR_WAY = frozenset({"in-line", "placed", "opened", "pods-missing", "waived"})
+
+
+def listed(gangs: Sequence[GangSummary], glyphs: Glyphs) -> RenderableType:
+    """One row per gang, in the order given."""
+    if not gangs:
+        return Text("no job asks for groups", style="dim")
+    columns = ("gang", "state", "job", "bound", "age", Column("why", prose=True))
+    return table(*columns, rows=(_row(gang, glyphs) for gang in gangs))
+
+
+def _row(gang: GangSummary, glyphs: Glyphs) -> tuple[Text | str | int | None, ...]:
+    name = Text(f"{plain(gang.namespace)}/{plain(gang.name)}", style="bold")
+    asked = job(gang.pods, gang.gpus_per_pod, gang.group_size)
+    bound = f"{gang.bound} of {gang.pods}"
+    why = None if gang.state in _WELL else gang.text
+    return name, _state(gang, glyphs), asked, bound, age(gang.age_s), why
+
+
+def page(gang: GangDocument, roots: Sequence[GroupDocument], glyphs: Glyphs) -> RenderableType:
+    """One gang: where it stands and why, what would let it in, its groups inside the tree."""
+    head = Text().append(f"{plain(gang.namespace)}/{plain(gang.name)}", style="bold").append("  ")
+    head.append_text(_state(gang, glyphs))
+    facts = [job(gang.pods, gang.gpus_per_pod, gang.group_size), plain(gang.mode)]
+    facts += [f"within one {plain(gang.within)}"] if gang.within else []
+    facts += [f"priority {gang.priority}"] if gang.priority else []
+    facts += [f"{age(gang.age_s)} old"]
+    head.append("  " + f" {glyphs.dot} ".join(facts), style="dim")
+    plan = placement_tree.trees(gang.groups, (), roots, glyphs)
+    return Stack(Hanging(Text(), head), *_why(gang, glyphs), *plan, *_waiting(gang, glyphs))
+
+
+def _why(gang: GangSummary, glyphs: Glyphs) -> Iterator[Hanging]:
+    said = [gang.text] if gang.text else []
+    if gang.ahead is not None:
+        said.append(f"{gang.ahead} gang{plural(gang.ahead)} before it in line")
+    if gang.would_fit:
+        said.append(f"it would fit: {gang.would_fit}")
+    for sentence in said:
+        yield Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(plain(sentence)))
+
+
+def _waiting(gang: GangDocument, glyphs: Glyphs) -> Iterator[Hanging]:
+    """A line on the pods without a node, and one on those that are not bound to theirs."""
+    homeless = [pod for pod in gang.members if pod.node is None and pod.state != "ending"]
+    unbound = [pod for pod in gang.members if pod.node is not None and pod.state != "bound"]
+    for pods, what in ((homeless, "without a node"), (unbound, "not bound to their nodes yet")):
+        if pods:
+            words = f"{len(pods)} pod{plural(len(pods))} {what}: {_named(pods, glyphs)}"
+            yield Hanging(Text(f"{glyphs.attention} ", style="yellow"), Text(words))
+
+
+def _named(pods: Sequence[GangPodDocument], glyphs: Glyphs) -> str:
+    ends = dict.fromkeys(plain(pod.name) for pod in (pods[0], pods[-1]))
+    return f" {glyphs.ellipsis} ".join(ends)
+
+
+def _state(gang: GangSummary, glyphs: Glyphs) -> Text:
+    state = plain(gang.state)
+    if gang.state in _WELL:
+        return Text(f"{glyphs.ready} {state}", style="green")
+    if gang.state in _ON_THEIR_WAY:
+        return Text(f"{glyphs.attention} {state}", style="yellow")
+    return Text(f"{glyphs.not_ready} {state}", style="red")
