@@ -1,0 +1,77 @@
+"""What `/v1/gangs` says of a gang: its pods, its groups and whose turn comes first."""
+
+from master.api.gang_documents import gang_document, gang_summary, in_turn
+from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid
+from topo.gangs.instructions import Reason
+from topo.gangs.standing import Standing
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
+from topo.placement.capacity.host import Host
+from topo.placement.job.request import Request
+
+NODES = [NodeName(f"n{number}") for number in range(4)]
+
+
+def member(rank: int, **more: object) -> Member:
+    return Member(uid=PodUid(f"u{rank}"), name=f"p{rank}", rank=rank, version="1", **more)  # type: ignore[arg-type]
+
+
+def gang(*members: Member, name: str = "demo", group_size: int = 16) -> Gang:
+    return Gang(
+        id=GangId(name),
+        namespace="default",
+        name=name,
+        kind="Job",
+        binding=Binding.WHOLE,
+        request=Request(pods=4, gpus_per_pod=8, group_size=group_size),
+        at_least=4,
+        priority=0,
+        created_s=10.0,
+        members=members,
+        labelled={},
+    )
+
+
+def host(name: NodeName) -> Host | None:
+    """Dragonflies of two in one switchbox; n9 is unknown."""
+    if name not in NODES:
+        return None
+    fly = GroupName(f"fly-{NODES.index(name) // 2}")
+    return Host(name=name, path=GroupPath((GroupName("box"), fly)), kinds=(SWITCHBOX, DRAGONFLY))
+
+
+def stands(found: Gang, **more: object) -> Standing:
+    given = {"reason": Reason.OPENED, "text": "", **more}
+    return Standing(id=found.id, **given)  # type: ignore[arg-type]
+
+
+def test_each_pod_is_as_far_as_it_is_and_each_group_in_the_deepest_domain_it_shares() -> None:
+    found = gang(
+        member(0, node=NODES[0]),
+        member(1, gated=True, nominated=NODES[1]),
+        member(2),
+        member(3, gated=True),
+        member(3, node=NODES[3], finished=True),
+    )
+    where = stands(found, places=tuple(enumerate(NODES[:3])))
+    told = gang_document(gang_summary(found, where, 12.5), found, where, host)
+    assert [pod.state for pod in told.members] == ["bound", "nominated", "open", "gated", "ending"]
+    assert [pod.node for pod in told.members] == ["n0", "n1", "n2", None, "n3"]
+    assert [group.domains[0].path for group in told.groups] == [("box", "fly-0"), ("box", "fly-1")]
+    assert (told.age_s, told.there, told.placed, told.bound) == (2.5, 4, 3, 1)
+
+
+def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in_nothing() -> None:
+    found = gang(*(member(rank) for rank in range(4)), group_size=32)
+    where = stands(found, places=tuple(enumerate([*NODES[:3], NodeName("n9")])))
+    (group,) = gang_document(gang_summary(found, where, 10.0), found, where, host).groups
+    assert [domain.path for domain in group.domains] == [("box",)]
+    assert [pods.name for pods in group.nodes] == ["n0", "n1", "n2", "n9"]
+
+
+def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by_name() -> None:
+    waiting = {"third": 2, "first": 0, "second": 1}
+    summaries = [
+        gang_summary(each, stands(each, ahead=waiting.get(each.name)), 10.0)
+        for each in (gang(name=name) for name in ("b10", "third", "b9", "first", "second"))
+    ]
+    assert [told.name for told in in_turn(summaries)] == ["first", "second", "third", "b9", "b10"]
