@@ -232,8 +232,9 @@ class Cluster:
             # What must hold in the cluster itself, whoever wrote it, whenever a gate comes off.
             assert pod.gated, "a gate is taken off twice"
             assert pod.nominated == note.node, "it is opened before it is nominated"
-            others = [each for each in self.members(gang_id) if each.live and each.gated]
-            for other in others:  # one that came later is not of the plan
+            live = [each for each in self.members(gang_id) if each.live]
+            is_first = all(each.gated for each in live)
+            for other in live if is_first else ():  # one that came later is not of the plan
                 planned = other.note is not None or int(other.version) < int(version)
                 assert other.nominated or not planned, f"{uid} is opened before {other.uid}"
         return self._patch(gang_id, uid, version, gated=False, selection=selection)

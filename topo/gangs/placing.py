@@ -131,14 +131,15 @@ def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
         group = pod.rank // size
         joining[group] = joining.get(group, 0) + 1
     found: dict[int, list[NodeName]] = {}
-    for group, pods in joining.items():
-        if group in stay:
+    try:
+        for group, pods in joining.items():
+            if group not in stay:
+                continue
             nodes = _nearest(capacity, request, stay[group], pods)
             if isinstance(nodes, NoFit):
                 return nodes
-            found[group] = nodes
             capacity.book(f"{_JOINING} {group}", _gpus(request, nodes))
-    try:
+            found[group] = nodes
         fresh = _fresh(capacity, request, joining, found)
     finally:
         for group in found:
