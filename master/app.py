@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from pathlib import Path
 from ssl import SSLContext
 
 import structlog
@@ -16,8 +15,8 @@ from master.api.replica import get_replica
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.api.step_texts import StepTexts
+from master.certificate import renewal
 from master.cluster import cluster_works, opened
-from master.file_warnings import FileWarnings
 from master.replicas.follower import PATH
 from master.replicas.replicas import standing, tell_age
 from master.restoring import restore, show_copy, show_kept
@@ -25,19 +24,15 @@ from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.tree.engine import Clock
-from topo.kit.files import WatchedFile
 from topo.kit.problem import problems
 from topo.kit.tasks import Work, background
 from topo.kit.threads import off_loop
-from topo.kit.tls import MAX_PEM_BYTES, reload_certificate
-from topo.model.errors import BadInputError
 from topo.placement.booking.events import HoldChange
 
 MAX_BODY_BYTES = 64 * 1024
 """A job with its filters, or the groups of an answer for a thousand nodes."""
 LAG_SAMPLE_S = 0.5
 ALL_ROUTES = (*ROUTES, openapi_route(ROUTES))
-CERTIFICATE = "tls-files"
 
 _log = structlog.get_logger(__name__)
 
@@ -120,35 +115,10 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     if service.replicas is not None:
         works |= service.replicas.works(partial(show_kept, service))
     if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
-        renew = _renewal(service.file_warnings, tls, (settings.tls_cert, settings.tls_key))
+        pair = settings.tls_cert, settings.tls_key
+        renew = renewal(service.file_warnings, tls, pair, service.metrics.certificate_ends_at.set)
         works["certificate"] = partial(_every, settings.config_poll_interval, renew)
     return works
-
-
-def _renewal(
-    warnings: FileWarnings, tls: SSLContext, pair: tuple[Path, Path]
-) -> Callable[[], None]:
-    watched = [WatchedFile(path, MAX_PEM_BYTES) for path in pair]
-
-    def changed() -> bool:
-        polled = [file.poll() for file in watched]  # each of them, each time
-        return any(content is not None for content in polled)
-
-    changed()
-
-    def renew() -> None:
-        if not changed():
-            return
-        try:
-            reload_certificate(tls, *pair)
-        except BadInputError as error:
-            text = f"the certificate is not renewed, the old one stays: {error.refusal.what}"
-            warnings.warn(CERTIFICATE, text, error.refusal.fix, where=error.refusal.where)
-        else:
-            warnings.well(CERTIFICATE)
-            _log.info("certificate renewed", file=str(pair[0]))
-
-    return renew
 
 
 async def _every(interval_s: float, call: Callable[[], None]) -> None:

@@ -25,6 +25,8 @@ MAX_KINDS = 16
 MAX_SEEN = 64
 """Series of one metric that are kept at zero: more than there are kinds and statuses at once."""
 _STATUSES = tuple(status.value for status in Status)
+_SILENT = ("worker-stale", "no-worker")
+"""Reasons of nodes whose worker is lost: counted from zero, because an alert asks for them."""
 _FAST_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
@@ -84,6 +86,10 @@ class ServiceMetrics:
             PREFIX + "state_saved_timestamp_seconds",
             "Unix time of the last successful write of the state file, 0 if none",
         )
+        self.certificate_ends_at = gauge(
+            PREFIX + "certificate_end_timestamp_seconds",
+            "Unix time at which the certificate of the ports ends, 0 without TLS",
+        )
 
 
 class Seen:
@@ -111,6 +117,7 @@ class _Counts:
 
     nodes: Tally[str] = field(default_factory=Tally)
     groups: Tally[tuple[str, str]] = field(default_factory=Tally)
+    reasons: Tally[str] = field(default_factory=Tally)
     conflicts: Tally[str] = field(default_factory=Tally)
     ready: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -131,6 +138,7 @@ class TreeCollector(Collector):
     _counted: tuple[int, _Counts] | None = None
     _statuses: Seen = field(default_factory=lambda: Seen(*_STATUSES))
     _kinds: Seen = field(default_factory=Seen)
+    _reasons: Seen = field(default_factory=lambda: Seen(*_SILENT))
     _codes: Seen = field(default_factory=Seen)
     _warned: Seen = field(default_factory=Seen)
 
@@ -145,6 +153,9 @@ class TreeCollector(Collector):
         nodes = self._statuses.filled(counts.nodes)
         yield _labelled("nodes", "Nodes in groups and outside", ("status",), nodes)
         yield _labelled("groups", "Groups", ("kind", "status"), self._kinds.filled(counts.groups))
+        reasons = self._reasons.filled(counts.reasons)
+        text = "Nodes that are not Ready or in no group, by each of their reasons"
+        yield _labelled("node_reasons", text, ("reason",), reasons)
         codes = self._codes.filled(counts.conflicts)
         yield _labelled("conflicts", "Conflicts listed now", ("code",), codes)
         if self.by_group:
@@ -223,11 +234,14 @@ def _count(snapshot: Snapshot, *, by_group: bool) -> _Counts:
                 counts.ready["/".join((*above, vertex.name)), kind] = int(is_ready)
         else:
             counts.nodes[vertex.status.value] += 1
+            counts.reasons.update({reason.code for reason in vertex.reasons})
     for kind, _ in tuple(counts.groups):
         for status in _STATUSES:
             counts.groups[kind, status] += 0
     for unplaced in snapshot.forest.unplaced:
         counts.nodes[unplaced.node.status.value] += 1
+        reasons = {reason.code for reason in unplaced.node.reasons}
+        counts.reasons.update(reasons | {unplaced.reason.code})
     for conflict in snapshot.forest.conflicts:
         counts.conflicts[conflict.code] += 1
     return counts

@@ -22,6 +22,11 @@ class PlacementMetrics:
             ["result", "failed"],
             registry=registry,
         )
+        self._proven = prom.Counter(
+            PREFIX + "placements_proven",
+            "Placements found of which each number is proven the best there is",
+            registry=registry,
+        )
         self._seconds = prom.Histogram(
             PREFIX + "placement_seconds",
             "Time to find a placement, without words and HTTP",
@@ -59,6 +64,7 @@ class PlacementMetrics:
         self._seconds.observe(took_s)
         if isinstance(result, Plan):
             self._fits.inc()
+            self._proven.inc(all(result.certified.values()))
         else:
             self._placed.labels("infeasible", result.failed.value).inc()
 

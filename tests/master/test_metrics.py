@@ -82,6 +82,23 @@ def test_nodes_outside_of_groups_are_counted_too() -> None:
     assert found["topo_master_unplaced_nodes"] == {(): 1}
 
 
+def test_a_node_counts_once_for_each_of_its_reasons() -> None:
+    """Also one that is in no group; the reasons of lost workers are there before the first."""
+    two = (Reason("port-down", "0"), Reason("port-down", "1"), Reason("worker-stale", "t"))
+    node = Node(NodeName("n1"), Status.NOT_READY, two)
+    fly = Group(GroupName("d"), Kind("dragonfly"), 1, Status.NOT_READY, (node,))
+    outside = Unplaced(_node("n2"), Reason("no-peer", "t"))
+    told = _collected(Forest((fly,), (outside,)))["topo_master_node_reasons"]
+    assert told == {
+        ("worker-stale",): 1,
+        ("no-worker",): 0,
+        ("port-down",): 1,
+        ("c",): 1,
+        ("no-peer",): 1,
+    }
+    assert _collected(Forest())["topo_master_node_reasons"][("worker-stale",)] == 0
+
+
 def test_kinds_of_people_do_not_make_labels_without_end() -> None:
     roots = tuple(
         Group(GroupName(f"g{i}"), Kind(f"kind-{i}"), 1, Status.READY, ()) for i in range(100)

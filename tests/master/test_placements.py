@@ -323,4 +323,5 @@ async def test_placements_are_counted_by_result_and_failed_test(tmp_path: Path) 
         text = (await caller.master.get("/metrics")).body.decode()
         assert 'topo_master_placements_total{failed="",result="feasible"} 1.0' in text
         assert 'topo_master_placements_total{failed="gpus",result="infeasible"} 1.0' in text
+        assert "topo_master_placements_proven_total 1.0" in text
         assert "topo_master_placement_seconds_count 2.0" in text

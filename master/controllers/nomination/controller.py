@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import prometheus_client as prom
 import structlog
@@ -108,7 +108,7 @@ class Nomination:
         self._placing = Placing(self.placements.state, self.max_hold_s)
         self._telling = Telling(self.writer, self.reporter, self.domain)
         self._metrics = NominationMetrics(
-            self.registry, self._by_reason, lambda: len(self._index.slipped)
+            self.registry, self._by_reason, self._longest_s, lambda: len(self._index.slipped)
         )
         self._known: dict[GangId, Gang] = {}
         self._said: dict[GangId, Told] = {}
@@ -315,8 +315,10 @@ class Nomination:
             self.writer.put(writing.node_labels(name, node.metadata.uid, kept, self._words))
 
     def _say(self, said: Say) -> None:
-        told = Told(said.reason, said.note)
-        self._said[said.id] = told
+        before = self._said.get(said.id)
+        stood = before is not None and before.reason is said.reason
+        since_s = before.since_s if before is not None and stood else self.clock()
+        told = self._said[said.id] = Told(said.reason, said.note, since_s)
         gang = self._known.get(said.id)
         if gang is None:
             return
@@ -339,7 +341,7 @@ class Nomination:
         if self._said.get(gang.id) is not told:
             return
         if outcome.would_fit:
-            told = Told(told.reason, told.note, outcome.would_fit[0].text)
+            told = replace(told, fix=outcome.would_fit[0].text)
             self._said[gang.id] = told
         self._tell(gang.id, told)
 
@@ -526,3 +528,10 @@ class Nomination:
 
     def _by_reason(self) -> Mapping[Reason, int]:
         return Counter(each.reason for each in self._said.values())
+
+    def _longest_s(self) -> Mapping[Reason, float]:
+        since_s: dict[Reason, float] = {}
+        for each in self._said.values():
+            since_s[each.reason] = min(each.since_s, since_s.get(each.reason, each.since_s))
+        now_s = self.clock()
+        return {reason: now_s - began_s for reason, began_s in since_s.items()}

@@ -12,12 +12,17 @@ _GATE_S = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3600.0)
 
 
 class NominationMetrics:
-    """The series of this controller. `standing`: gangs by where they stand; `slipped`: pods."""
+    """The series of this controller.
+
+    `standing`: gangs by where they stand; `longest_s`: for how long, of each of these the one that
+    has stood there longest; `slipped`: pods.
+    """
 
     def __init__(
         self,
         registry: prom.CollectorRegistry,
         standing: Callable[[], Mapping[Reason, int]],
+        longest_s: Callable[[], Mapping[Reason, float]],
         slipped: Callable[[], int],
     ) -> None:
         def histogram(name: str, text: str, buckets: Iterable[float]) -> prom.Histogram:
@@ -25,6 +30,13 @@ class NominationMetrics:
 
         def counter(name: str, text: str, *labels: str) -> prom.Counter:
             return prom.Counter(PREFIX + name, text, labels, registry=registry)
+
+        def gauge(name: str, text: str, told: Callable[[], Mapping[Reason, float]]) -> None:
+            family = prom.Gauge(PREFIX + name, text, ["reason"], registry=registry)
+            for reason in Reason:
+                family.labels(reason.value).set_function(
+                    lambda reason=reason: told().get(reason, 0)  # type: ignore[misc]
+                )
 
         self.decision_s = histogram(
             "gang_decision_seconds", "Time that a decision on a gang took", _DECISION_S
@@ -41,13 +53,20 @@ class NominationMetrics:
         self.pods_slipped = counter(
             "gang_pods_slipped", "Pods that name a group size and were made without a gate"
         )
-        gauge = prom.Gauge(
-            PREFIX + "gangs", "Gangs by where they stand", ["reason"], registry=registry
+        for counted, label, words in (
+            (self.plans, "result", ("planned", "refused", "again-planned", "again-refused")),
+            (self.opened, "how", ("planned", "unplanned")),
+            (self.bound, "where", ("as-planned", "elsewhere")),
+            (self.lost, "what", ("pod", "node")),
+        ):
+            for word in words:
+                counted.labels(**{label: word})
+        gauge("gangs", "Gangs by where they stand", standing)
+        gauge(
+            "gang_longest_seconds",
+            "Time since the gang that stands there longest came to stand there, 0 without one",
+            longest_s,
         )
-        for reason in Reason:
-            gauge.labels(reason.value).set_function(
-                lambda reason=reason: standing().get(reason, 0)  # type: ignore[misc]
-            )
         prom.Gauge(
             PREFIX + "gang_pods_without_gate",
             "Pods there are that name a group size and were made without a gate",

@@ -39,10 +39,14 @@ WAITING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is said of a gang, `fix` being the smallest change that would let it in."""
+    """What is said of a gang, `fix` being the smallest change that would let it in.
+
+    `since_s` is when it came to stand there, on the controller's clock.
+    """
 
     reason: Reason
     note: str
+    since_s: float
     fix: str = ""
 
     @property

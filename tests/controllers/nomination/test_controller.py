@@ -41,6 +41,7 @@ class GangWorld:
 
     api: ApiModel
     placements: Placements
+    registry: prom.CollectorRegistry
     writers: list[Writer] = field(default_factory=list)
 
     def add_pod(self, index: int, **spec: Any) -> Any:
@@ -80,6 +81,9 @@ class GangWorld:
             for name, labels in self.api.labels().items()
             if WORDS.node_label("job-1") in labels
         }
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"topo_master_{name}", labels)
 
     def holds(self) -> int:
         return len(self.placements.state.bookings)
@@ -132,7 +136,7 @@ async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
     works = [capacity.run, writer.run, nomination.run]
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
-        yield GangWorld(api, placements, [writer])
+        yield GangWorld(api, placements, registry, [writer])
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:
@@ -226,6 +230,25 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
         await asyncio.sleep(10)
         assert {nominated(pod) for pod in pods} == PAIRS[2]
         assert all(is_open(pod) for pod in pods)
+
+
+async def test_metrics_say_for_how_long_a_gang_has_waited_for_room():
+    """Whatever else changes in what is said of it; 0 once it has its nodes."""
+    async with gang_world() as world:
+        for pair in PAIRS:
+            world.take(min(pair))
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(100)
+        waited_s = world.metric("gang_longest_seconds", reason="no-room")
+        assert waited_s is not None
+        assert 90 < waited_s <= 100
+        assert world.metric("gangs", reason="no-room") == 1
+        world.api.remove(PODS, f"taker-{min(PAIRS[2])}", "others")
+        await asyncio.sleep(10)
+        assert world.metric("gang_longest_seconds", reason="no-room") == 0
+        assert world.metric("gang_gates_opened_total", how="planned") == 2
+        assert world.metric("gang_gates_opened_total", how="unplanned") == 0
 
 
 async def test_a_gang_that_is_gone_leaves_no_label_and_no_hold():

@@ -1,0 +1,59 @@
+"""The certificate of the master's ports: taken up when its files change, and when it ends."""
+
+from collections.abc import Callable
+from pathlib import Path
+from ssl import SSLContext
+
+import structlog
+from cryptography import x509
+
+from master.file_warnings import FileWarnings
+from topo.kit.files import WatchedFile
+from topo.kit.tls import MAX_PEM_BYTES, reload_certificate
+from topo.model.errors import BadInputError
+
+CERTIFICATE = "tls-files"
+
+_log = structlog.get_logger(__name__)
+
+
+def renewal(
+    warnings: FileWarnings,
+    tls: SSLContext,
+    pair: tuple[Path, Path],
+    ends_at: Callable[[float], None],
+) -> Callable[[], None]:
+    """A call that takes up a changed pair; `ends_at` is told the Unix time at which the one in
+    use ends, at once and after each change.
+
+    It reads files: not for a loop's own thread.
+    """
+    watched = [WatchedFile(path, MAX_PEM_BYTES) for path in pair]
+    chain = watched[0].poll()
+    watched[1].poll()
+    if isinstance(chain, bytes):
+        ends_at(end_s(chain))
+
+    def renew() -> None:
+        nonlocal chain
+        polled = [file.poll() for file in watched]  # each of them, each time
+        if polled == [None, None]:
+            return
+        chain = chain if polled[0] is None else polled[0]
+        try:
+            reload_certificate(tls, *pair)
+        except BadInputError as error:
+            text = f"the certificate is not renewed, the old one stays: {error.refusal.what}"
+            warnings.warn(CERTIFICATE, text, error.refusal.fix, where=error.refusal.where)
+        else:
+            warnings.well(CERTIFICATE)
+            _log.info("certificate renewed", file=str(pair[0]))
+            if isinstance(chain, bytes):
+                ends_at(end_s(chain))
+
+    return renew
+
+
+def end_s(chain: bytes) -> float:
+    """The Unix time at which the first certificate of a PEM text that OpenSSL has taken ends."""
+    return x509.load_pem_x509_certificates(chain)[0].not_valid_after_utc.timestamp()
