@@ -11,7 +11,8 @@ Why that is right: a watch shows an object after it was written, so who compares
 write twice. `saw` says what the watch has shown. A settled write is forgotten when the object was
 seen in the version that the write made, or in a later one, or is gone, or `ECHO_S` has passed: then
 a write that is asked for again is one that is needed again. Versions are compared as numbers
-(KEP-5504); where they are none, whatever is seen counts.
+(KEP-5504); where they are none, whatever is seen counts. What was refused may be asked for again
+sooner: after a second, then two, four, … up to `ECHO_S` for each time that the same was refused.
 
 Who changes back what was written, each time, is not answered each time: a write that was done
 `FREE_REPEATS` times in a row waits for a second, then two, four, … up to `REPEAT_CEILING_S`.
@@ -34,6 +35,9 @@ from master.kube.writes import Delete, Target, Write
 
 ECHO_S = 60.0
 """A watch that shows nothing for so long is broken; its reflector lists anew in the meantime."""
+REFUSED_S = 1.0
+"""How long the same write is not sent again after its first refusal. Most pass within moments: a
+conflict, a webhook that restarts, a right that is just being granted."""
 FREE_REPEATS = 3
 REPEAT_CEILING_S = 60.0
 REPEAT_MEMORY_S = 3 * REPEAT_CEILING_S
@@ -53,7 +57,7 @@ class _Entry:
     settled: Write | None = None
     version: float = _ANY
     """In which the effect of `settled` shows; `_ANY` where it had none."""
-    settled_at_s: float = 0.0
+    settled_until_s: float = 0.0
     seen: float | None = None
     """The latest version that the watch showed while `active` was under way."""
     shown: float = _ANY
@@ -74,8 +78,8 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """The last write of an object that was done, how often in a row, and when."""
+class _Repeat:
+    """The last write of an object that ended in one way, how often in a row, and when."""
 
     write: Write
     times: int
@@ -83,9 +87,26 @@ class _Done:
 
     @property
     def again_at_s(self) -> float:
-        """When the same may be written again."""
+        """When the same may be written again that was done."""
         doubled = min(self.times - FREE_REPEATS, 10)
         return self.at_s + min(REPEAT_CEILING_S, 2.0**doubled) if doubled >= 0 else -inf
+
+    @property
+    def refused_until_s(self) -> float:
+        """Until when the same is not written again that was refused."""
+        return self.at_s + min(ECHO_S, REFUSED_S * 2.0 ** min(self.times - 1, 10))
+
+
+_Repeats = OrderedDict[tuple[str, Target], _Repeat]
+
+
+def _repeated(repeats: _Repeats, write: Write, now_s: float) -> _Repeat:
+    """Takes down that a write ended so once more."""
+    key = write.manager, write.target
+    before = repeats.pop(key, None)
+    times = before.times + 1 if before is not None and before.write == write else 1
+    repeats[key] = _Repeat(write, times, now_s)
+    return repeats[key]
 
 
 class WriteQueue:
@@ -96,9 +117,10 @@ class WriteQueue:
         self._order: dict[str, deque[Target]] = {}
         self._turns: deque[str] = deque()
         self._later: list[tuple[float, int, str, Target]] = []
-        self._later_number = 0
-        self._settled: deque[tuple[float, str, Target]] = deque()
-        self._done: OrderedDict[tuple[str, Target], _Done] = OrderedDict()
+        self._number = 0
+        self._settled: list[tuple[float, int, str, Target]] = []
+        self._done: _Repeats = OrderedDict()
+        self._refused: _Repeats = OrderedDict()
 
     def put(self, write: Write, now_s: float) -> bool:
         """Asks for a write. False when too many wait: it was not taken."""
@@ -151,17 +173,15 @@ class WriteQueue:
 
     def done(self, write: Write, version: str, now_s: float) -> None:
         """It was written; `version` is that of the object now."""
-        key = write.manager, write.target
-        before = self._done.pop(key, None)
-        is_repeat = before is not None and before.write == write
-        times = before.times + 1 if before is not None and is_repeat else 1
-        self._done[key] = _Done(write, times, now_s)
+        _repeated(self._done, write, now_s)
+        self._refused.pop((write.manager, write.target), None)
         effect = GONE if isinstance(write, Delete) else number(version)
-        self._settle(write, effect, now_s)
+        self._settle(write, effect, now_s + ECHO_S)
 
     def give_up(self, write: Write, now_s: float) -> None:
         """It was refused: it is asked for again only after news of the object, or a while."""
-        self._settle(write, _ANY, now_s)
+        refused = _repeated(self._refused, write, now_s)
+        self._settle(write, _ANY, refused.refused_until_s)
 
     def again(self, write: Write, at_s: float) -> None:
         """It failed and may succeed later; a newer one is written instead, not before that."""
@@ -222,15 +242,16 @@ class WriteQueue:
             return -inf
         return self._later[0][0] if self._later else None  # of one that was taken back, too
 
-    def _settle(self, write: Write, version: float, now_s: float) -> None:
+    def _settle(self, write: Write, version: float, until_s: float) -> None:
         entry = self._entries[write.manager][write.target]
         entry.active, entry.tries = None, 0
         # What was shown as gone before is none of what was made since.
         is_after = entry.shown >= version if entry.shown < GONE else version == GONE
         is_shown = version != _ANY and is_after
         if not is_shown and (entry.seen is None or entry.seen < version):
-            entry.settled, entry.version, entry.settled_at_s = write, version, now_s
-            self._settled.append((now_s, write.manager, write.target))
+            entry.settled, entry.version, entry.settled_until_s = write, version, until_s
+            self._number += 1
+            heappush(self._settled, (until_s, self._number, write.manager, write.target))
             if entry.waiting == write:
                 entry.waiting = None
         if entry.waiting is not None:
@@ -250,9 +271,9 @@ class WriteQueue:
             self._enqueue(manager, target)
 
     def _postpone(self, manager: str, target: Target, at_s: float) -> None:
-        self._later_number += 1
-        self._entries[manager][target].ticket = self._later_number
-        heappush(self._later, (at_s, self._later_number, manager, target))
+        self._number += 1
+        self._entries[manager][target].ticket = self._number
+        heappush(self._later, (at_s, self._number, manager, target))
 
     def _enqueue(self, manager: str, target: Target) -> None:
         order = self._order.setdefault(manager, deque())
@@ -261,14 +282,15 @@ class WriteQueue:
         order.append(target)
 
     def _expire(self, now_s: float) -> None:
-        while self._settled and self._settled[0][0] <= now_s - ECHO_S:
-            at_s, manager, target = self._settled.popleft()
+        while self._settled and self._settled[0][0] <= now_s:
+            until_s, _, manager, target = heappop(self._settled)
             entry = self._entries.get(manager, {}).get(target)
-            if entry is not None and entry.settled_at_s == at_s:
+            if entry is not None and entry.settled_until_s == until_s:
                 entry.settled = None
                 self._tidy(manager, target, entry)
-        while self._done and next(iter(self._done.values())).at_s <= now_s - REPEAT_MEMORY_S:
-            self._done.popitem(last=False)
+        for ended in (self._done, self._refused):
+            while ended and next(iter(ended.values())).at_s <= now_s - REPEAT_MEMORY_S:
+                ended.popitem(last=False)
 
     def _tidy(self, manager: str, target: Target, entry: _Entry) -> None:
         if entry.is_idle and not entry.is_listed:

@@ -48,6 +48,8 @@ class ApiModel:
     calls: list[Call] = field(default_factory=list)
     faults: list[KubeError | None] = field(default_factory=list)
     """What the next calls get instead of an answer, in their order; None lets one through."""
+    refusals: dict[str, list[KubeError]] = field(default_factory=dict)
+    """What the next calls about objects of a collection get, by its path."""
     watches: list[Callable[[str, str, dict[str, Any] | None], None]] = field(default_factory=list)
     """Told of each change at once: the collection, the name, the object or None."""
     served: frozenset[str] = frozenset({"nodes", "hypernodes", "configmaps", "pods"})
@@ -69,7 +71,8 @@ class ApiModel:
         self.busiest = max(self.busiest, self._under_way)
         try:
             await asyncio.sleep(self.delay_s)
-            fault = self.faults.pop(0) if self.faults else None
+            refusals = self.refusals.get(call.path.rpartition("/")[0])
+            fault = next((each.pop(0) for each in (self.faults, refusals) if each), None)
             if fault is not None:
                 raise fault
             return self._answer(call)

@@ -5,7 +5,7 @@ from math import inf
 
 from master.kube import write_queue
 from master.kube.objects import HYPERNODES, NODES
-from master.kube.write_queue import ECHO_S, GONE, WriteQueue
+from master.kube.write_queue import ECHO_S, GONE, REFUSED_S, WriteQueue
 from master.kube.writes import Apply, Create, Delete, Target, Write
 
 LABELS, OTHERS = "topo-master/labels", "topo-master/annotations"
@@ -168,7 +168,7 @@ def test_what_was_made_and_deleted_by_somebody_can_be_made_again():
 
 
 def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
-    for news, later_s in ((True, 0.0), (False, ECHO_S)):
+    for news, later_s in ((True, 0.0), (False, REFUSED_S)):
         of = queue(apply("a", "1"))
         begun(of)
         of.give_up(apply("a", "1"), 0.0)
@@ -179,6 +179,22 @@ def test_what_was_refused_is_asked_again_only_after_news_or_a_while():
             of.saw(Target(NODES, "a"), 8)
         of.put(apply("a", "1"), later_s)
         assert begun(of, later_s) == [apply("a", "1")]
+
+
+def test_what_is_refused_each_time_is_asked_again_ever_more_seldom():
+    of, now_s, waits = WriteQueue(), 0.0, list[float]()
+    of.put(apply("a", "1"), now_s)
+    for _ in range(9):
+        assert begun(of, now_s) == [apply("a", "1")]
+        of.give_up(apply("a", "1"), now_s)
+        waits.append(-now_s)
+        while of.next_at_s is None:
+            now_s += 1.0
+            of.put(apply("a", "1"), now_s)
+        waits[-1] += now_s
+    assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    of.put(apply("a", "2"), now_s)
+    assert begun(of, now_s) == [apply("a", "2")], "another value is another write"
 
 
 def test_what_failed_is_tried_again_at_its_time_and_the_newest_of_it():

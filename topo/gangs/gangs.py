@@ -64,11 +64,20 @@ from topo.placement.job.request import PlacementMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSettings:
-    """The order of the line; how long a write may be under way, and a refused one waits."""
+    """The order of the line; how long a write may be under way, and a refused one waits.
+
+    That is `retry_s` after the first refusal of a version, then twice as long each time, up to
+    `retry_ceiling_s`.
+    """
 
     order: Order = Order.RESERVE
     given_s: float = 30.0
-    retry_s: float = 5.0
+    retry_s: float = 2.0
+    retry_ceiling_s: float = 60.0
+
+    def refused_s(self, refusals: int) -> float:
+        """How long a write waits that was refused so often."""
+        return min(self.retry_ceiling_s, self.retry_s * 2.0 ** min(refusals - 1, 10))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +267,8 @@ class Gangs:
         given: dict[Key, Given] = dict(known.given)
         for key in (("pod", event.subject), ("node", event.subject)):
             if key in given and given[key].version == event.version:
-                until_s = now_s + self._settings.retry_s
                 refusals = given[key].refusals + 1
+                until_s = now_s + self._settings.refused_s(refusals)
                 given[key] = replace(given[key], until_s=until_s, refusals=refusals, why=event.why)
         if record is not None:
             self._put(replace(record, given=given))

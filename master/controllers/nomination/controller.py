@@ -181,6 +181,9 @@ class Nomination:
         for gang_id in self._placing.holds():
             self._index.mark(gang_id)  # its pods may have gone while nobody led
         await self._turn(())
+        for gang_id, gang in self._known.items():
+            if any(member.gated for member in gang.members):
+                self._telling.may_have_waited(gang_id)
         await self._turn((Leading(),))
         flushed_s = resynced_s = self.clock()
         try:
@@ -246,6 +249,7 @@ class Nomination:
         if not pods:
             self._known.pop(gang_id, None)
             self._said.pop(gang_id, None)
+            self._telling.forget(gang_id)
             self.waived.pop(gang_id, None)
             labelled = tuple(sorted(self._index.labelled(gang_id)))
             return Vanished(gang_id, labelled, self._holds.get(gang_id, ()))
@@ -346,10 +350,16 @@ class Nomination:
         self._tell(gang.id, told)
 
     def _tell(self, gang_id: GangId, told: Told) -> None:
-        pods = self._pods(gang_id)
-        if pods:
-            first = min(pods, key=lambda pod: (rank_of(pod, self._words), pod.metadata.name))
+        first = self._first(gang_id)
+        if first is not None:
             self._telling.tell(first, told, self.now())
+
+    def _first(self, gang_id: GangId) -> PodObject | None:
+        """The pod of the lowest rank, on which it is told how the gang stands."""
+        return min(self._pods(gang_id), key=self._order, default=None)
+
+    def _order(self, pod: PodObject) -> tuple[int, str]:
+        return rank_of(pod, self._words), pod.metadata.name
 
     def _tell_slipped(self) -> None:
         there = {pod.metadata.uid: pod for pod in self._index.slipped.values()}

@@ -35,6 +35,8 @@ WAITING = frozenset(
     {Reason.QUEUE, Reason.OTHER_GATE, Reason.NO_ROOM, Reason.NEVER_FITS, Reason.BEHIND}
 )
 """In these nothing is written to the pods but the condition, which so disturbs no other write."""
+ENDED = frozenset({Reason.BOUND, Reason.WAIVED})
+"""In these its wait is over, and nothing is written to its pods any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Telling:
         self._writer, self._domain = writer, domain
         self._series = EventSeries(reporter)
         self._unwritten: set[Target] = set()
+        self._waited: set[str] = set()
+        """Jobs, by uid, whose condition says that they wait."""
         writer.listen(EVENTS_MANAGER, self._settled)
         writer.listen(CONDITION_MANAGER, lambda _: None)
 
@@ -69,8 +73,21 @@ class Telling:
         """Tells it of the gang of which this is the first pod; `now_s` is Unix time."""
         if (reason := EVENT_OF.get(told.reason)) is not None:
             self._series.add(_about(pod), GangOccurrence(reason, told.text), now_s)
+        about = _about(pod).uid
         if told.reason in WAITING and pod.spec.scheduling_gates:
+            self._waited.add(about)
             self._writer.put(self._condition(pod, told))
+        elif told.reason in ENDED and about in self._waited:
+            self._waited.discard(about)
+            self._writer.put(self._condition(pod, told))
+
+    def may_have_waited(self, gang_id: str) -> None:
+        """The gang waits, and a leader before this one may have said so."""
+        self._waited.add(gang_id)
+
+    def forget(self, gang_id: str) -> None:
+        """The gang is gone, and its pods with it."""
+        self._waited.discard(gang_id)
 
     def passed_by(self, pod: PodObject, now_s: float) -> None:
         """Tells that a pod was made without a gate."""
@@ -97,7 +114,7 @@ class Telling:
     def _condition(self, pod: PodObject, told: Told) -> Patch:
         condition = {
             "type": f"{self._domain}/Placed",
-            "status": "False",
+            "status": "True" if told.reason is Reason.BOUND else "False",
             "reason": EVENT_OF[told.reason],
             "message": told.text[:MESSAGE_CHARS],
         }

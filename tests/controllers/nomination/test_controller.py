@@ -14,6 +14,7 @@ import pytest
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination, Sources
+from master.kube.errors import KubeError
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
 from master.kube.writer import Writer, WriterMetrics
@@ -74,6 +75,13 @@ class GangWorld:
         status = {"phase": "Running"}
         metadata = {"namespace": "others"}
         self.api.add(PODS, f"taker-{node}", metadata=metadata, spec=spec, status=status)
+
+    def bind(self, pod: Any) -> None:
+        """Its scheduler puts a pod where it is nominated to."""
+        name = pod.document["metadata"]["name"]
+        at = "/api/v1/namespaces/jobs/pods"
+        pod.document["spec"]["nodeName"] = pod.document["status"].pop("nominatedNodeName")
+        self.api.touch(at, name)
 
     def labelled(self) -> set[str]:
         return {
@@ -229,6 +237,33 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
         world.api.remove(PODS, f"taker-{min(PAIRS[2])}", "others")
         await asyncio.sleep(10)
         assert {nominated(pod) for pod in pods} == PAIRS[2]
+        assert all(is_open(pod) for pod in pods)
+        for pod in pods:
+            world.bind(pod)
+        await asyncio.sleep(10)
+        (condition,) = pods[0].document["status"]["conditions"]
+        assert (condition["status"], condition["reason"]) == ("True", "GangBound")
+
+
+async def test_a_gang_that_never_waited_gets_no_condition():
+    async with gang_world() as world:
+        await asyncio.sleep(10)
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(10)
+        for pod in pods:
+            world.bind(pod)
+        await asyncio.sleep(10)
+        assert not any(pod.document["status"].get("conditions") for pod in pods)
+
+
+@pytest.mark.parametrize("refusals", [1, 2, 3])
+async def test_a_write_that_is_refused_for_a_moment_holds_a_gang_up_for_a_moment(refusals: int):
+    """A label that meets another change of the node is a conflict, forced or not."""
+    async with gang_world() as world:
+        conflict = KubeError("the object has been modified", status=409)
+        world.api.refusals["/api/v1/nodes"] = [conflict] * 4 * refusals  # of two nodes, each twice
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(2.0 ** (refusals + 1))
         assert all(is_open(pod) for pod in pods)
 
 
