@@ -41,9 +41,10 @@ from master.state.config_maps import ConfigMapStore
 from master.state.saving import StateSaver, StateStore
 from master.state.state_file import StateFileStore
 from master.tokens import API_TOKENS, WORKER_TOKENS, TokenFile, TokenFileKind, TokenMetrics, Tokens
-from master.tree import topology_document
+from master.tree import findings, topology_document
 from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
+from master.tree.findings import Examined
 from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
 from topo.discovery.memory import Memory
@@ -99,6 +100,7 @@ class Service:
     engine: Engine
     node_group_document: DocumentCache[Forest]
     topology_document: DocumentCache[TopologyView]
+    findings_document: DocumentCache[Examined]
     source_rows: Sequence[SourceRow]
     readiness: Readiness
     tokens: Tokens
@@ -274,6 +276,7 @@ def build_service(
         topology_document=_topology_document(
             settings, engine, placements, lambda: service.warnings
         ),
+        findings_document=_findings_document(settings, engine, lambda: service),
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
@@ -391,6 +394,22 @@ def _topology_document(
         lambda: _view(engine, placements, warnings()),
         whole,
         lambda: topology_document.version(engine.snapshot, capacity.version, warnings()),
+        fresh_s=topology_document.FRESH_S,
+        clock=engine.clock,
+    )
+
+
+def _findings_document(
+    settings: MasterSettings, engine: Engine, service: Callable[[], Service]
+) -> DocumentCache[Examined]:
+    def body(examined: Examined) -> bytes:
+        run = engine.history.run_id
+        return findings.body(examined, settings.mode.value, engine.clock(), run)
+
+    return DocumentCache(
+        lambda: Examined(service().view(), service().unready()),
+        body,
+        lambda: (service().version(), service().unready()),
         fresh_s=topology_document.FRESH_S,
         clock=engine.clock,
     )

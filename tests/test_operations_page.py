@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from topo.cli.diagnosis.steps import FILES, STEPS
+from topo.diagnosis.steps import FILES, STEPS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from master.api import changes, gangs, gpus, graph, health, holds, placements, topology
+from master.api import changes, findings, gangs, gpus, graph, health, holds, placements, topology
 from master.api.requests import jobs
 from master.api.route import Route
 from topo.model.rest.changes import (
@@ -11,6 +11,7 @@ from topo.model.rest.changes import (
     HoldEventDocument,
     StepDocument,
 )
+from topo.model.rest.findings import FindingsDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.model.rest.gpus import GpusDocument
@@ -70,6 +71,14 @@ ROUTES = (
             406: _NOT_ACCEPTABLE,
             503: "too many wait for a part",
         },
+        conditional=True,
+    ),
+    _topology(
+        path="/v1/findings",
+        handler=findings.get_findings,
+        summary="What is wrong, causes before what follows from them, each with its next step",
+        document=FindingsDocument,
+        problems={406: _NOT_ACCEPTABLE},
         conditional=True,
     ),
     _topology(

@@ -20,7 +20,8 @@ from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS
 from master.sources.workers.port import NEEDS_A_PERSON
 from master.sources.workers.refused import MALFORMED, NO_TOKENS, UNKNOWN_TOKEN
-from master.tree import topology_document
+from master.tree import findings, topology_document
+from master.tree.findings import Examined
 from master.tree.topology_document import TopologyView
 from tests import builders
 from tests.builders import discovery
@@ -28,10 +29,11 @@ from tests.master.placing import config
 from tests.master.world import TOKEN, Master, facts, running
 from tests.support.waiting import eventually
 from topo.cli.client.client import connect, target
-from topo.cli.diagnosis import checkup, diagnosis, steps
+from topo.cli.diagnosis import checkup
 from topo.cli.diagnosis.checkup import Checkup
-from topo.cli.diagnosis.finding import Finding
 from topo.cli.exits import CliError
+from topo.diagnosis import diagnosis, steps
+from topo.diagnosis.finding import Finding
 from topo.discovery.groups.tiers import OTHER_FABRIC
 from topo.discovery.modes import Mode
 from topo.discovery.sources import MANAGED
@@ -49,6 +51,7 @@ from topo.model.observation import (
     Ticked,
     WorkerBeat,
 )
+from topo.model.rest.findings import FindingDocument, FindingsDocument
 from topo.model.rest.topology import TopologyDocument
 from topo.sim.clustermanager.certificates import Authority
 
@@ -66,15 +69,19 @@ async def examined(master: Master) -> Checkup:
 async def sole(master: Master, code: str) -> Finding:
     """The one finding, once that is all: whatever else is so follows from it."""
     seen: list[Finding] = []
+    told: list[FindingDocument] = []
 
     async def is_alone() -> bool:
         seen[:] = (await examined(master)).findings
+        document = (await master.get("/v1/findings")).json
+        told[:] = FindingsDocument.model_validate(document).findings
         await asyncio.sleep(0.5)
         return [finding.code for finding in seen] == [code]
 
     with suppress(TimeoutError):
         await eventually(is_alone)
     assert [finding.code for finding in seen] == [code], seen
+    assert [(each.code, each.subject) for each in told] == [(code, seen[0].subject)]
     return seen[0]
 
 
@@ -454,9 +461,12 @@ def test_every_warning_and_every_cause_in_a_node_has_a_step_of_its_own(code: str
 
 def examined_state(state: Discovery, mode: str) -> list[tuple[str, str]]:
     """Code and subject of every finding about a state, without a master around it."""
-    document = topology_document.document(TopologyView(state.snapshot), mode, 0.0)
+    view = TopologyView(state.snapshot)
+    document = topology_document.document(view, mode, 0.0)
     read = TopologyDocument.model_validate_json(orjson.dumps(document))
-    return [(finding.code, finding.subject) for finding in diagnosis.examine(read)]
+    found = diagnosis.examine(read)
+    assert found == findings.findings(Examined(view), mode, 0.0), "the master judges otherwise"
+    return [(finding.code, finding.subject) for finding in found]
 
 
 def test_thousands_of_machines_without_workers_are_one_finding() -> None:

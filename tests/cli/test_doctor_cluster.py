@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.waiting import CEILING_S
 from topo.cli.diagnosis.checkup import of_cluster
-from topo.cli.diagnosis.finding import Finding, Severity
+from topo.diagnosis.finding import Finding, Severity
 from topo.model.rest.cluster import (
     ClusterDocument,
     DeniedDocument,

@@ -16,10 +16,10 @@ from rich.console import Console, RenderableType
 from tests.cli import samples
 from topo.cli.client.placements import read_placement
 from topo.cli.client.reading import read
-from topo.cli.diagnosis import diagnosis
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
 from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
 from topo.cli.render.words import age
+from topo.diagnosis import diagnosis
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.placements import HoldDocument

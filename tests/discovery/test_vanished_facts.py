@@ -18,7 +18,7 @@ from tests.builders import (
     shape,
 )
 from tests.builders import facts as metax_facts
-from topo.cli.diagnosis.steps import STEPS
+from topo.diagnosis.steps import STEPS
 from topo.discovery.modes import MISSED, Mode
 from topo.discovery.state import Discovery
 from topo.facts import parse

@@ -8,9 +8,10 @@ import orjson
 
 from topo.cli.client.client import MasterClient
 from topo.cli.client.reading import problem_of
-from topo.cli.diagnosis import cluster, diagnosis
-from topo.cli.diagnosis.finding import Finding, Severity
+from topo.cli.diagnosis import cluster
 from topo.cli.exits import CliError
+from topo.diagnosis import diagnosis
+from topo.diagnosis.finding import Finding, Severity
 from topo.model.rest.cluster import ClusterDocument
 from topo.model.rest.topology import TopologyDocument
 

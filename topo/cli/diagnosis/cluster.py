@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from topo.cli.diagnosis.finding import Finding, Severity, listed, number
+from topo.diagnosis.finding import Finding, Severity, listed, number
 from topo.model.rest.cluster import (
     ClusterDocument,
     DeniedDocument,

@@ -6,11 +6,11 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.diagnosis.finding import Finding, Severity
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
+from topo.diagnosis.finding import Finding, Severity
 
 
 def report(findings: Sequence[Finding], healthy: Sequence[str], glyphs: Glyphs) -> RenderableType:

@@ -7,9 +7,9 @@ code as one finding.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from topo.cli.diagnosis.causes import ALONE, WORKERS, Cases, causes, subjects
-from topo.cli.diagnosis.finding import Case, Finding, Severity, listed
-from topo.cli.diagnosis.steps import (
+from topo.diagnosis.causes import ALONE, WORKERS, Cases, causes, subjects
+from topo.diagnosis.finding import Case, Finding, Severity, listed
+from topo.diagnosis.steps import (
     CONFLICT_STEP,
     DOUBTS,
     FAILING,
@@ -143,7 +143,7 @@ def _grouped(cases: Iterable[Case], document: TopologyDocument) -> Iterator[Find
             what = texts[0] if len(texts) == 1 else f"{texts[0]} (and {len(texts) - 1} more)"
             next_step = part[0].fix or step(code, names[0], document.mode)
             severity = Severity.NOTE if code in DOUBTS else Severity.WRONG
-            yield Finding(severity, code, listed(names), what, next_step)
+            yield Finding(severity, code, listed(names), what, next_step, tuple(names))
 
 
 def _warnings(document: TopologyDocument) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What the doctor says: one thing that is wrong, where, and the next step."""
+"""What is said of a case: one thing that is wrong, where, and the next step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,13 +17,18 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be: where, what, and the next step."""
+    """One thing that is not as it should be: where, what, and the next step.
+
+    `subject` is where, in words; `subjects` are all nodes, machines and paths of groups that it
+    names, empty where it is about none of them.
+    """
 
     severity: Severity
     code: str
     subject: str
     what: str
     next_step: str
+    subjects: tuple[str, ...] = ()
 
 
 class Case(NamedTuple):

@@ -11,8 +11,8 @@ that are short of nodes. It is one finding: no worker has reported from these fo
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from topo.cli.diagnosis.finding import Case, Finding, Severity, listed, number
-from topo.cli.diagnosis.steps import WAITING, step
+from topo.diagnosis.finding import Case, Finding, Severity, listed, number
+from topo.diagnosis.steps import WAITING, step
 from topo.model.ids import natural_key
 from topo.model.rest.topology import (
     GroupDocument,
@@ -72,7 +72,7 @@ def subjects(cases: Iterable[Case]) -> list[str]:
 
 
 def _wrong(code: str, names: Sequence[str], what: str, next_step: str) -> Finding:
-    return Finding(Severity.WRONG, code, listed(names), what, next_step)
+    return Finding(Severity.WRONG, code, listed(names), what, next_step, tuple(names))
 
 
 def _refused_reports(

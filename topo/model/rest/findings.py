@@ -1,0 +1,28 @@
+"""`GET /v1/findings`: what is wrong, causes before what follows, each with its next step."""
+
+from typing import Annotated
+
+from topo.model.rest.document import Document, one_of
+
+
+class FindingDocument(Document):
+    """One thing that is not as it should be, as `topo doctor` tells it.
+
+    `subject` is where, in words; `subjects` are all nodes, machines and paths of groups (their
+    names joined with /) that it names. A `note` may be meant as it is.
+    """
+
+    severity: Annotated[str, one_of("wrong", "note")]
+    code: str
+    subject: str
+    what: str
+    next_step: str
+    subjects: tuple[str, ...] = ()
+
+
+class FindingsDocument(Document):
+    """The findings of the tree of this `generation` and `run`, in the order to look at them."""
+
+    generation: int
+    run: str = ""
+    findings: tuple[FindingDocument, ...]
