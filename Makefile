@@ -12,7 +12,7 @@ E2E := tests/e2e tests/helm tests/image
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench bench-kube image lock clean
+.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,6 +89,10 @@ bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 
 bench-kube: $(STAMP) ## the same beside a real API server, 1,000 and 10,000 nodes; needs Go
 	$(BIN)/python -m bench kube
+
+bench-schedule: NODES ?= 1000 5000
+bench-schedule: $(STAMP) ## jobs on stock schedulers, until bound, with us and without: NODES="1000 5000"; needs Go
+	$(BIN)/python -m bench $(addprefix schedule-,$(NODES))
 
 image: ## the images topo-master and topo-worker, with buildah: BASE=image TAG=tag
 	@BASE="$(BASE)" TAG="$(TAG)" packaging/build-images

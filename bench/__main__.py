@@ -21,6 +21,7 @@ from bench import (
     placement,
     placement_http,
     report,
+    schedule,
     streams,
     worker,
 )
@@ -46,7 +47,10 @@ BENCHMARKS: Mapping[str, Benchmark] = {
     "admission": admission.measure,
 }
 """In the order in which they run."""
-ON_DEMAND: Mapping[str, Benchmark] = {"kube": kube.measure}
+ON_DEMAND: Mapping[str, Benchmark] = {
+    "kube": kube.measure,
+    **schedule.sizes(100, 1_000, 5_000, 10_000),
+}
 """They run where they are named: they need more than this package."""
 
 

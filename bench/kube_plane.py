@@ -108,11 +108,19 @@ _WRITTEN = {"nodes", "hypernodes"}
 
 
 @asynccontextmanager
-async def plane(count: int) -> AsyncIterator[Plane]:
-    """The control plane, whose nodes are of no group yet; it ends with the block."""
+async def plane(count: int, *, volcano_configuration: str | None = None) -> AsyncIterator[Plane]:
+    """The control plane, whose nodes are of no group yet; it ends with the block.
+
+    Volcano is there where its scheduler is given a configuration.
+    """
     world = worlds.chosen(bench_cluster.world_name(count))
     with tempfile.TemporaryDirectory() as folder, own_ports() as ports:
-        cluster = Cluster(Path(folder), Ports(*ports), lease_s=_LEASE_S)
+        cluster = Cluster(
+            Path(folder),
+            Ports(*ports),
+            volcano_configuration=volcano_configuration,
+            lease_s=_LEASE_S,
+        )
         cluster.api_server.argv += ("--disable-admission-plugins=TaintNodesByCondition",)
         cluster.controllers.argv += (f"--node-monitor-grace-period={_GRACE_S}s",)
         try:

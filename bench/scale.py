@@ -25,6 +25,8 @@ class Scale:
     nodes, in runs of so many calls, and judged on so many `instances` of each kind.
     Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds. A control plane is
     started for each of `kube_nodes`, and one in which a leader is killed for each of `kube_kills`.
+    Jobs run on so many nodes as a benchmark's name says, or on `schedule_nodes` at most; of a burst
+    there are `burst_jobs`.
     """
 
     nodes: int = 10_000
@@ -54,6 +56,8 @@ class Scale:
     stream_jobs: int = 2_500
     kube_nodes: tuple[int, ...] = (1_000, 10_000)
     kube_kills: tuple[int, ...] = (1_000,)
+    schedule_nodes: int = 10_000
+    burst_jobs: int = 100
 
 
 FULL = Scale()
@@ -85,5 +89,7 @@ QUICK = Scale(
     stream_jobs=60,
     kube_nodes=(16,),
     kube_kills=(60,),
+    schedule_nodes=16,
+    burst_jobs=2,
 )
 """Everything runs once; the figures mean nothing."""

@@ -49,15 +49,20 @@ class GangMaster:
     @property
     def url(self) -> str:
         """Where its API is, as its log says."""
-        for line in self.program.log.read_text().splitlines():
-            told = json.loads(line) if line.startswith("{") else {}
-            if (told.get("event"), told.get("site")) == ("listening", "api"):
-                return f"http://{told['host']}:{told['port']}"
-        return ""
+        return api_url(self.program)
 
     async def kill(self) -> None:
         """It ends as by a crash."""
         await asyncio.to_thread(self.program.stop, 0.0)
+
+
+def api_url(master: Program) -> str:
+    """Where a master's API is, as its log says; empty while it does not listen."""
+    for line in master.log.read_text().splitlines():
+        told = json.loads(line) if line.startswith("{") else {}
+        if (told.get("event"), told.get("site")) == ("listening", "api"):
+            return f"http://{told['host']}:{told['port']}"
+    return ""
 
 
 @asynccontextmanager

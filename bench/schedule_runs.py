@@ -1,0 +1,177 @@
+"""Jobs run on a control plane of so many nodes, with our placement and without, and their times."""
+
+import asyncio
+import math
+import re
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import ClientSession
+
+from bench.kube_plane import Plane, plane
+from bench.machine import usage
+from bench.scale import CannotRunError
+from bench.schedule_follow import Follower, PodTimes
+from tests.e2e.controlplane.volcano import vendor_configuration
+from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
+from tests.e2e.scheduling.gang_master import api_url
+from tests.e2e.scheduling.jobs import homes
+
+_LIMIT_S = 120.0
+_PACE = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+"""What the controllers of Kubernetes have here; Volcano's job controller and kube-scheduler would
+otherwise make or bind 50 pods a second, whoever places them."""
+_SETTLED_S = 1.0
+_COUNTS = re.compile(r"^topo_master_gang_decision_seconds_(\S+) (\S+)$", re.MULTILINE)
+_WAITING = re.compile(r"^topo_master_kube_writes_waiting\{\S+\} (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one job showed: seconds from before its creation until all pods were at each step.
+
+    `split` of the `groups` lie in several domains. `cpu_s`: processor time of the master.
+    """
+
+    there_s: float
+    opened_s: float
+    bound_s: float
+    groups: int
+    split: int
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """What many jobs at once showed: seconds until all pods of all were bound."""
+
+    pods: int
+    bound_s: float
+    split: int
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions of the engine on gangs until now, as the master counts and times them."""
+
+    count: int
+    total_s: float
+    over_1_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A control plane with stock Volcano and a master that places gangs; who follows its pods."""
+
+    plane: Plane
+    master: AdmissionMaster
+    follower: Follower
+
+    async def run(self, collection: str, job: Any, count: int, group_pods: int) -> Run:
+        """Runs one job of so many pods until all are bound, and takes it away."""
+        used, began_s = self._cpu_s(), time.monotonic()
+        uid = (await self.plane.api.create(collection, job))["metadata"]["uid"]
+        await self._until_bound({uid: count}, job["metadata"]["name"])
+        pods = self.follower.pods(uid).values()
+        await self._settled()
+        run = Run(
+            there_s=max(pod.there_s for pod in pods) - began_s,
+            opened_s=max(pod.opened_s or math.inf for pod in pods) - began_s,
+            bound_s=max(pod.bound_s or math.inf for pod in pods) - began_s,
+            groups=math.ceil(count / group_pods),
+            split=self._split(tuple(pods), group_pods),
+            cpu_s=self._cpu_s() - used,
+        )
+        await self._end(collection, [(job["metadata"]["name"], uid)])
+        return run
+
+    async def burst(
+        self, collection: str, jobs: Sequence[Any], pods: int, group_pods: int
+    ) -> Burst:
+        """Runs jobs of so many pods each that are created at once, and takes them away."""
+        used, began_s = self._cpu_s(), time.monotonic()
+        made = await asyncio.gather(*(self.plane.api.create(collection, job) for job in jobs))
+        uids = [each["metadata"]["uid"] for each in made]
+        await self._until_bound(dict.fromkeys(uids, pods), f"{len(jobs)} jobs")
+        of_jobs = [tuple(self.follower.pods(uid).values()) for uid in uids]
+        await self._settled()
+        burst = Burst(
+            pods=len(jobs) * pods,
+            bound_s=max(pod.bound_s or math.inf for each in of_jobs for pod in each) - began_s,
+            split=sum(self._split(each, group_pods) for each in of_jobs),
+            cpu_s=self._cpu_s() - used,
+        )
+        names = [job["metadata"]["name"] for job in jobs]
+        await self._end(collection, list(zip(names, uids, strict=True)))
+        return burst
+
+    async def decisions(self) -> Decisions:
+        """What the master's metrics say of its decisions."""
+        found = {name: float(value) for name, value in _COUNTS.findall(await self._metrics())}
+        count = int(found["count"])
+        return Decisions(count, found["sum"], count - int(found['bucket{le="0.001"}']))
+
+    async def _until_bound(self, wanted: Mapping[str, int], what: str) -> None:
+        def is_bound() -> bool:
+            return all(self.follower.bound(uid) == pods for uid, pods in wanted.items())
+
+        if not await self.follower.until(is_bound, _LIMIT_S):
+            bound = sum(map(self.follower.bound, wanted))
+            raise CannotRunError(
+                f"{what}: {bound} of {sum(wanted.values())} pods are bound after {_LIMIT_S:g} s"
+            )
+
+    async def _end(self, collection: str, jobs: Sequence[tuple[str, str]]) -> None:
+        await asyncio.gather(*(self.plane.api.delete(f"{collection}/{name}") for name, _ in jobs))
+        if not await self.follower.until(
+            lambda: not any(self.follower.pods(uid) for _, uid in jobs), _LIMIT_S
+        ):
+            raise CannotRunError("pods of jobs that were deleted do not go")
+        await self._settled()
+
+    async def _settled(self) -> None:
+        """Returns when the master has written what it had to write for that."""
+        while True:
+            await asyncio.sleep(_SETTLED_S)
+            if not sum(float(count) for count in _WAITING.findall(await self._metrics())):
+                return
+
+    async def _metrics(self) -> str:
+        url = f"{api_url(self.master.program)}/metrics"
+        async with ClientSession() as session, session.get(url) as answer:
+            return await answer.text()
+
+    def _cpu_s(self) -> float:
+        return usage(self.master.program.pid).cpu_s
+
+    def _split(self, pods: Sequence[PodTimes], group_pods: int) -> int:
+        """How many groups of pods, in the order of ranks, are not in one domain of their size."""
+        nodes = [pod.node for pod in sorted(pods, key=lambda pod: pod.rank)]
+        home = homes(self.plane.world, "dragonfly" if group_pods <= 2 else "switchbox")
+        groups = (nodes[at : at + group_pods] for at in range(0, len(nodes), group_pods))
+        return sum(1 for group in groups if len({home[node] for node in group}) > 1)
+
+
+@asynccontextmanager
+async def stage(count: int) -> AsyncIterator[Stage]:
+    """So many nodes whose groups the master knows, and the webhook in force, inside the block."""
+    async with AsyncExitStack() as stack:
+        made = await stack.enter_async_context(
+            plane(count, volcano_configuration=vendor_configuration())
+        )
+        cluster = made.cluster
+        for program in (cluster.volcano[0], cluster.scheduler):
+            program.stop()
+            program.argv += _PACE
+            program.start()
+        flags = ("--config-poll-interval=200ms",)
+        master = await stack.enter_async_context(
+            admission_master(cluster, made.api, made.home, *flags)
+        )
+        made.declare()
+        follower = await stack.enter_async_context(Follower(made.api))
+        yield Stage(made, master, follower)
