@@ -1,0 +1,263 @@
+"""A model cluster with one gang, masters that come and go, and a scheduler that binds."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import prometheus_client as prom
+
+from master.booking.metrics import PlacementMetrics
+from master.booking.placements import Placements
+from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.reading import POD_GROUP
+from master.kube.client import Call
+from master.kube.objects import NODES, PODS
+from master.kube.volcano import POD_GROUPS, QUEUES
+from master.kube.writer import Writer, WriterMetrics
+from master.sources.kubernetes.capacity import ClusterCapacity
+from tests.controllers.nomination.objects import GPU, JOB, WORDS
+from tests.kube.api_model import ApiModel, Stored
+from tests.kube.model_store import ModelStore
+from tests.publish.forests import VENDOR
+from topo.gangs.gangs import GangSettings
+from topo.gangs.stamp import Stamp
+from topo.model.forest import Snapshot
+from topo.model.ids import Generation
+from topo.placement.booking.holds import HoldsMemory, Limits
+from topo.placement.job.policy import Policy
+from topo.publish.event_series import Reporter
+
+NODE_NAMES = [f"node-{index}" for index in range(1, 9)]
+FLIES = [set(NODE_NAMES[at : at + 2]) for at in range(0, 8, 2)]
+PODS_OF_GANG = 4
+GROUP = "train-job-1"
+NOMINATED = "nominatedNodeName"
+ON_ITS_WAY_S = 0.005
+Scheduler = Literal["volcano", "kube-scheduler"]
+InFlight = Literal["lost", "landed"]
+
+
+@dataclass
+class Way:
+    """A master's way to the API server, which ends with the master, right after one write.
+
+    `in_flight`: what becomes of requests that were sent by then. None of them is answered.
+    """
+
+    api: ApiModel
+    dies_after: int = 0
+    in_flight: InFlight = "lost"
+    written: list[str] = field(default_factory=list)
+    died: asyncio.Event = field(default_factory=asyncio.Event)
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def call(self, call: Call) -> bytes:
+        if self.died.is_set():
+            await _for_ever()
+        await asyncio.sleep(ON_ITS_WAY_S)
+        async with self._one:
+            if self.died.is_set() and self.in_flight == "lost":
+                await _for_ever()
+            answer = await self.api.call(call)
+            if call.method != "GET" and not self.died.is_set():
+                self.written.append(kind_of(call))
+                if len(self.written) == self.dies_after:
+                    self.died.set()
+        if self.died.is_set():
+            await _for_ever()
+        return answer
+
+
+def kind_of(call: Call) -> str:
+    """Which of the writes of a gang's course this is."""
+    if call.path.startswith("/api/v1/nodes"):
+        return "label"
+    if "/events" in call.path:
+        return "event"
+    return "nominate" if call.path.endswith("/status") else "open"
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+@dataclass
+class GangCluster:
+    """Four dragonflies of two nodes, and a job of two pairs; `scheduler` binds while it is on."""
+
+    scheduler: Scheduler
+    api: ApiModel = field(default_factory=ApiModel)
+    binds: bool = True
+    bound: list[tuple[str, str]] = field(default_factory=list)
+    """Pods and their nodes in the order in which they were bound."""
+
+    def __post_init__(self) -> None:
+        for name in NODE_NAMES:
+            ready = {"type": "Ready", "status": "True"}
+            status = {"allocatable": {GPU: "8"}, "conditions": [ready]}
+            self.api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
+        self.api.watches.append(self._wake)
+
+    def submit(self) -> None:
+        """The job and all of its pods, gated; Volcano lets it in at once."""
+        in_volcano = self.scheduler == "volcano"
+        if in_volcano:
+            self.api.add(QUEUES, "default", spec={}, status={"state": "Open"})
+            spec = {"minMember": PODS_OF_GANG, "queue": "default"}
+            status = {"phase": "Inqueue"}
+            self.api.add(
+                POD_GROUPS, GROUP, metadata={"namespace": "jobs"}, spec=spec, status=status
+            )
+        stamp = Stamp(pods=PODS_OF_GANG, rank_offset=0, pods_per_group=2)
+        for rank in range(PODS_OF_GANG):
+            annotations = {
+                WORDS.size: "16",
+                **stamp.annotations(WORDS),
+                "batch.kubernetes.io/job-completion-index": str(rank),
+                **({POD_GROUP: GROUP} if in_volcano else {}),
+            }
+            metadata = {
+                "namespace": "jobs",
+                "annotations": annotations,
+                "ownerReferences": [JOB],
+                "creationTimestamp": "2026-01-02T03:04:05Z",
+            }
+            container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+            spec = {"schedulingGates": [{"name": WORDS.gate}], "containers": [container]}
+            status = {"phase": "Pending"}
+            self.api.add(PODS, f"pod-{rank}", metadata=metadata, spec=spec, status=status)
+
+    def take(self, node: str) -> None:
+        """Somebody else's pod gets a node."""
+        container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
+        spec = {"nodeName": node, "containers": [container]}
+        metadata, status = {"namespace": "others"}, {"phase": "Running"}
+        self.api.add(PODS, f"taker-{node}", metadata=metadata, spec=spec, status=status)
+
+    def end(self) -> None:
+        """The job is deleted with its pods."""
+        for rank in range(PODS_OF_GANG):
+            self.api.remove(PODS, f"pod-{rank}", "jobs")
+
+    @property
+    def pods(self) -> list[Stored]:
+        """The pods of the job by rank."""
+        at = "/api/v1/namespaces/jobs/pods"
+        names = (f"pod-{rank}" for rank in range(PODS_OF_GANG))
+        return [self.api.objects[at, name] for name in names if (at, name) in self.api.objects]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the gates of all pods are off."""
+        return not any(_is_gated(pod) for pod in self.pods)
+
+    @property
+    def nominated(self) -> list[str]:
+        """The node that each pod is nominated to, by rank."""
+        return [pod.document["status"].get(NOMINATED, "") for pod in self.pods]
+
+    def labelled(self) -> set[str]:
+        """The nodes with the gang's label."""
+        label = WORDS.node_label("job-1")
+        return {name for name, labels in self.api.labels().items() if label in labels}
+
+    def _wake(self, _at: str, _name: str, _document: Any) -> None:
+        asyncio.get_running_loop().call_soon(self.schedule)
+
+    def schedule(self) -> None:
+        """Binds what is open, each where it is nominated if that is free and selected: Volcano all
+        that wait or none, kube-scheduler each.
+        """
+        waiting = [pod for pod in self.pods if "nodeName" not in pod.document["spec"]]
+        if not self.binds:
+            return
+        free = [name for name in NODE_NAMES if name not in self._taken()]
+        found: dict[str, str] = {}
+        for pod in sorted(
+            waiting, key=lambda pod: pod.document["status"].get(NOMINATED) not in free
+        ):
+            if not _is_gated(pod) and (node := self._node_for(pod, free)) is not None:
+                free.remove(node)
+                found[pod.document["metadata"]["name"]] = node
+        if self.scheduler == "volcano" and len(found) < len(waiting):
+            return
+        for name, node in found.items():
+            pod = self.api.objects["/api/v1/namespaces/jobs/pods", name]
+            pod.document["spec"]["nodeName"] = node
+            pod.document["status"]["phase"] = "Running"
+            self.bound.append((name, node))
+            self.api.touch("/api/v1/namespaces/jobs/pods", name)
+
+    def _taken(self) -> set[str]:
+        pods = (stored for (at, _), stored in self.api.objects.items() if at.endswith("/pods"))
+        return {pod.document["spec"].get("nodeName", "") for pod in pods}
+
+    def _node_for(self, pod: Stored, free: Sequence[str]) -> str | None:
+        selector = pod.document["spec"].get("nodeSelector", {}).items()
+        labels = self.api.labels()
+        fit = [name for name in free if selector <= labels[name].items()]
+        nominated = pod.document["status"].get(NOMINATED)
+        return nominated if nominated in fit else next(iter(fit), None)
+
+
+def _is_gated(pod: Stored) -> bool:
+    return bool(pod.document["spec"]["schedulingGates"])
+
+
+@asynccontextmanager
+async def leader(
+    cluster: GangCluster, way: Way, kept: HoldsMemory | None = None
+) -> AsyncIterator[Placements]:
+    """A master that leads until the block ends, with the holds that an earlier one kept."""
+    loop, registry, api = asyncio.get_running_loop(), prom.CollectorRegistry(), cluster.api
+    placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
+    placements.state.follow(Snapshot(Generation(1), VENDOR))
+    if kept is not None:
+        placements.state.restore(kept)
+    nodes: Any = ModelStore(api, NODES, delay_s=0.02)
+    pods: Any = ModelStore(api, PODS, delay_s=0.02)
+    in_volcano = cluster.scheduler == "volcano"
+    capacity = ClusterCapacity(placements.state, nodes, pods)
+    writer = Writer(
+        way,
+        WriterMetrics(registry),
+        clock=loop.time,
+        rng=random.Random(1),  # noqa: S311
+    )
+    writer.follow(nodes)
+    writer.follow(pods)
+    nomination = Nomination(
+        sources=Sources(
+            nodes=nodes,
+            pods=pods,
+            pod_groups=ModelStore(api, POD_GROUPS, delay_s=0.02, synced=in_volcano),
+            queues=ModelStore(api, QUEUES, delay_s=0.02, synced=in_volcano),
+        ),
+        writer=writer,
+        placements=placements,
+        is_counted=capacity.settled.is_set,
+        domain="metax-tech.com",
+        settings=GangSettings(),
+        max_hold_s=3600.0,
+        reporter=Reporter("topo-master", "topo-master-0"),
+        registry=registry,
+        clock=loop.time,
+    )
+    tasks = [asyncio.ensure_future(work()) for work in (capacity.run, writer.run, nomination.run)]
+    try:
+        yield placements
+        assert not [task for task in tasks if task.done()], "a work ended"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(is_so: Callable[[], bool], limit_s: float = 120.0) -> None:
+    """Returns when it is so, in virtual time."""
+    async with asyncio.timeout(limit_s):
+        while not is_so():
+            await asyncio.sleep(0.05)
