@@ -211,6 +211,7 @@ def cluster_controllers(
             placements=placements,
             is_counted=is_counted,
             settings=GangSettings(order=settings.gang_order),
+            queue_plugin=settings.queue_plugin,
             max_hold_s=settings.max_hold,
             clock=engine.clock,
         ),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from master.controllers.nomination.queue_counts import QueuePlugin
 from master.controllers.table import BY_DEFAULT, ROWS
 from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
@@ -203,6 +204,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     gang_order: Order = Order.RESERVE
     """What gangs behind the first one that does not fit may do: reserve (start where they do not
     delay it), fifo (wait for it), greedy (start where there is room)."""
+    queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
+    """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
+    gang waits for its queue's share by weight) or capacity (it does not)."""
     label_names: CommaList = ()
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""

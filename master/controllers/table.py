@@ -14,6 +14,7 @@ from master.controllers.events import EventTelling
 from master.controllers.hypernodes import HyperNodeComparer
 from master.controllers.labels import LabelComparer
 from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.queue_counts import QueuePlugin
 from master.controllers.unheard import Unheard
 from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
@@ -63,6 +64,7 @@ class GangView:
     placements: Placements
     is_counted: Callable[[], bool]
     settings: GangSettings
+    queue_plugin: QueuePlugin
     max_hold_s: float
     clock: Callable[[], float]
 
@@ -150,6 +152,7 @@ def _nomination(view: View) -> Running:
             is_counted=gangs.is_counted,
             domain=view.domain,
             settings=gangs.settings,
+            queue_plugin=gangs.queue_plugin,
             max_hold_s=gangs.max_hold_s,
             reporter=view.reporter,
             registry=view.registry,

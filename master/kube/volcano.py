@@ -63,9 +63,14 @@ class Guarantee:
 
 @slim
 class QueueSpec:
-    """What a queue may take at most; what is not named is not limited."""
+    """What a queue may take at most; what is not named is not limited.
+
+    `weight` is its part where queues share what is there, `deserved` what it may take back.
+    """
 
     parent: str = ""
+    weight: int = 1
+    deserved: dict[str, str] = field(default_factory=dict)
     capability: dict[str, str] = field(default_factory=dict)
     guarantee: Guarantee = field(default_factory=Guarantee)
 

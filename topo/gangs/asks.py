@@ -116,7 +116,7 @@ def _lack(record: Record) -> Lack | None:
         text = f"pods {', '.join(names)} have ranks that others have or that the gang has not"
         return Lack(Reason.PODS_MISSING, text)
     if gated and gang.awaits:
-        return Lack(Reason.QUEUE, gang.awaits)
+        return Lack(Reason.NEVER_LET_IN if gang.hopeless else Reason.QUEUE, gang.awaits)
     if record.blocked:
         return Lack(Reason.QUEUE, record.blocked)
     if foreign:

@@ -94,8 +94,9 @@ class Gang:
     `request` is what the whole job asks for, so `request.pods` is how many pods there will be;
     rank r is in group r // `request.pods_per_group`. `at_least`: how many its scheduler starts
     together. `awaits`: what lets it in and did not yet, in words (`queue q1 has 8 of 64 GPUs
-    left`), empty once it is let in, its queue's room included. `waived`: why its gates are to be
-    opened without a plan (a person's order, a clean-up), empty where it is to be planned.
+    left`), empty once it is let in, its queue's room included; `hopeless`: it would not be if all
+    others had ended. `waived`: why its gates are to be opened without a plan (a person's order, a
+    clean-up), empty where it is to be planned.
 
     `created_s` is on the clock of `Gangs.advance`; `wait_s` after it a required group may be split.
     `labelled` are the nodes with the gang's label, `holds` those that were made for it and exist.
@@ -112,6 +113,7 @@ class Gang:
     created_s: float
     members: tuple[Member, ...]
     awaits: str = ""
+    hopeless: bool = False
     waived: str = ""
     wait_s: float | None = None
     labelled: Mapping[NodeName, Selection]

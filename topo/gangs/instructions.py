@@ -23,6 +23,8 @@ class Reason(StrEnum):
     """Somebody else's gate is on its pods."""
     QUEUE = "queue"
     """Its queue has not let it in, or has no room."""
+    NEVER_LET_IN = "never-let-in"
+    """Its queue would have no room if all else had ended."""
     IN_LINE = "in-line"
     """Its turn comes: others before it are being placed."""
     NO_ROOM = "no-room"

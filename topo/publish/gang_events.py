@@ -8,6 +8,7 @@ from topo.publish.node_events import EventType
 ACTION = "PlaceGang"
 GANG_REASONS: Mapping[str, EventType] = {
     "GangWaitsForQueue": EventType.NORMAL,
+    "GangNeverLetIn": EventType.WARNING,
     "GangWaitsForGate": EventType.NORMAL,
     "GangDoesNotFit": EventType.WARNING,
     "GangNeverFits": EventType.WARNING,

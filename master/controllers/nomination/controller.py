@@ -19,12 +19,12 @@ from master.controllers.nomination import writing
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.placing import Placing
-from master.controllers.nomination.queue_room import Asked, missing_room
+from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, Share
 from master.controllers.nomination.reading import (
     POD_GROUP,
     Surroundings,
     gpus_of,
-    is_gated,
+    queue_asked,
     rank_of,
     read_gang,
 )
@@ -67,6 +67,8 @@ FLUSH_S = 1.0
 SETTLING_POLL_S = 0.2
 AT_ONCE = 16
 """Gangs that are read before everybody else has a turn."""
+_OPENING = frozenset({Reason.PLACED, Reason.OPENED})
+"""In these a gang may have been let go, and not be seen open yet."""
 _ADVISED = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
 
 _log = structlog.get_logger(__name__)
@@ -96,6 +98,7 @@ class Nomination:
     reporter: Reporter
     registry: prom.CollectorRegistry
     way: Way = Way.NOMINATION
+    queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     waived: dict[GangId, str] = field(default_factory=dict)
@@ -121,13 +124,22 @@ class Nomination:
         self._answers: list[Event] = []
         self._woken = asyncio.Event()
         self._advice: set[asyncio.Task[None]] = set()
+        self._queues = QueueCounts(
+            self.sources.queues,
+            self.sources.pod_groups,
+            self._share,
+            lambda: sum(host.gpus for host in self.placements.state.capacity.hosts()),
+            weighted=self.queue_plugin is QueuePlugin.PROPORTION,
+        )
+        self._queue_moved = False
+        """Whether pods changed what a queue has room for."""
         self._beside = Surroundings(
             words=self._words,
             policy=self.placements.state.capacity.policy,
             way=self.way,
             nodes=self._nodes,
             pod_groups=lambda: self.sources.pod_groups.objects,
-            no_room=self._no_room,
+            no_room=self._queues.missing,
             kind_of_tier=self._kind_of_tier,
             labelled=self._index.labelled,
             holds=lambda gang_id: self._holds.get(gang_id, ()),
@@ -196,6 +208,7 @@ class Nomination:
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s
                     self._tell_slipped()
+                    self._mark_waiting_for_queues()
                     self._telling.flush(self.now())
                 if now_s - resynced_s >= RESYNC_S:
                     resynced_s = now_s
@@ -250,6 +263,7 @@ class Nomination:
             self._known.pop(gang_id, None)
             self._said.pop(gang_id, None)
             self._telling.forget(gang_id)
+            self._queues.seen(gang_id)
             self.waived.pop(gang_id, None)
             labelled = tuple(sorted(self._index.labelled(gang_id)))
             return Vanished(gang_id, labelled, self._holds.get(gang_id, ()))
@@ -258,6 +272,8 @@ class Nomination:
         if before is not None:
             self._count_bound(before, gang)
         self._known[gang_id] = gang
+        if not any(member.gated for member in gang.members):
+            self._queues.seen(gang_id)
         return Observed(gang)
 
     def _count_bound(self, before: Gang, now: Gang) -> None:
@@ -275,7 +291,7 @@ class Nomination:
             case Place():
                 yield self._place(each)
             case Check():
-                yield self._placing.check(each, self._namespace(each.id), self._blocked(each.id))
+                yield self._check(each)
             case Release():
                 self._placing.release(each.hold)
                 self._mark(each.id)
@@ -298,6 +314,18 @@ class Nomination:
         self._holds = self._placing.holds()
         self._mark(asked.id)
         return answer
+
+    def _check(self, asked: Check) -> Event:
+        pods = self._pods(asked.id)
+        blocked = read_gang(asked.id, pods, self._beside).awaits if pods else ""
+        found = self._placing.check(asked, self._namespace(asked.id), blocked)
+        if blocked:
+            self._mark(asked.id)
+        elif pods and not (found.lost or found.split):
+            leave = queue_asked(asked.id, pods, self._beside)
+            if leave is not None:
+                self._queues.let_go(leave)
+        return found
 
     def _write_pod(self, each: Nominate | Open | OpenUnplanned) -> None:
         write = writing.of_pod(each, self._namespace(each.id), self._words)
@@ -417,6 +445,7 @@ class Nomination:
         self.sources.queues.subscribe(lambda _: self._mark_gated())
 
     def _pod_told(self, told: Listed[PodObject] | Changed[PodObject] | Removed[PodObject]) -> None:
+        self._queue_moved |= self._queues.pods_told(told)
         if isinstance(told, Listed):
             self._index.all_pods(told.objects)
         else:
@@ -468,6 +497,14 @@ class Nomination:
                 self._index.mark(gang_id)
         self._woken.set()
 
+    def _mark_waiting_for_queues(self) -> None:
+        """What pods of others have or ask for changes what a queue has room for."""
+        if self._queue_moved:
+            self._queue_moved = False
+            for gang_id, gang in self._known.items():
+                if gang.awaits:
+                    self._mark(gang_id)
+
     def _mark(self, gang_id: GangId) -> None:
         self._index.mark(gang_id)
         self._woken.set()
@@ -506,28 +543,16 @@ class Nomination:
         gang = self._known.get(gang_id)
         return gang.namespace if gang is not None else self._index.namespace(gang_id)
 
-    def _blocked(self, gang_id: GangId) -> str:
-        pods = self._pods(gang_id)
-        return read_gang(gang_id, pods, self._beside).awaits if pods else ""
-
-    def _no_room(self, asked: Asked) -> str:
-        queues = {name: each for (_, name), each in self.sources.queues.objects.items()}
-        limited = any(
-            each.spec.capability or each.spec.guarantee.resource for each in queues.values()
+    def _share(self, pod: PodObject) -> Share | None:
+        """What a pod has of its queue, or asks for: what was opened here, it has."""
+        gpus = gpus_of(pod, self._beside.policy)[1]
+        group = pod.metadata.annotations.get(POD_GROUP)
+        if group is None or not gpus or pod.status.phase in {"Succeeded", "Failed"}:
+            return None
+        has = pod.spec.node_name or (
+            not pod.spec.scheduling_gates and self._words.placement in pod.metadata.annotations
         )
-        taken = self._taken_by_queue() if limited else {}
-        total = sum(host.gpus for host in self.placements.state.capacity.hosts()) if limited else 0
-        return missing_room(asked, queues, taken=taken, total=total)
-
-    def _taken_by_queue(self) -> Mapping[str, int]:
-        """GPUs of pods that are bound, or that their scheduler may bind any moment; O(pods)."""
-        groups, policy = self.sources.pod_groups.objects, self._beside.policy
-        taken: Counter[str] = Counter()
-        for (namespace, _), pod in self.sources.pods.objects.items():
-            group = groups.get((namespace, pod.metadata.annotations.get(POD_GROUP, "")))
-            if group is not None and not is_gated(pod, self._words):
-                taken[group.spec.queue] += gpus_of(pod, policy)[1]
-        return taken
+        return Share((pod.metadata.namespace, group), gpus, asks=not has)
 
     def _nodes(self) -> Iterable[NodeObject]:
         return self.sources.nodes.objects.values()

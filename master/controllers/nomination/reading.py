@@ -13,7 +13,7 @@ from datetime import datetime
 
 from master.controllers.nomination import note
 from master.controllers.nomination.eligibility import HOSTNAME, eligibility_of
-from master.controllers.nomination.queue_room import Asked
+from master.controllers.nomination.queue_room import Asked, Missing
 from master.kube.objects import Key, NodeObject, OwnerReference, PodObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
@@ -40,8 +40,9 @@ class Surroundings:
     """What stands beside the pods of gangs. All of it is asked when a gang is read.
 
     `pod_groups` is None where Volcano is not installed. `no_room`: why a queue cannot take so many
-    GPUs. `kind_of_tier`: the kind of the groups that Volcano's tier of this number has. `waived`:
-    gangs that a person wants opened, with why. `ahead_s`: Unix time less the master's clock.
+    GPUs now. `kind_of_tier`: the kind of the groups that Volcano's tier of this number has.
+    `waived`: gangs that a person wants opened, with why. `ahead_s`: Unix time less the
+    master's clock.
     """
 
     words: Words
@@ -49,7 +50,7 @@ class Surroundings:
     way: Way
     nodes: Callable[[], Iterable[NodeObject]]
     pod_groups: Callable[[], Mapping[Key, PodGroupObject] | None]
-    no_room: Callable[[Asked], str]
+    no_room: Callable[[Asked], Missing | None]
     kind_of_tier: Callable[[int], Kind | None]
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
@@ -107,7 +108,7 @@ def read_gang(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) 
     request = stated if isinstance(stated, Request) else fallback
     group = _pod_group(first, beside)
     terms = read_terms(first.metadata.annotations, beside.words)
-    waiting = [pod for pod in ranked if not pod.spec.node_name]
+    awaits = _awaits(gang_id, ranked, group, beside)
     return Gang(
         id=gang_id,
         namespace=first.metadata.namespace,
@@ -119,7 +120,8 @@ def read_gang(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) 
         priority=max(pod.spec.priority for pod in pods),
         created_s=min(_unix_s(pod.metadata.creation_timestamp) for pod in pods) - beside.ahead_s,
         members=tuple(_member(gang_id, pod, beside.words) for pod in ranked),
-        awaits=_awaits(first, group, len(waiting) * request.gpus_per_pod, beside),
+        awaits=awaits.text if awaits is not None else "",
+        hopeless=awaits is not None and awaits.never,
         waived=beside.waived.get(gang_id) or (stated if isinstance(stated, str) else ""),
         wait_s=terms.wait_s if isinstance(terms, GroupTerms) else None,
         labelled=beside.labelled(gang_id),
@@ -223,22 +225,38 @@ def _at_least(group: PodGroupObject | None, request: Request) -> int:
     return min(group.spec.min_member, request.pods)
 
 
-def _awaits(pod: PodObject, group: PodGroupObject | None, gpus: int, beside: Surroundings) -> str:
-    """What lets the gang in and did not yet; empty for one that needs no leave."""
-    name = pod.metadata.annotations.get(POD_GROUP)
+def _awaits(
+    gang_id: GangId,
+    pods: Sequence[PodObject],
+    group: PodGroupObject | None,
+    beside: Surroundings,
+) -> Missing | None:
+    """What lets the gang in and did not yet; None for one that needs no leave."""
+    name = pods[0].metadata.annotations.get(POD_GROUP)
     if name is None:
-        return ""
+        return None
     if group is None:
-        return f"its PodGroup {name} is not there yet"
-    if group.status.phase not in LET_IN:
-        why = next((each.message for each in group.status.conditions if each.message), "")
-        phase = group.status.phase or "not looked at yet"
-        said = f": {why[:200]}" if why else ""
-        return f"its PodGroup is {phase} in queue {group.spec.queue}{said}"
-    resource, _ = gpus_of(pod, beside.policy)
-    if not gpus or not is_gated(pod, beside.words):
-        return ""
-    return beside.no_room(Asked(queue=group.spec.queue, resource=resource, gpus=gpus))
+        return Missing(f"its PodGroup {name} is not there yet")
+    asked = queue_asked(gang_id, pods, beside)
+    missing = beside.no_room(asked) if asked is not None else None
+    if group.status.phase in LET_IN or (missing is not None and missing.never):
+        return missing
+    why = next((each.message for each in group.status.conditions if each.message), "")
+    phase = group.status.phase or "not looked at yet"
+    said = f": {why[:200]}" if why else ""
+    return Missing(f"its PodGroup is {phase} in queue {group.spec.queue}{said}")
+
+
+def queue_asked(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) -> Asked | None:
+    """The GPUs that the gang's gated pods would take in their queue; None where they take none."""
+    group = _pod_group(pods[0], beside)
+    gated = [pod for pod in pods if is_gated(pod, beside.words)]
+    asked = [gpus_of(pod, beside.policy) for pod in gated]
+    gpus = sum(number for _, number in asked)
+    if group is None or not gpus:
+        return None
+    resource = next(name for name, number in asked if number)
+    return Asked(gang=gang_id, queue=group.spec.queue, resource=resource, gpus=gpus)
 
 
 def _unix_s(text: str) -> float:

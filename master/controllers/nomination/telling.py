@@ -18,6 +18,7 @@ MOST_UNWRITTEN = 100
 MESSAGE_CHARS = 1000
 EVENT_OF: Mapping[Reason, str] = {
     Reason.QUEUE: "GangWaitsForQueue",
+    Reason.NEVER_LET_IN: "GangNeverLetIn",
     Reason.OTHER_GATE: "GangWaitsForGate",
     Reason.NO_ROOM: "GangDoesNotFit",
     Reason.NEVER_FITS: "GangNeverFits",
@@ -32,7 +33,14 @@ EVENT_OF: Mapping[Reason, str] = {
 }
 """The others pass within moments."""
 WAITING = frozenset(
-    {Reason.QUEUE, Reason.OTHER_GATE, Reason.NO_ROOM, Reason.NEVER_FITS, Reason.BEHIND}
+    {
+        Reason.QUEUE,
+        Reason.NEVER_LET_IN,
+        Reason.OTHER_GATE,
+        Reason.NO_ROOM,
+        Reason.NEVER_FITS,
+        Reason.BEHIND,
+    }
 )
 """In these nothing is written to the pods but the condition, which so disturbs no other write."""
 ENDED = frozenset({Reason.BOUND, Reason.WAIVED})

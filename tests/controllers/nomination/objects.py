@@ -101,7 +101,7 @@ def surroundings(*groups: PodGroupObject, **more: Any) -> Surroundings:
         "way": Way.NOMINATION,
         "nodes": lambda: (),
         "pod_groups": lambda: by_key,
-        "no_room": lambda _: "",
+        "no_room": lambda _: None,
         "kind_of_tier": lambda _: None,
         "labelled": lambda _: {},
         "holds": lambda _: (),

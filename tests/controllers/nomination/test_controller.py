@@ -14,6 +14,7 @@ import pytest
 from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.reading import POD_GROUP
 from master.kube.errors import KubeError
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
@@ -45,17 +46,18 @@ class GangWorld:
     registry: prom.CollectorRegistry
     writers: list[Writer] = field(default_factory=list)
 
-    def add_pod(self, index: int, **spec: Any) -> Any:
-        """A gated pod of the pair `train`."""
+    def add_pod(self, index: int, *, job: str = "job-1", group: str = "", **spec: Any) -> Any:
+        """A gated pod of the pair `train`, or of another; of a PodGroup of Volcano, if named."""
         annotations = {
             WORDS.size: "16",
             **PAIR.annotations(WORDS),
             "batch.kubernetes.io/job-completion-index": str(index),
+            **({POD_GROUP: group} if group else {}),
         }
         metadata = {
             "namespace": "jobs",
             "annotations": annotations,
-            "ownerReferences": [JOB],
+            "ownerReferences": [{**JOB, "uid": job}],
             "creationTimestamp": "2026-01-02T03:04:05Z",
         }
         resources = {"limits": {GPU: "8"}}
@@ -65,7 +67,24 @@ class GangWorld:
         }
         status = {"phase": "Pending"}
         return self.api.add(
-            PODS, f"pod-{index}", metadata=metadata, spec={**own, **spec}, status=status
+            PODS,
+            f"pod-{index}" if job == "job-1" else f"{job}-{index}",
+            metadata=metadata,
+            spec={**own, **spec},
+            status=status,
+        )
+
+    def add_queue(self, name: str, **spec: Any) -> None:
+        self.api.add(QUEUES, name, metadata={}, spec=spec, status={"state": "Open"})
+
+    def add_group(self, name: str, queue: str) -> None:
+        """A PodGroup that Volcano has let in."""
+        self.api.add(
+            POD_GROUPS,
+            name,
+            metadata={"namespace": "jobs"},
+            spec={"minMember": 2, "queue": queue},
+            status={"phase": "Inqueue"},
         )
 
     def take(self, node: str) -> None:
@@ -128,8 +147,8 @@ async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
         sources=Sources(
             nodes=nodes,
             pods=pods,
-            pod_groups=ModelStore(api, POD_GROUPS, synced=False),
-            queues=ModelStore(api, QUEUES, synced=False),
+            pod_groups=ModelStore(api, POD_GROUPS),
+            queues=ModelStore(api, QUEUES),
         ),
         writer=writer,
         placements=placements,
@@ -316,3 +335,52 @@ async def test_a_gang_that_no_group_could_hold_starts_when_the_tree_shows_one():
         world.placements.state.follow(Snapshot(Generation(2), VENDOR))
         await asyncio.sleep(10)
         assert {nominated(pod) for pod in pods} in PAIRS
+
+
+async def test_two_gangs_that_come_together_do_not_both_take_the_last_room_of_their_queue():
+    async with gang_world() as world:
+        world.add_queue("q1", capability={GPU: "24"})
+        for job in ("job-1", "job-2"):
+            world.add_group(f"group-{job}", "q1")
+        first = [world.add_pod(index, group="group-job-1") for index in range(2)]
+        second = [world.add_pod(index, job="job-2", group="group-job-2") for index in range(2)]
+        await asyncio.sleep(30)
+        opened = [sum(map(is_open, pods)) for pods in (first, second)]
+        assert sorted(opened) == [0, 2]
+        (runs, waits) = (first, second) if opened[0] else (second, first)
+        (condition,) = waits[0].document["status"]["conditions"]
+        assert "queue q1 has 8 of 24 GPUs left where 16 are needed" in condition["message"]
+        for pod in runs:
+            world.bind(pod)
+            metadata = pod.document["metadata"]
+            world.api.remove(PODS, metadata["name"], "jobs")
+        await asyncio.sleep(10)
+        assert all(map(is_open, waits))
+
+
+async def test_a_gang_beyond_the_share_of_its_queue_starts_when_others_ask_for_less():
+    async with gang_world() as world:
+        for queue in ("q1", "q2"):
+            world.add_queue(queue)
+            world.add_group(f"of-{queue}", queue)
+        others = [world.add_pod(index, job=f"x{index}", group="of-q2") for index in range(20)]
+        for pod in others:
+            pod.document["spec"]["schedulingGates"] = [{"name": "somebody-else"}]
+            pod.document["metadata"]["annotations"].pop(WORDS.size)
+        pods = [world.add_pod(index, group="of-q1") for index in range(6)]
+        for pod in pods:
+            stamp = {WORDS.size: "16", f"{WORDS.domain}/gang-pods": "6"}
+            pod.document["metadata"]["annotations"].update(stamp)
+        await asyncio.sleep(30)
+        assert not any(map(is_open, pods))
+        (condition,) = pods[0].document["status"]["conditions"]
+        assert "0 of the 32 GPUs that its weight (1 of 2) gives it" in condition["message"]
+        for pod in others[4:]:
+            metadata = pod.document["metadata"]
+            world.api.remove(PODS, metadata["name"], "jobs")
+        await asyncio.sleep(10)
+        assert not any(map(is_open, pods)), "48 of 64 are more than a half"
+        for pod in others[2:4]:
+            world.api.remove(PODS, pod.document["metadata"]["name"], "jobs")
+        await asyncio.sleep(10)
+        assert all(map(is_open, pods))

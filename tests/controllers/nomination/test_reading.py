@@ -6,7 +6,7 @@ import pytest
 
 from master.controllers.nomination import note
 from master.controllers.nomination.index import GangIndex
-from master.controllers.nomination.queue_room import Asked
+from master.controllers.nomination.queue_room import Asked, Missing
 from master.controllers.nomination.reading import gang_of, has_slipped, read_gang
 from tests.controllers.nomination.objects import (
     CREATED_S,
@@ -73,16 +73,24 @@ def test_a_gang_of_volcano_awaits_its_queue(group: Any, words: str):
 def test_a_gang_awaits_the_room_of_its_queue_for_all_of_its_pods():
     asked: list[Asked] = []
 
-    def no_room(each: Asked) -> str:
+    def no_room(each: Asked) -> Missing:
         asked.append(each)
-        return "queue q1 is full"
+        return Missing("queue q1 is full")
 
     beside = surroundings(LET_IN, no_room=no_room)
     gang = read_gang(GANG, [pod(0), pod(1)], beside)
-    assert gang.awaits == "queue q1 is full"
+    assert (gang.awaits, gang.hopeless) == ("queue q1 is full", False)
     assert [(each.queue, each.resource, each.gpus) for each in asked] == [
         ("q1", "metax-tech.com/gpu", 16)
     ]
+
+
+@pytest.mark.parametrize("phase", ["", "Pending", "Inqueue"])
+def test_a_gang_larger_than_its_queue_is_hopeless_whatever_volcano_says_yet(phase: str):
+    never = Missing("queue q1 may have 8 GPUs and 16 are needed", never=True)
+    beside = surroundings(pod_group(phase), no_room=lambda _: never)
+    gang = read_gang(GANG, [pod(0), pod(1)], beside)
+    assert (gang.awaits, gang.hopeless) == (never.text, True)
 
 
 def test_a_gang_of_the_kube_scheduler_awaits_nobody():

@@ -11,6 +11,7 @@ GangState = Annotated[
         "pods-missing",
         "other-gate",
         "queue",
+        "never-let-in",
         "in-line",
         "no-room",
         "never-fits",

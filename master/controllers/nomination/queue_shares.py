@@ -1,0 +1,50 @@
+"""The GPUs that Volcano's plugin `proportion` lets each queue have: its share by weight.
+
+Finds for each queue its *deserved*: what is there is dealt out by weight, no queue getting more
+than it may have or asks for; what is left is dealt out again among those that are not content.
+
+Why it is right: it is the loop of the plugin for one resource (v1.14, `OnSessionOpen` in
+pkg/scheduler/plugins/proportion/proportion.go), which lets a pod in while what its queue has and
+the pod's own are not more than that (`queueAllocatable`). Of several resources the plugin deals out
+all in the same rounds; how much of one a queue gets is the same in the end, but for fractions.
+
+Cost: O(queues²), a queue is content after each round.
+
+Example: 128 GPUs, weights 1 and 1. A asks for 128, gated pods included, B for 96: each gets 64.
+With B asking for 32: B gets 32, A the 96 that are left.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a queue asks for, may have at most, and has for sure, in GPUs."""
+
+    weight: int
+    wanted: int
+    limit: int
+    guaranteed: int = 0
+
+
+def shares(claims: Mapping[str, Claim], total: int) -> dict[str, int]:
+    """The GPUs that each queue may have of so many, whole ones."""
+    found = dict.fromkeys(claims, 0.0)
+    hungry = {name for name, claim in claims.items() if claim.weight > 0}
+    left = float(total)
+    while hungry and left > 0:
+        weights = sum(claims[name].weight for name in hungry)
+        given = 0.0
+        for name in sorted(hungry):
+            claim, before = claims[name], found[name]
+            most = min(claim.limit, claim.wanted)
+            deserved = max(min(before + left * claim.weight / weights, most), claim.guaranteed)
+            found[name] = deserved
+            given += deserved - before
+            if claim.wanted <= deserved or deserved == before:
+                hungry.discard(name)
+        left = max(0.0, left - given)
+        if given == 0.0:
+            break
+    return {name: int(deserved + 1e-6) for name, deserved in found.items()}
