@@ -12,7 +12,7 @@ E2E := tests/e2e tests/helm tests/image
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format bench bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format dashboards bench bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -83,6 +83,9 @@ lint: $(STAMP) ## ruff, mypy strict, the layer contracts
 format: $(STAMP) ## let ruff rewrite the layout
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+dashboards: $(STAMP) ## the chart's Grafana dashboards and alerts, from monitoring/
+	@$(BIN)/python -m monitoring
 
 bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 	$(BIN)/python -m bench

@@ -155,7 +155,7 @@ def test_every_value_changes_something(helm: Path, path: str) -> None:
     way = "--set-string" if isinstance(value, str) else "--set-json"  # of two ways, that of VENDOR
     change = (way, f"{path}={value if isinstance(value, str) else json.dumps(value)}")
     told = ""
-    for case in ("auto", "vendor", "switchbox", "nvlink", "config", *PLACING, "off"):
+    for case in ("auto", "vendor", "switchbox", "nvlink", "config", "monitoring", *PLACING, "off"):
         done = template(helm, *cases()[case], *change)
         if done.returncode == 0 and done.stdout != (GOLDEN / f"{case}.yaml").read_text():
             return

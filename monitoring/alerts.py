@@ -1,0 +1,172 @@
+"""When somebody is called, and what they are told first; docs/operations.md has the rest.
+
+The masters of a cluster tell the same of it, so each question is put to all of them together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import yaml
+
+PAGE = "docs/operations.md"
+"""Where each alert has a heading; the chart puts the address of the page in its place."""
+GROUP = "supernode-topology"
+_EACH = "job, namespace"
+
+
+class Severity(StrEnum):
+    """Who is called: `critical` somebody at night, `warning` somebody in the morning."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """`summary` is one sentence, a template of Prometheus; `for_s`: how long it may be so."""
+
+    name: str
+    expr: str
+    for_s: int
+    severity: Severity
+    summary: str
+
+    def rule(self, for_s: int) -> dict[str, Any]:
+        """As Prometheus reads it."""
+        return {
+            "alert": self.name,
+            "expr": self.expr,
+            "for": f"{for_s}s",
+            "labels": {"severity": self.severity.value},
+            "annotations": {
+                "summary": self.summary,
+                "runbook_url": f"{PAGE}#{self.name.lower()}",
+            },
+        }
+
+
+def _most(metric: str, label: str = "") -> str:
+    """The highest of what the masters tell, for each value of the label."""
+    return f"max by ({_EACH}{', ' if label else ''}{label}) ({metric})"
+
+
+def _happened(counter: str) -> str:
+    return f"sum by ({_EACH}) (increase({counter}[15m])) > 0"
+
+
+def _ends_within(days: int, metric: str, name: str) -> str:
+    soon = f"min by ({_EACH}) ({metric} > 0) - time() < {days * 86400}"
+    return f'label_replace({soon}, "certificate", "{name}", "", "")'
+
+
+_READY = 'topo_master_nodes{status="Ready"}'
+ALERTS = (
+    Alert(
+        "TopoSourceStale",
+        f"{_most('topo_master_source_failing', 'source')} == 1"
+        f" or {_most('topo_master_kube_last_heard_age_seconds', 'resource')} > 140",
+        300,
+        Severity.WARNING,
+        "Nothing good is heard of {{ or $labels.source $labels.resource }};"
+        " what it said last is shown.",
+    ),
+    Alert(
+        "TopoWorkersLost",
+        _most('topo_master_node_reasons{reason=~"worker-stale|no-worker"}', "reason") + " > 0",
+        300,
+        Severity.WARNING,
+        "The workers of {{ $value }} nodes say nothing ({{ $labels.reason }}).",
+    ),
+    Alert(
+        "TopoGroupDegraded",
+        _most('topo_master_groups{status="NotReady"}', "kind") + " > 0",
+        600,
+        Severity.WARNING,
+        "{{ $value }} groups of kind {{ $labels.kind }} are not Ready and get no jobs.",
+    ),
+    Alert(
+        "TopoForestShrank",
+        f"{_most(_READY)} < 0.8 * {_most(f'max_over_time({_READY}[1h])')}",
+        120,
+        Severity.CRITICAL,
+        "Within an hour more than a fifth of the nodes stopped being Ready; {{ $value }} are left.",
+    ),
+    Alert(
+        "TopoSourcesDisagree",
+        _most('topo_master_conflicts{code!="link-degraded"}', "code") + " > 0",
+        600,
+        Severity.WARNING,
+        "{{ $value }} statements contradict each other ({{ $labels.code }}).",
+    ),
+    Alert(
+        "TopoGangWaitsWithRoom",
+        _most(
+            'topo_master_gang_longest_seconds{reason=~"in-line|placed|opened|write-refused"}',
+            "reason",
+        )
+        + " > 600",
+        60,
+        Severity.WARNING,
+        "A gang for which there is room, or whose turn it is, does not start:"
+        " {{ $labels.reason }} for {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "TopoGateOpenedUnplanned",
+        _happened('topo_master_gang_gates_opened_total{how!="planned"}'),
+        0,
+        Severity.WARNING,
+        "Pods were let go without a plan; their groups may be split.",
+    ),
+    Alert(
+        "TopoNominationMissed",
+        _happened('topo_master_gang_pods_bound_total{where="elsewhere"}'),
+        0,
+        Severity.WARNING,
+        "The scheduler bound pods elsewhere than they were planned.",
+    ),
+    Alert(
+        "TopoWebhookBypassed",
+        f"{_most('topo_master_gang_pods_without_gate')} > 0",
+        60,
+        Severity.WARNING,
+        "{{ $value }} pods that ask for groups were made without a gate: nobody places them.",
+    ),
+    Alert(
+        "TopoNoLeader",
+        f"sum by ({_EACH}) (topo_master_leads) == 0 or absent(topo_master_ready)",
+        60,
+        Severity.CRITICAL,
+        "No master leads: nothing is placed, and nothing in the cluster follows the forest.",
+    ),
+    Alert(
+        "TopoCapacityMiscounted",
+        _happened("topo_master_capacity_differences_total"),
+        0,
+        Severity.WARNING,
+        "The free capacity of nodes was kept wrongly; a recount has corrected it.",
+    ),
+    Alert(
+        "TopoCertificateExpiring",
+        " or ".join(
+            (
+                _ends_within(
+                    7, "topo_master_admission_certificate_end_timestamp_seconds", "webhook"
+                ),
+                _ends_within(7, "topo_master_certificate_end_timestamp_seconds", "ports"),
+            )
+        ),
+        3600,
+        Severity.CRITICAL,
+        "The certificate of the {{ $labels.certificate }} ends in {{ $value | humanizeDuration }}.",
+    ),
+)
+
+
+def rule_file(alerts: Iterable[Alert] = ALERTS, *, for_s: int | None = None) -> str:
+    """The rules as Prometheus reads them from a file; with `for_s` each waits so long alone."""
+    rules = [each.rule(each.for_s if for_s is None else for_s) for each in alerts]
+    groups = {"groups": [{"name": GROUP, "rules": rules}]}
+    text: str = yaml.safe_dump(groups, sort_keys=False, width=100)
+    return text

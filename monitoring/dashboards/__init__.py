@@ -1,0 +1,1 @@
+"""The Grafana dashboards: `board` says what one is, `grafana` writes it, `boards` has them all."""

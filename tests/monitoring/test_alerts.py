@@ -1,0 +1,264 @@
+"""Each alert fires when it should, is silent when it should be, and says what docs explain."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitoring.alerts import ALERTS, GROUP, PAGE, rule_file
+
+PROMTOOL = shutil.which("promtool")
+ROOT = Path(__file__).parents[2]
+OPERATIONS = (ROOT / PAGE).read_text()
+METRICS = (ROOT / "docs" / "metrics.md").read_text()
+NAMES = [each.name for each in ALERTS]
+JOB = {"job": "topo-master", "namespace": "topo"}
+WHERE = 'job="topo-master",namespace="topo",instance='
+
+
+@dataclass(frozen=True)
+class Example:
+    """Series (a name with labels of its own → values, a minute apart), and when to look.
+
+    `summary`: what is said then, empty where nothing may be.
+    """
+
+    series: Mapping[str, str]
+    at: str
+    summary: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def one(name: str, values: str, at: str, summary: str = "", **labels: str) -> Example:
+    """An example of one metric of one master, the labels being those of metric and alert."""
+    shown = "".join(f',{key}="{value}"' for key, value in labels.items())
+    return Example({f'topo_master_{name}{{{WHERE}"a"{shown}}}': values}, at, summary, labels)
+
+
+def told(name: str, values: str, at: str, summary: str = "", **own: str) -> Example:
+    """The same where the alert has none of the metric's labels."""
+    found = one(name, values, at, summary, **own)
+    return Example(found.series, at, summary)
+
+
+GROUPS = 'kind="dragonfly",status="NotReady"'
+SHRANK = "Within an hour more than a fifth of the nodes stopped being Ready; 70 are left."
+UNPLANNED = "Pods were let go without a plan; their groups may be split."
+MISSED = "The scheduler bound pods elsewhere than they were planned."
+LEADERLESS = "No master leads: nothing is placed, and nothing in the cluster follows the forest."
+FIRES: Mapping[str, tuple[Example, ...]] = {
+    "TopoSourceStale": (
+        one(
+            *("source_failing", "1+0x20", "6m"),
+            "Nothing good is heard of cluster-manager; what it said last is shown.",
+            source="cluster-manager",
+        ),
+        one(
+            *("kube_last_heard_age_seconds", "150+60x20", "6m"),
+            "Nothing good is heard of pods; what it said last is shown.",
+            resource="pods",
+        ),
+    ),
+    "TopoWorkersLost": (
+        one(
+            *("node_reasons", "3+0x20", "6m"),
+            "The workers of 3 nodes say nothing (worker-stale).",
+            reason="worker-stale",
+        ),
+    ),
+    "TopoGroupDegraded": (
+        Example(
+            {  # told by both masters, said once
+                f"topo_master_groups{{{WHERE}{each},{GROUPS}}}": "2+0x20" for each in ('"a"', '"b"')
+            },
+            "11m",
+            "2 groups of kind dragonfly are not Ready and get no jobs.",
+            {"kind": "dragonfly"},
+        ),
+    ),
+    "TopoForestShrank": (told("nodes", "100+0x20 70+0x20", "25m", SHRANK, status="Ready"),),
+    "TopoSourcesDisagree": (
+        one(
+            *("conflicts", "1+0x20", "11m"),
+            "1 statements contradict each other (wiring-differs-from-manager).",
+            code="wiring-differs-from-manager",
+        ),
+    ),
+    "TopoGangWaitsWithRoom": (
+        one(
+            *("gang_longest_seconds", "0+60x20", "13m"),
+            "A gang for which there is room, or whose turn it is, does not start:"
+            " opened for 13m 0s.",
+            reason="opened",
+        ),
+    ),
+    "TopoGateOpenedUnplanned": (
+        told("gang_gates_opened_total", "0+0x5 8+0x9", "7m", UNPLANNED, how="unplanned"),
+    ),
+    "TopoNominationMissed": (
+        told("gang_pods_bound_total", "0+0x5 2+0x9", "7m", MISSED, where="elsewhere"),
+    ),
+    "TopoWebhookBypassed": (
+        told(
+            *("gang_pods_without_gate", "4+0x9", "2m"),
+            "4 pods that ask for groups were made without a gate: nobody places them.",
+        ),
+    ),
+    "TopoNoLeader": (told("leads", "0+0x9", "2m", LEADERLESS),),
+    "TopoCapacityMiscounted": (
+        told(
+            *("capacity_differences_total", "0+0x5 1+0x9", "7m"),
+            "The free capacity of nodes was kept wrongly; a recount has corrected it.",
+        ),
+    ),
+    "TopoCertificateExpiring": tuple(
+        Example(
+            told(f"{name}certificate_end_timestamp_seconds", "90000+0x99", "").series,
+            "65m",
+            f"The certificate of the {which} ends in 23h 55m 0s.",
+            {"certificate": which},
+        )
+        for name, which in (("admission_", "webhook"), ("", "ports"))
+    ),
+}
+SILENT: Mapping[str, tuple[Example, ...]] = {
+    "TopoSourceStale": (
+        one("source_failing", "1+0x3 0+0x20", "10m", source="config-file"),  # it came back
+        one("kube_last_heard_age_seconds", "60+0x20", "10m", resource="pods"),
+    ),
+    "TopoWorkersLost": (
+        one("node_reasons", "0+0x20", "9m", reason="worker-stale"),
+        one("node_reasons", "3+0x20", "9m", reason="port-down"),
+    ),
+    "TopoGroupDegraded": (told("groups", "5+0x20", "15m", kind="dragonfly", status="Ready"),),
+    "TopoForestShrank": (
+        told("nodes", "100+0x20 85+0x20", "35m", status="Ready"),
+        told("nodes", "100+0x5 70+0x90", "80m", status="Ready"),  # so it has been for an hour
+    ),
+    "TopoSourcesDisagree": (told("conflicts", "4+0x20", "15m", code="link-degraded"),),
+    "TopoGangWaitsWithRoom": (
+        told("gang_longest_seconds", "0+60x90", "80m", reason="no-room"),
+        told("gang_longest_seconds", "5+0x90", "80m", reason="placed"),
+    ),
+    "TopoGateOpenedUnplanned": (
+        told("gang_gates_opened_total", "0+9x20", "15m", how="planned"),
+        told("gang_gates_opened_total", "8+0x20", "15m", how="unplanned"),  # long ago
+    ),
+    "TopoNominationMissed": (told("gang_pods_bound_total", "0+9x20", "9m", where="as-planned"),),
+    "TopoWebhookBypassed": (told("gang_pods_without_gate", "0+0x20", "9m"),),
+    "TopoNoLeader": (
+        Example(
+            {
+                f'topo_master_leads{{{WHERE}"a"}}': "0+0x20",
+                f'topo_master_leads{{{WHERE}"b"}}': "1+0x20",
+                f'topo_master_ready{{{WHERE}"b"}}': "1+0x20",
+            },
+            "9m",
+        ),
+        told("ready", "1+0x20", "9m"),  # outside of Kubernetes nobody leads
+    ),
+    "TopoCapacityMiscounted": (told("capacity_differences_total", "3+0x30", "20m"),),
+    "TopoCertificateExpiring": (
+        told("certificate_end_timestamp_seconds", "0+0x99", "65m"),  # there is none
+        told("admission_certificate_end_timestamp_seconds", "700000+0x99", "65m"),
+    ),
+}
+
+
+def _input(series: Mapping[str, str]) -> list[dict[str, str]]:
+    there = any("topo_master_ready" in each for each in series)
+    ready = {} if there else {f'topo_master_ready{{{WHERE}"a"}}': "1+0x200"}
+    return [{"series": name, "values": values} for name, values in (dict(series) | ready).items()]
+
+
+def _expected(name: str, example: Example) -> list[dict[str, Any]]:
+    if not example.summary:
+        return []
+    (rule,) = (each for each in ALERTS if each.name == name)
+    return [
+        {
+            "exp_labels": {**JOB, **example.labels, "severity": rule.severity.value},
+            "exp_annotations": {
+                "summary": example.summary,
+                "runbook_url": f"{PAGE}#{name.lower()}",
+            },
+        }
+    ]
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian's prometheus) is not installed")
+def test_each_alert_fires_when_it_should_and_is_silent_when_it_should_be(tmp_path: Path) -> None:
+    assert set(FIRES) == set(SILENT) == set(NAMES)
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": _input(each.series),
+            "alert_rule_test": [
+                {"eval_time": each.at, "alertname": name, "exp_alerts": _expected(name, each)}
+            ],
+        }
+        for examples in (FIRES, SILENT)
+        for name, found in examples.items()
+        for each in found
+    ]
+    (tmp_path / "rules.yaml").write_text(rule_file())
+    (tmp_path / "tests.yaml").write_text(
+        yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": tests})
+    )
+    done = subprocess.run(
+        [str(PROMTOOL), "test", "rules", str(tmp_path / "tests.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian's prometheus) is not installed")
+def test_no_cluster_without_masters_is_taken_for_a_quiet_one(tmp_path: Path) -> None:
+    """Where no master is scraped, there is no series to ask: that is told, too."""
+    (rule,) = (each for each in ALERTS if each.name == "TopoNoLeader")
+    expected = {
+        "exp_labels": {"severity": rule.severity.value},
+        "exp_annotations": {"summary": LEADERLESS, "runbook_url": f"{PAGE}#toponoleader"},
+    }
+    looked = [{"eval_time": "5m", "alertname": rule.name, "exp_alerts": [expected]}]
+    test = {"interval": "1m", "input_series": [], "alert_rule_test": looked}
+    (tmp_path / "rules.yaml").write_text(rule_file())
+    (tmp_path / "tests.yaml").write_text(
+        yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [test]})
+    )
+    command = [str(PROMTOOL), "test", "rules", str(tmp_path / "tests.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_a_heading_that_its_link_leads_to() -> None:
+    """With nothing else under "Alerts"; headings are linked by their letters in lower case."""
+    section = OPERATIONS.split("\n## Alerts\n")[1].split("\n## ")[0]
+    assert re.findall(r"^### (.+)$", section, re.MULTILINE) == NAMES
+    for each in ALERTS:
+        assert each.rule(0)["annotations"]["runbook_url"] == f"{PAGE}#{each.name.lower()}"
+
+
+def test_every_metric_that_an_alert_asks_for_is_one() -> None:
+    asked = set(re.findall(r"topo_[a-z_]+", " ".join(each.expr for each in ALERTS)))
+    known = set(re.findall(r"^\| `(topo_\w+)` \|", METRICS, re.MULTILINE))
+    assert len(asked) >= len(ALERTS)
+    assert asked <= known
+
+
+def test_the_rules_of_a_trial_differ_in_nothing_but_how_long_they_wait() -> None:
+    (group,) = yaml.safe_load(rule_file(for_s=3))["groups"]
+    (kept,) = yaml.safe_load(rule_file())["groups"]
+    assert group["name"] == GROUP
+    assert {each.pop("for") for each in group["rules"]} == {"3s"}
+    for rule in kept["rules"]:
+        del rule["for"]
+    assert group == kept
