@@ -51,10 +51,15 @@ def pytest_asyncio_loop_factories(
 
 
 def pytest_configure() -> None:
-    """Begins to listen before any test runs, as in no pod: nobody's cluster is asked."""
+    """Begins to listen before any test runs, as in no pod and on no terminal.
+
+    Nobody's cluster is asked, and what is printed has no width: readline writes one into the
+    environment of parallel test processes.
+    """
     listen()
     end_by_ctrl_c()
-    os.environ.pop("KUBERNETES_SERVICE_HOST", None)
+    for name in ("KUBERNETES_SERVICE_HOST", "COLUMNS", "LINES"):
+        os.environ.pop(name, None)
 
 
 class OneDemoAtATime(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
