@@ -11,7 +11,7 @@ from typing import Any
 
 from bench.figure import Figure, at_most, exact, median
 from bench.scale import CannotRunError, Progress, Scale
-from bench.schedule_runs import Burst, Decisions, Run, Stage, stage
+from bench.schedule_runs import LIMIT_S, Burst, Decisions, Run, Stage, stage
 from tests.e2e.controlplane import programs
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS
@@ -129,6 +129,8 @@ def of_runs(rival: Rival, shape: Shape, runs: Sequence[Run]) -> Iterator[Figure]
     note = f"all pods there after {there.value:.2g} s"
     if rival.asks:
         note += f", all opened after {opened.value:.2g} s"
+    if late := sum(1 for run in runs if run.bound_s >= LIMIT_S):
+        note += f"; {late} of {len(runs)} not bound after {LIMIT_S:g} s"
     split, groups = sum(run.split for run in runs), sum(run.groups for run in runs)
     yield Figure(name, median([run.bound_s for run in runs]), "s", budget, note)
     budget = at_most(0) if rival.asks else None

@@ -35,9 +35,7 @@ class Follower:
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        listed = await self._api.get(PODS)
-        version = listed["metadata"]["resourceVersion"]
-        self._task = asyncio.create_task(self._follow(version))
+        self._task = asyncio.create_task(self._follow())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -66,9 +64,27 @@ class Follower:
                 return False
         return True
 
-    async def _follow(self, version: str) -> None:
+    async def _follow(self) -> None:
+        """The API server ends the watch of a client too busy to read: then all is listed."""
+        try:
+            while True:
+                listed = await self._api.get(PODS)
+                now_s = time.monotonic()
+                there = {pod["metadata"]["uid"] for pod in listed["items"]}
+                for pods in self._jobs.values():
+                    for uid in pods.keys() - there:
+                        del pods[uid]
+                for pod in listed["items"]:
+                    self._take("MODIFIED", pod, now_s)
+                await self._watch(listed["metadata"]["resourceVersion"])
+        finally:
+            self._changed.set()
+
+    async def _watch(self, version: str) -> None:
         async with self._api.watch(PODS, resourceVersion=version) as events:
             async for event in events:
+                if event["type"] == "ERROR":
+                    return
                 self._take(event["type"], event["object"], time.monotonic())
                 self._changed.set()
 

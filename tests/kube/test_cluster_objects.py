@@ -132,6 +132,11 @@ def test_a_cordon_taints_labels_and_allocatable_gpus_are_taken_over():
     )
 
 
+def test_the_labels_of_gangs_that_were_given_a_node_are_nothing_by_which_jobs_choose_it():
+    given = {"gang.metax-tech.com/job-1": "hold-1", "gang.example.com/x": "1"}
+    assert as_cluster_node(labels=given).labels == (("gang.example.com/x", "1"),)
+
+
 @pytest.mark.parametrize(
     ("allocatable", "told", "doubted"),
     [

@@ -22,6 +22,7 @@ from master.controllers.nomination.placing import Placing
 from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, Share
 from master.controllers.nomination.reading import (
     POD_GROUP,
+    ReadPod,
     Surroundings,
     gpus_of,
     queue_asked,
@@ -36,7 +37,7 @@ from master.kube.volcano import PodGroupObject, QueueObject
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, Target
 from topo.gangs.events import CapacityChanged, Event, Leading, Lost, Observed, Planned, Vanished
-from topo.gangs.gang import Gang, GangId, Selection
+from topo.gangs.gang import Gang, GangId, PodUid, Selection
 from topo.gangs.gangs import Gangs, GangSettings
 from topo.gangs.instructions import (
     Check,
@@ -58,8 +59,9 @@ from topo.model.forest import Snapshot
 from topo.model.ids import Kind, NodeName
 from topo.publish.event_series import Reporter
 
-GATHER_S = 0.01
-"""What changes within this is looked at together."""
+GATHER_S, GATHER_MOST_S = 0.01, 0.1
+"""What changes within this is looked at together; within as long as the turn before took, if that
+was longer: a large gang changes pod by pod, and others need the loop, too."""
 TICK_S = 0.1
 """How late it may be noticed that something became free: that is no object's event."""
 RESYNC_S = 300.0
@@ -114,6 +116,7 @@ class Nomination:
             self.registry, self._by_reason, self._longest_s, lambda: len(self._index.slipped)
         )
         self._known: dict[GangId, Gang] = {}
+        self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
         self._said: dict[GangId, Told] = {}
         self._told_slipped: set[str] = set()
         self._seen: dict[NodeName, tuple[bool, int, object]] = {}
@@ -123,6 +126,7 @@ class Nomination:
         """Pods that had another version than the one that a write named."""
         self._answers: list[Event] = []
         self._woken = asyncio.Event()
+        self._took_s = 0.0
         self._advice: set[asyncio.Task[None]] = set()
         self._queues = QueueCounts(
             self.sources.queues,
@@ -203,8 +207,10 @@ class Nomination:
                 await self._wait()
                 self._mark_renewed()
                 self._end_advice()
+                began_s = self.clock()
                 await self._turn(tuple(self._capacity_changes()))
                 now_s = self.clock()
+                self._took_s = now_s - began_s
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s
                     self._tell_slipped()
@@ -226,7 +232,7 @@ class Nomination:
             async with asyncio.timeout(wait_s):
                 await self._woken.wait()
         if self._woken.is_set():
-            await asyncio.sleep(GATHER_S)
+            await asyncio.sleep(min(max(GATHER_S, self._took_s), GATHER_MOST_S))
         self._woken.clear()
 
     async def _turn(self, more: tuple[Event, ...]) -> None:
@@ -261,13 +267,14 @@ class Nomination:
         pods = self._pods(gang_id)
         if not pods:
             self._known.pop(gang_id, None)
+            self._read.pop(gang_id, None)
             self._said.pop(gang_id, None)
             self._telling.forget(gang_id)
             self._queues.seen(gang_id)
             self.waived.pop(gang_id, None)
             labelled = tuple(sorted(self._index.labelled(gang_id)))
             return Vanished(gang_id, labelled, self._holds.get(gang_id, ()))
-        gang = read_gang(gang_id, pods, self._beside)
+        gang = self._gang(gang_id, pods)
         before = self._known.get(gang_id)
         if before is not None:
             self._count_bound(before, gang)
@@ -317,12 +324,12 @@ class Nomination:
 
     def _check(self, asked: Check) -> Event:
         pods = self._pods(asked.id)
-        blocked = read_gang(asked.id, pods, self._beside).awaits if pods else ""
+        blocked = self._gang(asked.id, pods).awaits if pods else ""
         found = self._placing.check(asked, self._namespace(asked.id), blocked)
         if blocked:
             self._mark(asked.id)
         elif pods and not (found.lost or found.split):
-            leave = queue_asked(asked.id, pods, self._beside)
+            leave = queue_asked(asked.id, tuple(self._read[asked.id].values()), self._beside)
             if leave is not None:
                 self._queues.let_go(leave)
         return found
@@ -542,6 +549,9 @@ class Nomination:
     def _namespace(self, gang_id: GangId) -> str:
         gang = self._known.get(gang_id)
         return gang.namespace if gang is not None else self._index.namespace(gang_id)
+
+    def _gang(self, gang_id: GangId, pods: list[PodObject]) -> Gang:
+        return read_gang(gang_id, pods, self._beside, self._read.setdefault(gang_id, {}))
 
     def _share(self, pod: PodObject) -> Share | None:
         """What a pod has of its queue, or asks for: what was opened here, it has."""

@@ -5,7 +5,8 @@ turned into the nodes that it leaves out.
 https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#node-affinity
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from master.kube import objects
 from master.kube.objects import (
@@ -23,17 +24,34 @@ HOSTNAME = "kubernetes.io/hostname"
 NAME_FIELD = "metadata.name"
 
 
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What the spec of one pod asks of a node."""
+
+    selector: tuple[tuple[str, str], ...]
+    bears: frozenset[Toleration]
+    required: NodeSelector | None
+
+
+def wants_of(spec: PodSpec) -> Wants:
+    """What a spec asks of a node."""
+    bears = frozenset(_toleration(each) for each in spec.tolerations)
+    return Wants(tuple(sorted(spec.node_selector.items())), bears, _required(spec))
+
+
 def eligibility_of(
-    specs: Sequence[PodSpec], nodes: Callable[[], Iterable[NodeObject]], own_label: str
+    wants: Iterable[Wants], nodes: Callable[[], Iterable[NodeObject]], own_label: str
 ) -> Eligibility:
     """What all of these pods may use: a node is out that any of them may not have.
 
     `own_label` is the gang's own, which our selectors name and nothing else. O(pods), and
     O(pods x nodes) where they have required affinities that differ.
     """
-    selector = {pair for spec in specs for pair in spec.node_selector.items()}
-    bears = [{_toleration(each) for each in spec.tolerations} for spec in specs]
-    wanted = {found for spec in specs if (found := _required(spec)) is not None}
+    different: list[Wants] = []
+    different.extend(each for each in wants if each not in different)
+    selector = {pair for each in different for pair in each.selector}
+    bears = [each.bears for each in different]
+    wanted = {each.required for each in different if each.required is not None}
     exclude: frozenset[NodeName] = frozenset()
     if wanted:
         exclude = frozenset(
@@ -43,7 +61,7 @@ def eligibility_of(
         )
     return Eligibility(
         selector=tuple(sorted(pair for pair in selector if pair[0] != own_label)),
-        tolerations=tuple(sorted(set.intersection(*bears), key=repr)) if bears else (),
+        tolerations=tuple(sorted(frozenset.intersection(*bears), key=repr)) if bears else (),
         exclude=exclude,
     )
 

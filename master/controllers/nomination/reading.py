@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from master.controllers.nomination import note
-from master.controllers.nomination.eligibility import HOSTNAME, eligibility_of
+from master.controllers.nomination.eligibility import HOSTNAME, Wants, eligibility_of, wants_of
 from master.controllers.nomination.queue_room import Asked, Missing
 from master.kube.objects import Key, NodeObject, OwnerReference, PodObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, PodGroupObject
@@ -98,10 +98,38 @@ def is_gated(pod: PodObject, words: Words) -> bool:
     return any(each.name == words.gate for each in pod.spec.scheduling_gates)
 
 
-def read_gang(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) -> Gang:
-    """The gang of these pods, at least one; O(pods), and `eligibility_of`."""
-    ranked = sorted(pods, key=lambda pod: (rank_of(pod, beside.words), pod.metadata.name))
-    first = ranked[0]
+@dataclass(frozen=True, slots=True)
+class ReadPod:
+    """What one pod says of its gang, whatever stands beside it.
+
+    `asked`: the resource of whole GPUs, and how many. `wants` is None for a pod with a node that
+    somebody else chose.
+    """
+
+    pod: PodObject
+    member: Member
+    asked: tuple[str, int]
+    created_s: float
+    wants: Wants | None
+
+
+def read_gang(
+    gang_id: GangId,
+    pods: Sequence[PodObject],
+    beside: Surroundings,
+    known: dict[PodUid, ReadPod] | None = None,
+) -> Gang:
+    """The gang of these pods, at least one; O(pods), and `eligibility_of`.
+
+    `known` keeps what was read of a pod while it is the same object: of a large gang one pod
+    changes at a time.
+    """
+    known = {} if known is None else known
+    read = {PodUid(pod.metadata.uid): _read(gang_id, pod, beside, known) for pod in pods}
+    known.clear()
+    known |= read
+    ranked = sorted(read.values(), key=lambda each: (each.member.rank, each.member.name))
+    first = ranked[0].pod
     stated = _stated(ranked, beside)
     owner = owner_of(first)
     fallback = Request(pods=len(pods), gpus_per_pod=1)
@@ -118,14 +146,29 @@ def read_gang(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) 
         request=request,
         at_least=_at_least(group, request),
         priority=max(pod.spec.priority for pod in pods),
-        created_s=min(_unix_s(pod.metadata.creation_timestamp) for pod in pods) - beside.ahead_s,
-        members=tuple(_member(gang_id, pod, beside.words) for pod in ranked),
+        created_s=min(each.created_s for each in ranked) - beside.ahead_s,
+        members=tuple(each.member for each in ranked),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
         waived=beside.waived.get(gang_id) or (stated if isinstance(stated, str) else ""),
         wait_s=terms.wait_s if isinstance(terms, GroupTerms) else None,
         labelled=beside.labelled(gang_id),
         holds=beside.holds(gang_id),
+    )
+
+
+def _read(
+    gang_id: GangId, pod: PodObject, beside: Surroundings, known: Mapping[PodUid, ReadPod]
+) -> ReadPod:
+    before = known.get(PodUid(pod.metadata.uid))
+    if before is not None and before.pod is pod:
+        return before
+    return ReadPod(
+        pod=pod,
+        member=_member(gang_id, pod, beside.words),
+        asked=gpus_of(pod, beside.policy),
+        created_s=_unix_s(pod.metadata.creation_timestamp),
+        wants=wants_of(pod.spec) if HOSTNAME not in pod.spec.node_selector else None,
     )
 
 
@@ -146,9 +189,10 @@ def gpus_of(pod: PodObject, policy: Policy) -> tuple[str, int]:
     return next((pair for pair in asked if pair[1]), ("", 0))
 
 
-def _stated(pods: Sequence[PodObject], beside: Surroundings) -> Request | str:
+def _stated(read: Sequence[ReadPod], beside: Surroundings) -> Request | str:
     """What the gang asks for, or why nobody can place it."""
-    annotations, words = pods[0].metadata.annotations, beside.words
+    first = read[0].pod
+    annotations, words = first.metadata.annotations, beside.words
     stamp, terms = read_stamp(annotations, words), read_terms(annotations, words)
     if isinstance(stamp, Refusal) or isinstance(terms, Refusal):
         return (
@@ -156,22 +200,23 @@ def _stated(pods: Sequence[PodObject], beside: Surroundings) -> Request | str:
         )
     if stamp is None or terms is None:
         return "it has our gate, and does not say which gang and groups it belongs to"
-    if owner_of(pods[0]) is None:
+    if owner_of(first) is None:
         return "it belongs to no job"
-    gpus = {gpus_of(pod, beside.policy)[1] for pod in pods}
+    gpus = {each.asked[1] for each in read}
     if len(gpus) > 1:
         shown = ", ".join(map(str, sorted(gpus)))
         return f"its pods ask for different numbers of GPUs ({shown})"
-    if max(rank_of(pod, words) for pod in pods) >= MAX_PODS:
+    last = max(each.member.rank for each in read)
+    if last >= MAX_PODS:
         return "a pod's rank is too large"
-    specs = [pod.spec for pod in pods if HOSTNAME not in pod.spec.node_selector]
+    wants = (each.wants for each in read if each.wants is not None)
     request = Request(
-        pods=max(stamp.pods, *(rank_of(pod, words) + 1 for pod in pods)),
+        pods=max(stamp.pods, last + 1),
         gpus_per_pod=gpus.pop(),
         group_size=terms.group_size,
         mode=terms.mode,
-        within=terms.within or _within(pods[0], beside),
-        eligible=eligibility_of(specs, beside.nodes, words.node_label(_id_of(pods[0]))),
+        within=terms.within or _within(first, beside),
+        eligible=eligibility_of(wants, beside.nodes, words.node_label(_id_of(first))),
     )
     refusal = flaw(request)
     return request if refusal is None else f"{refusal.what}; {refusal.fix}"
@@ -227,17 +272,17 @@ def _at_least(group: PodGroupObject | None, request: Request) -> int:
 
 def _awaits(
     gang_id: GangId,
-    pods: Sequence[PodObject],
+    read: Sequence[ReadPod],
     group: PodGroupObject | None,
     beside: Surroundings,
 ) -> Missing | None:
     """What lets the gang in and did not yet; None for one that needs no leave."""
-    name = pods[0].metadata.annotations.get(POD_GROUP)
+    name = read[0].pod.metadata.annotations.get(POD_GROUP)
     if name is None:
         return None
     if group is None:
         return Missing(f"its PodGroup {name} is not there yet")
-    asked = queue_asked(gang_id, pods, beside)
+    asked = queue_asked(gang_id, read, beside)
     missing = beside.no_room(asked) if asked is not None else None
     if group.status.phase in LET_IN or (missing is not None and missing.never):
         return missing
@@ -247,11 +292,10 @@ def _awaits(
     return Missing(f"its PodGroup is {phase} in queue {group.spec.queue}{said}")
 
 
-def queue_asked(gang_id: GangId, pods: Sequence[PodObject], beside: Surroundings) -> Asked | None:
+def queue_asked(gang_id: GangId, read: Sequence[ReadPod], beside: Surroundings) -> Asked | None:
     """The GPUs that the gang's gated pods would take in their queue; None where they take none."""
-    group = _pod_group(pods[0], beside)
-    gated = [pod for pod in pods if is_gated(pod, beside.words)]
-    asked = [gpus_of(pod, beside.policy) for pod in gated]
+    group = _pod_group(read[0].pod, beside)
+    asked = [each.asked for each in read if each.member.gated]
     gpus = sum(number for _, number in asked)
     if group is None or not gpus:
         return None

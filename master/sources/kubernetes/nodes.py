@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from master.kube.objects import NodeObject
 from master.sources.kubernetes.device_config import NATIVE, SharingModes
+from topo.gangs.words import Words
 from topo.model.cluster import HYBRID, USAGES, ClusterNode, Taint
 from topo.model.ids import NodeName
 from topo.model.observation import ListedNode
@@ -56,7 +57,7 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
     taints = tuple(Taint(each.key, each.value, each.effect) for each in found.spec.taints)
     return ClusterNode(
         name=name,
-        labels=tuple(sorted(found.metadata.labels.items())),
+        labels=_labels(found, policy),
         taints=taints,
         unschedulable=found.spec.unschedulable,
         ready=not _not_ready(found),
@@ -64,6 +65,13 @@ def cluster_node(found: NodeObject, policy: Policy, modes: SharingModes) -> Clus
         pool=_pool(found, policy),
         shared=_shared(found, policy, modes),
     )
+
+
+def _labels(found: NodeObject, policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Those by which jobs choose nodes: what gangs were given is written there by this master."""
+    gangs = Words(policy.domain).node_label("")
+    stated = found.metadata.labels.items()
+    return tuple(sorted(pair for pair in stated if not pair[0].startswith(gangs)))
 
 
 def doubts(found: NodeObject, policy: Policy) -> Iterator[str]:

@@ -186,6 +186,18 @@ def test_what_was_written_comes_back():
     assert (member.gated, member.other_gates) == (False, True)
 
 
+def test_a_pod_that_did_not_change_is_read_once_and_one_that_did_is_read_anew():
+    known: dict[Any, Any] = {}
+    stays, before, after = pod(0), pod(1), pod(1, status={"nominatedNodeName": "n1"})
+    first = read_gang(GANG, [stays, before], surroundings(LET_IN), known)
+    second = read_gang(GANG, [stays, after], surroundings(LET_IN), known)
+    assert second == read_gang(GANG, [stays, after], surroundings(LET_IN))
+    assert second.members[0] is first.members[0]
+    assert second.members[1].nominated == "n1"
+    read_gang(GANG, [stays], surroundings(LET_IN), known)
+    assert known.keys() == {"pod-0"}
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "no JSON", "[]", "{}", note.written(GangId("another"), NOTE), '{"gang":"job-1"}'],

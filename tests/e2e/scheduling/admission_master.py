@@ -34,7 +34,10 @@ class AdmissionMaster:
 async def admission_master(
     cluster: Cluster, api: Api, home: Path, *flags: str
 ) -> AsyncIterator[AdmissionMaster]:
-    """The webhook is installed and trusted, and a master answers it, until the block ends."""
+    """The webhook is installed and trusted, and a master answers it, until the block ends.
+
+    It knows no groups but those that `nodegroup.yaml` in its home names.
+    """
     namespace = f"topo-placing-{next(_numbers)}"
     address = f"{cluster.ports.services}.201"
     await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -42,7 +45,8 @@ async def admission_master(
     await service_account(api, namespace, "topo-master", granted)
     access = await account_access(cluster, namespace, "topo-master")
     config = home / "nodegroup.yaml"
-    config.write_text("group: []\n")
+    if not config.exists():
+        config.write_text("group: []\n")
     argv = (
         *(sys.executable, "-m", "master", "--mode=config", f"--config-file={config}"),
         *("--server-port=0", "--rpc-server-port=0", f"--bind-address={address}"),
