@@ -26,6 +26,7 @@ from topo.cli.demo import plan, processes, suggestions
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import free_ports
 from topo.cli.demo.processes import Died, Program, Started
+from topo.cli.demo.prometheus import Prometheus
 from topo.cli.demo.runtime import Demo, DemoDirectory, directory, running_demo
 from topo.cli.exits import CliError, Exit
 from topo.recording.possible import facts_of, impossible
@@ -438,6 +439,49 @@ def test_an_unknown_world_is_refused_before_anything_starts(topo: Topo) -> None:
     shown = topo("demo", "--world", "narnia")
     assert shown.exit_code == Exit.USAGE
     assert not directory().exists()
+
+
+def test_without_the_program_prometheus_is_refused_with_how_to_get_it(
+    topo: Topo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    shown = topo("demo", "--prometheus")
+    assert shown.exit_code == Exit.USAGE
+    assert "no program `prometheus`" in shown.stderr
+    assert "apt install prometheus" in shown.stderr
+    assert not directory().exists()
+
+
+def test_alert_rules_without_who_judges_by_them_are_refused(topo: Topo, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("groups: []")
+    shown = topo("demo", "--alert-rules", str(rules))
+    assert shown.exit_code == Exit.USAGE
+    assert "give --prometheus too" in shown.stderr
+
+
+def test_prometheus_reads_the_master_and_each_worker_by_the_name_of_its_node(
+    tmp_path: Path,
+) -> None:
+    files, small = plan.DemoFiles(tmp_path), world(0, 1, 2)
+    names = [str(node.name) for node in small.nodes]
+    ports = plan.Ports(1, 2, 3, prometheus=4, workers=(5, 6))
+    plan.prepare(files, small)
+    made = Prometheus("/bin/prometheus", tmp_path / "rules.yaml").program(files, names, ports)
+    config = json.loads((files.prometheus / "prometheus.yml").read_text())
+    master, workers = (each["static_configs"] for each in config["scrape_configs"])
+    assert master == [{"targets": ["127.0.0.1:1"]}]
+    assert [(each["labels"]["node"], each["targets"]) for each in workers] == [
+        (names[0], ["127.0.0.1:5"]),
+        (names[1], ["127.0.0.1:6"]),
+    ]
+    assert config["rule_files"] == [str(tmp_path / "rules.yaml")]
+    assert "--web.listen-address=127.0.0.1:4" in made.argv
+    started = plan.programs(files, small, "0x1x2", ports)
+    assert [each.argv[3] for each in started if each.name.startswith("topo-worker")] == [
+        "--metrics-address=127.0.0.1:5",
+        "--metrics-address=127.0.0.1:6",
+    ]
 
 
 def test_secrets_are_files_and_never_arguments(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo demo` and what one does to a running demo from another terminal."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,6 +26,13 @@ def demo(
     once: Annotated[
         bool, typer.Option("--once", help="Start, print the tree, stop: for scripts.")
     ] = False,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="A Prometheus beside it, for dashboards.")
+    ] = False,
+    alert_rules: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Rules that it judges by."),
+    ] = None,
 ) -> None:
     """Run a simulated cluster: a cluster manager, workers, a master, until Ctrl-C."""
     if context.invoked_subcommand is not None:
@@ -33,6 +41,7 @@ def demo(
     import os
 
     from topo.cli import worlds
+    from topo.cli.demo import prometheus as beside
     from topo.cli.demo.lifecycle import run_demo
     from topo.cli.demo.messages import Messages
     from topo.cli.exits import usage
@@ -42,7 +51,12 @@ def demo(
         fix = "run it on Linux; `topo sim generate` and topo-worker --replay work anywhere"
         raise usage("the demo's processes are watched by means of Linux", "topo demo", fix)
     simulated = worlds.chosen(world)
-    code = asyncio.run(run_demo(simulated, world, Messages(terminal.out()), once=once))
+    if alert_rules is not None and not prometheus:
+        fix = "give --prometheus too: it is what judges by them"
+        raise usage("alert rules without a Prometheus", "--alert-rules", fix)
+    scraper = beside.found(alert_rules) if prometheus else None
+    messages = Messages(terminal.out())
+    code = asyncio.run(run_demo(simulated, world, messages, once=once, prometheus=scraper))
     raise typer.Exit(code)
 
 

@@ -11,6 +11,8 @@ from topo.cli.client.following import Connected, Lost, follow
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, free_ports, prepare, programs
 from topo.cli.demo.processes import Died, Program, Started, running
+from topo.cli.demo.prometheus import USUAL_PORT as PROMETHEUS_PORT
+from topo.cli.demo.prometheus import Prometheus
 from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import CliError, Exit
 from topo.kit.tasks import on_signals
@@ -52,12 +54,13 @@ class _RunningDemo:
         self._home.publish(self.demo)
 
 
-async def run_demo(
+async def run_demo(  # noqa: PLR0913 - the last three are for tests
     world: World,
     world_name: str,
     messages: Messages,
     *,
     once: bool,
+    prometheus: Prometheus | None = None,
     usual_ports: tuple[int, int, int] = USUAL_PORTS,
     chosen: Chosen = programs,
     clock: Callable[[], float] = time.monotonic,
@@ -70,21 +73,23 @@ async def run_demo(
     began, task = clock(), asyncio.current_task()
     # Cancelling takes everything down on the way out.
     with DemoDirectory() as home, on_signals(lambda _: task and task.cancel(), *_ENDING):
-        files, ports = DemoFiles(home.path), Ports(*free_ports(usual_ports))
-        prepare(files, world)
         names = tuple(str(node.name) for node in world.nodes)
+        files, ports = DemoFiles(home.path), _ports(usual_ports, names if prometheus else ())
+        prepare(files, world)
         demo = Demo(
             master=ports.master,
             recordings=str(files.recordings),
             nodes=names,
             world=world_name,
             token_file=str(files.api_token),
+            prometheus=ports.url(ports.prometheus) if prometheus else "",
         )
         messages.starting(world, ports, Ports(*usual_ports))
         started = _RunningDemo(home, demo, messages)
+        beside = [prometheus.program(files, names, ports)] if prometheus else []
         try:
             async with (
-                running(chosen(files, world, world_name, ports), started.report),
+                running((*beside, *chosen(files, world, world_name, ports)), started.report),
                 connect(target(ports.master, None, None)) as master,
             ):
                 document = await _until_ready(master, started, clock)
@@ -98,6 +103,13 @@ async def run_demo(
         finally:
             messages.ended()
     return Exit.OK
+
+
+def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Ports:
+    """The ports of the demo; those of Prometheus too, where it reads these workers."""
+    own = (PROMETHEUS_PORT, *(0 for _ in scraped)) if scraped else (0,)
+    api, reports, manager, prometheus, *workers = free_ports((*usual, *own))
+    return Ports(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
 
 
 async def _until_ready(

@@ -75,6 +75,8 @@ class Messages:
             for command, what in (*prepared, *suggestions.tries(world, demo))
         )
         self._console.print(Indented(table("", "", rows=rows)))
+        if demo.prometheus:
+            self._console.print(f"\nPrometheus is at {demo.prometheus}: a data source for Grafana.")
         self._console.print("\nChanges appear below; Ctrl-C ends everything.\n", style="bold")
 
     def changed(self, moved: Iterable[ChangeDocument]) -> None:
@@ -129,6 +131,7 @@ def status(demo: Demo, faults: Sequence[str], glyphs: terminal.Glyphs) -> Render
     width = max((len(name) for name in demo.pids), default=0)
     return Stack(
         Text(f"{plain(demo.master)}/node_group", style="bold"),
+        *([Text(plain(demo.prometheus), style="bold")] if demo.prometheus else []),
         *(
             Text(f"{glyphs.ready} ", style="green").append(
                 f"{plain(name):{width}}  pid {pid}", "default"

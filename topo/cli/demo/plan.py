@@ -6,7 +6,7 @@ import sysconfig
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from topo.cli.demo.processes import LOOPBACK, Program
@@ -24,16 +24,25 @@ USUAL_PORTS = (9001, 10001, 9443)
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the demo listens, on the loopback address only."""
+    """Where the demo listens, on the loopback address only.
+
+    `workers`: where each has its metrics, in the order of the nodes; any free port without them.
+    """
 
     api: int
     reports: int
     manager: int
+    prometheus: int = field(default=0, kw_only=True)
+    workers: tuple[int, ...] = field(default=(), kw_only=True)
 
     @property
     def master(self) -> str:
         """The URL of the HTTP API."""
-        return f"http://{LOOPBACK}:{self.api}"
+        return self.url(self.api)
+
+    def url(self, port: int) -> str:
+        """The URL of one of them."""
+        return f"http://{LOOPBACK}:{port}"
 
 
 def free_ports(usual: Sequence[int]) -> tuple[int, ...]:
@@ -63,6 +72,8 @@ class DemoFiles:
         """One directory per node, which its worker replays."""
         self.logs = home / "logs"
         self.state = home / "state"
+        self.prometheus = home / "prometheus"
+        """Its configuration and its data, where there is one."""
         self.secrets = home / "secrets"
         self.manager = self.secrets / "manager"
         """The cluster manager's authority and accounts."""
@@ -104,7 +115,11 @@ def is_managed(world: World) -> bool:
 def programs(files: DemoFiles, world: World, world_name: str, ports: Ports) -> tuple[Program, ...]:
     """The master, the cluster manager where the world has switchboxes, a worker per node."""
     managed = is_managed(world)
-    workers = [_worker(files, str(node.name), ports) for node in world.nodes]
+    at = ports.workers or (0,) * len(world.nodes)
+    workers = [
+        _worker(files, str(node.name), ports, metrics)
+        for node, metrics in zip(world.nodes, at, strict=True)
+    ]
     manager = [_manager(files, world_name, ports)] if managed else []
     return (_master(files, world, ports, managed=managed), *manager, *workers)
 
@@ -145,12 +160,12 @@ def _manager(files: DemoFiles, world_name: str, ports: Ports) -> Program:
     return Program("cluster manager", argv, files.logs / "cluster-manager.log")
 
 
-def _worker(files: DemoFiles, node: str, ports: Ports) -> Program:
+def _worker(files: DemoFiles, node: str, ports: Ports, metrics_port: int) -> Program:
     argv = (
         _script("topo-worker"),
         f"--node-name={node}",
         f"--server-address={LOOPBACK}:{ports.reports}",
-        f"--metrics-address={LOOPBACK}:0",
+        f"--metrics-address={LOOPBACK}:{metrics_port}",
         f"--token-file={files.worker_token(node)}",
         f"--replay={files.recordings / node}",
         f"--probe-interval={_PROBE_S}",

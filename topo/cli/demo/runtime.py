@@ -33,7 +33,7 @@ _FILE = "demo.json"
 class Demo:
     """What other terminals need of a running demo; `pids` maps a process's name to its number.
 
-    `token_file` has the token for calls that write.
+    `token_file` has the token for calls that write; `prometheus` is the URL of one, if it runs.
     """
 
     master: str
@@ -42,6 +42,7 @@ class Demo:
     world: str
     pids: Mapping[str, int] = field(default_factory=dict)
     token_file: str = ""
+    prometheus: str = ""
 
     def replay_dir(self, node: str) -> Path:
         """The directory that the worker of a node replays from."""
@@ -117,7 +118,7 @@ class DemoDirectory:
 
     def _empty(self) -> None:
         """Removes what this program puts there, and nothing that somebody else put there."""
-        for name in ("secrets", "recordings", "logs", "state"):
+        for name in ("secrets", "recordings", "logs", "state", "prometheus"):
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / _FILE).unlink(missing_ok=True)
 

@@ -1,0 +1,56 @@
+"""A real Prometheus, asked as Grafana asks it."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from monitoring.dashboards.board import Board, Section
+from tests.support.waiting import CEILING_S
+
+INTERVAL = "1m"
+"""What Grafana puts for `$__rate_interval`: four times how often Prometheus reads, at least."""
+_VARIABLE = re.compile(r"\$(\w+)")
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    """One that listens at `url`, or does not yet."""
+
+    url: str
+
+    def ask(self, path: str, **given: str) -> Any:
+        """The data of an answer; None while nobody answers."""
+        query = f"?{urlencode(given)}" if given else ""
+        try:
+            with urlopen(f"{self.url}/api/v1/{path}{query}", timeout=CEILING_S) as answer:  # noqa: S310
+                return json.loads(answer.read())["data"]
+        except ConnectionError:
+            return None
+
+    def query(self, expr: str) -> list[tuple[dict[str, str], float]]:
+        """The series of an expression now, those without a number left out."""
+        found = (self.ask("query", query=expr) or {"result": []})["result"]
+        values = ((each["metric"], float(each["value"][1])) for each in found)
+        return [(labels, value) for labels, value in values if not math.isnan(value)]
+
+    def has_read(self, targets: int, times: int) -> bool:
+        """Whether so many targets were read well so many times."""
+        return len(self.query(f"sum_over_time(up[1h]) >= {times}")) >= targets
+
+
+def silent(
+    prometheus: Prometheus, boards: Iterable[tuple[Board, Section]], chosen: Mapping[str, str]
+) -> Iterator[str]:
+    """The queries of these sections to which Prometheus has no answer, with where they stand."""
+    values = {"__rate_interval": INTERVAL, **chosen}
+    for board, section in boards:
+        for panel in section.panels:
+            for query in panel.queries:
+                expr = _VARIABLE.sub(lambda found: values[found[1]], query.expr)
+                if not prometheus.query(expr):
+                    yield f"{board.name} / {section.title} / {panel.title}: {expr}"
