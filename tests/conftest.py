@@ -22,6 +22,14 @@ from tests.support.virtual_time import VirtualTimeLoop
 pytest_plugins = ["pytester"]
 DEMOS = "tests/e2e"
 """The folder whose own files run demos on the usual ports, one at a time."""
+LONGEST = (
+    "tests/image/test_images.py",
+    DEMOS,
+    "tests/chaos/test_chaos.py",
+    "tests/bench/test_bench.py",
+    "tests/gangs/test_every_order.py",
+)
+"""Minutes each, though few tests: begun last, one of them would be waited for by an idle core."""
 
 _BY_SPEED = (HealthCheck.too_slow,)
 """The health checks that measure time. A property that names its own list names these, too."""
@@ -62,18 +70,27 @@ def pytest_configure() -> None:
         os.environ.pop(name, None)
 
 
-class OneDemoAtATime(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
-    """A file at a time on each core, as `--dist loadfile`; the files of the demos are one."""
+class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist tells no types
+    """A file at a time on each core, as `--dist loadfile`; the files of the demos are one.
+
+    It would begin with the files of most tests; here the longest come before them.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
         return DEMOS if str(PurePath(file).parent) == DEMOS else file
 
+    def _assign_work_unit(self, node: Any) -> None:
+        longest = next((each for each in LONGEST if each in self.workqueue), None)
+        if longest is not None:
+            self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
     """Of the files that `--dist loadfile` gives to two cores, no two have a demo."""
-    return OneDemoAtATime(config, log) if config.getoption("dist") == "loadfile" else None
+    return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,13 +4,39 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_file_that_begins_first_is_there() -> None:
+    assert [each for each in LONGEST if not (ROOT / each).exists()] == []
+
+
+@pytest.mark.slow
+def test_a_long_file_of_one_test_begins_before_a_short_one_of_many(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one core, where the order in which files are given out is that in which they run."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest("from tests.conftest import *")
+    many = "import pytest\n@pytest.mark.parametrize('number', range(9))\ndef test_one(number): pass"
+    pytester.makepyfile(
+        **{"tests/kit/test_many": many, "tests/chaos/test_chaos": "def test_long(): pass"}
+    )
+    distributed = ("-p", "no:cacheprovider", "-n", "1", "--dist", "loadfile", "-v")
+    result = pytester.runpytest_subprocess(*distributed)
+    result.assert_outcomes(passed=10)
+    ran = [line for line in result.outlines if "PASSED" in line]
+    assert "tests/chaos/test_chaos.py" in ran[0]
+
 
 @pytest.mark.slow
 def test_no_two_files_of_demos_run_at_once(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tried with a run of its own, of three files on two cores."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makeconftest("from tests.conftest import *")
     notes_its_core = """
         import os
