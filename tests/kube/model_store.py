@@ -1,6 +1,7 @@
 """What a reflector would know of the model of the API server, at once or late."""
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +29,7 @@ class ModelStore(Generic[T]):
         self._delay_s = delay_s
         self._objects: dict[Key, T] = {}
         self._listeners: list[Listener[T]] = []
+        self._news: deque[tuple[str, str, dict[str, Any] | None]] = deque()
         self._read = TypeAdapter(resource.model)
         for (at, name), stored in api.objects.items():
             self._show(at, name, stored.document)
@@ -48,9 +50,10 @@ class ModelStore(Generic[T]):
         self._tell(Listed(self.objects))
 
     def _changed(self, at: str, name: str, document: dict[str, Any] | None) -> None:
-        if self._delay_s:
+        if self._delay_s:  # timers of one time may end in any order, and news may not
+            self._news.append((at, name, document))
             loop = asyncio.get_running_loop()
-            loop.call_later(self._delay_s, self._show, at, name, document)
+            loop.call_later(self._delay_s, lambda: self._show(*self._news.popleft()))
         else:
             self._show(at, name, document)
 

@@ -38,9 +38,10 @@ def unplanned(why: str) -> str:
     return orjson.dumps({UNPLANNED: why}).decode()
 
 
-def is_unplanned(text: str) -> bool:
-    """Whether the gate was opened without a plan."""
-    return UNPLANNED in _document(text)
+def why_unplanned(text: str) -> str:
+    """Why the gate was opened without a plan; empty where it was not."""
+    why = _document(text).get(UNPLANNED, "")
+    return why if isinstance(why, str) else ""
 
 
 def read(gang: GangId, text: str) -> Note | None:

@@ -73,12 +73,21 @@ def gang_of(pod: PodObject, words: Words, way: Way) -> GangId | None:
     if is_gated(pod, words):
         return alone
     if words.placement in annotations:
-        return None if note.is_unplanned(annotations[words.placement]) else alone
+        return None if _is_of_others(pod, words) else alone
     terms = read_terms(annotations, words)
     stamp = read_stamp(annotations, words)
     if owner is None or not isinstance(terms, GroupTerms) or not isinstance(stamp, Stamp):
         return None
     return alone if (terms.way or way) is Way.NOMINATION else None
+
+
+def _is_of_others(pod: PodObject, words: Words) -> bool:
+    """Whether our gate was opened because another gate keeper had chosen the node."""
+    return HOSTNAME in pod.spec.node_selector and bool(_why_unplanned(pod, words))
+
+
+def _why_unplanned(pod: PodObject, words: Words) -> str:
+    return note.why_unplanned(pod.metadata.annotations.get(words.placement, ""))
 
 
 def has_slipped(pod: PodObject, words: Words, way: Way) -> bool:
@@ -103,7 +112,9 @@ class ReadPod:
     """What one pod says of its gang, whatever stands beside it.
 
     `asked`: the resource of whole GPUs, and how many. `wants` is None for a pod with a node that
-    somebody else chose.
+    somebody else chose. `order`: why its gate was opened without a plan, which is so for all of
+    its gang: whoever leads then, it holds for those that are gated still, and for a pod that takes
+    the place of another. Empty where no such order was given.
     """
 
     pod: PodObject
@@ -111,6 +122,7 @@ class ReadPod:
     asked: tuple[str, int]
     created_s: float
     wants: Wants | None
+    order: str
 
 
 def read_gang(
@@ -150,7 +162,9 @@ def read_gang(
         members=tuple(each.member for each in ranked),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,
-        waived=beside.waived.get(gang_id) or (stated if isinstance(stated, str) else ""),
+        waived=beside.waived.get(gang_id)
+        or next((each.order for each in ranked if each.order), "")
+        or (stated if isinstance(stated, str) else ""),
         wait_s=terms.wait_s if isinstance(terms, GroupTerms) else None,
         labelled=beside.labelled(gang_id),
         holds=beside.holds(gang_id),
@@ -169,7 +183,13 @@ def _read(
         asked=gpus_of(pod, beside.policy),
         created_s=_unix_s(pod.metadata.creation_timestamp),
         wants=wants_of(pod.spec) if HOSTNAME not in pod.spec.node_selector else None,
+        order=_order(pod, beside.words),
     )
+
+
+def _order(pod: PodObject, words: Words) -> str:
+    is_over = not is_gated(pod, words) and not _is_of_others(pod, words)
+    return _why_unplanned(pod, words) if is_over else ""
 
 
 def rank_of(pod: PodObject, words: Words) -> int:

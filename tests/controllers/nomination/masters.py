@@ -1,6 +1,7 @@
 """A model cluster with one gang, masters that come and go, and a scheduler that binds."""
 
 import asyncio
+import copy
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -77,7 +78,9 @@ def kind_of(call: Call) -> str:
         return "label"
     if "/events" in call.path:
         return "event"
-    return "nominate" if call.path.endswith("/status") else "open"
+    if not call.path.endswith("/status"):
+        return "open"
+    return "condition" if b'"conditions"' in (call.body or b"") else "nominate"
 
 
 async def _for_ever() -> None:
@@ -93,6 +96,7 @@ class GangCluster:
     binds: bool = True
     bound: list[tuple[str, str]] = field(default_factory=list)
     """Pods and their nodes in the order in which they were bound."""
+    _made: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in NODE_NAMES:
@@ -128,7 +132,12 @@ class GangCluster:
             container = {"name": "main", "resources": {"limits": {GPU: "8"}}}
             spec = {"schedulingGates": [{"name": WORDS.gate}], "containers": [container]}
             status = {"phase": "Pending"}
-            self.api.add(PODS, f"pod-{rank}", metadata=metadata, spec=spec, status=status)
+            self._made[rank] = {"metadata": metadata, "spec": spec, "status": status}
+            self.create(rank)
+
+    def create(self, rank: int) -> None:
+        """The job's controller makes a pod, the webhook gates it."""
+        self.api.add(PODS, f"pod-{rank}", **copy.deepcopy(self._made[rank]))
 
     def take(self, node: str) -> None:
         """Somebody else's pod gets a node."""
@@ -207,10 +216,23 @@ def _is_gated(pod: Stored) -> bool:
     return bool(pod.document["spec"]["schedulingGates"])
 
 
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """What tests ask of a master that leads."""
+
+    placements: Placements
+    nomination: Nomination
+
+    @property
+    def holds(self) -> int:
+        """How many holds there are."""
+        return len(self.placements.state.bookings)
+
+
 @asynccontextmanager
 async def leader(
     cluster: GangCluster, way: Way, kept: HoldsMemory | None = None
-) -> AsyncIterator[Placements]:
+) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, with the holds that an earlier one kept."""
     loop, registry, api = asyncio.get_running_loop(), prom.CollectorRegistry(), cluster.api
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
@@ -248,7 +270,7 @@ async def leader(
     )
     tasks = [asyncio.ensure_future(work()) for work in (capacity.run, writer.run, nomination.run)]
     try:
-        yield placements
+        yield Leader(placements, nomination)
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:

@@ -8,17 +8,19 @@ from typing import Literal
 
 import pytest
 
-from master.booking.placements import Placements
+from master.kube.objects import PODS
 from tests.controllers.nomination.masters import (
     FLIES,
     PODS_OF_GANG,
     GangCluster,
     InFlight,
+    Leader,
     Scheduler,
     Way,
     leader,
     until,
 )
+from topo.gangs.gang import GangId
 
 pytestmark = pytest.mark.virtual_time
 
@@ -47,16 +49,14 @@ async def dies(way: Way) -> bool:
 
 
 @asynccontextmanager
-async def next_leader(
-    cluster: GangCluster, dead: Placements, *, holds: Holds
-) -> AsyncIterator[Placements]:
+async def next_leader(cluster: GangCluster, dead: Leader, *, holds: Holds) -> AsyncIterator[Leader]:
     """The one that takes over, from what is in the cluster and maybe the holds that were kept."""
-    kept = dead.state.memory() if holds == "kept" else None
-    async with leader(cluster, Way(cluster.api), kept) as placements:
-        yield placements
+    kept = dead.placements.state.memory() if holds == "kept" else None
+    async with leader(cluster, Way(cluster.api), kept) as running:
+        yield running
 
 
-async def must_end_whole_and_leave_nothing(cluster: GangCluster, placements: Placements) -> None:
+async def must_end_whole_and_leave_nothing(cluster: GangCluster, running: Leader) -> None:
     """Each pod is bound once, each pair in one dragonfly; then the job ends."""
     await until(lambda: len(cluster.bound) == PODS_OF_GANG)
     await asyncio.sleep(SOON_S)
@@ -67,7 +67,7 @@ async def must_end_whole_and_leave_nothing(cluster: GangCluster, placements: Pla
     assert cluster.labelled() == set(home.values())
     cluster.end()
     await until(lambda: not cluster.labelled())
-    await until(lambda: len(placements.state.bookings) == 0)
+    await until(lambda: running.holds == 0)
 
 
 @every_death
@@ -85,8 +85,8 @@ async def test_after_any_write_of_a_placement_the_next_leader_ends_it_whole_and_
             assert kinds == dict.fromkeys(kinds, PODS_OF_GANG), "each of them was the last once"
             assert "event" in way.written
             return
-        async with next_leader(cluster, first, holds=holds) as placements:
-            await must_end_whole_and_leave_nothing(cluster, placements)
+        async with next_leader(cluster, first, holds=holds) as running:
+            await must_end_whole_and_leave_nothing(cluster, running)
 
 
 @every_death
@@ -108,12 +108,12 @@ async def test_after_any_write_of_a_move_the_next_leader_ends_it_whole_and_once(
         if not has_died:
             assert {"label", "nominate"} <= set(way.written[began:])
             return
-        async with next_leader(cluster, first, holds=holds) as placements:
+        async with next_leader(cluster, first, holds=holds) as running:
             if scheduler == "kube-scheduler":
                 await asyncio.sleep(SOON_S)  # it would bind the half of a pair that has its node
             cluster.binds = True
             cluster.schedule()
-            await must_end_whole_and_leave_nothing(cluster, placements)
+            await must_end_whole_and_leave_nothing(cluster, running)
 
 
 @every_death
@@ -134,6 +134,37 @@ async def test_after_any_write_of_its_end_the_next_leader_leaves_nothing_of_a_ga
         if not has_died:
             assert way.written[began:].count("label") == PODS_OF_GANG
             return
-        async with next_leader(cluster, first, holds=holds) as placements:
+        async with next_leader(cluster, first, holds=holds) as running:
             await until(lambda: not cluster.labelled())  # noqa: B023 - at once
-            assert len(placements.state.bookings) == 0
+            assert running.holds == 0
+
+
+@every_death
+async def test_after_any_write_of_an_order_to_open_the_next_leader_opens_the_rest(
+    scheduler: Scheduler, in_flight: InFlight, holds: Holds
+) -> None:
+    """There is no room: the order alone opens gates, and it was given to the one that died."""
+    for number in itertools.count(1):
+        cluster = GangCluster(scheduler)
+        way = Way(cluster.api, in_flight=in_flight)
+        for fly in FLIES:
+            cluster.take(min(fly))
+        async with leader(cluster, way) as first:
+            cluster.submit()
+            await asyncio.sleep(SOON_S)
+            began = len(way.written)
+            way.dies_after = began + number
+            first.nomination.waive((GangId("job-1"),), "kim wants it")
+            has_died = await dies(way)
+        if not has_died:
+            assert way.written[began:].count("open") == PODS_OF_GANG
+            return
+        if "open" not in way.written[began:]:
+            continue  # the order was not begun
+        async with next_leader(cluster, first, holds=holds):
+            await until(lambda: cluster.is_open)  # noqa: B023 - at once
+            await asyncio.sleep(SOON_S)
+            cluster.api.remove(PODS, "pod-0", "jobs")
+            cluster.create(0)
+            await until(lambda: cluster.is_open)  # noqa: B023 - at once
+            assert not cluster.labelled()

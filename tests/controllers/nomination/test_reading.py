@@ -174,6 +174,19 @@ def test_what_a_person_wants_opened_is():
     assert read_gang(GANG, [pod(0), pod(1)], beside).waived == "kim wants it"
 
 
+def test_an_order_to_open_holds_for_pods_that_come_later_and_for_every_leader():
+    """Nobody remembers it but the pods that were opened by it."""
+    opened = pod(0, gates=(), annotations={WORDS.placement: note.unplanned("kim wants it")})
+    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).waived == "kim wants it"
+
+
+def test_a_pod_that_another_gate_keeper_placed_is_no_order_to_open_the_others():
+    fixed = {"kubernetes.io/hostname": "n1"}
+    unplanned = {WORDS.placement: note.unplanned("Kueue chose n1")}
+    opened = pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)
+    assert read_gang(GANG, [opened, pod(1)], surroundings(LET_IN)).waived == ""
+
+
 def test_what_was_written_comes_back():
     planned = pod(
         0,
@@ -214,7 +227,10 @@ def test_only_pods_with_a_gate_a_note_or_a_stamp_are_business_of_ours():
     assert of(pod(0, stamp=None, size="", gates=())) is None
     assert of(pod(0, gates=())) == GANG
     assert of(pod(0, annotations={WORDS.way: "native"}, gates=())) is None
-    assert of(pod(0, gates=(), annotations={WORDS.placement: note.unplanned("why")})) is None
+    unplanned = {WORDS.placement: note.unplanned("why")}
+    assert of(pod(0, gates=(), annotations=unplanned)) == GANG
+    fixed = {"kubernetes.io/hostname": "n1"}
+    assert of(pod(0, gates=(), annotations=unplanned, nodeSelector=fixed)) is None
     assert of(pod(0, owners=(), stamp=None)) == "pod-0"
 
 
