@@ -50,7 +50,9 @@ async def _served(content: bytes, calls: int) -> tuple[Sequence[float], float]:
     tls = empty_server_context()
     load_pair(tls, pair.chain, pair.key)
     site = Site(
-        app=admission_app(Rules(words=_WORDS), "warn", AdmissionMetrics(prom.CollectorRegistry())),
+        app=admission_app(
+            lambda: Rules(words=_WORDS), "warn", AdmissionMetrics(prom.CollectorRegistry())
+        ),
         port=0,
         connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
         host=LOOPBACK,

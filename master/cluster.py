@@ -49,6 +49,7 @@ from master.sources.kubernetes.node_source import NodeSource
 from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
 from topo.gangs.gangs import GangSettings
+from topo.gangs.terms import Way
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
@@ -214,6 +215,7 @@ def cluster_controllers(
             queue_plugin=settings.queue_plugin,
             max_hold_s=settings.max_hold,
             clock=engine.clock,
+            way=Way.NATIVE if settings.placement == "native" else Way.NOMINATION,
         ),
     )
     controllers = build_controllers(view, settings.controllers)
@@ -254,6 +256,7 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
         works[name] = partial(service.replica.run, work)
     if service.admission is not None:
         works["admission-certificate"] = service.admission.keeper.run
+        works["volcano-configuration"] = service.admission.reader.run
     if cluster.device_config is not None:
         works["kubernetes-device-config"] = cluster.device_config.run
     if (capacity := service.cluster_capacity) is not None:

@@ -8,6 +8,7 @@ import prometheus_client as prom
 from aiohttp import web
 
 from master.admission.admission import Admission, build_admission
+from master.admission.tiers import KnownTiers
 from master.booking.booking_log import BookingLog
 from master.booking.capacity_metrics import CapacityCollector
 from master.booking.executors import SingleThreadExecutor
@@ -156,8 +157,22 @@ class Service:
         of_cluster = self.cluster.warnings if self.cluster is not None else ()
         of_replicas = self.replicas.warnings if self.replicas is not None else ()
         of_us = (*self.clear_text.warnings, *self.file_warnings.warnings)
-        of_webhook = self.admission.keeper.warnings if self.admission is not None else ()
+        of_webhook = self._warnings_of_webhook()
         return (*of_us, *of_cluster, *of_replicas, *of_webhook, *self.controllers.warnings)
+
+    def _warnings_of_webhook(self) -> tuple[WarningDocument, ...]:
+        if self.admission is None:
+            return ()
+        nomination = self.controllers.nomination
+        is_used = self.settings.placement == "native" or (nomination and nomination.has_native)
+        of_volcano = self.admission.reader.warnings if is_used else ()
+        return (*self.admission.keeper.warnings, *of_volcano)
+
+    @property
+    def ignored(self) -> str:
+        """Why Volcano certainly ignores the groups of jobs whose nodes it chooses, or nothing."""
+        reader = self.admission.reader if self.admission is not None else None
+        return reader.unheeded if reader is not None and reader.is_ignored else ""
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -327,8 +342,21 @@ def build_service(
             is_counted=lambda: service.may_publish and not service.uncounted(),
         ),
         cluster_capacity=cluster_capacity(cluster, placements.state),
-        admission=_admission(settings, cluster, registry, replica),
+        admission=_admission(
+            settings,
+            cluster,
+            registry,
+            replica=replica,
+            tiers=KnownTiers(
+                forest=lambda: None if service.uncounted() else engine.snapshot.forest,
+                hosts=placements.state.capacity.hosts,
+                version=lambda: placements.state.capacity.version,
+                clock=clock,
+            ),
+        ),
     )
+    if (nomination := service.controllers.nomination) is not None:
+        nomination.ignored = lambda: service.ignored
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))
     registry.register(ConnectionsCollector(service.ports))
@@ -339,7 +367,9 @@ def _admission(
     settings: MasterSettings,
     cluster: Cluster | None,
     registry: prom.CollectorRegistry,
+    *,
     replica: Replica,
+    tiers: KnownTiers,
 ) -> Admission | None:
     if settings.placement == "off" or cluster is None:
         return None
@@ -347,6 +377,7 @@ def _admission(
         settings,
         cluster.client,
         registry,
+        tiers=tiers,
         acts=lambda: replica.role.acts,
         clock=time.monotonic,
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from master.controllers.nomination.queue_counts import QueuePlugin
-from master.controllers.table import BY_DEFAULT, ROWS
+from master.controllers.table import BY_DEFAULT, HYPERNODES, NOMINATION, ROWS
 from master.kube.accounts import ACCOUNT_NAME, Wanted
 from master.kube.config import KubeConfig
 from master.kube.election import JITTER, WORK_ENDS_S, LeaseTimes
@@ -211,9 +211,13 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
     dragonfly=example.com/pair."""
 
-    placement: Literal["off", "nomination"] = "off"
+    placement: Literal["off", "nomination", "native"] = "off"
     """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
-    has their pods wait for a plan), or off: nothing."""
+    has their pods wait for a plan), native (it asks Volcano, whose scheduler chooses by HyperNodes;
+    a job may name the other way), or off: nothing."""
+    volcano_config_map: str = "volcano-system/volcano-scheduler-configmap"
+    """ConfigMap with the configuration of Volcano's scheduler, `<namespace>/<name>`: without its
+    plugin network-topology-aware it ignores what a native job asks for."""
     admission_port: Port = 9443
     """Port of the admission webhook, HTTPS; 0 takes a free one, which the log names."""
     admission_invalid: Literal["warn", "deny"] = "warn"
@@ -410,10 +414,18 @@ class MasterSettings(ServiceSettings, LogSettings):
             what = "jobs of Kubernetes are placed through a webhook of the pod's namespace"
             fix = "give --kubernetes=on and POD_NAMESPACE, or --placement=off"
             return (Refusal(what, "--placement", fix),)
-        if self.placement not in self.controllers:
+        if NOMINATION not in self.controllers:
             what = "the webhook would gate pods, and no controller opens their gates"
-            fix = f"name {self.placement} among them, or give --placement=off"
+            fix = f"name {NOMINATION} among them, or give --placement=off"
             return (Refusal(what, "--controllers", fix),)
+        if self.placement == "native" and HYPERNODES not in self.controllers:
+            what = "Volcano would choose by HyperNodes, and no controller writes them"
+            fix = f"name {HYPERNODES} among them, or give --placement={NOMINATION}"
+            return (Refusal(what, "--controllers", fix),)
+        if not _CONFIG_MAP.fullmatch(self.volcano_config_map) or "/" not in self.volcano_config_map:
+            fix = "write <namespace>/<name>, such as volcano-system/volcano-scheduler-configmap"
+            what = f"{self.volcano_config_map!r} is no ConfigMap of a namespace"
+            return (Refusal(what, "--volcano-config-map", fix),)
         fix = "write a name of Kubernetes in small letters, such as topo-master-admission"
         return tuple(
             Refusal(f"{name!r} is no name of an object", f"--admission-{of}", fix)
@@ -474,6 +486,12 @@ class MasterSettings(ServiceSettings, LogSettings):
         config = self._kube_config
         is_on = self.kubernetes == "on" or (self.kubernetes == "auto" and config.is_given)
         return config if is_on else None
+
+    @property
+    def volcano_config(self) -> tuple[str, str]:
+        """Namespace and name of the ConfigMap of Volcano's scheduler."""
+        namespace, _, name = self.volcano_config_map.partition("/")
+        return namespace, name
 
     @property
     def device_config(self) -> tuple[str, str] | None:

@@ -3,21 +3,27 @@
 import datetime as dt
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import prometheus_client as prom
 from aiohttp import web
 
+from master.admission.heeding import ConfigMapName, SchedulerConfigReader
 from master.admission.keeper import CertificateKeeper, Place
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
+from master.controllers.table import HYPERNODES
 from master.kube.client import Caller
 from master.settings import MasterSettings
 from topo.gangs.admission.outcome import Rules
+from topo.gangs.native import Tiers
+from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.kit.connections import Connections
 from topo.kit.tls import empty_server_context
+
+_NO_HYPERNODES = "this master writes no HyperNodes (--controllers=hypernodes)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,7 @@ class Admission:
     tls: ssl.SSLContext
     connections: Connections
     keeper: CertificateKeeper
+    reader: SchedulerConfigReader
 
 
 def build_admission(
@@ -35,17 +42,29 @@ def build_admission(
     client: Caller,
     registry: prom.CollectorRegistry,
     *,
+    tiers: Callable[[], Tiers],
     acts: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Admission:
-    """The parts, nothing served yet. `acts`: whether this master leads."""
+    """The parts, nothing served yet. `acts`: whether this master leads; `tiers`: of HyperNodes."""
     metrics, tls = AdmissionMetrics(registry), empty_server_context()
     names = _names(settings.admission_service, settings.pod_namespace)
     life = dt.timedelta(seconds=settings.admission_certificate_life)
     is_own = settings.admission_certificates == "own"
-    rules = Rules(words=Words(settings.domain), gpu_resources=settings.policy.gpu_resources)
+    resources = settings.policy.gpu_resources
+    reader = SchedulerConfigReader(
+        client, ConfigMapName(*settings.volcano_config), resources, registry
+    )
+    rules = Rules(
+        words=Words(settings.domain), gpu_resources=resources, way=Way(settings.placement)
+    )
+    no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
+
+    def rules_now() -> Rules:
+        return replace(rules, tiers=tiers(), unheeded=no_tree or reader.unheeded)
+
     return Admission(
-        app=admission_app(rules, settings.admission_invalid, metrics),
+        app=admission_app(rules_now, settings.admission_invalid, metrics),
         tls=tls,
         connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
         keeper=CertificateKeeper(
@@ -62,6 +81,7 @@ def build_admission(
             metrics=metrics,
             clock=clock,
         ),
+        reader=reader,
     )
 
 

@@ -5,7 +5,7 @@ import prometheus_client as prom
 from master.metrics import PREFIX
 from topo.gangs.admission.outcome import Result
 
-KINDS = ("volcano-job", "job", "pod", "other")
+KINDS = ("volcano-job", "job", "pod", "pod-group", "other")
 REFUSED, UNREADABLE, FAILED = "refused", "unreadable", "failed"
 """Results beside those of `topo.gangs.admission`: a 422, no review, a mistake of ours."""
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25)
@@ -21,7 +21,7 @@ class AdmissionMetrics:
             ["kind", "result"],
             registry=registry,
         )
-        for kind in KINDS[:3]:
+        for kind in KINDS[:-1]:
             for result in Result:
                 self.reviews.labels(kind, result.value)
         self.seconds = prom.Histogram(

@@ -1,8 +1,8 @@
 """One AdmissionReview of `admission.k8s.io/v1` and the answer to it; pure.
 
-What is no review is an error of HTTP, for which the configuration's `failurePolicy` decides. A
-review of something that nobody here judges is allowed, with a warning: it says that the
-configuration sends too much.
+What is no review is an error of HTTP, for which the configuration's `failurePolicy` decides; so is
+what depends on groups that are not known yet. A review of something that nobody here judges is
+allowed, with a warning: it says that the configuration sends too much.
 
 Source: kubernetes.io, "Dynamic Admission Control", webhook request and response.
 """
@@ -19,6 +19,7 @@ from topo.gangs.admission.batch_job import batch_job
 from topo.gangs.admission.jobs import admit_job
 from topo.gangs.admission.json_patch import mapping
 from topo.gangs.admission.outcome import Outcome, Result, Rules
+from topo.gangs.admission.pod_group import admit_pod_group
 from topo.gangs.admission.pods import admit_pod
 from topo.gangs.admission.volcano_job import volcano_job
 from topo.model.errors import BadInputError, Refusal
@@ -40,12 +41,13 @@ _JUDGES: Mapping[tuple[str, str, str], tuple[str, Judge]] = {
         lambda found, rules: admit_job(found, batch_job(found), rules),
     ),
     ("", "v1", "Pod"): ("pod", admit_pod),
+    ("scheduling.volcano.sh", "v1beta1", "PodGroup"): ("pod-group", admit_pod_group),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """The answer, and what it is counted as."""
+    """The answer, and what it is counted as; empty where it cannot be given yet."""
 
     answer: bytes
     kind: str
@@ -59,10 +61,12 @@ def review(content: bytes, rules: Rules, invalid: Invalid) -> Reviewed:
     kind = mapping(request.get("kind"))
     key = (str(kind.get("group", "")), str(kind.get("version", "")), str(kind.get("kind", "")))
     if key not in _JUDGES or request.get("operation") != "CREATE":
-        text = "topo-master judges new Volcano Jobs, batch/v1 Jobs and pods alone; see its webhooks"
+        text = "topo-master judges new jobs, PodGroups and pods alone; see its webhooks"
         return Reviewed(_answer(uid, warnings=(text,)), "other", Result.UNCHANGED.value)
     name, judge = _JUDGES[key]
     outcome = judge(mapping(request.get("object")), rules)
+    if outcome.result is Result.UNDECIDED:
+        return Reviewed(b"", name, outcome.result.value)
     if outcome.refusal is None:
         answer = _answer(uid, patch=outcome.patch, warnings=outcome.warnings)
         return Reviewed(answer, name, outcome.result.value)

@@ -28,21 +28,21 @@ _log = structlog.get_logger(__name__)
 
 
 def admission_app(
-    rules: Rules,
+    rules: Callable[[], Rules],
     invalid: Invalid,
     metrics: AdmissionMetrics,
     clock: Callable[[], float] = time.perf_counter,
 ) -> web.Application:
-    """The application: one call, whose answer depends on the review alone."""
+    """The application: one call, whose answer depends on the review and the rules of now."""
 
     async def post_review(request: web.Request) -> web.Response:
         try:
             content = await body_bytes(request)
             began_s = clock()
             if len(content) <= INLINE_BYTES:
-                reviewed = review(content, rules, invalid)
+                reviewed = review(content, rules(), invalid)
             else:
-                reviewed = await asyncio.to_thread(review, content, rules, invalid)
+                reviewed = await asyncio.to_thread(review, content, rules(), invalid)
         except BadInputError:
             metrics.reviews.labels("other", UNREADABLE).inc()
             raise
@@ -56,6 +56,9 @@ def admission_app(
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, what, fix="report it")
         metrics.seconds.observe(clock() - began_s)
         metrics.reviews.labels(reviewed.kind, reviewed.result).inc()
+        if not reviewed.answer:
+            what = "which groups of nodes there are is not known yet"
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, what, fix="try again in a moment")
         return web.Response(body=reviewed.answer, content_type="application/json")
 
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)

@@ -20,6 +20,7 @@ from master.kube.objects import HyperNodeObject, NodeObject
 from master.kube.store import Store
 from master.kube.writer import Writer
 from topo.gangs.gangs import GangSettings
+from topo.gangs.terms import Way
 from topo.kit.tasks import Work
 from topo.model.errors import require
 from topo.model.forest import Forest, Snapshot
@@ -67,6 +68,7 @@ class GangView:
     queue_plugin: QueuePlugin
     max_hold_s: float
     clock: Callable[[], float]
+    way: Way
 
 
 class Loop(Protocol):
@@ -156,15 +158,16 @@ def _nomination(view: View) -> Running:
             max_hold_s=gangs.max_hold_s,
             reporter=view.reporter,
             registry=view.registry,
+            way=gangs.way,
             clock=gangs.clock,
         )
     )
 
 
-NOMINATION = "nomination"
+HYPERNODES, NOMINATION = "hypernodes", "nomination"
 ROWS: Mapping[str, Callable[[View], Running]] = {
     "labels": _labels,
-    "hypernodes": _hypernodes,
+    HYPERNODES: _hypernodes,
     "annotations": _annotations,
     "events": _events,
     NOMINATION: _nomination,

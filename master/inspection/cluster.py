@@ -27,8 +27,10 @@ from master.inspection.rights import (
     CONTROLLERS,
     CONTROLLERS_BY_DEFAULT,
     DEVICE_CONFIG_MAP,
+    HEEDING,
     PLACEMENT,
     SHARED_CARDS,
+    VOLCANO_CONFIG_MAP,
     Right,
     rights,
 )
@@ -240,6 +242,8 @@ def parts(flags: Sequence[str]) -> frozenset[str]:
     if flag(flags, "placement") not in {"", "off"}:
         is_own = flag(flags, "admission-certificates") in {"", "own"}
         found |= {PLACEMENT, CERTIFICATES} if is_own else {PLACEMENT}
+        if flag(flags, "volcano-config-map").rpartition("/")[2] in {"", VOLCANO_CONFIG_MAP}:
+            found |= {HEEDING}
     if not any(text.startswith("--controllers=") for text in flags):
         return CONTROLLERS_BY_DEFAULT | found
     return CONTROLLERS.intersection(flag(flags, "controllers").split(",")) | found

@@ -54,8 +54,10 @@ _NAME = "topo-master"
 NOMINATION = "nomination"
 SHARED_CARDS = "shared cards"
 PLACEMENT, CERTIFICATES = "placement", "its certificates"
+HEEDING = "whether Volcano heeds groups"
 _ADMISSION = "topo-master-admission"
 DEVICE_CONFIG_MAP = "metax-device-config"
+VOLCANO_CONFIG_MAP = "volcano-scheduler-configmap"
 
 RIGHTS = (
     Right(NODES, ("list", "watch"), Scope.CLUSTER, "capacity"),
@@ -79,6 +81,7 @@ RIGHTS = (
     Right(SECRETS, ("get",), Scope.OWN, PLACEMENT, _ADMISSION),
     Right(SECRETS, ("patch",), Scope.OWN, CERTIFICATES, _ADMISSION),
     Right(MUTATING_WEBHOOKS, ("get", "patch"), Scope.CLUSTER, CERTIFICATES, _ADMISSION),
+    Right(CONFIG_MAPS, ("get",), Scope.CLUSTER, HEEDING, VOLCANO_CONFIG_MAP),
     Right(NODES, ("patch",), Scope.CLUSTER, NOMINATION),
     Right(PODS, ("patch",), Scope.CLUSTER, NOMINATION),
     Right(_POD_STATUS, ("patch",), Scope.CLUSTER, NOMINATION),
@@ -90,7 +93,7 @@ RIGHTS = (
 CONTROLLERS_BY_DEFAULT = frozenset({"labels", "hypernodes", "annotations", "events"})
 CONTROLLERS = CONTROLLERS_BY_DEFAULT | {NOMINATION}
 
-PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES}
+PARTS = CONTROLLERS | {SHARED_CARDS, PLACEMENT, CERTIFICATES, HEEDING}
 """What the flags of a master can do without, or look for elsewhere."""
 
 

@@ -29,12 +29,20 @@ class PodGroupCondition:
 
 
 @slim
+class SubGroupPolicy:
+    """Groups of pods that are to be near to each other."""
+
+    name: str = ""
+
+
+@slim
 class PodGroupSpec:
-    """How many pods a gang needs at least, and in which queue it stands."""
+    """How many pods a gang needs at least, in which queue it stands, and what shall be near."""
 
     min_member: int = 0
     queue: str = ""
     network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
 
 
 @slim

@@ -125,3 +125,9 @@ def test_a_thousand_tasks_are_judged_and_more_are_told_to_be_too_many() -> None:
     job["spec"]["tasks"] = tasks
     (warning,) = response(reviewed(asked(job)).answer)["warnings"]
     assert "1001 tasks" in warning
+
+
+def test_what_depends_on_groups_that_are_not_known_yet_has_no_answer() -> None:
+    native = volcano(task("w", 4, gpu_group_size="16", placement_mode="native"))
+    found = reviewed(asked(native), "deny")
+    assert (found.answer, found.kind, found.result) == (b"", "volcano-job", "undecided")

@@ -61,7 +61,7 @@ async def port() -> AsyncIterator[Port]:
     pair = issue((NAME,), dt.datetime.now(dt.UTC), dt.timedelta(days=1))
     registry, tls = prom.CollectorRegistry(), empty_server_context()
     site = Site(
-        app=admission_app(RULES, "deny", AdmissionMetrics(registry)),
+        app=admission_app(lambda: RULES, "deny", AdmissionMetrics(registry)),
         port=0,
         connections=Connections("admission", CONNECTIONS, ANSWERS_BYTES),
         host="127.0.0.1",
@@ -97,6 +97,16 @@ async def test_a_refusal_is_a_review_of_status_200(serving: Port) -> None:
     assert status == 200
     assert response(answer)["status"]["code"] == 422
     assert serving.counted("volcano-job", "refused") == 1
+
+
+async def test_what_depends_on_groups_that_are_not_known_is_left_to_the_failure_policy(
+    serving: Port,
+) -> None:
+    native = volcano(task("w", 4, gpu_group_size="16", placement_mode="native"))
+    status, answer = await serving.post(asked(native))
+    assert status == 503
+    assert "not known yet" in answer.decode()
+    assert serving.counted("volcano-job", "undecided") == 1
 
 
 async def test_without_a_certificate_nobody_is_answered_and_with_one_at_once(port: Port) -> None:

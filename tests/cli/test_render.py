@@ -14,12 +14,15 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.cli import samples
+from topo.cli.client.connection import show
 from topo.cli.client.placements import read_placement
 from topo.cli.client.reading import read
+from topo.cli.options import Output
 from topo.cli.render import changes, findings, fragmentation, holds, node, placement, tree
 from topo.cli.render.terminal import ASCII, UNICODE, Glyphs
 from topo.cli.render.words import age
 from topo.diagnosis import diagnosis
+from topo.diagnosis.finding import Finding, Severity
 from topo.model.rest.changes import ChangeDocument
 from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.placements import HoldDocument
@@ -156,3 +159,13 @@ def test_a_change_is_one_line(change: Any, line: str) -> None:
 )
 def test_an_age_reads_like_an_age(seconds: float | None, words: str) -> None:
     assert age(seconds) == words
+
+
+def test_a_command_is_one_line_of_its_own_however_narrow_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "kubectl patch configmap conf --type=merge -p '" + "a b " * 40 + "'"
+    found = Finding(Severity.WRONG, "code", "master", "what is wrong", f"add it:\n{command}")
+    monkeypatch.setenv("COLUMNS", "40")
+    show({}, Output.TABLE, lambda marks: findings.report([found], [], marks))
+    assert command in capsys.readouterr().out.splitlines()

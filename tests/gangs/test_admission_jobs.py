@@ -91,10 +91,10 @@ def test_tasks_without_gpus_take_no_part_and_still_start_with_the_rest() -> None
 
 
 def test_all_that_was_asked_is_copied_to_every_task() -> None:
-    asked = {"gpu_group_mode": "preferred", "gpu_group_wait": "10m", "placement_mode": "native"}
+    asked = {"gpu_group_mode": "preferred", "gpu_group_wait": "10m", "placement_mode": "nomination"}
     job = volcano(task("master", 1, gpu_group_size="16", **asked), task("worker", 3))
     worker = stamps(patched(job, admitted(job).patch))[1]
-    assert {**worker, "gpu-group-wait": "10m", "placement-mode": "native"} == worker
+    assert {**worker, "gpu-group-wait": "10m", "placement-mode": "nomination"} == worker
 
 
 def test_a_size_on_the_job_itself_counts_for_all_its_tasks() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from master.inspection.rights import CERTIFICATES, NOMINATION, PARTS, PLACEMENT, rights
+from master.inspection.rights import CERTIFICATES, HEEDING, NOMINATION, PARTS, PLACEMENT, rights
 from tests.helm.chart import NAMESPACE, Allowed, allowed, cases, golden
 
 INSTALLED = sorted(set(cases()) - {"off"})
@@ -23,7 +23,7 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {PLACEMENT, CERTIFICATES, NOMINATION}),
+        ("vendor", {PLACEMENT, CERTIFICATES, HEEDING, NOMINATION}),
         ("placement", set()),
         ("placement-cert-manager", {CERTIFICATES}),
     ],

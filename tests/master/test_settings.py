@@ -12,6 +12,8 @@ from topo.discovery.modes import JOIN_KEYS, Mode
 from topo.kit.settings import Env, default_text, flag_of, read
 from topo.placement.job.policy import Policy
 
+PLACING = ("--kubeconfig=here", "--pod-namespace=topo")
+VOLCANO = "--volcano-config-map"
 VENDOR = (
     "--log-file=/var/log/metax/topo-master.log",
     "--log-level=info",
@@ -62,6 +64,21 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
             ["--placement=nomination", "--kubeconfig=here", "--pod-namespace=topo"],
             "--controllers",
             "name nomination among them",
+        ),
+        (
+            [*PLACING, "--placement=native", "--controllers=nomination"],
+            "--controllers",
+            "name hypernodes among them, or give --placement=nomination",
+        ),
+        (
+            [*PLACING, "--placement=native", "--controllers=hypernodes"],
+            "--controllers",
+            "name nomination among them",
+        ),
+        (
+            [*PLACING, "--placement=nomination", "--controllers=nomination", f"{VOLCANO}=conf"],
+            VOLCANO,
+            "<namespace>/<name>",
         ),
         (
             ["--mode=switchbox", "--cluster-manager-address=10.0.0.1"],

@@ -13,8 +13,8 @@ from topo.diagnosis.steps import (
     CONFLICT_STEP,
     DOUBTS,
     FAILING,
-    FILES,
     GENERAL_SOURCE_STEP,
+    GRAVE,
     STEPS,
     WAITING,
     step,
@@ -152,7 +152,7 @@ def _warnings(document: TopologyDocument) -> Iterator[Finding]:
     for warning in document.warnings:
         if _SAID_BY.get(warning.code) in failing:
             continue
-        severity = Severity.WRONG if warning.code in FILES else Severity.NOTE
+        severity = Severity.WRONG if warning.code in GRAVE else Severity.NOTE
         yield Finding(severity, warning.code, "master", warning.text, warning.fix)
 
 

@@ -51,13 +51,22 @@ class Member(NamedTuple):
     name: str
 
 
+class GroupTier(NamedTuple):
+    """The tier of a group as a HyperNode, and its kind."""
+
+    number: int
+    kind: Kind
+
+
+def group_tiers(forest: Forest) -> Mapping[GroupPath, GroupTier]:
+    """The tier of every group. O(nodes)."""
+    groups = _groups(forest)
+    return {path: GroupTier(tier, groups[path].kind) for path, tier in _tiers(groups).items()}
+
+
 def hypernodes(forest: Forest) -> HyperNodes:
     """The HyperNodes of all groups that have a node below them. O(nodes)."""
-    groups = {
-        GroupPath((*above, vertex.name)): vertex
-        for above, vertex in forest.walk()
-        if isinstance(vertex, Group)
-    }
+    groups = _groups(forest)
     names, tiers = unique_names(groups, OBJECT_NAME), _tiers(groups)
     found: dict[str, HyperNode] = {}
     for path, group in reversed(groups.items()):  # what is below is known first
@@ -167,6 +176,15 @@ def spec(hypernode: HyperNode) -> Mapping[str, object]:
         for kind, name in members(hypernode)
     ]
     return {"tier": hypernode.tier, "tierName": hypernode.tier_name, "members": listed}
+
+
+def _groups(forest: Forest) -> dict[GroupPath, Group]:
+    """Every group by its path, those above first."""
+    return {
+        GroupPath((*above, vertex.name)): vertex
+        for above, vertex in forest.walk()
+        if isinstance(vertex, Group)
+    }
 
 
 def _tiers(groups: Mapping[GroupPath, Group]) -> Mapping[GroupPath, int]:

@@ -18,6 +18,7 @@ from master.booking.placements import Placements
 from master.controllers.nomination import writing
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
+from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.placing import Placing
 from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, Share
 from master.controllers.nomination.reading import (
@@ -101,6 +102,8 @@ class Nomination:
     registry: prom.CollectorRegistry
     way: Way = Way.NOMINATION
     queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
+    ignored: Callable[[], str] = str
+    """Why Volcano ignores the groups of jobs whose nodes it chooses; empty where it does not."""
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     waived: dict[GangId, str] = field(default_factory=dict)
@@ -113,12 +116,14 @@ class Nomination:
         self._placing = Placing(self.placements.state, self.max_hold_s)
         self._telling = Telling(self.writer, self.reporter, self.domain)
         self._metrics = NominationMetrics(
-            self.registry, self._by_reason, self._longest_s, lambda: len(self._index.slipped)
+            self.registry, self._by_reason, self._longest_s, lambda: len(self._slipped())
         )
         self._known: dict[GangId, Gang] = {}
         self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
         self._said: dict[GangId, Told] = {}
+        self._native = NativeGangs(self._words, self.way)
         self._told_slipped: set[str] = set()
+        self._told_ignored: set[str] = set()
         self._seen: dict[NodeName, tuple[bool, int, object]] = {}
         self._label_changes: dict[NodeName, dict[GangId, Selection | None]] = {}
         self._asked: dict[Target, GangId] = {}
@@ -154,6 +159,11 @@ class Nomination:
         self._subscribe()
 
     # What others ask
+
+    @property
+    def has_native(self) -> bool:
+        """Whether there are pods whose nodes Volcano chooses by groups."""
+        return len(self._native) > 0
 
     @property
     def standings(self) -> tuple[tuple[Gang, Standing], ...]:
@@ -215,6 +225,7 @@ class Nomination:
                     flushed_s = now_s
                     self._tell_slipped()
                     self._mark_waiting_for_queues()
+                    self._tell_ignored()
                     self._telling.flush(self.now())
                 if now_s - resynced_s >= RESYNC_S:
                     resynced_s = now_s
@@ -397,11 +408,22 @@ class Nomination:
         return rank_of(pod, self._words), pod.metadata.name
 
     def _tell_slipped(self) -> None:
-        there = {pod.metadata.uid: pod for pod in self._index.slipped.values()}
+        there = {pod.metadata.uid: pod for pod in self._slipped().values()}
         for uid in there.keys() - self._told_slipped:
             self._metrics.pods_slipped.inc()
             self._telling.passed_by(there[uid], self.now())
         self._told_slipped = set(there)
+
+    def _slipped(self) -> Mapping[Key, PodObject]:
+        native = self._native.passed_by(self.sources.pod_groups.objects)
+        return {**self._index.slipped, **dict(native)}
+
+    def _tell_ignored(self) -> None:
+        why = self.ignored()
+        there = self._native.jobs() if why else {}
+        for uid in there.keys() - self._told_ignored:
+            self._telling.ignored(there[uid], why, self.now())
+        self._told_ignored = set(there)
 
     # What became of it
 
@@ -455,9 +477,12 @@ class Nomination:
         self._queue_moved |= self._queues.pods_told(told)
         if isinstance(told, Listed):
             self._index.all_pods(told.objects)
+            self._native.all_pods(told.objects)
         else:
             key = key_of(told.object.metadata)
-            self._index.pod(key, told.object if isinstance(told, Changed) else None)
+            pod = told.object if isinstance(told, Changed) else None
+            self._index.pod(key, pod)
+            self._native.pod(key, pod)
         self._woken.set()
 
     def _node_told(

@@ -98,13 +98,18 @@ class Telling:
         self._waited.discard(gang_id)
 
     def passed_by(self, pod: PodObject, now_s: float) -> None:
-        """Tells that a pod was made without a gate."""
+        """Tells that a pod was made without a gate, or its PodGroup without groups."""
         note = (
-            "its pods ask for groups and were made without our scheduling gate, so their scheduler"
-            " places them alone; see whether the webhook answers, and whether it covers this"
-            " namespace (topo doctor)"
+            "its pods ask for groups and were made without our admission webhook, so their"
+            " scheduler places them alone; see whether the webhook answers, and whether it covers"
+            " this namespace (topo doctor)"
         )
         self._series.add(_about(pod), GangOccurrence("GangPassedBy", note), now_s)
+
+    def ignored(self, pod: PodObject, why: str, now_s: float) -> None:
+        """Tells the job of the pod that its scheduler does not heed its groups."""
+        note = f"its groups may be split: {why}; topo doctor has the patch"
+        self._series.add(_about(pod), GangOccurrence("GangGroupsIgnored", note), now_s)
 
     def flush(self, now_s: float) -> None:
         """Writes the Events whose turn it is."""

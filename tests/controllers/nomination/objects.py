@@ -76,12 +76,17 @@ def node(name: str, **labels: str) -> NodeObject:
 
 
 def pod_group(
-    phase: str, *, minimum: int = 2, topology: Any = None, why: str = ""
+    phase: str, *, minimum: int = 2, topology: Any = None, groups: Any = (), why: str = ""
 ) -> PodGroupObject:
     return GROUP.validate_python(
         {
             "metadata": {"name": "train-job-1", "namespace": "jobs"},
-            "spec": {"minMember": minimum, "queue": "q1", "networkTopology": topology},
+            "spec": {
+                "minMember": minimum,
+                "queue": "q1",
+                "networkTopology": topology,
+                "subGroupPolicy": list(groups),
+            },
             "status": {"phase": phase, "conditions": [{"message": why}] if why else []},
         }
     )

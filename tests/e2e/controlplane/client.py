@@ -69,6 +69,8 @@ class Api:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self.warnings: list[str] = []
+        """What the last answer warned of."""
         tls = ssl.create_default_context(cafile=str(access.ca))
         self._session = ClientSession(
             connector=TCPConnector(ssl=tls, limit=32),
@@ -105,6 +107,7 @@ class Api:
                         headers={"Content-Type": content_type, "Accept": accept},
                     ) as answer:
                         text = await answer.text()
+                        self.warnings = answer.headers.getall("Warning", [])
                 except TimeoutError:
                     if method == "POST":  # it may have made what would be made twice
                         raise

@@ -53,6 +53,22 @@ def volcano_job(name: str, pods: int, size: int, *, gpus: int = 8, **annotations
     }
 
 
+def batch_job(name: str, pods: int, size: int, *, gpus: int = 8) -> Any:
+    """An Indexed Job of kube-scheduler."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completions": pods,
+            "parallelism": pods,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            "template": template(Stamp(pods, 0, size // gpus), size, gpus),
+        },
+    }
+
+
 def taker(name: str, node: str, gpus: int = 8) -> Any:
     """A pod of somebody else's that is bound to a node already."""
     resources = {"requests": {GPU: gpus}, "limits": {GPU: gpus}}

@@ -71,6 +71,6 @@ def show(raw: Any, output: Output, picture: Callable[[Glyphs], RenderableType]) 
     """Prints a document, or for a person the picture of it with the marks that they can see."""
     if output is Output.TABLE:
         console = terminal.out()
-        console.print(picture(terminal.glyphs(console)))
+        console.print(picture(terminal.glyphs(console)), crop=False)
     else:
         print(dumped(raw, output), end="")

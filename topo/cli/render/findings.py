@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render.safe import plain
-from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.layout import Hanging, Verbatim
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import plural
 from topo.diagnosis.finding import Finding, Severity
@@ -34,8 +34,9 @@ def _finding(finding: Finding, glyphs: Glyphs) -> Stack:
     line = Text().append(plain(finding.subject), style="bold")
     line.append(f"  {plain(finding.what)}  ")
     line.append(plain(finding.code), style="dim")
-    step = Text(plain(finding.next_step), style="dim")
+    step, *commands = map(plain, finding.next_step.split("\n"))
     return Stack(
         Hanging(Text(f"{sign} ", style="red" if wrong else "yellow"), line),
-        Hanging(Text(f"  {glyphs.arrow} ", style="dim"), step),
+        Hanging(Text(f"  {glyphs.arrow} ", style="dim"), Text(step, style="dim")),
+        *(Verbatim(command) for command in commands),
     )

@@ -6,19 +6,21 @@
 
 Ranks run over the templates in their order; those without GPUs take no part. The same job again
 gives no patch. Stamps of a job that gets no groups, such as a copy has, are taken away: its pods
-would wait for a place in vain.
+would wait for a place in vain. A native job, whose nodes Volcano chooses, is stamped itself, too,
+and stays native whatever the default becomes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from topo.gangs.admission import native_jobs
 from topo.gangs.admission.json_patch import Operation, Path, entries, mapping, remove
-from topo.gangs.admission.outcome import UNCHANGED, Outcome, Result, Rules
+from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, Outcome, Result, Rules
 from topo.gangs.admission.templates import JobParts, Template, field_path, pod_gpus
 from topo.gangs.stamp import Stamp
-from topo.gangs.terms import GroupTerms, read_terms
+from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.gangs.words import Words
 from topo.model.errors import BrokenInvariantError, Refusal
 from topo.placement.job.request import Request, flaw
@@ -31,6 +33,23 @@ class _Left:
     """By what other means the user decides, in a sentence for him."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Stamped:
+    """What makes the job one of groups, nothing where it is one; what its user should know."""
+
+    patch: tuple[Operation, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    """The pods that start together: what is asked for them, and their templates by rank."""
+
+    terms: GroupTerms
+    templates: Sequence[Template]
+    request: Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +66,12 @@ def admit_job(job: Mapping[str, Any], parts: JobParts, rules: Rules) -> Outcome:
     if asked is None:
         return UNCHANGED
     found = asked if isinstance(asked, Refusal) else _stamped(job, parts, asked, rules)
-    if isinstance(found, tuple):
-        return Outcome(Result.STAMPED if found else Result.UNCHANGED, found)
-    unstamped = tuple(_unstamped(parts.templates, rules.words))
+    if found is None:
+        return UNDECIDED
+    if isinstance(found, _Stamped):
+        result = Result.STAMPED if found.patch else Result.UNCHANGED
+        return Outcome(result, found.patch, found.warnings)
+    unstamped = tuple(_unstamped(job, parts.templates, rules.words))
     if isinstance(found, _Left):
         return Outcome(Result.LEFT, unstamped, (found.text,))
     return Outcome(Result.INVALID, unstamped, refusal=found)
@@ -81,8 +103,26 @@ def _place(path: Path, name: str) -> str:
 
 def _stamped(
     job: Mapping[str, Any], parts: JobParts, asked: _Asked, rules: Rules
-) -> tuple[Operation, ...] | Refusal | _Left:
-    """What makes the job one of groups; nothing where it is one."""
+) -> _Stamped | Refusal | _Left | None:
+    """What is done to a job that asks for groups; None where that cannot be said yet."""
+    gang = _gang(parts, asked, rules)
+    if not isinstance(gang, _Gang):
+        return gang
+    wanted = _annotations(gang, asked, rules.words)
+    if (gang.terms.way or rules.way) is Way.NOMINATION:
+        return _Stamped(_patch(job, parts, wanted))
+    refusal = native_jobs.cannot(parts, gang.terms, rules, asked.places)
+    if refusal is not None or not rules.tiers:
+        return refusal
+    way = {rules.words.way: Way.NATIVE.value}
+    of_job = {**asked.values, **_stamp(gang.request, 0).annotations(rules.words)}
+    everywhere = [((), of_job), *wanted]
+    patch = _patch(job, parts, ((at, {**values, **way}) for at, values in everywhere))
+    return _Stamped(patch, tuple(native_jobs.warnings(gang.request, gang.terms, rules)))
+
+
+def _gang(parts: JobParts, asked: _Asked, rules: Rules) -> _Gang | Refusal | _Left:
+    """The gang that the job is to be."""
     words = rules.words
     terms = read_terms(asked.values, words)
     if not isinstance(terms, GroupTerms):
@@ -98,11 +138,15 @@ def _stamped(
         return _Left(f"the job has no pods yet; those that it gets run without {words.size}")
     request = Request(pods=pods, gpus_per_pod=members[0][1], group_size=terms.group_size)
     misfit = _misfit(request, words, asked.places[words.size])
-    if misfit is not None:
-        return misfit
-    stamped = _annotations([each for each, _ in members], request, asked, words)
-    patch = (entries(job, (*at, "metadata", "annotations"), wanted) for at, wanted in stamped)
-    return (*chain.from_iterable(patch), *parts.more)
+    return misfit or _Gang(terms, [each for each, _ in members], request)
+
+
+def _patch(
+    job: Mapping[str, Any], parts: JobParts, wanted: Iterable[tuple[Path, dict[str, str]]]
+) -> tuple[Operation, ...]:
+    """What gives each place its annotations."""
+    found = (entries(job, (*at, "metadata", "annotations"), values) for at, values in wanted)
+    return (*chain.from_iterable(found), *parts.more)
 
 
 def _placed(refused: Refusal | None, asked: _Asked) -> Refusal:
@@ -111,15 +155,17 @@ def _placed(refused: Refusal | None, asked: _Asked) -> Refusal:
     return Refusal(refused.what, asked.places[refused.where], refused.fix)
 
 
-def _annotations(
-    members: Sequence[Template], request: Request, asked: _Asked, words: Words
-) -> Iterator[tuple[Path, dict[str, str]]]:
+def _annotations(gang: _Gang, asked: _Asked, words: Words) -> Iterator[tuple[Path, dict[str, str]]]:
     """Where each template lies, and what its pods are to say."""
     offset = 0
-    for each in members:
-        stamp = Stamp(request.pods, offset, request.pods_per_group)
+    for each in gang.templates:
+        stamp = _stamp(gang.request, offset)
         yield each.path, {**asked.values, **stamp.annotations(words)}
         offset += each.pods
+
+
+def _stamp(request: Request, offset: int) -> Stamp:
+    return Stamp(request.pods, offset, request.pods_per_group)
 
 
 def _members(
@@ -161,11 +207,16 @@ def _own_node(templates: Sequence[Template]) -> str:
     return ""
 
 
-def _unstamped(templates: Sequence[Template], words: Words) -> Iterator[Operation]:
-    for each in templates:
+def _unstamped(
+    job: Mapping[str, Any], templates: Sequence[Template], words: Words
+) -> Iterator[Operation]:
+    of_job = mapping(mapping(job.get("metadata")).get("annotations"))
+    places: list[tuple[Path, Mapping[str, Any]]] = [((), of_job)]
+    places += ((each.path, each.annotations) for each in templates)
+    for path, annotations in places:
         for name in (words.pods, words.rank_offset, words.pods_per_group):
-            if name in each.annotations:
-                yield remove((*each.path, "metadata", "annotations", name))
+            if name in annotations:
+                yield remove((*path, "metadata", "annotations", name))
 
 
 def _shown(value: object) -> str:

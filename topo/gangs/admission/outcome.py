@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from topo.gangs.admission.json_patch import Operation
+from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.model.errors import Refusal
@@ -12,11 +13,17 @@ from topo.placement.job.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """`gpu_resources` are whole GPUs; `way` is that of jobs that name none."""
+    """`gpu_resources` are whole GPUs; `way` is that of jobs that name none.
+
+    For jobs whose nodes Volcano chooses: the `tiers` of its HyperNodes, and `unheeded`, why its
+    scheduler heeds no groups, or that nobody knows; empty where it does.
+    """
 
     words: Words
     gpu_resources: tuple[str, ...] = Policy().gpu_resources
     way: Way = Way.NOMINATION
+    tiers: Tiers = ()
+    unheeded: str = ""
 
 
 class Result(StrEnum):
@@ -26,6 +33,8 @@ class Result(StrEnum):
     """A job whose pods are placed in groups."""
     GATED = "gated"
     """A pod that waits for its place."""
+    GROUPED = "grouped"
+    """A PodGroup whose groups Volcano places."""
     LABELLED = "labelled"
     """A pod that knows its group, and that nobody holds back."""
     UNCHANGED = "unchanged"
@@ -34,6 +43,8 @@ class Result(StrEnum):
     """Its user decides by other means; a warning says which."""
     INVALID = "invalid"
     """What is asked of its groups cannot be."""
+    UNDECIDED = "undecided"
+    """Which groups there are is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +58,4 @@ class Outcome:
 
 
 UNCHANGED = Outcome(Result.UNCHANGED)
+UNDECIDED = Outcome(Result.UNDECIDED)

@@ -34,13 +34,14 @@ class JobParts:
     """A job as far as groups go: its templates in the order of ranks.
 
     `own` says by what means its user chooses nodes, `flaw` why it can have no groups. `more` is
-    done to the job beside its stamps.
+    done to the job beside its stamps. `has_pod_group`: Volcano makes one with its annotations.
     """
 
     templates: tuple[Template, ...]
     own: str = ""
     flaw: Refusal | None = None
     more: tuple[Operation, ...] = ()
+    has_pod_group: bool = False
 
 
 def count(value: object) -> int:

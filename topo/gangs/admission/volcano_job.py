@@ -35,6 +35,7 @@ def volcano_job(job: Mapping[str, Any]) -> JobParts:
         own=_own_topology(spec, tasks),
         flaw=_too_many(len(tasks)),
         more=(add(("spec", "minAvailable"), least),) if unset else (),
+        has_pod_group=True,
     )
 
 

@@ -50,6 +50,17 @@ class Hanging:
 
 
 @dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A command on one line however long, so that what is copied from the terminal is it."""
+
+    command: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment(self.command)
+        yield Segment.line()
+
+
+@dataclass(frozen=True, slots=True)
 class Indented:
     """Something that begins two cells to the right, without blanks behind its lines."""
 

@@ -1,0 +1,161 @@
+"""Whether Volcano's scheduler heeds the groups of jobs that are native: its configuration says so.
+
+It ignores them in silence where its plugin is not configured. The ConfigMap is looked at now and
+then and not watched: it changes once in the life of a cluster, and `get` of one ConfigMap by its
+name is the least right there is.
+"""
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import orjson
+import prometheus_client as prom
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from master.kube.advice import next_step
+from master.kube.client import Call, Caller
+from master.kube.errors import KubeError
+from master.kube.objects import CONFIG_MAPS, ConfigMapObject, object_path
+from master.metrics import PREFIX
+from master.sources.kubernetes.volcano_config import (
+    SchedulerConfig,
+    scheduler_config,
+    with_plugin,
+)
+from topo.gangs.native import PLUGIN
+from topo.model.errors import Refusal
+from topo.model.rest.topology import WarningDocument
+
+POLL_S = 10.0
+IGNORED = "volcano-ignores-groups"
+UNKNOWN = "volcano-configuration"
+_CONFIG_MAP = TypeAdapter(ConfigMapObject)
+_log = structlog.get_logger(__name__)
+
+
+class Heeding(StrEnum):
+    """What is known of it, also the values of a metric's label."""
+
+    HEEDED = "heeded"
+    IGNORED = "ignored"
+    MISSING = "missing"
+    """There is no such ConfigMap."""
+    UNREADABLE = "unreadable"
+    """It cannot be read, or not understood."""
+    UNASKED = "unasked"
+
+
+class ConfigMapName(NamedTuple):
+    """Where the configuration is."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"ConfigMap {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found, why groups are not heeded or that nobody knows, and the next step."""
+
+    heeding: Heeding
+    why: str = ""
+    fix: str = ""
+
+    @property
+    def code(self) -> str:
+        return IGNORED if self.heeding is Heeding.IGNORED else UNKNOWN
+
+
+_NOT_KNOWN = "whether Volcano's scheduler heeds groups is not known"
+
+
+class SchedulerConfigReader:
+    """Reads the ConfigMap again and again; `resources` are whole GPUs."""
+
+    def __init__(
+        self,
+        client: Caller,
+        name: ConfigMapName,
+        resources: Sequence[str],
+        registry: prom.CollectorRegistry,
+    ) -> None:
+        self._client, self._name, self._resources = client, name, resources
+        self._found = _Found(Heeding.UNASKED, f"{_NOT_KNOWN}: {name} was not read yet")
+        gauge = prom.Gauge(
+            PREFIX + "volcano_groups",
+            "Whether Volcano's scheduler heeds groups: 1 for what its configuration says",
+            ["heeding"],
+            registry=registry,
+        )
+        for each in Heeding:
+            gauge.labels(each.value).set_function(
+                lambda each=each: float(self._found.heeding is each)  # type: ignore[misc]
+            )
+
+    @property
+    def unheeded(self) -> str:
+        """Why groups are not heeded, or that nobody knows; empty where they are."""
+        return self._found.why
+
+    @property
+    def is_ignored(self) -> bool:
+        """Whether they are certainly not."""
+        return self._found.heeding is Heeding.IGNORED
+
+    @property
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """The same for who runs the cluster, with what to do."""
+        found = self._found
+        if not found.why:
+            return ()
+        return (WarningDocument(code=found.code, text=found.why, fix=found.fix),)
+
+    async def run(self) -> None:
+        """Reads until cancelled."""
+        while True:
+            found = await self._look()
+            if found != self._found and found.why:
+                _log.warning("Volcano's scheduler", what=found.why, fix=found.fix)
+            self._found = found
+            await asyncio.sleep(POLL_S)
+
+    async def _look(self) -> _Found:
+        name = self._name
+        path = object_path(CONFIG_MAPS, name.name, name.namespace)
+        try:
+            content = await self._client.call(Call(method="GET", path=path))
+            config = scheduler_config(_CONFIG_MAP.validate_json(content))
+        except KubeError as error:
+            if error.is_missing:
+                fix = "give the one of its scheduler: --volcano-config-map=<namespace>/<name>"
+                return _Found(Heeding.MISSING, f"{_NOT_KNOWN}: there is no {name}", fix)
+            why = f"{_NOT_KNOWN}: {name}: {error.message}"
+            return _Found(Heeding.UNREADABLE, why, next_step(error))
+        except ValidationError:
+            why = f"{_NOT_KNOWN}: what answers for {name} is none"
+            return _Found(Heeding.UNREADABLE, why, "is this the address of an API server?")
+        if isinstance(config, Refusal):
+            why = f"{_NOT_KNOWN}: {name} is not understood: {config.what} ({config.where})"
+            return _Found(Heeding.UNREADABLE, why, config.fix)
+        if PLUGIN in config.plugins:
+            return _Found(Heeding.HEEDED)
+        why = f"Volcano's scheduler ignores them without its plugin {PLUGIN} ({name})"
+        return _Found(Heeding.IGNORED, why, self._patch(config))
+
+    def _patch(self, config: SchedulerConfig) -> str:
+        """What adds the plugin: a sentence, and the command on a line of its own."""
+        counted = f"hypernode.binpack.resources: {','.join(self._resources)}"
+        text = with_plugin(config, PLUGIN, [counted])
+        if text is None:
+            return f"add the plugin {PLUGIN} to its last plugins, with arguments {counted}"
+        patch = orjson.dumps({"data": {config.key: text}}).decode()
+        command = f"kubectl -n {self._name.namespace} patch configmap {self._name.name}"
+        command += f" --type=merge -p {shlex.quote(patch)}"
+        return f"add it (Volcano reads its configuration anew within a minute or two):\n{command}"

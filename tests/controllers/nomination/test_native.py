@@ -1,0 +1,61 @@
+"""Gangs that Volcano places are watched: which there are, and whose groups nobody asked for."""
+
+from typing import Any
+
+import pytest
+
+from master.controllers.nomination.native import NativeGangs
+from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group
+from topo.gangs.terms import Way
+
+KEY, GROUP_KEY = ("jobs", "train-worker-0"), ("jobs", "train-job-1")
+NATIVE = {WORDS.way: "native"}
+
+
+def of(*pods: Any, way: Way = Way.NOMINATION) -> NativeGangs:
+    found = NativeGangs(WORDS, way)
+    for number, each in enumerate(pods):
+        found.pod(("jobs", f"train-worker-{number}"), each)
+    return found
+
+
+def passed_by(found: NativeGangs, *groups: Any) -> list[str]:
+    known = dict(zip([GROUP_KEY], groups, strict=False))
+    return [each.metadata.name for _, each in found.passed_by(known)]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "way", "size", "known"),
+    [
+        (NATIVE, Way.NOMINATION, "16", 1),
+        ({}, Way.NATIVE, "16", 1),
+        ({WORDS.way: "nomination"}, Way.NATIVE, "16", 0),
+        ({}, Way.NOMINATION, "16", 0),
+        (NATIVE, Way.NATIVE, "", 0),
+        ({WORDS.way: "nativ"}, Way.NATIVE, "16", 0),
+    ],
+)
+def test_a_pod_is_of_a_native_gang_where_it_says_so_or_the_default_does(
+    annotations: dict[str, str], way: Way, size: str, known: int
+) -> None:
+    assert len(of(pod(0, gates=(), size=size, annotations=annotations), way=way)) == known
+
+
+def test_the_pods_of_a_job_are_one_gang_until_the_last_is_gone() -> None:
+    other = pod(2, annotations=NATIVE, owners=({**JOB, "uid": "job-2"},))
+    found = of(*(pod(number, annotations=NATIVE) for number in range(2)), other)
+    assert set(found.jobs()) == {"job-1", "job-2"}
+    found.pod(KEY, None)
+    assert set(found.jobs()) == {"job-1", "job-2"}
+    found.all_pods({KEY: other})
+    assert set(found.jobs()) == {"job-2"}
+    found.all_pods({})
+    assert (len(found), found.jobs()) == (0, {})
+
+
+def test_a_pod_group_without_constraints_was_made_without_the_webhook() -> None:
+    found = of(pod(0, gates=(), annotations=NATIVE))
+    assert passed_by(found, pod_group("Inqueue")) == ["train-worker-0"]
+    assert passed_by(found, pod_group("Inqueue", groups=[{"name": "g"}])) == []
+    assert passed_by(found, pod_group("Inqueue", topology={"mode": "soft"})) == []
+    assert passed_by(found) == [], "it is not known yet"

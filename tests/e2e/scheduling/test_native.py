@@ -1,0 +1,159 @@
+"""Jobs whose nodes stock Volcano chooses: by groups with its plugin, and told where it is missing.
+
+The cluster's scheduler runs the vendor's configuration, which lacks the plugin; the patch that the
+doctor gives is applied to the ConfigMap, and a kubelet's part, to bring it to the scheduler's file,
+is done by the test.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import ClientSession
+
+from tests.e2e.controlplane.client import MERGE, Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.volcano import NAMESPACE, vendor_configuration
+from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
+from tests.e2e.scheduling.gang_master import document
+from tests.e2e.scheduling.jobs import GPU, JOBS, PODS, are_whole, events_of, taker
+from tests.gangs.patching import WORDS, task, volcano
+from tests.support.waiting import eventually
+from topo.sim.worlds.presets import World
+
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+CONFIG_MAP, KEY = "volcano-scheduler-configmap", "volcano-scheduler.conf"
+HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+FLAGS = ("--controllers=nomination,hypernodes", "--placement=native")
+
+
+@pytest.fixture
+def scheduler_file(cluster: Cluster) -> Iterator[Path]:
+    """The scheduler's configuration, which it reads anew when it changes; put back at the end."""
+    path = cluster.files.home / "volcano-scheduler.yaml"
+    before = path.read_text()
+    yield path
+    path.write_text(before)
+
+
+def native_job(name: str, pods: int) -> Any:
+    """Pods of 8 GPUs in groups of 16: a master and workers, as in the vendor's sample."""
+    made = volcano(
+        task("master", 1, gpu_group_size="16"),
+        task("worker", pods - 1),
+        schedulerName="volcano",
+        minAvailable=pods,
+    )
+    made["metadata"] = {"name": name, "annotations": {WORDS.within: "switchbox"}}
+    for each in made["spec"]["tasks"]:
+        (container,) = each["template"]["spec"]["containers"]
+        container |= {"name": "main", "image": "alpine:3.19"}
+        container["resources"]["requests"] = {GPU: 8}
+    return made
+
+
+async def nodes_of(api: Api, job: str) -> list[str]:
+    """The nodes of a job's pods that are bound, by rank."""
+    found = []
+    for pod in await api.items(PODS, labelSelector=f"volcano.sh/job-name={job}"):
+        annotations = pod["metadata"]["annotations"]
+        rank = int(annotations[WORDS.rank_offset]) + int(annotations["volcano.sh/task-index"])
+        assert "schedulingGates" not in pod["spec"]
+        assert pod["metadata"]["labels"][WORDS.group] == str(rank // 2)
+        if "nodeName" in pod["spec"]:
+            found.append((rank, pod["spec"]["nodeName"]))
+    return [node for _, node in sorted(found)]
+
+
+def url(master: AdmissionMaster) -> str:
+    for line in master.program.log.read_text().splitlines():
+        told = json.loads(line) if line.startswith("{") else {}
+        if (told.get("event"), told.get("site")) == ("listening", "api"):
+            return f"http://{told['host']}:{told['port']}"
+    return ""
+
+
+async def heeding(master: AdmissionMaster) -> str:
+    """What the metric says of Volcano's scheduler."""
+    async with ClientSession() as session, session.get(f"{url(master)}/metrics") as answer:
+        text = await answer.text()
+    (state,) = re.findall(r'topo_master_volcano_groups\{.*heeding="(\w+)".*\} 1\.0', text)
+    return str(state)
+
+
+async def doctor(master: AdmissionMaster) -> str:
+    """What `topo doctor` prints on a terminal of 80 columns."""
+    command = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "topo.cli.main", "doctor"),
+        env={**os.environ, "TOPO_MASTER": url(master), "NO_COLOR": "1", "COLUMNS": "80"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await command.communicate()
+    return printed.decode()
+
+
+async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_plugin(
+    cluster: Cluster, api: Api, world: World, scheduler_file: Path, tmp_path: Path
+) -> None:
+    data = {KEY: vendor_configuration()}
+    await api.create(CONFIG_MAPS, {"metadata": {"name": CONFIG_MAP}, "data": data})
+    for host in world.nodes[:8:2]:  # one of each pair in the first switchbox
+        await api.create(PODS, taker(f"taker-{host.name}", str(host.name)))
+
+    async with admission_master(cluster, api, tmp_path, *FLAGS) as master:
+        (tmp_path / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
+
+        async def is_published() -> bool:
+            return len(await api.items(HYPERNODES)) == 10
+
+        async def all_bound(job: str, pods: int) -> bool:
+            return len(await nodes_of(api, job)) == pods
+
+        async def is_told(job: str) -> bool:
+            return "GangGroupsIgnored" in await events_of(api, job)
+
+        async def knows(state: str) -> bool:
+            return await heeding(master) == state
+
+        await eventually(is_published)
+        await eventually(lambda: knows("ignored"))
+        await api.create(JOBS, native_job("unheeded", 3))
+        assert any("network-topology-aware" in each for each in api.warnings)
+        await eventually(lambda: all_bound("unheeded", 3))
+        await eventually(lambda: is_told("unheeded"))
+        await api.delete(f"{JOBS}/unheeded")
+
+        printed = await doctor(master)
+        assert "volcano-ignores-groups" in printed
+        (line,) = [each for each in printed.splitlines() if each.startswith("kubectl ")]
+        *words, body = shlex.split(line)
+        told = f"kubectl -n {NAMESPACE} patch configmap {CONFIG_MAP} --type=merge -p"
+        assert words == told.split()
+        path = f"{CONFIG_MAPS}/{CONFIG_MAP}"
+        patched = await api.call("PATCH", path, json.loads(body), content_type=MERGE)
+        scheduler_file.write_text(patched["data"][KEY])
+        await eventually(lambda: knows("heeded"))
+        assert "volcano-ignores-groups" not in await doctor(master)
+
+        await api.create(JOBS, native_job("heeded", 7))
+        assert api.warnings == []
+        await eventually(lambda: all_bound("heeded", 7))
+        assert are_whole(world, "dragonfly", await nodes_of(api, "heeded"), 2)
+        assert are_whole(world, "switchbox", await nodes_of(api, "heeded"), 7)
+        assert "GangGroupsIgnored" not in await events_of(api, "heeded")
+        (group,) = [
+            each
+            for each in await api.items(POD_GROUPS)
+            if each["metadata"]["name"].startswith("heeded-")
+        ]
+        assert [each["subGroupSize"] for each in group["spec"]["subGroupPolicy"]] == [2, 1]
+        sys.stdout.write(master.program.log.read_text()[-4000:])

@@ -1,0 +1,45 @@
+"""A job at its creation whose nodes Volcano chooses: what it cannot have, and what it should know.
+
+Its own annotations get the stamp, too: Volcano copies them to the PodGroup, which `pod_group`
+judges.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from topo.gangs.admission.outcome import Rules
+from topo.gangs.admission.templates import JobParts
+from topo.gangs.native import holding, kinds, of_kind
+from topo.gangs.terms import GroupTerms
+from topo.model.errors import Refusal
+from topo.placement.job.request import PlacementMode, Request
+
+
+def cannot(
+    parts: JobParts, terms: GroupTerms, rules: Rules, places: Mapping[str, str]
+) -> Refusal | None:
+    """Why Volcano cannot choose its nodes. `places`: where each annotation was found."""
+    words = rules.words
+    if not parts.has_pod_group:
+        where = places.get(words.way, places[words.size])
+        fix = f"write {words.way}: nomination, or submit a Volcano Job"
+        return Refusal(
+            "native placement needs a Volcano Job, and this is a batch/v1 Job", where, fix
+        )
+    if terms.within is not None and rules.tiers and of_kind(rules.tiers, terms.within) is None:
+        what = f"{words.within} is {str(terms.within)!r}, and no group is one"
+        return Refusal(what, places[words.within], f"write {' or '.join(kinds(rules.tiers))}")
+    return None
+
+
+def warnings(request: Request, terms: GroupTerms, rules: Rules) -> Iterator[str]:
+    """What its user should know, a sentence each."""
+    if rules.unheeded:
+        yield f"the groups of the job may be split: {rules.unheeded}"
+    if terms.wait_s is not None:
+        yield f"{rules.words.wait} does nothing here: what Volcano is asked for stays as it is"
+    pods, gpus = min(request.pods, request.pods_per_group), request.gpus_per_pod
+    if terms.mode is PlacementMode.REQUIRED and holding(rules.tiers, pods, gpus) is None:
+        yield (
+            f"no group of nodes takes {pods} pods of {gpus} GPUs, even if it were empty: the job"
+            " waits until there is one"
+        )

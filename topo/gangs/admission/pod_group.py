@@ -1,0 +1,30 @@
+"""A PodGroup at its creation: the groups of a native gang in Volcano's own words.
+
+Volcano's job controller makes it from its job, with the job's annotations, and only then the pods.
+What it has already stays: its user wrote it on the job.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from topo.gangs.admission.json_patch import add, mapping, sequence
+from topo.gangs.admission.outcome import UNCHANGED, UNDECIDED, Outcome, Result, Rules
+from topo.gangs.native import constraints
+from topo.gangs.stamp import Stamp, read_stamp
+from topo.gangs.terms import GroupTerms, Way, read_terms
+
+
+def admit_pod_group(pod_group: Mapping[str, Any], rules: Rules) -> Outcome:
+    """What is done to a PodGroup; O(shapes of groups)."""
+    annotations = mapping(mapping(pod_group.get("metadata")).get("annotations"))
+    stamp, terms = read_stamp(annotations, rules.words), read_terms(annotations, rules.words)
+    if not isinstance(stamp, Stamp) or not isinstance(terms, GroupTerms):
+        return UNCHANGED
+    spec = mapping(pod_group.get("spec"))
+    if terms.way is not Way.NATIVE or sequence(spec.get("subGroupPolicy")):
+        return UNCHANGED
+    wanted = constraints(stamp, terms, rules.tiers, rules.words)
+    if wanted is None:
+        return UNDECIDED
+    patch = [add(("spec", name), value) for name, value in wanted.items() if not spec.get(name)]
+    return Outcome(Result.GROUPED, tuple(patch))

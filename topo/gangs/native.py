@@ -1,0 +1,106 @@
+"""A gang in Volcano's own words, where Volcano's scheduler chooses the nodes.
+
+    11 pods in groups of 4 → groups 0 and 1 of 4 pods each, group 2 of 3 pods,
+    every one inside one HyperNode of the lowest tier that has a HyperNode for 4 such pods
+
+A pod is in the first policy that selects it, and a sub-group with fewer pods than `subGroupSize`
+never starts: so the smaller last group has a policy of its own. `minSubGroups` is left out, since
+the gang's own minimum starts all groups together, and pods that were made without a label would
+keep the job waiting for ever.
+
+Sources: `scheduling.volcano.sh/v1beta1` PodGroup of volcano.sh/apis v1.14; Volcano v1.14.1,
+pkg/scheduler/api/job_info.go (`getOrCreateSubJob`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topo.gangs.stamp import Stamp
+from topo.gangs.terms import GroupTerms
+from topo.gangs.words import Words
+from topo.model.ids import Kind
+from topo.placement.job.request import PlacementMode
+
+PLUGIN = "network-topology-aware"
+"""Volcano's plugin that heeds all of this; without it the scheduler ignores it in silence."""
+Shape = tuple[tuple[int, int], ...]
+"""The nodes of a group as far as they differ: GPUs of a node, and how many have so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Groups that have one tier as HyperNodes: their kinds, and every shape there is of them."""
+
+    number: int
+    kinds: frozenset[Kind]
+    shapes: frozenset[Shape]
+
+    def pods(self, gpus_per_pod: int) -> int:
+        """Such pods in the largest of them, if it were empty."""
+        return max((_pods(shape, gpus_per_pod) for shape in self.shapes), default=0)
+
+
+def _pods(shape: Shape, gpus_per_pod: int) -> int:
+    return sum(nodes * (gpus // gpus_per_pod) for gpus, nodes in shape)
+
+
+Tiers = Sequence[Tier]
+"""From the lowest, whose groups are the closest; empty where no group is known."""
+
+
+def holding(tiers: Tiers, pods: int, gpus_per_pod: int) -> Tier | None:
+    """The lowest tier with a group for these pods; None where none has one."""
+    return next((tier for tier in tiers if tier.pods(gpus_per_pod) >= pods), None)
+
+
+def of_kind(tiers: Tiers, kind: Kind) -> Tier | None:
+    """The tier of a kind of group."""
+    return next((tier for tier in tiers if kind in tier.kinds), None)
+
+
+def kinds(tiers: Tiers) -> tuple[Kind, ...]:
+    """All kinds that there are, from the lowest tier."""
+    return tuple(kind for tier in tiers for kind in sorted(tier.kinds))
+
+
+def constraints(
+    stamp: Stamp, terms: GroupTerms, tiers: Tiers, words: Words
+) -> Mapping[str, Any] | None:
+    """The fields of a PodGroup's `spec` that group its pods; None where no group is known.
+
+    Required groups that no tier holds are asked of the highest: they wait, and are never split.
+    """
+    if not tiers:
+        return None
+    gpus_per_pod = terms.group_size // stamp.pods_per_group
+    tier = holding(tiers, min(stamp.pods, stamp.pods_per_group), gpus_per_pod) or tiers[-1]
+    near = _topology(terms.mode, tier)
+    found: dict[str, Any] = {"subGroupPolicy": list(_policies(stamp, near, words))}
+    if terms.within is not None and (above := of_kind(tiers, terms.within)) is not None:
+        found["networkTopology"] = _topology(terms.mode, above)
+    return found
+
+
+def _topology(mode: PlacementMode, tier: Tier) -> Mapping[str, Any]:
+    if mode is PlacementMode.PREFERRED:
+        return {"mode": "soft"}
+    return {"mode": "hard", "highestTierAllowed": tier.number}
+
+
+def _policies(stamp: Stamp, near: Mapping[str, Any], words: Words) -> Iterator[Mapping[str, Any]]:
+    """One for all groups of the same size; the last group, where it is smaller, has the second.
+
+    Their names have a slash, which no task's has: Volcano replaces the policy of a task's name.
+    """
+    groups, rest = divmod(stamp.pods, stamp.pods_per_group)
+    alike = {"matchLabelKeys": [words.group], "networkTopology": near}
+    is_one: Mapping[str, Any] = {"key": words.group, "operator": "Exists"}
+    is_last: Mapping[str, Any] = {"key": words.group, "operator": "In", "values": [str(groups)]}
+    if groups:
+        selected = [is_one, {**is_last, "operator": "NotIn"}] if rest else [is_one]
+        size = {"name": words.group, "subGroupSize": stamp.pods_per_group}
+        yield {**size, "labelSelector": {"matchExpressions": selected}, **alike}
+    if rest:
+        size = {"name": f"{words.group}-last", "subGroupSize": rest}
+        yield {**size, "labelSelector": {"matchExpressions": [is_last]}, **alike}
