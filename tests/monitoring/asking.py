@@ -3,14 +3,19 @@
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from monitoring.dashboards.board import Board, Section
+from tests.e2e.controlplane.processes import Program
 from tests.support.waiting import CEILING_S
+from topo.cli.demo.plan import free_ports
 
 INTERVAL = "1m"
 """What Grafana puts for `$__rate_interval`: four times how often Prometheus reads, at least."""
@@ -54,3 +59,32 @@ def silent(
                 expr = _VARIABLE.sub(lambda found: values[found[1]], query.expr)
                 if not prometheus.query(expr):
                     yield f"{board.name} / {section.title} / {panel.title}: {expr}"
+
+
+@contextmanager
+def reading(masters: Iterable[str], home: Path) -> Iterator[Prometheus | None]:
+    """A Prometheus that reads these masters, each a host with a port, once a second.
+
+    None where the program is not there.
+    """
+    found = shutil.which("prometheus")
+    if found is None:
+        yield None
+        return
+    (port,) = free_ports((0,))
+    job = {"job_name": "topo-master", "static_configs": [{"targets": [*masters]}]}
+    every = {"scrape_interval": "1s", "scrape_timeout": "1s"}
+    config = home / "prometheus.yml"
+    config.write_text(json.dumps({"global": every, "scrape_configs": [job]}))
+    argv = (
+        found,
+        f"--config.file={config}",
+        f"--storage.tsdb.path={home / 'prometheus'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    )
+    program = Program("prometheus", argv, home / "prometheus.log")
+    program.start()
+    try:
+        yield Prometheus(f"http://127.0.0.1:{port}")
+    finally:
+        program.stop()

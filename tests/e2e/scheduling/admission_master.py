@@ -59,7 +59,7 @@ async def admission_master(
     try:
         for path, each in _objects(namespace, address):
             await api.create(path, each)
-        await eventually(lambda: _is_trusted(api))
+        await eventually(lambda: _is_trusted(api, program))
         yield AdmissionMaster(program, namespace)
     finally:
         await asyncio.to_thread(program.stop)
@@ -80,6 +80,7 @@ def _objects(namespace: str, address: str) -> Iterator[tuple[str, Any]]:
     yield CONFIGURATIONS, configuration
 
 
-async def _is_trusted(api: Api) -> bool:
+async def _is_trusted(api: Api, program: Program) -> bool:
+    program.must_live()
     webhooks = (await api.get(f"{CONFIGURATIONS}/{NAME}"))["webhooks"]
     return all(each["clientConfig"].get("caBundle") for each in webhooks)
