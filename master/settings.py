@@ -16,6 +16,7 @@ from master.sources.cluster_manager.settings import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
 from topo.gangs.line import Order
+from topo.gangs.words import Words
 from topo.kit.addresses import networks
 from topo.kit.durations import Seconds
 from topo.kit.logs import LogSettings
@@ -25,7 +26,7 @@ from topo.model.ids import NODE, GroupName, GroupPath, Kind
 from topo.model.nearest import did_you_mean
 from topo.placement.booking.holds import Limits
 from topo.placement.job.policy import CANONICAL_GPUS, OTHERS_SHARED, Policy
-from topo.publish.names import is_dns_name
+from topo.publish.names import MAX_DNS_NAME_CHARS, is_dns_name
 from topo.publish.node_labels import is_label_key, label_keys
 
 WORKER_ACCOUNT = "topo-worker"
@@ -326,8 +327,11 @@ class MasterSettings(ServiceSettings, LogSettings):
             fix = "write namespace:name, such as topo:topo-worker"
             what = f"{account!r} is no service account"
             found.append(Refusal(what, "--worker-service-account", fix))
-        if not is_dns_name(self.domain):
-            fix = "write a DNS name in small letters, such as metax-tech.com"
+        longest, _, _ = Words(self.domain).node_label("").partition("/")
+        if not is_dns_name(longest):
+            most = MAX_DNS_NAME_CHARS - (len(longest) - len(self.domain))
+            fix = "write a DNS name in small letters, such as metax-tech.com,"
+            fix += f" of {most} characters at most"
             found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
         if not _CONFIG_MAP.fullmatch(self.device_config_map):
             fix = "write <name> or <namespace>/<name>, such as metax/metax-device-config"

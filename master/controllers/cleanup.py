@@ -5,6 +5,9 @@ lease first. The leader ends when it sees another holder, by its own rule before
 over, so that term is waited for. Followers, and masters that start anew, respect the new term as
 they would any leader's, and go on respecting it for its time when the lease is deleted at the end.
 
+Then the webhook goes: followers would gate pods as long as they run, and nobody would open them.
+Gates are opened, and the labels that their pods select go once these are bound.
+
 What is ours is what Kubernetes says we wrote: fields of nodes that a manager of ours owns, and
 HyperNodes and ConfigMaps with our label. A field that somebody else owns, too, stays theirs.
 
@@ -15,6 +18,7 @@ began.
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -32,6 +36,7 @@ from master.kube.objects import (
     CONFIG_MAPS,
     HYPERNODES,
     LEASES,
+    MUTATING_WEBHOOKS,
     NODES,
     PODS,
     Resource,
@@ -59,6 +64,10 @@ REPAIR_S = 2.0
 time, as it does with all who change it back."""
 SAME_AGAIN = 4
 """Looks that find what was taken away just before: somebody writes it again."""
+UNHEARD_S = 2.0
+"""Within this every API server has heard that the webhook is gone, and gates nothing more."""
+BINDING_S = 20.0
+"""Pods that were opened are bound in seconds; labels that they select are waited for so long."""
 RETRY_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -115,6 +124,8 @@ class Cluster:
     client: Caller
     namespace: str
     domain: str
+    webhook: str
+    """The name of the MutatingWebhookConfiguration."""
     rate: Callable[[], Awaitable[None]] = unlimited
 
     async def ask(self, method: str, path: str, body: object = None, **query: str) -> Any:
@@ -163,13 +174,20 @@ class Removed:
     gates: set[str] = field(default_factory=set)
     hypernodes: set[str] = field(default_factory=set)
     config_maps: set[str] = field(default_factory=set)
+    selected: set[str] = field(default_factory=set)
+    """Nodes that keep a label which a pod selects that nobody has bound yet."""
 
     def __str__(self) -> str:
+        stays = (
+            f"; {len(self.selected)} nodes keep the label of a gang whose pods wait to be bound:"
+            " run again once they run"
+        )
         return (
             f"labels and annotations of {len(self.nodes)} nodes, {len(self.hypernodes)} HyperNodes"
             f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
             f" the gates of {len(self.gates)} pods are open;"
             " Events end by themselves within an hour or so"
+            f"{stays if self.selected else ''}"
         )
 
 
@@ -188,7 +206,11 @@ async def command(settings: MasterSettings) -> int:
     try:
         await client.open()
         found = Cluster(
-            client=client, namespace=settings.pod_namespace, domain=settings.domain, rate=rate
+            client=client,
+            namespace=settings.pod_namespace,
+            domain=settings.domain,
+            webhook=settings.admission_configuration,
+            rate=rate,
         )
         sys.stdout.write(f"{await clean_up(found)}\n")
     except BadInputError as error:
@@ -205,7 +227,8 @@ async def command(settings: MasterSettings) -> int:
 async def clean_up(cluster: Cluster, limit_s: float = LIMIT_S) -> Removed:
     """Takes everything away. Raises `CleanupError` where something is left after `limit_s`."""
     removed, reason = Removed(), "it took too long"
-    steps = [partial(_lead, cluster), partial(_remove_all, cluster, removed)]
+    steps = [partial(_lead, cluster), partial(_remove_webhook, cluster)]
+    steps += [partial(_remove_all, cluster, removed), partial(_await_binding, cluster, removed)]
     steps.append(partial(_remove_lease, cluster))
     try:
         async with asyncio.timeout(limit_s):
@@ -267,13 +290,38 @@ def _lease(found: dict[str, Any], before: dict[str, Any]) -> object:
     }
 
 
+async def _remove_webhook(cluster: Cluster) -> None:
+    """Followers answer it as long as they run: what they gate later nobody would open.
+
+    Where this account may not take it away, masters of this release have none.
+    """
+    path = object_path(MUTATING_WEBHOOKS, cluster.webhook)
+    try:
+        await cluster.ask("DELETE", path, {})
+    except KubeError as error:
+        if error.is_missing or error.is_denied:
+            return
+        raise
+    _log.info("the webhook is taken away", name=cluster.webhook)
+    await asyncio.sleep(UNHEARD_S)
+
+
+async def _await_binding(cluster: Cluster, removed: Removed) -> None:
+    """Takes the labels that pods select once these are bound, if that is soon."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BINDING_S):
+            while removed.selected:
+                await asyncio.sleep(RETRY_S)
+                await _remove_from_nodes(cluster, removed, await _waiting_pods(cluster))
+
+
 async def _remove_all(cluster: Cluster, removed: Removed) -> None:
     """Looks and takes away until nothing is found, each time after a master would have written."""
     for again in range(SAME_AGAIN):
         await asyncio.sleep(REPAIR_S * 2 ** (again - 1) if again else 0)
         pods = await _waiting_pods(cluster)
         found = await _open_gates(cluster, pods, removed.gates)
-        found += await _remove_from_nodes(cluster, removed.nodes, _selected(cluster, pods))
+        found += await _remove_from_nodes(cluster, removed, pods)
         found += await _remove_hypernodes(cluster, removed.hypernodes)
         found += await _remove_config_maps(cluster, removed.config_maps)
         if not found:
@@ -323,15 +371,18 @@ def _selected(cluster: Cluster, pods: Sequence[_Object]) -> frozenset[str]:
     return frozenset(key for pod in pods for key in pod.spec.selector if key.startswith(prefix))
 
 
-async def _remove_from_nodes(cluster: Cluster, removed: set[str], selected: frozenset[str]) -> int:
-    writes = [
-        Apply(target=Target(NODES, each.metadata.name), manager=manager, uid=each.metadata.uid)
-        async for each in cluster.objects(NODES)
-        for manager in sorted(_ours(each.metadata.managers))
-        if manager != writing.NODES_MANAGER or selected.isdisjoint(each.metadata.labels)
-    ]
+async def _remove_from_nodes(cluster: Cluster, removed: Removed, waiting: Sequence[_Object]) -> int:
+    selected, writes = _selected(cluster, waiting), []
+    removed.selected.clear()
+    async for each in cluster.objects(NODES):
+        name, uid = each.metadata.name, each.metadata.uid
+        for manager in sorted(_ours(each.metadata.managers)):
+            if manager == writing.NODES_MANAGER and not selected.isdisjoint(each.metadata.labels):
+                removed.selected.add(name)
+            else:
+                writes.append(Apply(target=Target(NODES, name), manager=manager, uid=uid))
     await _together(cluster, writes)
-    removed.update(write.target.name for write in writes)
+    removed.nodes.update(write.target.name for write in writes)
     return len(writes)
 
 

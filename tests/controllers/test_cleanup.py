@@ -13,6 +13,7 @@ from master.kube.objects import (
     CONFIG_MAPS,
     HYPERNODES,
     LEASES,
+    MUTATING_WEBHOOKS,
     NODES,
     PODS,
     collection_path,
@@ -26,13 +27,13 @@ from tests.publish.forests import VENDOR
 pytestmark = pytest.mark.virtual_time
 
 NAMES = [f"node-{index}" for index in range(1, 9)]
-NAMESPACE = "topo"
+NAMESPACE, WEBHOOK = "topo", "topo-master-admission"
 OURS = {"metax-tech.com/managed-by": "topo-master"}
 THEIRS = {"metax-tech.com/gpu.installed": "true", "metax-tech.com/dragonfly": "by-hand"}
 
 
 def cluster(api: ApiModel) -> Cluster:
-    return Cluster(client=api, namespace=NAMESPACE, domain="metax-tech.com")
+    return Cluster(client=api, namespace=NAMESPACE, domain="metax-tech.com", webhook=WEBHOOK)
 
 
 def add_lease(api: ApiModel, holder: str, duration_s: int = 15) -> Any:
@@ -151,6 +152,7 @@ async def _against(world: ClusterWorld) -> None:
         client=world.api,
         namespace=NAMESPACE,
         domain="metax-tech.com",
+        webhook=WEBHOOK,
         rate=lambda: asyncio.sleep(0.2),
     )
     await clean_up(slow)
@@ -209,20 +211,53 @@ async def test_no_gate_of_ours_outlives_us_and_those_of_others_stay():
     assert "the gates of 1 pods are open" in str(removed)
 
 
+async def test_a_webhook_that_still_answers_gates_nothing_after_the_gates_were_opened():
+    """Followers answer it until helm ends them, and what they gate then nobody would open."""
+    api = ApiModel()
+    add_pod(api, "worker-0", WORDS.gate)
+    api.add(MUTATING_WEBHOOKS, WEBHOOK)
+    late: list[Any] = []
+
+    def gate_another(at: str, _name: str, document: dict[str, Any] | None) -> None:
+        """Sent to the webhook just before an API server heard that there is none."""
+        if document is None and at == collection_path(MUTATING_WEBHOOKS):
+            create = partial(add_pod, api, "worker-1", WORDS.gate)
+            asyncio.get_running_loop().call_later(1.0, lambda: late.append(create()))
+
+    api.watches.append(gate_another)
+    removed = await clean_up(cluster(api))
+    assert not late[0].document["spec"]["schedulingGates"]
+    assert WEBHOOK not in names(api)
+    assert "the gates of 2 pods are open" in str(removed)
+
+
+async def test_labels_that_pods_select_go_once_these_are_bound_however_late_that_is():
+    api = ApiModel()
+    label = WORDS.node_label("waits")
+    api.add(NODES, "node-1", by="topo-master/gangs", metadata={"labels": {label: "hold-1"}})
+    add_pod(api, "worker-0", selector=label)
+    bind = partial(api.remove, PODS, "worker-0", "jobs")  # from the list of those that are not
+    asyncio.get_running_loop().call_later(7.0, bind)
+    removed = await clean_up(cluster(api))
+    assert api.labels() == {"node-1": {}}
+    assert "run again" not in str(removed)
+
+
 async def test_labels_that_pods_select_which_are_to_be_bound_yet_stay_and_others_go():
     api = ApiModel()
     for name, gang in (("node-1", "waits"), ("node-2", "runs")):
         labels = {WORDS.node_label(gang): "hold-1"}
         api.add(NODES, name, by="topo-master/gangs", metadata={"labels": labels})
     add_pod(api, "worker-0", selector=WORDS.node_label("waits"))
-    await clean_up(cluster(api))
+    removed = await clean_up(cluster(api))
     assert api.labels() == {"node-1": {WORDS.node_label("waits"): "hold-1"}, "node-2": {}}
+    assert "1 nodes keep the label of a gang" in str(removed)
 
 
 async def test_a_clean_up_that_may_not_know_pods_does_the_rest():
     api = ApiModel()
     api.add(NODES, "node-1", by="topo-master/labels", metadata={"labels": {"a": "b"}})
     refused = KubeError("pods are forbidden", status=403)
-    api.faults = [None, None, refused]
+    api.faults = [None, None, refused, refused]  # neither the webhook nor pods
     await clean_up(cluster(api))
     assert api.labels() == {"node-1": {}}

@@ -18,6 +18,8 @@ from worker.probes.vendors import metax
 from worker.settings import WorkerSettings
 
 INSTALLED = sorted(set(cases()) - {"off"})
+PLACING = sorted(set(INSTALLED) - {"nvlink"})
+"""On by default, and switched off in one."""
 SETTINGS: Mapping[str, type[ServiceSettings]] = {
     "topo-master": MasterSettings,
     "topo-worker": WorkerSettings,
@@ -228,13 +230,12 @@ def _webhooks(case: str) -> list[dict[str, Any]]:
 
 
 def test_without_placement_nothing_is_gated_and_no_webhook_is_there() -> None:
-    for case in set(cases()) - {"placement", "placement-cert-manager"}:
+    for case in ("nvlink", "off"):
         assert "MutatingWebhookConfiguration" not in {each["kind"] for each in golden(case)}
-        if case != "off":
-            assert "--placement" not in flags(master(case))
+    assert "--placement" not in flags(master("nvlink"))
 
 
-@pytest.mark.parametrize("case", ["placement", "placement-cert-manager"])
+@pytest.mark.parametrize("case", PLACING)
 def test_the_webhook_is_where_the_service_and_the_masters_say(case: str) -> None:
     service = one(golden(case), "Service", "topo-master-admission")
     (port,) = service["spec"]["ports"]
@@ -246,14 +247,29 @@ def test_the_webhook_is_where_the_service_and_the_masters_say(case: str) -> None
         assert where["path"] == PATH
 
 
-@pytest.mark.parametrize("case", ["placement", "placement-cert-manager"])
+@pytest.mark.parametrize("case", PLACING)
 def test_api_servers_send_new_objects_that_ask_and_nothing_of_who_opted_out(case: str) -> None:
+    words = Words(flags(master(case))["--domain"])
     for each in _webhooks(case):
         assert each["matchConditions"]
         assert all(rule["operations"] == ["CREATE"] for rule in each["rules"])
         (opted,) = each["namespaceSelector"]["matchExpressions"]
-        words = Words("metax-tech.com")
         assert opted == {"key": words.placement, "operator": "NotIn", "values": [OPTED_OUT]}
+
+
+def test_the_vendors_command_alone_switches_placement_on_and_fails_open() -> None:
+    """The vendor's values know nothing of it; a webhook that is away stops no job."""
+    given = flags(master("vendor"))
+    assert given["--placement"] == "nomination"
+    assert "nomination" in given["--controllers"].split(",")
+    assert {each["failurePolicy"] for each in _webhooks("vendor")} == {"Ignore"}
+
+
+@pytest.mark.parametrize("case", PLACING)
+def test_one_master_stays_to_answer_the_webhook_while_nodes_are_drained(case: str) -> None:
+    budget = one(golden(case), "PodDisruptionBudget", "topo-master")["spec"]
+    replicas = one(golden(case), "Deployment", "topo-master")["spec"]["replicas"]
+    assert replicas - budget["maxUnavailable"] >= 1
 
 
 def test_with_cert_manager_the_chart_makes_no_secret_and_asks_for_the_bundle() -> None:

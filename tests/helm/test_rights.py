@@ -23,9 +23,9 @@ def test_no_rule_has_a_wildcard(case: str) -> None:
 @pytest.mark.parametrize(
     ("case", "off"),
     [
-        ("vendor", {PLACEMENT, CERTIFICATES, HEEDING, NOMINATION}),
-        ("placement", set()),
+        ("vendor", set()),
         ("placement-cert-manager", {CERTIFICATES}),
+        ("nvlink", {PLACEMENT, CERTIFICATES, HEEDING, NOMINATION, "hypernodes", "annotations"}),
     ],
 )
 def test_the_masters_roles_are_the_calls_that_masters_make(case: str, off: set[str]) -> None:
@@ -47,7 +47,11 @@ def test_a_worker_may_do_nothing_in_the_cluster(case: str) -> None:
 def test_a_clean_up_takes_away_what_masters_write_and_reads_nothing_else(case: str) -> None:
     """Each of its rules is used by an uninstall: `e2e/kubernetes/test_lifecycle.py`."""
     made = {(each.resource, each.verb, each.name) for each in allowed(case, "topo-master-cleanup")}
-    gates = {("pods", "list", ""), ("pods", "patch", "")}
+    gates = {
+        ("mutatingwebhookconfigurations", "delete", "topo-master-admission"),
+        ("pods", "list", ""),
+        ("pods", "patch", ""),
+    }
     assert made - gates == {
         ("nodes", "list", ""),
         ("nodes", "patch", ""),

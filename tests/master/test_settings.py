@@ -118,6 +118,7 @@ def test_the_vendors_environment_is_heard(monkeypatch: pytest.MonkeyPatch, burst
         (["--domain=Metax"], "--domain", "metax-tech.com"),
         (["--domain=a..b"], "--domain", "metax-tech.com"),
         ([f"--domain={'a.' * 127}a"], "--domain", "metax-tech.com"),
+        ([f"--domain={'a' * 249}"], "--domain", "of 248 characters at most"),
         (["--controllers=label"], "--controllers", "did you mean labels?"),
         (["--controllers=none,labels"], "--controllers", "write none, or the names"),
         (["--label-names=dragonfly"], "--label-names", "<kind>=<label>"),

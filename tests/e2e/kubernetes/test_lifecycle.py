@@ -12,6 +12,15 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
 from tests.e2e.kubernetes.agreement import disagreements, of_document
+from tests.e2e.scheduling.admission_master import is_trusted
+from tests.e2e.scheduling.jobs import (
+    BATCH_JOBS,
+    are_whole,
+    as_written,
+    batch_job,
+    bound,
+    pods_of,
+)
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.clustermanager.certificates import Authority
@@ -22,12 +31,15 @@ SELDOM = {
     ("own", "", "configmaps", "patch"),
     *(
         (where, "events.k8s.io", "events", verb)
-        for where in ("own", "default")
+        for where in ("own", "default", "")
         for verb in ("create", "patch")
     ),
     ("own", "apps", "deployments", "get"),
+    *(("", "scheduling.volcano.sh", what, "watch") for what in ("podgroups", "queues")),
 }
-"""What masters do only when groups change, cables are cut, sources or a kept state are lost."""
+"""What masters do only when groups change, cables are cut, sources or a kept state are lost; there
+is no Volcano here.
+"""
 NAMES = ("topo-master-service", "topo-master-reports")
 SCORES = "metax-tech.com/gpu.topology.scores"
 ANSWERS = {"labelSelector": "app.kubernetes.io/name=topo-master-answers"}
@@ -42,6 +54,7 @@ async def test_a_release_is_installed_tested_upgraded_rolled_back_and_leaves_not
     await release.install()
     await eventually_nothing(lambda: _unlike(release, "switchbox"))
     await eventually_nothing(lambda: _unscored(api))
+    await _place_a_pair(release, api)
     granted = {_kind(each, NAMESPACE) for each in allowed("vendor", "topo-master")}
     await eventually(lambda: granted - _asked(cluster, release.namespace) <= SELDOM)
     await _test(release)
@@ -73,6 +86,20 @@ async def test_with_a_certificate_workers_and_readers_speak_tls(
     await release.install(*ALONE, "--set", "topoDiscovery.tls.secret=tls")
     await _test(release)
     assert await release.node_group() is None, "the API answers without TLS"
+
+
+async def _place_a_pair(release: Release, api: Api) -> None:
+    """A batch Job that asks for one group gets one dragonfly, in a cluster without Volcano."""
+    await eventually(lambda: is_trusted(api))
+    await api.create(BATCH_JOBS, as_written(batch_job("pair", 2, 16)))
+    await eventually(lambda: bound(api, "pair", 2))
+    pods = await pods_of(api, "pair")
+    assert [each.node for each in pods] == [each.planned for each in pods]
+    assert are_whole(release.hosts.world, "dragonfly", [each.node for each in pods], 2)
+    await api.delete(f"{BATCH_JOBS}/pair")
+    logs = [pod.log for pod in release.kubelet.pods("topo-master")]
+    lacking = [log.count('"resource":"podgroups"') for log in logs]
+    assert max(lacking) == 1, "said once, or not at all"
 
 
 async def _unlike(release: Release, root: str) -> list[str]:
@@ -118,8 +145,9 @@ def _asked(cluster: Cluster, namespace: str) -> set[tuple[str, ...]]:
 
 
 def _kind(call: Allowed | Call, own: str) -> tuple[str, ...]:
-    where = "own" if call.namespace == own else call.namespace
-    return where, call.group, call.resource, call.verb
+    """Where, group, resource and verb; elsewhere, and for pods, it is a right in the cluster."""
+    places = {} if call.resource.startswith("pods") else {own: "own", "default": "default"}
+    return places.get(call.namespace, ""), call.group, call.resource, call.verb
 
 
 def _denied(cluster: Cluster, account: str) -> list[Call]:

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 NAME = "topo-master-admission"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-_RENDERING = "placement"
+_RENDERING = "vendor"
 _numbers = itertools.count(1)
 
 
@@ -59,7 +59,7 @@ async def admission_master(
     try:
         for path, each in _objects(namespace, address):
             await api.create(path, each)
-        await eventually(lambda: _is_trusted(api, program))
+        await eventually(lambda: _is_installed(api, program))
         yield AdmissionMaster(program, namespace)
     finally:
         await asyncio.to_thread(program.stop)
@@ -80,7 +80,12 @@ def _objects(namespace: str, address: str) -> Iterator[tuple[str, Any]]:
     yield CONFIGURATIONS, configuration
 
 
-async def _is_trusted(api: Api, program: Program) -> bool:
-    program.must_live()
+async def is_trusted(api: Api) -> bool:
+    """Whether API servers verify the webhook by some authority."""
     webhooks = (await api.get(f"{CONFIGURATIONS}/{NAME}"))["webhooks"]
     return all(each["clientConfig"].get("caBundle") for each in webhooks)
+
+
+async def _is_installed(api: Api, program: Program) -> bool:
+    program.must_live()
+    return await is_trusted(api)
