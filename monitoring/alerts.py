@@ -88,7 +88,8 @@ ALERTS = (
     ),
     Alert(
         "TopoForestShrank",
-        f"{_most(_READY)} < 0.8 * {_most(f'max_over_time({_READY}[1h])')}",
+        f"min by ({_EACH}) ({_READY} and on (instance) topo_master_ready == 1)"
+        f" < 0.8 * {_most(f'max_over_time({_READY}[1h])')}",
         120,
         Severity.CRITICAL,
         "Within an hour more than a fifth of the nodes stopped being Ready; {{ $value }} are left.",
@@ -131,7 +132,7 @@ ALERTS = (
         f"{_most('topo_master_gang_pods_without_gate')} > 0",
         60,
         Severity.WARNING,
-        "{{ $value }} pods that ask for groups were made without a gate: nobody places them.",
+        "{{ $value }} pods that ask for groups were made past the webhook: nobody places them.",
     ),
     Alert(
         "TopoNoLeader",

@@ -100,6 +100,11 @@ _GANGS = Section(
             means="Of pods mostly because somebody else wrote first; they are done anew.",
             queries=(Query(happened("gang_writes_lost_total", "what"), "{{what}}"),),
         ),
+        Panel(
+            title="Does Volcano heed groups",
+            means="1 for what the configuration of its scheduler says; docs/volcano.md has why.",
+            queries=(Query(most("volcano_groups", "heeding"), "{{heeding}}"),),
+        ),
         number(
             "Pods without a gate",
             "Pods that ask for groups and were made past the webhook: nobody places them.",

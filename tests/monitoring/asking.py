@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
@@ -34,8 +35,10 @@ class Prometheus:
         try:
             with urlopen(f"{self.url}/api/v1/{path}{query}", timeout=CEILING_S) as answer:  # noqa: S310
                 return json.loads(answer.read())["data"]
-        except ConnectionError:
-            return None
+        except URLError as error:
+            if isinstance(error.reason, ConnectionError):
+                return None
+            raise
 
     def query(self, expr: str) -> list[tuple[dict[str, str], float]]:
         """The series of an expression now, those without a number left out."""

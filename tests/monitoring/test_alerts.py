@@ -82,7 +82,19 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             {"kind": "dragonfly"},
         ),
     ),
-    "TopoForestShrank": (told("nodes", "100+0x20 70+0x20", "25m", SHRANK, status="Ready"),),
+    "TopoForestShrank": (
+        told("nodes", "100+0x20 70+0x20", "25m", SHRANK, status="Ready"),
+        Example(  # a follower that hears nothing of its leader goes on showing what was
+            {
+                f'topo_master_nodes{{{WHERE}"a",status="Ready"}}': "100+0x20 70+0x20",
+                f'topo_master_nodes{{{WHERE}"b",status="Ready"}}': "100+0x40",
+                f'topo_master_ready{{{WHERE}"a"}}': "1+0x40",
+                f'topo_master_ready{{{WHERE}"b"}}': "1+0x40",
+            },
+            "25m",
+            SHRANK,
+        ),
+    ),
     "TopoSourcesDisagree": (
         one(
             *("conflicts", "1+0x20", "11m"),
@@ -107,7 +119,7 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
     "TopoWebhookBypassed": (
         told(
             *("gang_pods_without_gate", "4+0x9", "2m"),
-            "4 pods that ask for groups were made without a gate: nobody places them.",
+            "4 pods that ask for groups were made past the webhook: nobody places them.",
         ),
     ),
     "TopoNoLeader": (told("leads", "0+0x9", "2m", LEADERLESS),),
@@ -140,6 +152,15 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
     "TopoForestShrank": (
         told("nodes", "100+0x20 85+0x20", "35m", status="Ready"),
         told("nodes", "100+0x5 70+0x90", "80m", status="Ready"),  # so it has been for an hour
+        Example(  # a master that starts has no tree to show yet
+            {
+                f'topo_master_nodes{{{WHERE}"a",status="Ready"}}': "100+0x40",
+                f'topo_master_nodes{{{WHERE}"b",status="Ready"}}': "0+0x40",
+                f'topo_master_ready{{{WHERE}"a"}}': "1+0x40",
+                f'topo_master_ready{{{WHERE}"b"}}': "0+0x40",
+            },
+            "25m",
+        ),
     ),
     "TopoSourcesDisagree": (told("conflicts", "4+0x20", "15m", code="link-degraded"),),
     "TopoGangWaitsWithRoom": (
