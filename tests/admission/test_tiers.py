@@ -6,7 +6,7 @@ from master.admission.tiers import OLD_S, KnownTiers, tiers
 from tests.publish.forests import box, forest
 from topo.gangs.native import Tier, holding, of_kind
 from topo.model.forest import Forest
-from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupPath, NodeName
+from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
 from topo.publish.hypernodes import hypernodes
 
@@ -16,7 +16,7 @@ PLACES = {"a": ("s1", "d1"), "b": ("s1", "d1"), "c": ("s1", "d2"), "e": ("s2",),
 
 def hosts(gpus: Mapping[str, int]) -> list[Host]:
     return [
-        Host(name=NodeName(name), path=GroupPath(PLACES[name]), gpus=each)
+        Host(name=NodeName(name), path=GroupPath(tuple(map(GroupName, PLACES[name]))), gpus=each)
         for name, each in gpus.items()
     ]
 

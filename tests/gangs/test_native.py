@@ -30,7 +30,7 @@ NATIVE = replace(RULES, way=Way.NATIVE, tiers=(PAIRS, BOXES))
 ASKED = {"placement_mode": "native"}
 
 
-def job(pods: int, size: int, gpus: int = 8, **asked: str) -> dict[str, Any]:
+def job(pods: int, size: int, gpus: int = 8, /, **asked: str) -> dict[str, Any]:
     return volcano(task("worker", pods, gpus, gpu_group_size=str(size), **asked))
 
 
