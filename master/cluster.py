@@ -15,9 +15,9 @@ from aiohttp import web
 from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
-from master.controllers.nomination.controller import Sources
+from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.unattended import Unattended
 from master.controllers.table import (
-    NOMINATION,
     Controllers,
     GangView,
     View,
@@ -50,6 +50,7 @@ from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
 from topo.gangs.gangs import GangSettings
 from topo.gangs.terms import Way
+from topo.gangs.words import Words
 from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
@@ -245,8 +246,10 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
     works["kubernetes-writer"] = cluster.writer.run
     if "hypernodes" in service.controllers.running:
         works["kubernetes-hypernodes"] = cluster.hypernodes.run
-    if NOMINATION in service.controllers.running:
-        cluster.gang_writer.may_write = lambda: service.role.acts
+    if service.controllers.nomination is not None:
+        unattended = _unattended(service, cluster, service.controllers.nomination)
+        cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
+        works["unattended-gates"] = unattended.run
         cluster.gang_writer.follow(cluster.nodes)
         cluster.gang_writer.follow(cluster.pods)
         works["kubernetes-gang-writer"] = cluster.gang_writer.run
@@ -264,6 +267,28 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
         works["cluster-capacity"] = capacity.run
         works["cluster-nodes"] = partial(service.replica.run, nodes.run)
     return works
+
+
+def _unattended(service: "Service", cluster: Cluster, nomination: Nomination) -> Unattended:
+    replicas = service.replicas
+
+    def is_attended() -> bool:
+        """Whoever leads judges itself; that it places is all that others see of it."""
+        if service.role.acts:
+            return nomination.is_placing
+        return replicas is not None and replicas.lease.somebody_leads()
+
+    return Unattended(
+        limit_s=service.settings.gate_timeout,
+        is_attended=is_attended,
+        is_heard=lambda: cluster.pods.synced and cluster.pods.trouble is None,
+        pods=cluster.pods,
+        writer=cluster.gang_writer,
+        telling=nomination.telling,
+        words=Words(service.settings.domain),
+        registry=service.registry,
+        clock=service.engine.clock,
+    )
 
 
 async def opened(service: "Service", _app: web.Application) -> AsyncIterator[None]:

@@ -205,6 +205,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     gang_order: Order = Order.RESERVE
     """What gangs behind the first one that does not fit may do: reserve (start where they do not
     delay it), fifo (wait for it), greedy (start where there is room)."""
+    gate_timeout: Annotated[Seconds, Field(ge=0)] = 900.0
+    """After so long in which nobody places gangs, though a master lives and hears the API server,
+    the gates of their pods are opened without a plan; 0: never."""
     queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
     """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
     gang waits for its queue's share by weight) or capacity (it does not)."""

@@ -149,6 +149,11 @@ class Election:
         """Who holds the record, as far as it was seen; empty for nobody."""
         return self.found.record.holder if self.found is not None else ""
 
+    @property
+    def respected_until_s(self) -> float:
+        """Until when another holder is taken to lead, as its record stands; long ago for none."""
+        return self._free_s()
+
     def advance(self, now_s: float, event: Event) -> Action:
         """What to do next."""
         action = self._decide(now_s, event)

@@ -142,6 +142,11 @@ class Lease:
         """Whether our term lasts now; to be asked right before whatever only a leader may do."""
         return self._election.leads(self._clock())
 
+    def somebody_leads(self) -> bool:
+        """Whether this one leads, or another holder's term lasts as far as it was seen."""
+        now_s = self._clock()
+        return self._election.leads(now_s) or now_s < self._election.respected_until_s
+
     @property
     def leader_until_s(self) -> float:
         """The end of our term on the clock of this lease; long ago where there was none."""

@@ -128,6 +128,7 @@ CHANGED = {
     "topoDiscovery.worker.maxUnavailable": 7,
     "topoDiscovery.worker.tokenLifeSeconds": 7200,
     "topoDiscovery.serviceMonitor.interval": "7s",
+    "placement.gateTimeout": "7s",
     "placement.volcanoConfigMap": "other/volcano",
 }
 """Another value for each, by its path, its definition or its type."""

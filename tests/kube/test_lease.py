@@ -112,6 +112,17 @@ async def test_after_a_kill_another_leads_within_the_duration_and_two_looks() ->
     assert TIMES.renew_deadline_s < took_s <= TIMES.duration_s + 1.25 * TIMES.retry_s <= 15
 
 
+async def test_a_follower_sees_a_leader_as_long_as_its_term_is_renewed_and_no_longer() -> None:
+    async with candidates("a", "b") as (_, [a, b]):
+        assert a.lease.somebody_leads()
+        await asyncio.sleep(5 * TIMES.duration_s)
+        assert b.lease.somebody_leads()
+        b.client.fault = lambda: Fault(refused=403)
+        await a.kill()
+        await asyncio.sleep(TIMES.duration_s + TIMES.retry_s)
+        assert not b.lease.somebody_leads()
+
+
 async def test_who_ends_well_gives_it_back_and_the_next_leads_at_its_next_look() -> None:
     async with candidates("a", "b") as (server, [a, b]):
         await asyncio.sleep(10)

@@ -26,6 +26,7 @@ from master.controllers.nomination.reading import (
     ReadPod,
     Surroundings,
     gpus_of,
+    id_of,
     queue_asked,
     rank_of,
     read_gang,
@@ -133,6 +134,8 @@ class Nomination:
         self._woken = asyncio.Event()
         self._took_s = 0.0
         self._advice: set[asyncio.Task[None]] = set()
+        self.is_placing = False
+        """Whether it has begun: it leads, and knows what is free."""
         self._queues = QueueCounts(
             self.sources.queues,
             self.sources.pod_groups,
@@ -194,12 +197,18 @@ class Nomination:
         """What it changes shows in the capacity."""
         self._woken.set()
 
+    @property
+    def telling(self) -> Telling:
+        """Where what becomes of gangs is told: one of it writes, and hears what becomes of that."""
+        return self._telling
+
     # The loop
 
     async def run(self) -> None:
         """Places gangs until cancelled. Whatever the machine raises ends the process."""
         while not (self.is_counted() and self.sources.pods.synced):  # noqa: ASYNC110 - no event
             await asyncio.sleep(SETTLING_POLL_S)
+        self.is_placing = True
         capacity = self.placements.state.capacity
         capacity.touched = set()
         self._seen = {host.name: self._room(host.name) for host in capacity.hosts()}
@@ -446,13 +455,9 @@ class Nomination:
         self._metrics.opened.labels(how).inc()
         pod = self.sources.pods.objects.get((write.target.namespace, write.target.name))
         if pod is not None:
-            gang = self._known.get(self._gang_id(pod))
+            gang = self._known.get(id_of(pod))
             created_s = gang.created_s if gang is not None else self.clock()
             self._metrics.gate_s.observe(max(0.0, self.clock() - created_s))
-
-    def _gang_id(self, pod: PodObject) -> GangId:
-        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
-        return GangId(owner.uid if owner is not None else pod.metadata.uid)
 
     def _node_written(self, settled: Settled) -> None:
         if settled.error is None:

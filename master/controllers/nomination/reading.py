@@ -63,13 +63,18 @@ def owner_of(pod: PodObject) -> OwnerReference | None:
     return next((each for each in pod.metadata.owner_references if each.controller), None)
 
 
+def id_of(pod: PodObject) -> GangId:
+    """By what a pod's gang is known: its controller, or itself."""
+    owner = owner_of(pod)
+    return GangId(owner.uid if owner is not None else pod.metadata.uid)
+
+
 def gang_of(pod: PodObject, words: Words, way: Way) -> GangId | None:
     """The gang that a pod belongs to; None where the controller has no business with it.
 
     A pod with our gate always has one, so that the gate is opened whatever else is wrong.
     """
-    owner, annotations = owner_of(pod), pod.metadata.annotations
-    alone = GangId(owner.uid if owner is not None else pod.metadata.uid)
+    owner, annotations, alone = owner_of(pod), pod.metadata.annotations, id_of(pod)
     if is_gated(pod, words):
         return alone
     if words.placement in annotations:
@@ -236,15 +241,10 @@ def _stated(read: Sequence[ReadPod], beside: Surroundings) -> Request | str:
         group_size=terms.group_size,
         mode=terms.mode,
         within=terms.within or _within(first, beside),
-        eligible=eligibility_of(wants, beside.nodes, words.node_label(_id_of(first))),
+        eligible=eligibility_of(wants, beside.nodes, words.node_label(id_of(first))),
     )
     refusal = flaw(request)
     return request if refusal is None else f"{refusal.what}; {refusal.fix}"
-
-
-def _id_of(pod: PodObject) -> str:
-    owner = owner_of(pod)
-    return owner.uid if owner is not None else pod.metadata.uid
 
 
 def _within(pod: PodObject, beside: Surroundings) -> Kind | None:

@@ -222,6 +222,7 @@ class Leader:
 
     placements: Placements
     nomination: Nomination
+    writer: Writer
 
     @property
     def holds(self) -> int:
@@ -231,7 +232,10 @@ class Leader:
 
 @asynccontextmanager
 async def leader(
-    cluster: GangCluster, way: Way, kept: HoldsMemory | None = None
+    cluster: GangCluster,
+    way: Way,
+    kept: HoldsMemory | None = None,
+    is_counted: Callable[[], bool] | None = None,
 ) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, with the holds that an earlier one kept."""
     loop, registry, api = asyncio.get_running_loop(), prom.CollectorRegistry(), cluster.api
@@ -260,7 +264,7 @@ async def leader(
         ),
         writer=writer,
         placements=placements,
-        is_counted=capacity.settled.is_set,
+        is_counted=is_counted or capacity.settled.is_set,
         domain="metax-tech.com",
         settings=GangSettings(),
         max_hold_s=3600.0,
@@ -270,7 +274,7 @@ async def leader(
     )
     tasks = [asyncio.ensure_future(work()) for work in (capacity.run, writer.run, nomination.run)]
     try:
-        yield Leader(placements, nomination)
+        yield Leader(placements, nomination, writer)
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:
