@@ -8,11 +8,12 @@ PYTEST := $(BIN)/python -m pytest
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 # Hundreds of processes of the tests would compile the same modules, each for itself.
 unexport PYTHONDONTWRITEBYTECODE
-E2E := tests/e2e tests/helm tests/image
+E2E := tests/e2e tests/helm tests/image tests/page
+PAGE := tests/page
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint format dashboards bench bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint page format dashboards bench bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,7 +51,7 @@ test: $(STAMP) ## the test suite, on both cores, with its coverage floor
 test-slow: $(STAMP) ## the suites that take minutes
 	$(PYTEST) -n 2 --dist loadfile -m slow
 
-e2e: $(STAMP) ## on the real API server, scheduler and helm; needs Go, the first time 10 minutes
+e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi
 	$(PYTEST) -m e2e -n 2 --dist loadfile $(E2E)
 
@@ -74,15 +75,24 @@ coverage: $(STAMP)
 	$(BIN)/python -m coverage report --include='topo/*' --fail-under=95
 	$(BIN)/python -m coverage report --include='master/*,worker/*' --fail-under=90
 
-lint: $(STAMP) ## ruff, mypy strict, the layer contracts
+lint: $(STAMP) page ## ruff, mypy strict, the layer contracts, the page's types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP) ## let ruff rewrite the layout
+page: $(PAGE)/node_modules ## types and layout of the page in master/web/page; needs npm
+	npm --prefix $(PAGE) run --silent check
+
+$(PAGE)/node_modules: $(PAGE)/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is needed to check the page: apt-get install npm"; exit 2; }
+	npm --prefix $(PAGE) ci --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
+format: $(STAMP) $(PAGE)/node_modules ## let ruff and prettier rewrite the layout
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	npm --prefix $(PAGE) run --silent format
 
 dashboards: $(STAMP) ## the chart's Grafana dashboards and alerts, from monitoring/
 	@$(BIN)/python -m monitoring
@@ -105,4 +115,4 @@ lock: $(STAMP) ## pin every dependency with its hashes: of what runs, and of eve
 	$(BIN)/pip-compile $(EXTRAS) -c requirements.lock -o requirements-run.lock pyproject.toml
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PAGE)/node_modules .coverage* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -48,6 +48,8 @@ from master.tree.engine import Clock, Engine
 from master.tree.findings import Examined
 from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
+from master.web import plain
+from master.web.files import page
 from topo.discovery.memory import Memory
 from topo.discovery.sources import LISTED, Startup
 from topo.discovery.state import Discovery
@@ -102,6 +104,7 @@ class Service:
     node_group_document: DocumentCache[Forest]
     topology_document: DocumentCache[TopologyView]
     findings_document: DocumentCache[Examined]
+    plain_document: DocumentCache[Examined]
     source_rows: Sequence[SourceRow]
     readiness: Readiness
     tokens: Tokens
@@ -291,7 +294,20 @@ def build_service(
         topology_document=_topology_document(
             settings, engine, placements, lambda: service.warnings
         ),
-        findings_document=_findings_document(settings, engine, lambda: service),
+        findings_document=_examined_document(
+            engine,
+            lambda: service,
+            lambda examined: findings.body(
+                examined, settings.mode.value, engine.clock(), engine.history.run_id
+            ),
+        ),
+        plain_document=_examined_document(
+            engine,
+            lambda: service,
+            lambda examined: plain.body(
+                examined, settings.mode.value, engine.clock(), page().release
+            ),
+        ),
         source_rows=source_rows,
         readiness=readiness,
         tokens=tokens,
@@ -430,13 +446,9 @@ def _topology_document(
     )
 
 
-def _findings_document(
-    settings: MasterSettings, engine: Engine, service: Callable[[], Service]
+def _examined_document(
+    engine: Engine, service: Callable[[], Service], body: Callable[[Examined], bytes]
 ) -> DocumentCache[Examined]:
-    def body(examined: Examined) -> bytes:
-        run = engine.history.run_id
-        return findings.body(examined, settings.mode.value, engine.clock(), run)
-
     return DocumentCache(
         lambda: Examined(service().view(), service().unready()),
         body,

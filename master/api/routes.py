@@ -2,9 +2,21 @@
 
 from functools import partial
 
-from master.api import changes, findings, gangs, gpus, graph, health, holds, placements, topology
+from master.api import (
+    changes,
+    findings,
+    gangs,
+    gpus,
+    graph,
+    health,
+    holds,
+    page,
+    placements,
+    topology,
+)
 from master.api.requests import jobs
 from master.api.route import Route
+from master.web.files import MEDIA
 from topo.model.rest.changes import (
     CapacityEventDocument,
     DiffDocument,
@@ -237,8 +249,30 @@ ROUTES = (
     ),
     _service(
         path="/",
-        handler=health.get_index,
-        summary="What this is",
+        handler=page.get_root,
+        summary="What this is; the page that people look at where `Accept` names text/html",
         document=IndexDocument,
+        other_media=("text/html",),
+        problems={406: _NOT_ACCEPTABLE},
+        conditional=True,
+    ),
+    _service(
+        path="/plain",
+        handler=page.get_plain,
+        summary="The forest and its findings as a nested list of HTML, without scripts",
+        media="text/html",
+        document=str,
+        problems={406: _NOT_ACCEPTABLE},
+        conditional=True,
+    ),
+    _service(
+        path="/web/{release}/{file}",
+        handler=page.get_file,
+        summary="A file of the page",
+        media="text/html",
+        other_media=MEDIA[1:],
+        document=str,
+        parameters=page.FILE,
+        problems={404: "the page has no such file", 406: _NOT_ACCEPTABLE},
     ),
 )

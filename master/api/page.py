@@ -1,0 +1,77 @@
+"""The page that people look at: at `/` for who asks for HTML, with its files, and as a list."""
+
+from aiohttp import web
+
+from master.api.answers.refusals import none_acceptable
+from master.api.answers.representation import CACHED, coding, is_known
+from master.api.health import get_index
+from master.api.requests.query import Parameter, Query
+from master.service import SERVICE
+from master.web.files import INDEX, PageFile, page
+from topo.kit.problem import problem
+from topo.kit.threads import off_loop
+
+FILE = (
+    Parameter("release", "string", "of the page that names the file", max_chars=64, place="path"),
+    Parameter("file", "string", "one of the page's own", max_chars=64, place="path"),
+)
+# Nothing but the master's own files and answers, and no text becomes markup by a script.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_SAFE = {
+    "Content-Security-Policy": _POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_FOR_GOOD = "public, max-age=31536000, immutable"
+
+
+async def get_root(request: web.Request, query: Query) -> web.StreamResponse:
+    """The page for a browser, which names HTML; for all others what this service is."""
+    if "text/html" not in request.headers.get("Accept", ""):
+        answer = await get_index(request, query)
+        answer.headers["Vary"] = "Accept"
+        return answer
+    found = await off_loop(page)
+    headers = {**CACHED, "Vary": "Accept, Accept-Encoding", "ETag": f'W/"{found.release}"'}
+    if is_known(request.headers.get("If-None-Match"), found.release):
+        return web.Response(status=304, headers={**_SAFE, **headers})
+    return _sent(request, found.files[INDEX], headers)
+
+
+async def get_file(request: web.Request, query: Query) -> web.StreamResponse:
+    """One file of the page. Under the name of another release it is not kept by anybody."""
+    found = await off_loop(page)
+    if (file := found.files.get(query["file"])) is None:
+        return problem(404, "the page has no such file", field="file", fix="load the page again")
+    keep = _FOR_GOOD if query["release"] == found.release else "no-store"
+    return _sent(request, file, {"Cache-Control": keep, "Vary": "Accept-Encoding"})
+
+
+async def get_plain(request: web.Request, _query: Query) -> web.StreamResponse:
+    """Made when somebody asks and the tree differs, or a second has passed."""
+    cache = request.app[SERVICE].plain_document
+    made = await cache.document()
+    headers = {**CACHED, "ETag": f'W/"{made.tag}"'}
+    if is_known(request.headers.get("If-None-Match"), made.tag):
+        return web.Response(status=304, headers={**_SAFE, **headers})
+    zipped = await cache.compressed(made)
+    return _sent(request, PageFile("text/html", made.body, zipped), headers)
+
+
+def _sent(request: web.Request, file: PageFile, headers: dict[str, str]) -> web.Response:
+    taken = coding(request.headers.get("Accept-Encoding"))
+    if taken is None:
+        return none_acceptable()
+    coded = {"Content-Encoding": "gzip"} if taken == "gzip" else {}
+    return web.Response(
+        body=file.zipped if taken == "gzip" else file.body,
+        headers={**_SAFE, **headers, **coded},
+        content_type=file.media,
+        charset="utf-8",
+    )

@@ -1,0 +1,390 @@
+// The forest as something to move in: camera, pointer, keys. It draws when something changed.
+
+import { draw, look } from "./draw.js";
+import { TILE, at, planOf } from "./layout.js";
+
+const CLOSEST = 2.5;
+const NEAR_PX = 7;
+const STEP_PX = 60;
+/** A frame that took longer is not drawn anew while the map moves. */
+const DEAR_MS = 8;
+const REST_MS = 90;
+
+/**
+ * @typedef {object} Target what somebody points at or chooses
+ * @property {"node" | "group" | "wire"} kind
+ * @property {string} name of the node, path of the group, or `node/slot` of the wire
+ */
+
+/** The canvas and what is seen on it. */
+export class ForestMap {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {{chosen: (target: Target | null) => void,
+   *   pointed: (target: Target | null, x: number, y: number) => void}} told
+   */
+  constructor(canvas, told) {
+    this.canvas = canvas;
+    this.ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
+    this.told = told;
+    this.camera = { x: 0, y: 0, scale: 1 };
+    this.marks = { selected: "", pointed: "", lit: /** @type {Set<string>} */ (new Set()) };
+    /** @type {import("./layout.js").Plan | null} */
+    this.plan = null;
+    /** @type {import("./picture.js").Picture | null} */
+    this.picture = null;
+    this.look = look();
+    this.is_fitted = true;
+    this.asked = 0;
+    this.slid = 0;
+    this.rest = 0;
+    this.last = { took_ms: 0, camera: { ...this.camera } };
+    this.back = document.createElement("canvas");
+    /** How long each of the last frames took, in milliseconds. */
+    this.frames = /** @type {number[]} */ ([]);
+    new ResizeObserver(() => this.resized()).observe(canvas);
+    this.listen();
+  }
+
+  /** @param {import("./picture.js").Picture} picture */
+  show(picture) {
+    this.picture = picture;
+    const { width, height } = this.size();
+    this.plan = planOf(picture, Math.max(0.4, width / Math.max(1, height)));
+    if (this.is_fitted) this.fit();
+    this.redraw();
+  }
+
+  /** Takes the colours of the style sheet anew. */
+  recolour() {
+    this.look = look();
+    this.redraw();
+  }
+
+  /** All of it on the screen. */
+  fit() {
+    this.is_fitted = true;
+    if (this.plan !== null) this.frame({ x: 0, y: 0, ...whole(this.plan) }, 14, 1.25);
+  }
+
+  /**
+   * Brings what is named onto the screen, all of it.
+   * @param {Iterable<string>} names of nodes, paths of groups
+   */
+  goTo(names) {
+    const { plan } = this;
+    if (plan === null) return;
+    const found = [];
+    for (const name of names) {
+      const tile = plan.by_name.get(name);
+      const box = plan.by_path.get(name);
+      if (tile !== undefined) found.push({ x: tile.x, y: tile.y, ...TILE });
+      else if (box !== undefined) found.push(box);
+    }
+    if (found.length === 0) return;
+    const around = boundsOf(found);
+    this.is_fitted = false;
+    this.frame(around, Math.min(140, this.size().width / 6), 1.25);
+  }
+
+  /**
+   * @param {{x: number, y: number, width: number, height: number}} box
+   * @param {number} margin in pixels
+   * @param {number} closest
+   */
+  frame(box, margin, closest) {
+    const { width, height } = this.size();
+    const wide = (width - 2 * margin) / Math.max(1, box.width);
+    const high = (height - 2 * margin) / Math.max(1, box.height);
+    const scale = Math.max(0.005, Math.min(closest, wide, high));
+    this.camera = {
+      scale,
+      x: box.x + box.width / 2 - width / 2 / scale,
+      y: box.y + box.height / 2 - height / 2 / scale,
+    };
+    this.redraw();
+  }
+
+  /**
+   * @param {number} factor
+   * @param {number} x of the point that stays, in pixels
+   * @param {number} y
+   */
+  zoom(factor, x = this.size().width / 2, y = this.size().height / 2) {
+    const { camera } = this;
+    const scale = Math.max(0.005, Math.min(CLOSEST, camera.scale * factor));
+    camera.x += x / camera.scale - x / scale;
+    camera.y += y / camera.scale - y / scale;
+    camera.scale = scale;
+    this.moved();
+  }
+
+  /**
+   * @param {number} dx in pixels
+   * @param {number} dy
+   */
+  move(dx, dy) {
+    this.camera.x += dx / this.camera.scale;
+    this.camera.y += dy / this.camera.scale;
+    this.moved();
+  }
+
+  /** @param {Partial<import("./draw.js").Marks>} marks */
+  mark(marks) {
+    Object.assign(this.marks, marks);
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.asked !== 0) return;
+    this.asked = requestAnimationFrame(() => {
+      this.asked = 0;
+      this.paint();
+    });
+  }
+
+  /**
+   * After a move: where a frame is dear, the last one is shown in its new place until the map rests,
+   * so that a forest of any size follows the hand.
+   */
+  moved() {
+    this.is_fitted = false;
+    if (this.last.took_ms < DEAR_MS) {
+      this.redraw();
+      return;
+    }
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => this.redraw(), REST_MS);
+    if (this.slid !== 0) return;
+    this.slid = requestAnimationFrame(() => {
+      this.slid = 0;
+      this.slide();
+    });
+  }
+
+  /** The last frame, moved and stretched to where the camera is. */
+  slide() {
+    const { ctx, last, camera } = this;
+    const began = performance.now();
+    const { width, height } = this.size();
+    const grown = camera.scale / last.camera.scale;
+    const x = (last.camera.x - camera.x) * camera.scale;
+    const y = (last.camera.y - camera.y) * camera.scale;
+    ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    ctx.fillStyle = this.look["map"] ?? "";
+    ctx.fillRect(0, 0, width, height);
+    ctx.drawImage(this.back, x, y, width * grown, height * grown);
+    this.timed(began);
+  }
+
+  paint() {
+    const { plan } = this;
+    const { width, height } = this.size();
+    if (plan === null || width === 0 || height === 0) return;
+    const began = performance.now();
+    const { camera, marks, look: colours } = this;
+    const ratio = devicePixelRatio;
+    draw(this.ctx, { plan, camera, marks, look: colours, width, height, ratio });
+    this.last = { took_ms: performance.now() - began, camera: { ...camera } };
+    if (this.last.took_ms >= DEAR_MS) this.remember();
+    this.timed(began);
+  }
+
+  /** Keeps the frame for `slide`. */
+  remember() {
+    const { back, canvas } = this;
+    back.width = canvas.width;
+    back.height = canvas.height;
+    back.getContext("2d", { alpha: false })?.drawImage(canvas, 0, 0);
+  }
+
+  /** @param {number} began */
+  timed(began) {
+    this.frames.push(performance.now() - began);
+    if (this.frames.length > 240) this.frames.shift();
+  }
+
+  size() {
+    return { width: this.canvas.clientWidth, height: this.canvas.clientHeight };
+  }
+
+  resized() {
+    const { width, height } = this.size();
+    this.canvas.width = Math.round(width * devicePixelRatio);
+    this.canvas.height = Math.round(height * devicePixelRatio);
+    if (this.picture !== null && this.is_fitted) this.show(this.picture);
+    this.paint();
+  }
+
+  /**
+   * @param {number} x in pixels
+   * @param {number} y
+   * @returns {Target | null}
+   */
+  under(x, y) {
+    if (this.plan === null) return null;
+    const { camera } = this;
+    const near = NEAR_PX / camera.scale;
+    const found = at(this.plan, camera.x + x / camera.scale, camera.y + y / camera.scale, near);
+    if (found === null) return null;
+    if ("tile" in found) return { kind: "node", name: found.tile.node.name };
+    if ("strand" in found) {
+      const { node, slot } = found.strand.wire;
+      return { kind: "wire", name: `${node}/${slot}` };
+    }
+    const { group } = found.box;
+    return group === null ? null : { kind: "group", name: group.path.join("/") };
+  }
+
+  listen() {
+    const { canvas } = this;
+    /** @type {Map<number, {x: number, y: number}>} */
+    const down = new Map();
+    let moved = 0;
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      down.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+      if (down.size === 1) moved = 0;
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const here = { x: event.offsetX, y: event.offsetY };
+      const before = down.get(event.pointerId);
+      if (before === undefined) {
+        this.point(here.x, here.y);
+        return;
+      }
+      moved += Math.hypot(here.x - before.x, here.y - before.y);
+      if (moved < 4) return;
+      this.drag(down, event.pointerId, here);
+    });
+    /** @param {PointerEvent} event */
+    const up = (event) => {
+      const was_one = down.size === 1;
+      down.delete(event.pointerId);
+      if (event.type === "pointerup" && was_one && moved < 4) {
+        this.told.chosen(this.under(event.offsetX, event.offsetY));
+      }
+    };
+    canvas.addEventListener("pointerup", up);
+    canvas.addEventListener("pointercancel", up);
+    canvas.addEventListener("pointerleave", () => this.point(-1, -1));
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        const lines = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
+        this.zoom(Math.exp(-lines / 400), event.offsetX, event.offsetY);
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("dblclick", (event) => this.zoom(1.8, event.offsetX, event.offsetY));
+    canvas.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  /**
+   * One finger or the mouse moves the map, two fingers zoom it.
+   * @param {Map<number, {x: number, y: number}>} down
+   * @param {number} id
+   * @param {{x: number, y: number}} here
+   */
+  drag(down, id, here) {
+    const before = down.get(id) ?? here;
+    const other = [...down].find(([each]) => each !== id)?.[1];
+    down.set(id, here);
+    if (other === undefined) {
+      this.move(before.x - here.x, before.y - here.y);
+      return;
+    }
+    const was = Math.hypot(before.x - other.x, before.y - other.y);
+    const is = Math.hypot(here.x - other.x, here.y - other.y);
+    if (was > 0) this.zoom(is / was, (here.x + other.x) / 2, (here.y + other.y) / 2);
+  }
+
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
+  point(x, y) {
+    const target = x < 0 ? null : this.under(x, y);
+    const name = target === null || target.kind === "wire" ? "" : target.name;
+    this.canvas.style.cursor = target === null ? "grab" : "pointer";
+    this.told.pointed(target, x, y);
+    if (name !== this.marks.pointed) this.mark({ pointed: name });
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    /** @type {Record<string, [number, number]>} */
+    const ways = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, -1],
+      ArrowDown: [0, 1],
+    };
+    const way = ways[event.key];
+    if (way !== undefined && event.shiftKey) this.move(way[0] * STEP_PX, way[1] * STEP_PX);
+    else if (way !== undefined) this.step(way[0], way[1]);
+    else if (event.key === "+" || event.key === "=") this.zoom(1.3);
+    else if (event.key === "-") this.zoom(1 / 1.3);
+    else if (event.key === "0") this.fit();
+    else return;
+    event.preventDefault();
+  }
+
+  /**
+   * Chooses the nearest node in a direction.
+   * @param {number} dx
+   * @param {number} dy
+   */
+  step(dx, dy) {
+    const { plan } = this;
+    if (plan === null) return;
+    const here = plan.by_name.get(this.marks.selected);
+    if (here === undefined) {
+      const first = plan.tiles[0];
+      if (first !== undefined) this.choose(first.node.name);
+      return;
+    }
+    let best = Infinity;
+    let found = null;
+    for (const tile of plan.tiles) {
+      const ahead = (tile.x - here.x) * dx + (tile.y - here.y) * dy;
+      const aside = Math.abs((tile.x - here.x) * dy) + Math.abs((tile.y - here.y) * dx);
+      const far = ahead + 3 * aside;
+      if (ahead > 1 && far < best) [best, found] = [far, tile];
+    }
+    if (found !== null) this.choose(found.node.name);
+  }
+
+  /** @param {string} name */
+  choose(name) {
+    this.told.chosen({ kind: "node", name });
+    const tile = this.plan?.by_name.get(name);
+    if (tile === undefined) return;
+    const { width, height } = this.size();
+    const { camera } = this;
+    const x = (tile.x - camera.x) * camera.scale;
+    const y = (tile.y - camera.y) * camera.scale;
+    const dx = Math.min(0, x - 20) + Math.max(0, x + TILE.width * camera.scale + 20 - width);
+    const dy = Math.min(0, y - 20) + Math.max(0, y + TILE.height * camera.scale + 20 - height);
+    if (dx !== 0 || dy !== 0) this.move(dx, dy);
+  }
+}
+
+/** @param {import("./layout.js").Plan} plan */
+function whole(plan) {
+  return { width: plan.width, height: plan.height };
+}
+
+/** @param {{x: number, y: number, width: number, height: number}[]} boxes */
+function boundsOf(boxes) {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const box of boxes) {
+    left = Math.min(left, box.x);
+    top = Math.min(top, box.y);
+    right = Math.max(right, box.x + box.width);
+    bottom = Math.max(bottom, box.y + box.height);
+  }
+  return { x: left, y: top, width: right - left, height: bottom - top };
+}

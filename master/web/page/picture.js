@@ -1,0 +1,131 @@
+// The forest as it was at one moment, indexed. Pure: a document in, values out.
+
+/**
+ * @typedef {object} Placed a node with where it stands
+ * @property {Api.Node} node
+ * @property {string[]} path of its group; empty where it is in none
+ * @property {Api.Wire[]} wires that end at it
+ */
+
+/**
+ * @typedef {object} Picture
+ * @property {Api.Topology} document
+ * @property {Api.Finding[]} findings
+ * @property {Map<string, Placed>} nodes by name
+ * @property {Map<string, Api.Group>} groups by path, joined with /
+ * @property {number} copy_age_s how old the replica's copy was when it was fetched
+ */
+
+/**
+ * @param {Api.Topology} document
+ * @param {Api.Finding[]} findings
+ * @param {number} copy_age_s
+ * @returns {Picture}
+ */
+export function pictureOf(document, findings, copy_age_s = 0) {
+  /** @type {Map<string, Placed>} */
+  const nodes = new Map();
+  /** @type {Map<string, Api.Group>} */
+  const groups = new Map();
+  /** @param {Api.Group} group */
+  const enter = (group) => {
+    groups.set(group.path.join("/"), group);
+    for (const child of group.child) {
+      if (isGroup(child)) enter(child);
+      else nodes.set(child.name, { node: child, path: group.path, wires: [] });
+    }
+  };
+  document.groups.forEach(enter);
+  for (const node of document.unplaced) nodes.set(node.name, { node, path: [], wires: [] });
+  for (const wire of document.wires) {
+    nodes.get(wire.node)?.wires.push(wire);
+    if (wire.peer !== null && wire.peer !== wire.node) nodes.get(wire.peer)?.wires.push(wire);
+  }
+  return { document, findings, nodes, groups, copy_age_s };
+}
+
+/**
+ * @param {Api.Node | Api.Group} vertex
+ * @returns {vertex is Api.Group}
+ */
+export function isGroup(vertex) {
+  return "child" in vertex;
+}
+
+/**
+ * Takes an event of the stream into the picture; false where an earlier one was missed, so that
+ * the whole has to be fetched.
+ * @param {Picture} picture
+ * @param {Api.CapacityEvent} event
+ */
+export function recount(picture, event) {
+  const { document, nodes, groups } = picture;
+  if (event.run !== document.run || event.since > document.capacity_version) return false;
+  if (event.capacity_version <= document.capacity_version) return true;
+  for (const each of event.nodes) {
+    const placed = nodes.get(each.name);
+    if (placed === undefined) return false;
+    Object.assign(placed.node, each);
+  }
+  for (const each of event.groups) {
+    const group = groups.get(each.path.join("/"));
+    if (group === undefined) return false;
+    group.capacity = each.capacity;
+  }
+  document.capacity_version = event.capacity_version;
+  return true;
+}
+
+/**
+ * @typedef {object} Sum
+ * @property {number} nodes
+ * @property {number} ready
+ * @property {number} gpus
+ * @property {number} free
+ * @property {number} used
+ * @property {number} held
+ * @property {number} out GPUs that are not there for anybody: of nodes that are not ready, cordoned
+ */
+
+/**
+ * What there is, over all nodes.
+ * @param {Picture} picture
+ * @returns {Sum}
+ */
+export function sum(picture) {
+  const all = { nodes: 0, ready: 0, gpus: 0, free: 0, used: 0, held: 0, out: 0 };
+  for (const { node } of picture.nodes.values()) {
+    all.nodes += 1;
+    all.ready += node.status === "Ready" ? 1 : 0;
+    all.gpus += node.gpus;
+    all.free += node.free_gpus;
+    all.used += node.used_gpus;
+    all.held += node.held_gpus;
+  }
+  all.out = Math.max(0, all.gpus - all.free - all.used - all.held);
+  return all;
+}
+
+/**
+ * In one word what a node is to somebody who looks for room.
+ * @param {Api.Node} node
+ * @returns {"broken" | "unknown" | "closed" | "full" | "held" | "partly" | "free"}
+ */
+export function stateOf(node) {
+  if (node.status !== "Ready") return "broken";
+  if (node.gpus === 0) return "unknown";
+  if (node.cordoned || (node.shared?.length ?? 0) > 0) return "closed";
+  if (node.free_gpus >= node.gpus) return "free";
+  if (node.free_gpus > 0) return "partly";
+  return node.held_gpus > 0 && node.used_gpus === 0 ? "held" : "full";
+}
+
+/**
+ * The other end of a wire, seen from a node: its name and slot, null where nobody states it.
+ * @param {Api.Wire} wire
+ * @param {string} from
+ */
+export function farEnd(wire, from) {
+  if (wire.node !== from) return { name: wire.node, slot: wire.slot };
+  return wire.peer === null ? null : { name: wire.peer, slot: wire.peer_slot };
+}

@@ -1,0 +1,70 @@
+"""A demo of real processes and Debian's Chromium, each started once for all tests of the page."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+
+from tests.e2e.conftest import RunningDemo, running
+from tests.support.waiting import CEILING_S
+from tests.support.waiting import eventually_in_a_thread as eventually
+
+CEILING_MS = CEILING_S * 1000
+SHOTS = os.environ.get("TOPO_PAGE_SHOTS")
+"""A folder in which the pictures of the page are kept."""
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
+    """Eight nodes in two switchboxes, all of them well."""
+    home = tmp_path_factory.mktemp("demo")
+    with running(home / "demo", home / "log") as begun:
+        eventually(lambda: "Ctrl-C ends everything" in begun.text)
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium")
+    assert found is not None, "apt-get install chromium"
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu"]  # tests may run as root, which has no sandbox
+        yield playwright.chromium.launch(executable_path=found, args=arguments)
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser of somebody who was never here."""
+    size = ViewportSize(width=1440, height=900)
+    begun = browser.new_context(viewport=size, locale="en-GB", reduced_motion="reduce")
+    begun.set_default_timeout(CEILING_MS)
+    yield begun
+    begun.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What stands in the browser's console as an error, and fails the test at its end."""
+    return []
+
+
+@pytest.fixture
+def page(context: BrowserContext, demo: RunningDemo, complaints: list[str]) -> Iterator[Page]:
+    """The page of the demo, live."""
+    page = context.new_page()
+    page.on("console", lambda each: complaints.append(each.text) if each.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(demo.told()["master"])
+    page.wait_for_selector("body[data-stage=live]")
+    yield page
+    # That a call was refused is told by the browser itself, and to the reader by the page.
+    assert [each for each in complaints if "Failed to load resource" not in each] == []
+
+
+def shot(page: Page, name: str) -> None:
+    """Keeps a picture of the page where somebody wants one."""
+    if SHOTS is not None:
+        page.screenshot(path=Path(SHOTS) / f"{name}.png")

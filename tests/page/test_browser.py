@@ -1,0 +1,226 @@
+"""The page as people meet it: Chromium over a running demo, whose cables are cut."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.e2e.conftest import NODES, RunningDemo
+from tests.page.conftest import CEILING_MS, shot
+from tests.support.waiting import eventually_in_a_thread as eventually
+
+pytestmark = pytest.mark.e2e
+expect.set_options(timeout=CEILING_MS)
+
+CUT = "1 cable is down: node-sample3 (slot 1) to node-sample4 (slot 1)"
+EVIL = ("<img src=x onerror=alert(1)>", "a\"b'c&d</li>", "\u202egnp.exe", "n" * 253)
+RULES = {"resultTypes": ["violations"]}
+
+
+@pytest.fixture
+def cut(demo: RunningDemo, page: Page) -> Iterator[Page]:
+    """The page while a cable is cut."""
+    assert demo.topo("demo", "cut", "node-sample3").returncode == 0
+    try:
+        yield page
+    finally:
+        assert demo.topo("demo", "heal").returncode == 0
+        page.close()
+
+
+@pytest.fixture(autouse=True)
+def well(page: Page) -> None:
+    """Each test begins when the page says that nothing is wrong."""
+    expect(page.locator("#problems h2")).to_have_text("Nothing is wrong")
+
+
+def violations(page: Page, complaints: list[str]) -> list[str]:
+    """What of the page axe finds hard to use. Its own styles are refused, which it can bear."""
+    before = len(complaints)
+    found = Axe().run(page, options=RULES).response["violations"]
+    complaints[before:] = [each for each in complaints[before:] if "inline style" not in each]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
+
+
+def colours(page: Page) -> set[tuple[int, ...]]:
+    """The colours that are drawn on the map, once what was asked for is drawn."""
+    drawn: list[int] = page.evaluate(
+        """async () => {
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+          const { canvas, ctx } = topoPage.map;
+          return [...new Set(new Uint32Array(
+            ctx.getImageData(0, 0, canvas.width, canvas.height).data.buffer))];
+        }"""
+    )
+    return {(word & 255, word >> 8 & 255, word >> 16 & 255) for word in drawn}
+
+
+def ground(page: Page) -> list[int]:
+    """The colour of the map in its corner."""
+    drawn: list[int] = page.evaluate("[...topoPage.map.ctx.getImageData(0, 0, 1, 1).data]")
+    return drawn[:3]
+
+
+def colour(page: Page, name: str) -> tuple[int, ...]:
+    word: str = page.evaluate(f"topoPage.map.look['{name}']")
+    return tuple(bytes.fromhex(word.removeprefix("#")))
+
+
+def test_the_forest_shows_every_node_and_what_is_free(page: Page) -> None:
+    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator("#sum")).to_contain_text("8/8")
+    expect(page.locator("#sum")).to_contain_text("64")
+    tiles: list[str] = page.evaluate("topoPage.map.plan.tiles.map((tile) => tile.node.name)")
+    assert set(tiles) == NODES
+    assert page.evaluate("topoPage.map.plan.strands.length") == 4
+    seen = colours(page)
+    assert colour(page, "free") in seen
+    assert colour(page, "bad") not in seen
+    shot(page, "well")
+
+
+def test_a_cut_cable_is_the_first_problem_and_a_click_says_why(
+    cut: Page, complaints: list[str]
+) -> None:
+    first = cut.locator("#problems .finding").first
+    expect(first).to_contain_text(CUT)
+    expect(first).to_contain_text("check the cable")
+    assert colour(cut, "bad") in colours(cut)
+    shot(cut, "cut")
+    first.locator("button").click()
+    expect(cut.locator("#why h2")).to_contain_text("node-sample3")
+    assert cut.url.endswith("#/node/node-sample3")
+    wire = cut.locator("#why .wires li.down")
+    expect(wire).to_contain_text("slot 1")
+    expect(wire).to_contain_text("cut")
+    expect(wire.get_by_role("link")).to_have_attribute("href", "#/node/node-sample4")
+    expect(cut.locator("#why svg.matrix")).to_be_visible()
+    expect(cut.locator("#why")).to_contain_text("its worker spoke")
+    shot(cut, "why")
+    for scheme in ("dark", "light"):
+        cut.emulate_media(color_scheme=scheme)
+        assert violations(cut, complaints) == []
+    cut.reload()
+    expect(cut.locator("#why h2")).to_contain_text("node-sample3")
+
+
+def test_dark_and_light_follow_the_system_until_somebody_chooses(page: Page) -> None:
+    def is_dark() -> bool:
+        return max(ground(page)) < 64
+
+    def is_light() -> bool:
+        return min(ground(page)) > 192
+
+    page.emulate_media(color_scheme="dark")
+    eventually(is_dark)
+    shot(page, "dark")
+    page.emulate_media(color_scheme="light")
+    eventually(is_light)
+    shot(page, "light")
+    page.locator("#theme").click()
+    eventually(is_dark)
+    page.reload()
+    page.wait_for_selector("body[data-stage=live]")
+    eventually(is_dark)
+
+
+def test_it_fits_a_narrow_screen_and_speaks_chinese(page: Page, complaints: list[str]) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.locator("#language").click()
+    expect(page.locator("#problems h2")).to_have_text("一切正常")
+    assert page.evaluate("document.documentElement.lang") == "zh"
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 320
+    assert violations(page, complaints) == []
+    shot(page, "narrow")
+
+
+def test_the_keyboard_finds_a_node_and_goes_on_from_it(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("sample7")
+    expect(page.locator("#found a")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#why h2")).to_contain_text("node-sample7")
+    page.keyboard.press("Escape")
+    expect(page.locator("#why")).to_be_hidden()
+    expect(page.locator("#map")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#why h2")).to_contain_text("node-sample")
+
+
+def test_a_master_that_dies_is_said_and_the_page_goes_on_without_a_reload(
+    page: Page, demo: RunningDemo
+) -> None:
+    page.evaluate(
+        """() => {
+          globalThis.told = [];
+          const banner = document.getElementById('banner');
+          new MutationObserver(() => {
+            if (!banner.hidden) told.push(banner.textContent);
+          }).observe(banner, { subtree: true, childList: true, characterData: true });
+        }"""
+    )
+    os.kill(demo.pid("topo-master"), signal.SIGKILL)
+    eventually(lambda: bool(page.evaluate("told.length")))
+    page.wait_for_selector("body[data-stage=live]")
+    assert page.evaluate("told.every((text) => /lost for .* picture of .* old/.test(text))")
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_a_stream_that_is_refused_is_said_with_the_masters_own_words(
+    page: Page, demo: RunningDemo
+) -> None:
+    refusal = {"detail": "1000 event streams are open already", "fix": "close one"}
+
+    def refused(route: Route) -> None:
+        route.fulfill(status=503, content_type="application/problem+json", json=refusal)
+
+    page.route("**/v1/topology/events*", refused)
+    page.goto(demo.told()["master"])
+    expect(page.locator("#banner")).to_contain_text("1000 event streams are open already")
+    expect(page.locator("#banner")).to_contain_text("close one")
+    expect(page.locator("#problems")).to_contain_text("When last heard")
+    shot(page, "lost")
+    page.unroute("**/v1/topology/events*")
+    page.wait_for_selector("body[data-stage=live]")
+    expect(page.locator("#problems")).not_to_contain_text("When last heard")
+
+
+def test_names_with_markup_are_text_everywhere(page: Page, demo: RunningDemo) -> None:
+    document = demo.document("/v1/topology")
+    box = document["groups"][0]
+    box["name"], box["path"] = EVIL[0], [EVIL[0]]
+    leaves = [leaf for fly in box["child"] for leaf in fly["child"]]
+    for leaf, name in zip(leaves, EVIL, strict=True):
+        leaf.update(name=name, status="NotReady", reasons=[{"code": name, "text": name}])
+    names = list(EVIL)
+    finding = {"severity": "wrong", "code": EVIL[0], "subject": ", ".join(EVIL), "subjects": names}
+    finding |= {"what": EVIL[0], "next_step": EVIL[1]}
+    answers = {"topology": document, "findings": {**document, "findings": [finding]}}
+
+    def answered(route: Route) -> None:
+        route.fulfill(json=answers[route.request.url.rpartition("/")[2]])
+
+    for path in answers:
+        page.route(f"**/v1/{path}", answered)
+    page.reload()
+    expect(page.locator("#problems .subject")).to_have_text(finding["subject"])
+    for name in EVIL:
+        page.locator("#find").fill(name)
+        page.locator("#found a", has_text=name).last.click()
+        expect(page.locator("#why .name")).to_have_text(name)
+    assert page.locator("img").count() == 0
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 1440
+    shot(page, "names")
+
+
+def test_without_scripts_the_forest_is_a_list(browser: Browser, demo: RunningDemo) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    bare = context.new_page()
+    bare.goto(demo.told()["master"])
+    expect(bare.get_by_role("heading", level=1)).to_have_text("The forest")
+    for name in NODES:
+        expect(bare.get_by_role("listitem").filter(has_text=name).last).to_contain_text("Ready")
+    context.close()
