@@ -3,6 +3,8 @@
 #   docker build --target worker -t topo-worker .
 # `make image` builds both with buildah. BASE has glibc, and Python >= 3.11 with its venv module.
 ARG BASE=python:3.11-slim-bookworm
+# The stage of this name, or an image of it: `make image` makes that once, for both.
+ARG WHEELS=wheels
 
 # The lock names every version with its hash. What is no ready wheel is refused, for nothing here has
 # a compiler. Settings of pip, such as another index, come as a secret and so are in no layer:
@@ -26,10 +28,10 @@ RUN /build/bin/pip install --upgrade setuptools && \
     python3 -m venv --without-pip /opt/topo
 
 # Compiled here: the root of a container may be read-only.
-FROM wheels AS master-programs
+FROM ${WHEELS} AS master-programs
 RUN /build/bin/pip --python /opt/topo/bin/python install --compile 'supernode-topology[master,cli]'
 
-FROM wheels AS worker-programs
+FROM ${WHEELS} AS worker-programs
 RUN /build/bin/pip --python /opt/topo/bin/python install --compile 'supernode-topology[worker]'
 
 FROM ${BASE} AS programs

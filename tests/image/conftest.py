@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.image.containers import Container, Images
+from tests.image.containers import Container, Images, space
 
 ROOT = Path(__file__).parents[2]
 SUITE = "bookworm"
 """The first Debian with Python 3.11. Its mirror is the one that debootstrap knows."""
 INCLUDED = "python3,python3-venv"
-TOOLS = ("buildah", "debootstrap", "unshare", "setpriv", "chroot")
+TOOLS = ("buildah", "debootstrap", "nsenter", "unshare", "setpriv", "chroot")
 
 
 def _cache() -> Path:
@@ -45,35 +45,25 @@ def base() -> Path:
 
 @pytest.fixture(scope="session")
 def images(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
-    """Both images, as `make image` builds them, in a storage folder of this run: a GiB."""
-    store = tmp_path_factory.mktemp("images")
-    folders = ("--root", str(store / "root"), "--runroot", str(store / "run"))
-    found = Images(("buildah", "--storage-driver", "vfs", *folders))
-    empty = found.output("from", "scratch")
-    found.output("copy", "-q", empty, str(base), "/")
-    found.output("commit", "-q", "--rm", empty, "base")
-    environment = os.environ | {"BASE": "localhost/base", "TAG": "test"}
-    done = subprocess.run(
-        (ROOT / "packaging/build-images", *folders),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    yield found
-    shutil.rmtree(store)
+    """Both images, as `make image` builds them: half a GiB of memory."""
+    with space(tmp_path_factory.mktemp("images")) as there:
+        found = Images(there)
+        empty = found.output("from", "scratch")
+        found.output("copy", "-q", empty, str(base), "/")
+        found.output("commit", "-q", "--rm", empty, "base")
+        words = (f"{ROOT}/packaging/build-images", *found.folders)
+        done = there.ran(*words, BASE="localhost/base", TAG="test", STORAGE_DRIVER="overlay")
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+        yield found
 
 
 @pytest.fixture(scope="session")
-def master(images: Images) -> Iterator[Container]:
+def master(images: Images) -> Container:
     """A container of the master's image."""
-    with images.container("localhost/topo-master:test") as container:
-        yield container
+    return images.container("localhost/topo-master:test")
 
 
 @pytest.fixture(scope="session")
-def worker(images: Images) -> Iterator[Container]:
+def worker(images: Images) -> Container:
     """A container of the worker's image."""
-    with images.container("localhost/topo-worker:test") as container:
-        yield container
+    return images.container("localhost/topo-worker:test")

@@ -6,6 +6,7 @@ network of the machine.
 """
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -29,12 +30,59 @@ exec chroot "$root" /usr/bin/setpriv --reuid="${user%:*}" --regid="${user#*:}" -
 that it is said again."""
 
 
+_HOLD = 'mount -t tmpfs -o mode=0755 tmpfs "$0"; echo; exec cat'
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A folder in memory, in a mount namespace that the process `holder` keeps."""
+
+    folder: Path
+    holder: int
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """Begins the command line of what sees the folder and the mounts in it."""
+        return ("nsenter", f"--mount=/proc/{self.holder}/ns/mnt", "env", f"TMPDIR={self.folder}")
+
+    def seen(self, path: str) -> Path:
+        """Where processes outside find a path of the inside."""
+        return Path(f"/proc/{self.holder}/root{path}")
+
+    def ran(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        """What a command did and printed inside."""
+        return subprocess.run(
+            (*self.inside, *words),
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@contextmanager
+def space(folder: Path) -> Iterator[Space]:
+    """A space that ends with the block or with this process, and all that is mounted in it."""
+    line = ("unshare", "--mount", "--propagation=private", "sh", "-ec", _HOLD, str(folder))
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"\n", "no folder in memory could be mounted"
+        yield Space(folder, holder.pid)
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container of an image with this configuration, whose root is at `root`."""
+    """A container of an image with this configuration."""
 
-    root: Path
+    space: Space
+    mounted: str
+    """Where its root is in this space."""
     config: Mapping[str, Any]
+
+    @property
+    def root(self) -> Path:
+        """Where its root can be read and written from here."""
+        return self.space.seen(self.mounted)
 
     @property
     def packages(self) -> Path:
@@ -53,9 +101,9 @@ class Container:
 
     def command(self, *words: str) -> tuple[str, ...]:
         """The command line that runs these words in the container."""
-        begin = f"set -e; root={shlex.quote(str(self.root))}; user={self.config['User']}"
+        begin = f"set -e; root={shlex.quote(self.mounted)}; user={self.config['User']}"
         inside = ("sh", "-c", begin + _INSIDE, "sh", *self.config["Env"], *words)
-        return ("unshare", "--mount", "--pid", "--fork", *inside)
+        return (*self.space.inside, "unshare", "--mount", "--pid", "--fork", *inside)
 
     @property
     def entrypoint(self) -> tuple[str, ...]:
@@ -70,10 +118,14 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """The images of one storage folder of buildah."""
+    """The images of one space, built on overlay mounts, so that no layer is copied."""
 
-    buildah: tuple[str, ...]
-    """The command, with the options that name the folder."""
+    space: Space
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The options of buildah that say where the images are."""
+        return ("--root", f"{self.space.folder}/root", "--runroot", f"{self.space.folder}/run")
 
     def config(self, name: str) -> Mapping[str, Any]:
         """What the image says of how it is run (OCI image specification, `config`)."""
@@ -81,16 +133,14 @@ class Images:
         config: Mapping[str, Any] = found["OCIv1"]["config"]
         return config
 
-    @contextmanager
-    def container(self, name: str) -> Iterator[Container]:
-        """A container of this image, until the end of the block."""
-        made = self.output("from", "--pull-never", name)
-        try:
-            yield Container(Path(self.output("mount", made)), self.config(name))
-        finally:
-            self.output("rm", made)
+    def container(self, name: str) -> Container:
+        """A container of this image."""
+        mounted = self.output("mount", self.output("from", "--pull-never", name))
+        return Container(self.space, mounted, self.config(name))
 
     def output(self, *words: str) -> str:
         """What buildah prints when it is called with these words."""
-        done = subprocess.run((*self.buildah, *words), capture_output=True, text=True, check=True)
+        buildah = ("buildah", "--storage-driver", "overlay", *self.folders)
+        done = self.space.ran(*buildah, *words)
+        assert done.returncode == 0, (words, done.stderr)
         return done.stdout.strip()
