@@ -13,13 +13,14 @@ from pathlib import Path
 
 from tests.chaos.model.verdicts import Bounds
 from tests.chaos.notes import table
-from tests.chaos.run import chaos
+from tests.chaos.run import Length, chaos
 
 
 def main() -> int:
     """Runs and prints; 1 where anything was violated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, help="end after so many, if the time allows")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, help="what was done and seen")
     parser.add_argument("--patience", type=float, default=1.0, help="factor of every limit")
@@ -27,7 +28,7 @@ def main() -> int:
     log = asked.log or Path(tempfile.gettempdir(), f"topo-chaos-{asked.seed}-{os.getpid()}.log")
     print(f"seed {asked.seed}; what is done and seen: {log}", flush=True)
     bounds = Bounds().patient(asked.patience)
-    notes = asyncio.run(chaos(asked.seed, asked.minutes, bounds, log))
+    notes = asyncio.run(chaos(asked.seed, bounds, log, Length(asked.minutes, asked.rounds)))
     print("\n".join(table(notes)))
     return 1 if notes.violations else 0
 

@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 import tempfile
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector
@@ -28,6 +29,14 @@ _GIVE_UP_S = 60.0
 _LOOK_S = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long a run is: no round begins after the time, nor after so many rounds."""
+
+    minutes: float
+    rounds: int | None = None
+
+
 class Run:
     """One run: everything that has a part in it."""
 
@@ -47,15 +56,16 @@ class Run:
         self.readers = Readers(url, self.truth, self.service, notes)
         self.holders = Holders(url, self.tokens, self.ledger, notes)
 
-    async def go(self, seed: int, minutes: float) -> None:
-        """Rounds until the time is over, with everybody at work meanwhile."""
-        ends_s = self._now() + minutes * 60
+    async def go(self, seed: int, length: Length) -> None:
+        """Rounds to the end of the run, with everybody at work meanwhile."""
+        ends_s = self._now() + length.minutes * 60
+        planned = islice(rounds(seed, self.truth.wiring), length.rounds)
         async with asyncio.TaskGroup() as group:
             work = self.readers.run(group, self.session)
             await self._settle(Round(0, (), keeps=False))
             work += self.holders.run(group, self.session, seed)
             work.append(group.create_task(self.tokens.try_old()))
-            for each in takewhile(lambda _: self._now() < ends_s, rounds(seed, self.truth.wiring)):
+            for each in takewhile(lambda _: self._now() < ends_s, planned):
                 await self.acts.round(each)
                 await self._settle(each)
             for task in work:
@@ -128,7 +138,7 @@ def progress(done: Round, took_s: float, notes: Notes) -> str:
     return f"round {done.number:3}: {words}"
 
 
-async def chaos(seed: int, minutes: float, bounds: Bounds, log: Path) -> Notes:
+async def chaos(seed: int, bounds: Bounds, log: Path, length: Length) -> Notes:
     """A whole run; raises what the driver itself did wrong."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
@@ -138,10 +148,10 @@ async def chaos(seed: int, minutes: float, bounds: Bounds, log: Path) -> Notes:
         own_ports() as ports,
     ):
         notes = Notes(file, lambda: loop.time() - began_s)
-        notes.say(f"seed {seed}, {minutes:g} min, {bounds}")
+        notes.say(f"seed {seed}, {length}, {bounds}")
         async with ClientSession(connector=TCPConnector(limit=0)) as session:
             place = (Path(folder, "demo"), Ports(*ports))
-            await Run(place, bounds, notes, session).go(seed, minutes)
+            await Run(place, bounds, notes, session).go(seed, length)
         if notes.violations:
             shutil.copytree(
                 Path(folder, "demo", "logs"), log.with_suffix(".logs"), dirs_exist_ok=True

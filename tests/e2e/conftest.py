@@ -176,9 +176,29 @@ def start(tmp_path: Path) -> Iterator[Callable[..., RunningDemo]]:
 
 
 @pytest.fixture
-def demo(start: Callable[..., RunningDemo]) -> RunningDemo:
-    """A demo whose tree stands."""
-    begun = start()
+def own_demo(start: Callable[..., RunningDemo]) -> RunningDemo:
+    """A demo of this test alone, whose tree stands."""
+    return stands(start())
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
+    """A demo for all tests of a module that leave it as they find it."""
+    home = tmp_path_factory.mktemp("stage")
+    with running(home / "demo", home / "log") as begun:
+        yield stands(begun)
+
+
+def stands(begun: RunningDemo) -> RunningDemo:
+    """The demo, when its tree is served and kept."""
     eventually(lambda: "Ctrl-C ends everything" in begun.text)
     eventually(begun.is_remembered)
     return begun
+
+
+@pytest.fixture
+def demo(stage: RunningDemo) -> Iterator[RunningDemo]:
+    """The demo of the module; nothing is broken before and after the test."""
+    yield stage
+    stage.topo("demo", "heal")
+    eventually(stage.is_ready)

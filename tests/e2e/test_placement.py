@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import NODES, TOPO, TRUTH, RunningDemo, running
+from tests.e2e.conftest import NODES, TOPO, TRUTH, RunningDemo
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
 from topo.cli.exits import Exit
@@ -23,23 +23,12 @@ pytestmark = pytest.mark.slow
 PAIRS = ("--pods", "4", "--gpus", "8", "--group-size", "16")
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
-    """One demo for all tests here; each leaves it without holds and without faults."""
-    home = tmp_path_factory.mktemp("placement")
-    with running(home / "demo", home / "log") as begun:
-        eventually(lambda: "Ctrl-C ends everything" in begun.text)
-        eventually(begun.is_remembered)
-        yield begun
-
-
 @pytest.fixture
-def demo(stage: RunningDemo) -> Iterator[RunningDemo]:
-    yield stage
-    for hold in holds(stage):
-        stage.topo("holds", "release", hold["id"])
-    stage.topo("demo", "heal")
-    eventually(stage.is_ready)
+def demo(demo: RunningDemo) -> Iterator[RunningDemo]:
+    """One demo for all tests here; each leaves it without holds."""
+    yield demo
+    for hold in holds(demo):
+        demo.topo("holds", "release", hold["id"])
 
 
 def answer(demo: RunningDemo, *arguments: str) -> Any:
