@@ -13,7 +13,7 @@ PAGE := tests/page
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster fuzz chaos oracle coverage lint page format dashboards bench bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour fuzz chaos oracle coverage lint page format dashboards bench bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go,
 
 cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
 	@$(BIN)/python -m tests.e2e.controlplane
+
+tour: $(STAMP) ## the same job on stock Volcano, without whole groups and with; needs Go
+	@$(BIN)/python -m tests.e2e.scheduling.tour
 
 fuzz: MINUTES ?= 10
 fuzz: $(STAMP) ## the property tests with fresh examples, for MINUTES=10

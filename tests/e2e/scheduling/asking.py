@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.e2e.scheduling.jobs import GPU, WORDS
+from tests.e2e.controlplane.client import Api
+from tests.e2e.scheduling.jobs import GPU, PODS, WORDS
 
 
 def volcano_job(
@@ -56,3 +57,14 @@ def rank_of(pod: Any) -> int:
         return int(index)
     offset = 0 if annotations.get("volcano.sh/task-spec") == "master" else 1
     return offset + int(annotations.get("volcano.sh/task-index", "0"))
+
+
+async def nodes_of(api: Api, job: str) -> list[str]:
+    """Where the pods of a job are bound, by rank; empty for one that is not."""
+    pods = [pod for pod in await api.items(PODS) if _owner(pod) == job]
+    return [pod["spec"].get("nodeName", "") for pod in sorted(pods, key=rank_of)]
+
+
+def _owner(pod: Any) -> str:
+    owners = pod["metadata"].get("ownerReferences", ())
+    return next((each["name"] for each in owners if each.get("controller")), "")

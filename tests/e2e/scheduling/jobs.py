@@ -53,22 +53,6 @@ def volcano_job(name: str, pods: int, size: int, *, gpus: int = 8, **annotations
     }
 
 
-def batch_job(name: str, pods: int, size: int, *, gpus: int = 8) -> Any:
-    """An Indexed Job of kube-scheduler."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "completions": pods,
-            "parallelism": pods,
-            "completionMode": "Indexed",
-            "backoffLimit": 0,
-            "template": template(Stamp(pods, 0, size // gpus), size, gpus),
-        },
-    }
-
-
 def as_written(job: Any) -> Any:
     """The job as its user writes it: with the size of its groups, and nothing of the webhook's."""
     spec = job["spec"]

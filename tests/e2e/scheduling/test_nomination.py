@@ -10,13 +10,11 @@ from tests.e2e.controlplane.client import Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling.gang_master import GangMaster
 from tests.e2e.scheduling.jobs import (
-    BATCH_JOBS,
     JOBS,
     NODES,
     PODS,
     Seen,
     are_whole,
-    batch_job,
     bound,
     events_of,
     gang_labels,
@@ -24,18 +22,12 @@ from tests.e2e.scheduling.jobs import (
     taker,
     volcano_job,
 )
+from tests.e2e.scheduling.tour import half_of_first
 from tests.support.waiting import eventually
 from topo.sim.worlds.presets import World
 
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 pytestmark = pytest.mark.usefixtures("master")
-
-
-def half(world: World) -> list[str]:
-    """One node of each dragonfly of the first switchbox: its dragonflies are no longer whole."""
-    first = world.nodes[0].switchbox
-    found = {host.dragonfly: str(host.name) for host in world.nodes if host.switchbox == first}
-    return list(found.values())
 
 
 async def take(api: Api, nodes: Sequence[str]) -> None:
@@ -98,31 +90,10 @@ async def test_the_samples_eight_pods_are_in_one_switchbox_each_where_it_was_pla
     assert len(set(nodes)) == 8
 
 
-async def test_each_pair_of_ranks_is_in_one_dragonfly_of_a_half_full_cluster(
-    api: Api, world: World
-) -> None:
-    await take(api, half(world))
-    await api.create(JOBS, volcano_job("pairs", 8, 16))
-    await eventually(lambda: bound(api, "pairs", 8))
-    nodes = nodes_of(await pods_of(api, "pairs"))
-    assert are_whole(world, "dragonfly", nodes, 2)
-    assert len(set(nodes)) == 8
-
-
-async def test_a_job_of_the_kube_scheduler_gets_whole_groups_in_the_order_of_its_indexes(
-    api: Api, world: World
-) -> None:
-    await take(api, half(world))
-    await api.create(BATCH_JOBS, batch_job("indexed", 8, 16))
-    await eventually(lambda: bound(api, "indexed", 8))
-    nodes = nodes_of(await pods_of(api, "indexed"))
-    assert are_whole(world, "dragonfly", nodes, 2)
-
-
 async def test_a_gang_that_does_not_fit_says_why_and_starts_when_there_is_room(
     api: Api, world: World
 ) -> None:
-    taken = [*half(world), str(world.nodes[-1].name)]
+    taken = [*half_of_first(world), str(world.nodes[-1].name)]
     await take(api, taken)
     await api.create(JOBS, volcano_job("waits", 8, 16))
     await eventually(lambda: _is_told(api, "waits", "GangDoesNotFit"))
