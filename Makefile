@@ -13,7 +13,7 @@ PAGE := tests/page
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour fuzz chaos oracle coverage lint page format dashboards bench bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format dashboards bench bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,13 @@ e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go,
 
 cluster: $(STAMP) ## a real control plane with the chart installed, to try kubectl on; needs Go
 	@$(BIN)/python -m tests.e2e.controlplane
+
+e2e-random: JOBS ?= 200
+e2e-random: NODES ?= 64
+e2e-random: SEED ?= 1
+e2e-random: SCHEDULER ?= volcano
+e2e-random: $(STAMP) ## jobs at random on a stock scheduler, judged: JOBS=200 NODES=64 SCHEDULER=volcano|kube; needs Go
+	$(BIN)/python -m tests.e2e.scheduling.random_jobs --jobs $(JOBS) --nodes $(NODES) --seed $(SEED) --scheduler $(SCHEDULER)
 
 tour: $(STAMP) ## the same job on stock Volcano, without whole groups and with; needs Go
 	@$(BIN)/python -m tests.e2e.scheduling.tour

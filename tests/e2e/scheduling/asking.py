@@ -61,10 +61,11 @@ def rank_of(pod: Any) -> int:
 
 async def nodes_of(api: Api, job: str) -> list[str]:
     """Where the pods of a job are bound, by rank; empty for one that is not."""
-    pods = [pod for pod in await api.items(PODS) if _owner(pod) == job]
+    pods = [pod for pod in await api.items(PODS) if owner_of(pod) == job]
     return [pod["spec"].get("nodeName", "") for pod in sorted(pods, key=rank_of)]
 
 
-def _owner(pod: Any) -> str:
+def owner_of(pod: Any) -> str:
+    """The name of the job that made a pod."""
     owners = pod["metadata"].get("ownerReferences", ())
     return next((each["name"] for each in owners if each.get("controller")), "")

@@ -1,0 +1,148 @@
+"""Who has which GPUs and which jobs would fit, counted from the API server and `/node_group` alone.
+
+It shares no line with the product's own counting.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import ClientSession
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.scheduling.asking import owner_of, rank_of
+from tests.e2e.scheduling.jobs import GPU, NODES, WORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """A job of pods of `gpus` GPUs in groups of `size` GPUs, which are required whole or not."""
+
+    name: str
+    pods: int
+    gpus: int
+    size: int
+    required: bool
+    is_high: bool
+
+    @property
+    def group_pods(self) -> int:
+        """Pods of a whole group."""
+        return self.size // self.gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """GPUs that nobody has or is to have, by node; and the nodes of each group, by its kind."""
+
+    gpus: Mapping[str, int]
+    domains: Mapping[str, Sequence[Sequence[str]]]
+
+    def fits(self, wish: Wish) -> bool:
+        """Whether the job would fit now: whole groups in domains, or pods anywhere."""
+        if not wish.required:
+            return self._slots(self.gpus, wish) >= wish.pods
+        k = wish.group_pods
+        whole, tail = divmod(wish.pods, k)
+        slots = [self._slots(nodes, wish) for nodes in self.domains[_kind(wish)]]
+        groups = sum(each // k for each in slots)
+        if not tail:
+            return groups >= whole
+        return any(
+            groups - each // k + (each - tail) // k >= whole for each in slots if each >= tail
+        )
+
+    def _slots(self, nodes: Iterable[str], wish: Wish) -> int:
+        return sum(self.gpus[node] // wish.gpus for node in nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """All pods that ask for GPUs, and the nodes, at one time."""
+
+    pods: Sequence[Any]
+    room: Mapping[str, int]
+    domains: Mapping[str, Sequence[Sequence[str]]]
+
+    def overbooked(self) -> dict[str, int]:
+        """Nodes on which bound pods take more GPUs than there are."""
+        used = self._used(lambda pod: pod["spec"].get("nodeName", ""))
+        return {node: gpus for node, gpus in used.items() if gpus > self.room[node]}
+
+    def free(self, job: str) -> Free:
+        """What is left for a job beside pods that are bound, and others that have a place."""
+
+        def where(pod: Any) -> str:
+            own = owner_of(pod) == job
+            return str(pod["spec"].get("nodeName", "")) if own else _place(pod)
+
+        used = self._used(where)
+        gpus = {node: max(0, room - used[node]) for node, room in self.room.items()}
+        return Free(gpus, self.domains)
+
+    def places(self) -> dict[str, str]:
+        """Where each pod is or shall be, by uid."""
+        return {pod["metadata"]["uid"]: _place(pod) for pod in self.pods}
+
+    def bound(self, job: str) -> list[str]:
+        """The nodes of a job's pods that are bound, by rank."""
+        own = sorted((pod for pod in self.pods if owner_of(pod) == job), key=rank_of)
+        return [node for pod in own if (node := pod["spec"].get("nodeName"))]
+
+    def split(self, wish: Wish, nodes: Sequence[str]) -> list[int]:
+        """The groups of a job that lie in several domains."""
+        home = {node: at for at, each in enumerate(self.domains[_kind(wish)]) for node in each}
+        k = wish.group_pods
+        groups = [nodes[at : at + k] for at in range(0, len(nodes), k)]
+        return [at for at, group in enumerate(groups) if len({home[each] for each in group}) > 1]
+
+    def _used(self, where: Callable[[Any], str]) -> Counter[str]:
+        used: Counter[str] = Counter()
+        for pod in self.pods:
+            if node := where(pod):
+                used[node] += _gpus(pod)
+        return used
+
+
+async def recounted(api: Api, url: str) -> Recount:
+    """What two servers say now."""
+    pods = [pod for pod in await api.items("/api/v1/pods") if _gpus(pod) and not _is_over(pod)]
+    nodes = await api.items(NODES)
+    room = {node["metadata"]["name"]: int(node["status"]["allocatable"][GPU]) for node in nodes}
+    async with ClientSession() as session, session.get(f"{url}/node_group") as answer:
+        tree = await answer.json(content_type=None)
+    domains: dict[str, list[list[str]]] = {}
+    for root in tree:
+        _collect(root, domains)
+    return Recount(pods, room, domains)
+
+
+def _collect(group: Any, into: dict[str, list[list[str]]]) -> list[str]:
+    if group["kind"] == "node":
+        return [group["name"]]
+    nodes = [node for child in group.get("child", ()) for node in _collect(child, into)]
+    into.setdefault(group["kind"], []).append(nodes)
+    return nodes
+
+
+def _kind(wish: Wish) -> str:
+    """The smallest kind of group that holds so many GPUs."""
+    return "dragonfly" if wish.size <= 16 else "switchbox"
+
+
+def _place(pod: Any) -> str:
+    note = json.loads(pod["metadata"].get("annotations", {}).get(WORDS.placement, "{}"))
+    return str(pod["spec"].get("nodeName") or note.get("node", ""))
+
+
+def _gpus(pod: Any) -> int:
+    return sum(
+        int(each.get("resources", {}).get("limits", {}).get(GPU, 0))
+        for each in pod["spec"]["containers"]
+    )
+
+
+def _is_over(pod: Any) -> bool:
+    return pod["status"].get("phase") in {"Succeeded", "Failed"}

@@ -1,0 +1,20 @@
+"""Jobs at random on real schedulers: what must hold at every moment, judged by a second client."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.scheduling.random_jobs import streamed, wishes
+from topo.sim.worlds.presets import World
+
+
+@pytest.mark.parametrize(("scheduler", "jobs"), [("volcano", 15), ("kube", 8)])
+async def test_no_group_is_split_no_gpu_taken_twice_every_reason_true_and_every_plan_the_best(
+    cluster: Cluster, api: Api, world: World, tmp_path: Path, scheduler: str, jobs: int
+) -> None:
+    some = list(wishes(7, jobs, len(world.nodes)))
+    course = await streamed(cluster, api, world, tmp_path, some, scheduler=scheduler)
+    assert course.bound == jobs
+    assert course.optima.equal > 0
