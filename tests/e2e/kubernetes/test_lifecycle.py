@@ -13,14 +13,8 @@ from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
 from tests.e2e.kubernetes.agreement import disagreements, of_document
 from tests.e2e.scheduling.admission_master import is_trusted
-from tests.e2e.scheduling.jobs import (
-    BATCH_JOBS,
-    are_whole,
-    as_written,
-    batch_job,
-    bound,
-    pods_of,
-)
+from tests.e2e.scheduling.asking import batch_job
+from tests.e2e.scheduling.jobs import BATCH_JOBS, are_whole, bound, pods_of
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.clustermanager.certificates import Authority
@@ -91,7 +85,7 @@ async def test_with_a_certificate_workers_and_readers_speak_tls(
 async def _place_a_pair(release: Release, api: Api) -> None:
     """A batch Job that asks for one group gets one dragonfly, in a cluster without Volcano."""
     await eventually(lambda: is_trusted(api))
-    await api.create(BATCH_JOBS, as_written(batch_job("pair", 2, 16)))
+    await api.create(BATCH_JOBS, batch_job("pair", 2, 16))
     await eventually(lambda: bound(api, "pair", 2))
     pods = await pods_of(api, "pair")
     assert [each.node for each in pods] == [each.planned for each in pods]

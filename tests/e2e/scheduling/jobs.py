@@ -53,16 +53,6 @@ def volcano_job(name: str, pods: int, size: int, *, gpus: int = 8, **annotations
     }
 
 
-def as_written(job: Any) -> Any:
-    """The job as its user writes it: with the size of its groups, and nothing of the webhook's."""
-    spec = job["spec"]
-    for holder in spec.get("tasks", [spec]):
-        made = holder["template"]
-        made["metadata"]["annotations"] = {WORDS.size: made["metadata"]["annotations"][WORDS.size]}
-        del made["spec"]["schedulingGates"]
-    return job
-
-
 def taker(name: str, node: str, gpus: int = 8) -> Any:
     """A pod of somebody else's that is bound to a node already."""
     resources = {"requests": {GPU: gpus}, "limits": {GPU: gpus}}
