@@ -299,10 +299,20 @@ def test_numbers_of_higher_tiers_follow_every_change_of_one_domain():
             capacity.release(f"job-{choice.randrange(20)}")
         slots, layout = capacity.slots(ANY, "A", choice.choice((4, 8))), capacity.layout()
         for tier in (2, 3) if step % 4 else (3,):
-            sums, most = (slots.rollups.by(how, tier, layout) for how in (np.add, np.maximum))
             bounds = list(itertools.pairwise(layout.firsts[tier]))
-            assert sums.tolist() == [slots.free[a:b].sum() for a, b in bounds]
-            assert most.tolist() == [slots.free[a:b].max() for a, b in bounds]
+            sums = slots.sums.by(tier, layout).tolist()
+            assert sums == [slots.free[a:b].sum() for a, b in bounds]
+            most = slots.most.by(tier, layout).tolist()
+            assert most == [slots.free[a:b].max() for a, b in bounds]
+        tier, size = choice.choice(((1, 1), (1, 3), (2, 5), (3, 40)))
+        sums, tops = layout.rolled(slots.free, tier), layout.of[3]
+        firsts = layout.firsts[tier]
+        expected = [0] * (len(layout.firsts[3]) - 1)
+        for first, free in zip(firsts, sums.tolist(), strict=False):
+            expected[tops[first]] += free // size
+        groups = slots.sums.groups(tier, size, layout)
+        assert groups.by_top.tolist() == expected
+        assert groups.in_all == sum(expected)
 
 
 def test_groups_that_change_their_tier_are_counted_at_the_new_one():

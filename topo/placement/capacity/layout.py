@@ -127,14 +127,16 @@ class Layout:
     """The tree over the tier-1 domains as ranges. Of each tuple index t is tier t, 0 is unused.
 
     `domains` are those of tier 1. `firsts[t]` are the first of them in each domain of tier t and,
-    last, their number; `starts[t]` the same without the last, for `reduceat`; `of[t]` the domain of
-    tier t that each is in. `offsets` is the number of hosts before each.
+    last, their number; `starts[t]` the same without the last, for `reduceat`; `ends[t]` the same
+    without the first; `of[t]` the domain of tier t that each is in. `offsets` is the number of
+    hosts before each.
     """
 
     tiers: int
     domains: tuple[Tier1Domain, ...]
     firsts: tuple[list[int], ...]
     starts: tuple[DomainIndices, ...]
+    ends: tuple[DomainIndices, ...]
     of: tuple[list[int], ...]
     offsets: list[int]
     refs: dict[tuple[int, int], DomainRef] = field(default_factory=dict)
@@ -151,21 +153,20 @@ class Layout:
             self.refs[tier, domain] = found
         return found
 
-    def rolled(self, values: Counts, tier: int) -> Counts:
-        """Sums of a number per tier-1 domain by the domains of a tier."""
+    def rolled(self, values: Counts, tier: int, how: np.ufunc = np.add) -> Counts:
+        """Sums, or maxima, of a number per tier-1 domain by the domains of a tier."""
         if tier == 1 or not values.size:
             return values
-        sums: Counts = np.add.reduceat(values, self.starts[tier])
-        return sums
+        found: Counts = how.reduceat(values, self.starts[tier])
+        return found
 
     def inside(self, tier: int, domains: DomainIndices) -> DomainIndices:
         """The tier-1 domains in some domains of a tier, one after the other."""
         if len(domains) == 1:
             at = domains.item()
             return np.arange(self.firsts[tier][at], self.firsts[tier][at + 1])
-        starts = self.starts[tier]
-        first = starts[domains]
-        sizes = np.append(starts[1:], len(self.domains))[domains] - first
+        first = self.starts[tier][domains]
+        sizes = self.ends[tier][domains] - first
         ends = sizes.cumsum()
         found: DomainIndices = np.repeat(first - ends + sizes, sizes) + np.arange(ends[-1])
         return found
@@ -391,7 +392,16 @@ def _layout(domains: list[Tier1Domain], begins: list[NDArray[np.bool_]]) -> Layo
     """`begins` of the tiers from 2 on: which domains are the first in theirs of that tier."""
     own = np.arange(len(domains), dtype=np.intp)
     starts = [np.zeros(0, np.intp), own, *map(np.flatnonzero, begins)]
+    ends = [np.append(start[1:], len(domains)) for start in starts]
     of = [[], own.tolist(), *((np.cumsum(begin) - 1).tolist() for begin in begins)]
     firsts = [[], *([*start.tolist(), len(domains)] for start in starts[1:])]
     offsets = [0, *accumulate(map(len, map(attrgetter("members"), domains)))]
-    return Layout(len(begins) + 1, tuple(domains), tuple(firsts), tuple(starts), tuple(of), offsets)
+    return Layout(
+        tiers=len(begins) + 1,
+        domains=tuple(domains),
+        firsts=tuple(firsts),
+        starts=tuple(starts),
+        ends=tuple(ends),
+        of=tuple(of),
+        offsets=offsets,
+    )

@@ -1,52 +1,141 @@
 """Numbers of tier-1 domains rolled up by the domains above them, mended where one changed.
 
 A job takes a few of thousands of tier-1 domains, and the next search asks for the sums of all of
-them again. So what was counted once is kept, and counted anew only in the domains around a change.
+them again. So what was counted once is kept, and follows each change by its difference when it is
+asked for next.
+
+Example: switchboxes of 3 1 and 2 2 free slots, whole groups of two slots. The sums are 4 and 4, the
+most 3 and 2, the groups 2 and 2. A pod takes a slot of the first domain: 3 becomes 2, the first sum
+3 and its groups 1. The most is counted anew, for 3 was the most and somebody else may be next.
 """
+
+from abc import ABC, abstractmethod
 
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, Layout
 
-_MENDED_AS_FAST = 512
-"""Entries that numpy goes over while it counts one domain alone."""
+_MENDED_AS_FAST = 128
+"""Entries that numpy rolls up in all while one change is mended."""
 
 
-class Rollups:
-    """Sums and maxima of a number per tier-1 domain, by the domains of higher tiers.
+class _Rollups(ABC):
+    """What is kept of a number per tier-1 domain, by tier.
 
-    The arrays are changed in place: nobody keeps one beyond the next change.
+    The arrays are changed in place: nobody keeps one beyond the next change. To read one costs
+    O(changes since the last time); O(tier-1 domains) the first time.
     """
 
-    __slots__ = ("_changed", "_kept", "_layout", "_values")
+    __slots__ = ("_by_tier", "_changes", "_how", "_layout", "_values")
 
-    def __init__(self, values: Counts) -> None:
-        self._values = values
+    def __init__(self, values: Counts, how: np.ufunc) -> None:
+        self._values, self._how = values, how
         self._layout: Layout | None = None
-        self._kept: dict[tuple[np.ufunc, int], Counts] = {}
-        self._changed: set[int] = set()
+        self._changes: dict[int, int] = {}
+        self._by_tier: dict[int, Counts] = {}
 
-    def changed(self, at: int) -> None:
+    def changed(self, at: int, by: int) -> None:
         """The number of a tier-1 domain is another one."""
-        self._changed.add(at)
+        self._changes[at] = self._changes.get(at, 0) + by
 
-    def by(self, how: np.ufunc, tier: int, layout: Layout) -> Counts:
-        """`np.add` or `np.maximum` of the numbers in each domain of a tier above 1.
-
-        O(domains around a change since the last call); O(tier-1 domains) the first time.
-        """
-        if layout is not self._layout or len(self._changed) * _MENDED_AS_FAST > len(self._values):
-            self._kept, self._layout = {}, layout
-        elif self._changed:
-            self._mend(layout)
-        self._changed.clear()
-        found = self._kept.get((how, tier))
+    def by(self, tier: int, layout: Layout) -> Counts:
+        """The rolled up number of each domain of a tier."""
+        if layout is not self._layout or self._changes:
+            self._follow(layout)
+        found = self._by_tier.get(tier)
         if found is None:
-            found = self._kept[how, tier] = how.reduceat(self._values, layout.starts[tier])
+            found = self._by_tier[tier] = layout.rolled(self._values, tier, self._how)
         return found
 
-    def _mend(self, layout: Layout) -> None:
-        for (how, tier), kept in self._kept.items():
-            of, firsts = layout.of[tier], layout.firsts[tier]
-            for domain in {of[at] for at in self._changed}:
-                kept[domain] = how.reduce(self._values[firsts[domain] : firsts[domain + 1]])
+    def _follow(self, layout: Layout) -> None:
+        if layout is not self._layout or len(self._changes) * _MENDED_AS_FAST > len(self._values):
+            self._forget()
+        else:
+            for tier in self._by_tier:
+                self._mend(tier, layout)
+        self._layout, self._changes = layout, {}
+
+    def _forget(self) -> None:
+        self._by_tier = {}
+
+    @abstractmethod
+    def _mend(self, tier: int, layout: Layout) -> None:
+        """Take the changes into what is kept of a tier; tier 1 is the numbers themselves."""
+
+
+class Most(_Rollups):
+    """The largest number in each domain."""
+
+    __slots__ = ()
+
+    def __init__(self, values: Counts) -> None:
+        super().__init__(values, np.maximum)
+
+    def _mend(self, tier: int, layout: Layout) -> None:
+        if tier == 1:
+            return
+        values, most, of = self._values.data, self._by_tier[tier].data, layout.of[tier]
+        unknown: set[int] = set()
+        for at, by in self._changes.items():
+            domain, now = of[at], values[at]
+            if now >= most[domain]:
+                most[domain] = now
+            elif now - by >= most[domain]:
+                unknown.add(domain)  # it was the most: who is next is not kept
+        firsts = layout.firsts[tier]
+        for domain in unknown:
+            most[domain] = np.maximum.reduce(self._values[firsts[domain] : firsts[domain + 1]])
+
+
+class Groups:
+    """Whole groups of `size`, each inside a domain of `tier`: by domain of the top tier, in all."""
+
+    __slots__ = ("by_top", "in_all", "size", "tier")
+
+    def __init__(self, sums: Counts, tier: int, size: int, layout: Layout) -> None:
+        self.tier, self.size = tier, size
+        self.by_top: Counts = sums // size
+        if tier < layout.tiers and sums.size:
+            self.by_top = np.add.reduceat(self.by_top, layout.starts_in(layout.tiers, tier))
+        self.in_all = int(self.by_top.sum())
+
+
+class Sums(_Rollups):
+    """The sum of the numbers in each domain, and the whole groups in them."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(self, values: Counts) -> None:
+        super().__init__(values, np.add)
+        self._groups: dict[tuple[int, int], Groups] = {}
+
+    def groups(self, tier: int, size: int, layout: Layout) -> Groups:
+        """Whole groups of `size`, each inside a domain of the tier."""
+        sums = self.by(tier, layout)
+        found = self._groups.get((tier, size))
+        if found is None:
+            found = self._groups[tier, size] = Groups(sums, tier, size, layout)
+        return found
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._groups = {}
+
+    def _mend(self, tier: int, layout: Layout) -> None:
+        changes, of = self._changes, layout.of[tier]
+        if tier > 1:
+            changes = {}
+            for at, by in self._changes.items():
+                domain = of[at]
+                changes[domain] = changes.get(domain, 0) + by
+        sums, firsts, tops = self._by_tier[tier].data, layout.firsts[tier], layout.of[layout.tiers]
+        groups = [each for each in self._groups.values() if each.tier == tier]
+        for domain, by in changes.items():
+            if tier > 1:
+                sums[domain] += by
+            now = sums[domain]
+            for each in groups:
+                more = now // each.size - (now - by) // each.size
+                if more:
+                    each.by_top[tops[firsts[domain]]] += more
+                    each.in_all += more

@@ -9,7 +9,7 @@ from topo.placement.capacity.columns import HostsOfType
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
-from topo.placement.capacity.rollups import Rollups
+from topo.placement.capacity.rollups import Most, Sums
 from topo.placement.job.request import Eligibility
 
 ELIGIBLE = 2
@@ -22,7 +22,7 @@ class Slots:
     """Room for pods of `gpus` GPUs on eligible hosts.
 
     `free` and `busy` run along the tier-1 domains; `free_list` are the numbers of `free`, quick to
-    read one by one, `rollups` those of higher tiers.
+    read one by one, `sums` and `most` those of higher tiers.
     `busy` counts the open hosts of the type, eligible or not, on which GPUs are booked. `mask` has
     a byte per host id: 0 another type, 1 not eligible, 2 eligible. `nodes` are the eligible hosts,
     `free_gpus` their free GPUs, `penalized` those with a penalty.
@@ -36,9 +36,10 @@ class Slots:
         "free_list",
         "gpus",
         "mask",
+        "most",
         "nodes",
         "penalized",
-        "rollups",
+        "sums",
         "total",
     )
 
@@ -51,7 +52,7 @@ class Slots:
     def _set(self, free: Counts, busy: Counts) -> None:
         self.free: Counts = free
         self.free_list = free.data
-        self.rollups = Rollups(free)
+        self.sums, self.most = Sums(free), Most(free)
         self.busy: Counts = busy
 
     def fill(self, hosts: HostsOfType, allowed: NDArray[np.bool_], ids: int, domains: int) -> None:
@@ -162,7 +163,8 @@ class Slots:
 
     def _add(self, at: int, slots: int) -> None:
         self.free_list[at] += slots
-        self.rollups.changed(at)
+        self.sums.changed(at, slots)
+        self.most.changed(at, slots)
         self.total += slots
 
 

@@ -61,9 +61,8 @@ def bounds_of(
     before = views[0].whole_before
     own_loss = before - objective.whole_groups_left
     known = [_known_bounds(view, (objective.span, own_loss), split=split) for view in views]
-    lost = [view.whole_before - bounds[-1] for view, bounds in zip(views, known, strict=True)]
-    fewest = [min(each) for each in zip(*(bounds[:-1] for bounds in known), strict=True)]
-    bounds = (*fewest, before - min(lost), None, None, 0, 0)
+    *fewest, lost = known[0] if len(known) == 1 else map(min, zip(*known, strict=True))
+    bounds = (*fewest, before - lost, None, None, 0, 0)
     named = dict(zip(_names(len(objective.span)), bounds, strict=True))
     return named, certified_by(named, objective, proven)
 
@@ -71,7 +70,7 @@ def bounds_of(
 def _known_bounds(
     view: FreeView, plan: tuple[tuple[int, ...], int], *, split: bool
 ) -> tuple[int, ...]:
-    """Bounds on split groups, on each span, and on whole groups left.
+    """Bounds on split groups, on each span, and on whole groups lost.
 
     `plan`: its span and the groups that it loses.
     """
@@ -82,7 +81,7 @@ def _known_bounds(
     ]
     if tiers == 1:
         spans *= 2
-    return (_least_split(view) if split else 0, *spans, _most_left(view, loss, split=split))
+    return (_least_split(view) if split else 0, *spans, _least_lost(view, loss, split=split))
 
 
 def could_be_better(view: FreeView, vector: Key) -> bool:
@@ -122,6 +121,9 @@ def certified_by(
 
     A value is proven if the search proves it, or if it is its bound.
     """
+    if proven is Proven.NEWLY_BROKEN and not (objective.split_groups or objective.penalty):
+        # No group is split, no node has a penalty, and between these the search left out nothing.
+        return dict.fromkeys(bounds, True)
     span = objective.span if len(objective.span) > 1 else objective.span * 2
     values = (objective.split_groups, *span, objective.whole_groups_left)
     known = len(values)
@@ -162,8 +164,8 @@ def _least_split(view: FreeView) -> int:
     return max(1, missing + (not beside))
 
 
-def _most_left(view: FreeView, loss: int, *, split: bool) -> int:
-    """Whole groups left if all slots that are in no whole group are used first.
+def _least_lost(view: FreeView, loss: int, *, split: bool) -> int:
+    """Whole groups lost if all slots that are in no whole group are used first.
 
     The tail is not looked at where the plan's own loss is as low: no bound can say more.
     """
@@ -174,4 +176,4 @@ def _most_left(view: FreeView, loss: int, *, split: bool) -> int:
         lost = max(lost, shape.m)
         if shape.r and lost == shape.m < loss:
             lost += int(view.losses(shape.tier).min() > 0)
-    return view.whole_before - lost
+    return lost

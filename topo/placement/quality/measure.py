@@ -112,12 +112,9 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
     return Effect(tuple(span), lost, _top_profile(view, tops), profile_of(low), broken)
 
 
-FreeSlots = Mapping[int, int] | Sequence[int]
-
-
 def _canonical(
     view: FreeView, tier1_pods: Mapping[int, int]
-) -> tuple[FreeSlots, Mapping[int, int]]:
+) -> tuple[Sequence[int], Mapping[int, int]]:
     """Free slots and slots taken by domain of the canonical tier."""
     tier = view.shape.canonical_tier
     if tier == 1:
@@ -126,7 +123,7 @@ def _canonical(
     taken: dict[int, int] = {}
     for at, pods in tier1_pods.items():
         taken[of[at]] = taken.get(of[at], 0) + pods
-    return {domain: int(view.free_canonical[domain]) for domain in taken}, taken
+    return view.free_canonical.data, taken
 
 
 def leximax_key(profile: Profile) -> tuple[tuple[int, int, int], ...]:
@@ -152,9 +149,12 @@ def key_of(effect: Effect, allocation: Allocation) -> Key:
 
 
 def _top_profile(view: FreeView, tops: Mapping[int, int]) -> Profile:
+    if not tops:
+        return ()
     changes: dict[int, int] = {}
+    groups = view.tops_before.data
     for domain, gone in tops.items():
-        before = int(view.tops_before[domain])
+        before = groups[domain]
         changes[before] = changes.get(before, 0) - 1
         changes[before - gone] = changes.get(before - gone, 0) + 1
     return profile_of(changes)

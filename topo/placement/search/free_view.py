@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.rollups import Groups
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.allocation import Allocation
 from topo.placement.search.job_shape import Shape
@@ -63,25 +64,24 @@ class FreeView:
             return of
         return [of[first] for first in self.layout.firsts[self.shape.tier][:-1]]
 
-    @cached_property
+    @property
     def free_canonical(self) -> Counts:
         """Free slots of the domains of the canonical tier, reserved ones too."""
-        return self._rolled(np.add, self.shape.canonical_tier, self.slots.free)
+        return self.slots.sums.by(self.shape.canonical_tier, self.layout)
 
-    @cached_property
+    @property
     def tops_before(self) -> Counts:
         """Canonical groups that are free in each domain of the top tier, reserved ones too."""
-        layout, tier = self.layout, self.shape.canonical_tier
-        whole = self.free_canonical // self.shape.canonical
-        if tier == layout.tiers or not whole.size:
-            return whole
-        sums: Counts = np.add.reduceat(whole, layout.starts_in(layout.tiers, tier))
-        return sums
+        return self._canonical_groups().by_top
 
-    @cached_property
+    @property
     def whole_before(self) -> int:
         """Canonical groups that are free before the job comes."""
-        return int(self.tops_before.sum())
+        return self._canonical_groups().in_all
+
+    def _canonical_groups(self) -> Groups:
+        shape = self.shape
+        return self.slots.sums.groups(shape.canonical_tier, shape.canonical, self.layout)
 
     @property
     def nothing_kept_back(self) -> bool:
@@ -90,19 +90,15 @@ class FreeView:
 
     def free_slots_of(self, tier: int) -> Counts:
         """Free slots of the domains of a tier."""
-        return self._rolled(np.add, tier, self.free)
+        if self.free is self.slots.free:
+            return self.slots.sums.by(tier, self.layout)
+        return self.layout.rolled(self.free, tier)
 
     def most_in_one(self, tier: int) -> Counts:
         """The most free slots that a tier-1 domain has in each domain of a tier."""
-        return self._rolled(np.maximum, tier, self.free)
-
-    def _rolled(self, how: np.ufunc, tier: int, free: Counts) -> Counts:
-        if tier == 1 or not free.size:
-            return free
-        if free is self.slots.free:
-            return self.slots.rollups.by(how, tier, self.layout)
-        found: Counts = how.reduceat(free, self.layout.starts[tier])
-        return found
+        if self.free is self.slots.free:
+            return self.slots.most.by(tier, self.layout)
+        return self.layout.rolled(self.free, tier, np.maximum)
 
     def groups(self, tier: int) -> Counts:
         """Whole groups that fit in each domain of a tier, from the group tier up."""

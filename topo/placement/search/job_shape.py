@@ -1,6 +1,7 @@
 """The shape of a job: its groups in slots, and the tiers in which they must be whole."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.request import Request
@@ -40,12 +41,21 @@ class Shape:
 
 def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
     """The shape of a request over the nodes of a type; O(1) between changes of nodes."""
-    gpus = request.gpus_per_pod
+    gpus, policy = request.gpus_per_pod, capacity.policy
+    sizes = request.pods, gpus, request.pods_per_group
     peaks = capacity.peaks(gpu_type, gpus)
-    k = request.pods_per_group
-    wanted = capacity.policy.canonical_gpus // gpus
+    return _shape(sizes, peaks, policy.canonical_gpus, policy.extra_domains)
+
+
+@lru_cache(maxsize=1024)
+def _shape(
+    sizes: tuple[int, int, int], peaks: tuple[int, ...], canonical_gpus: int, extra_domains: int
+) -> Shape:
+    """`sizes`: pods, GPUs of a pod, pods of a group."""
+    pods, gpus, k = sizes
+    wanted = canonical_gpus // gpus
     canonical_tier = _lowest(peaks, wanted) if wanted else 0
-    m, r = divmod(request.pods, k)
+    m, r = divmod(pods, k)
     return Shape(
         gpus=gpus,
         k=k,
@@ -56,7 +66,7 @@ def shape_of(capacity: Capacity, request: Request, gpu_type: str) -> Shape:
         canonical=wanted if canonical_tier else max(1, peaks[0]),
         canonical_tier=canonical_tier or 1,
         largest=peaks[-1],
-        extra_domains=capacity.policy.extra_domains,
+        extra_domains=extra_domains,
     )
 
 

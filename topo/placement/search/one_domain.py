@@ -14,54 +14,79 @@ alone: 3 is the answer.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from topo.placement.capacity.layout import Counts, DomainIndices
+from topo.placement.capacity.layout import DomainIndices
 from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
+LOOKED_THROUGH = 4
+"""Equal canonical domains that are looked through one by one before all of them are together."""
+
 
 def best_tier1_domains(view: FreeView) -> list[int]:
-    """The domains that hold the job and whose use is best, but for penalties; empty: none does."""
+    """The domains that hold the job and whose use is best, but for penalties; empty: none does.
+
+    Where no node has a penalty only the first of them.
+    """
     shape, slots, layout = view.shape, view.slots, view.layout
-    tier = shape.canonical_tier
-    holding = (view.most_in_one(tier) >= shape.pods).nonzero()[0]
+    tier, pods = shape.canonical_tier, shape.pods
+    # Where something is free, one pod has room.
+    most = view.most_in_one(tier) if pods > 1 else view.free_slots_of(tier)
+    holding = (most >= pods).nonzero()[0]
     if not holding.size:
         return []
     domains = _least_missed(view, holding)
+    if not slots.penalized:
+        first = _first_in_use(view, domains[:LOOKED_THROUGH].tolist())
+        if first is not None:
+            return [first]
     if tier > 1:
         inside = layout.inside(tier, domains)
-        domains = inside[view.free[inside] >= shape.pods]
-    if len(domains) == 1:
-        return [domains.item()]
-    # An exact fit breaks nothing, wherever it is.
-    broken = (slots.busy[domains] == 0) & (slots.free[domains] > shape.pods)
-    found: list[int] = domains[broken == broken[broken.argmin()]].tolist()
+        domains = inside[view.free[inside] >= pods]
+    broken = (slots.busy[domains] == 0) & (slots.free[domains] > pods)
+    first = broken.argmin()
+    if not slots.penalized:
+        return [domains.item(first)]
+    found: list[int] = domains[broken == broken[first]].tolist()
     return found
 
 
+def _first_in_use(view: FreeView, domains: list[int]) -> int | None:
+    """The first tier-1 domain in some canonical ones that holds the job and is not newly broken.
+
+    A few short looks: mostly the first canonical domain has one, and numpy takes ten passes to say
+    so of all. Where they have none it still tells.
+    """
+    firsts, free = view.layout.firsts[view.shape.canonical_tier], view.free.data
+    all_free, busy, pods = view.slots.free_list, view.slots.busy.data, view.shape.pods
+    for domain in domains:
+        for at in range(firsts[domain], firsts[domain + 1]):
+            # An exact fit breaks nothing, wherever it is.
+            if free[at] >= pods and (busy[at] or all_free[at] == pods):
+                return at
+    return None
+
+
 def _least_missed(view: FreeView, domains: DomainIndices) -> DomainIndices:
-    """Those of some canonical domains that are missed least if the job takes its slots there."""
+    """Those of some canonical domains that are missed least if the job takes its slots there.
+
+    Compared by whether one more canonical group breaks, then, where groups are lost at all, by
+    those of the top domain, then by free slots: three digits of one number, to `base`.
+    """
     shape, layout = view.shape, view.layout
-    before = view.free_canonical[domains]
+    before = missed = view.free_canonical[domains]
+    base = shape.largest + 1
     # Of whole canonical groups all domains lose equally many.
     lost, rest = divmod(shape.pods, shape.canonical)
+    breaks = before % shape.canonical < rest
+    # Where canonical domains are top domains, fewer free slots are no more groups.
+    if shape.canonical_tier < layout.tiers and (lost or breaks.all()):
+        tops = layout.starts_in(shape.canonical_tier, layout.tiers)[domains]
+        missed = view.tops_before[tops] * base + missed
     if rest:
-        breaks = before % shape.canonical < rest
-        least = breaks[breaks.argmin()]
-        lost += int(least)
-        domains, before = _where(breaks == least, domains, before)
-    if lost and layout.tiers > 1:
-        tops = view.tops_before[layout.starts_in(shape.canonical_tier, layout.tiers)[domains]]
-        domains, before = _where(tops == tops[tops.argmin()], domains, before)
-    return _where(before == before[before.argmin()], domains, before)[0]
-
-
-def _where(
-    kept: NDArray[np.bool_], domains: DomainIndices, free_slots: Counts
-) -> tuple[DomainIndices, Counts]:
-    at = kept.nonzero()[0]
-    return domains[at], free_slots[at]
+        missed = breaks * (base * base) + missed
+    least: DomainIndices = domains[missed == np.minimum.reduce(missed)]
+    return least
 
 
 def in_tier1_domain(view: FreeView, at: int) -> Allocation:
