@@ -134,6 +134,29 @@ def test_labels_that_people_invent_for_ever_do_not_pile_up() -> None:
         assert len(told) <= MAX_SEEN
 
 
+def _pairs(count: int) -> Forest:
+    """So many dragonflies, each with a node that is well and one that is not."""
+
+    def fly(number: int) -> Group:
+        well = Node(NodeName(f"a{number}"), Status.READY)
+        name, kind = GroupName(f"d{number}"), Kind("dragonfly")
+        return Group(name, kind, 1, Status.NOT_READY, (well, _node(f"b{number}")))
+
+    lone = tuple(Unplaced(_node(f"c{number}"), Reason("no-peer", "t")) for number in range(count))
+    conflicts = (Conflict("one-sided-link", (f"a{number}",), "t") for number in range(count))
+    return Forest(tuple(map(fly, range(count))), lone, conflicts=tuple(conflicts))
+
+
+def test_ten_thousand_nodes_have_no_more_series_than_three() -> None:
+    """Whatever is wrong with them; Prometheus keeps each series in memory."""
+
+    def series(forest: Forest) -> set[tuple[str, tuple[str, ...]]]:
+        return {(name, labels) for name, found in _collected(forest).items() for labels in found}
+
+    assert series(_pairs(3334)) == series(_pairs(1))
+    assert _collected(_pairs(3334))["topo_master_node_reasons"][("c",)] == 6668
+
+
 def test_each_group_has_a_series_where_that_is_asked_for() -> None:
     asked = _collected(_pair(Status.NOT_READY), by_group=True)
     assert asked["topo_master_group_ready"] == {("s", "switchbox"): 0, ("s/d", "dragonfly"): 0}
