@@ -142,6 +142,13 @@ ALERTS = (
         "No master leads: nothing is placed, and nothing in the cluster follows the forest.",
     ),
     Alert(
+        "TopoGangsUnattended",
+        f"{_most('topo_master_gangs_unattended_seconds')} > 120",
+        0,
+        Severity.CRITICAL,
+        "Nobody has placed gangs for {{ $value | humanizeDuration }}: their pods wait.",
+    ),
+    Alert(
         "TopoCapacityMiscounted",
         _happened("topo_master_capacity_differences_total"),
         0,

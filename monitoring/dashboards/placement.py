@@ -106,6 +106,14 @@ _GANGS = Section(
             queries=(Query(most("volcano_groups", "heeding"), "{{heeding}}"),),
         ),
         number(
+            "Nobody places",
+            "Time for which no master has placed gangs; gates open after --gate-timeout.",
+            most("gangs_unattended_seconds"),
+            unit=Unit.SECONDS,
+            bad_from=60,
+            width=8,
+        ),
+        number(
             "Pods without a gate",
             "Pods that ask for groups and were made past the webhook: nobody places them.",
             most("gang_pods_without_gate"),

@@ -123,6 +123,12 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
         ),
     ),
     "TopoNoLeader": (told("leads", "0+0x9", "2m", LEADERLESS),),
+    "TopoGangsUnattended": (
+        told(
+            *("gangs_unattended_seconds", "0+60x9", "3m"),
+            "Nobody has placed gangs for 3m 0s: their pods wait.",
+        ),
+    ),
     "TopoCapacityMiscounted": (
         told(
             *("capacity_differences_total", "0+0x5 1+0x9", "7m"),
@@ -184,6 +190,7 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
         ),
         told("ready", "1+0x20", "9m"),  # outside of Kubernetes nobody leads
     ),
+    "TopoGangsUnattended": (told("gangs_unattended_seconds", "15+0x9", "9m"),),
     "TopoCapacityMiscounted": (told("capacity_differences_total", "3+0x30", "20m"),),
     "TopoCertificateExpiring": (
         told("certificate_end_timestamp_seconds", "0+0x99", "65m"),  # there is none

@@ -437,13 +437,15 @@ class Nomination:
     # What became of it
 
     def _pod_written(self, settled: Settled) -> None:
-        gang_id = self._asked.pop(settled.write.target, None)
-        if gang_id is None or not isinstance(settled.write, Patch):
-            return
         write = settled.write
+        gang_id = self._asked.pop(write.target, None)
+        if not isinstance(write, Patch):
+            return
         if settled.error is None:
-            if "spec" in write.fields:
+            if "spec" in write.fields:  # of whoever opens gates in this process
                 self._opened(write)
+            return
+        if gang_id is None:
             return
         self._metrics.lost.labels("pod").inc()
         self._stale[write.target.namespace, write.target.name] = gang_id, write.version
@@ -454,10 +456,9 @@ class Nomination:
         how = "planned" if "nodeSelector" in write.fields["spec"] else "unplanned"
         self._metrics.opened.labels(how).inc()
         pod = self.sources.pods.objects.get((write.target.namespace, write.target.name))
-        if pod is not None:
-            gang = self._known.get(id_of(pod))
-            created_s = gang.created_s if gang is not None else self.clock()
-            self._metrics.gate_s.observe(max(0.0, self.clock() - created_s))
+        gang = self._known.get(id_of(pod)) if pod is not None else None
+        if gang is not None:
+            self._metrics.gate_s.observe(max(0.0, self.clock() - gang.created_s))
 
     def _node_written(self, settled: Settled) -> None:
         if settled.error is None:

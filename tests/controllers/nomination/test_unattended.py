@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-import prometheus_client as prom
 import pytest
 
 from master.controllers.nomination.unattended import LOOK_S, Unattended
@@ -42,7 +41,7 @@ async def replica(
             writer=made.writer,
             telling=made.nomination.telling,
             words=WORDS,
-            registry=prom.CollectorRegistry(),
+            registry=made.nomination.registry,
             clock=asyncio.get_running_loop().time,
         )
 
@@ -60,7 +59,7 @@ async def replica(
 
 async def test_gates_open_after_the_time_and_not_before_and_it_is_told():
     cluster = GangCluster("volcano")
-    async with replica(cluster):
+    async with replica(cluster) as unattended:
         cluster.submit()
         await asyncio.sleep(LIMIT_S - 3 * LOOK_S)
         assert cluster.bound == []
@@ -71,6 +70,8 @@ async def test_gates_open_after_the_time_and_not_before_and_it_is_told():
         (told,) = [call for call in cluster.api.calls if "/events" in call.path]
         assert b'"GangNotPlaced"' in (told.body or b"")
         assert b"no master has placed gangs for 900 s (--gate-timeout)" in (told.body or b"")
+        counted, asked = "topo_master_gang_gates_opened_total", {"how": "unplanned"}
+        assert unattended.registry.get_sample_value(counted, asked) == PODS_OF_GANG
 
 
 async def test_a_pod_that_comes_later_is_opened_at_once_as_long_as_nobody_places():
