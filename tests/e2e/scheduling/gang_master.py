@@ -57,12 +57,13 @@ class GangMaster:
 
 
 def api_url(master: Program) -> str:
-    """Where a master's API is, as its log says; empty while it does not listen."""
+    """Where a master's API is, as its log said last; empty while it does not listen."""
+    url = ""
     for line in master.log.read_text().splitlines():
         told = json.loads(line) if line.startswith("{") else {}
         if (told.get("event"), told.get("site")) == ("listening", "api"):
-            return f"http://{told['host']}:{told['port']}"
-    return ""
+            url = f"http://{told['host']}:{told['port']}"
+    return url
 
 
 @asynccontextmanager

@@ -1,0 +1,80 @@
+"""The vendor's install command alone: what it places, and what an uninstall leaves of it."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.hosts import Hosts
+from tests.e2e.controlplane.kubelet import kubelet
+from tests.e2e.controlplane.kwok import REAL_PREFIX
+from tests.e2e.controlplane.release import WAIT
+from tests.e2e.controlplane.release import release as made_release
+from tests.e2e.scheduling import asking
+from tests.e2e.scheduling.admission_master import CONFIGURATIONS, NAME, is_trusted
+from tests.e2e.scheduling.jobs import (
+    BATCH_JOBS,
+    JOBS,
+    NODES,
+    are_whole,
+    bound,
+    events_of,
+    gang_labels,
+    pods_of,
+)
+from tests.support.waiting import eventually
+from topo.sim.worlds.presets import World
+
+RELEASE = f"{REAL_PREFIX}placing"
+HERE = "example.com/worker"
+"""Label of the nodes with a worker: four are enough, and each is a process."""
+ON_FOUR = ("--set-json", f'topoDiscovery.worker.nodeSelector={{"{HERE}":"true"}}')
+WAITING = frozenset({"GangDoesNotFit", "GangNeverFits"})
+
+
+async def test_the_vendors_command_places_jobs_and_an_uninstall_leaves_none_behind_a_gate(
+    cluster: Cluster, api: Api, world: World, tmp_path: Path
+) -> None:
+    await api.create("/api/v1/namespaces", {"metadata": {"name": RELEASE}})
+    for host in world.nodes[:4]:
+        await api.merge(f"{NODES}/{host.name}", {"metadata": {"labels": {HERE: "true"}}})
+    hosts = Hosts(tmp_path / "hosts", world)
+    files = cluster.files
+    async with (
+        kubelet(cluster, tmp_path / "kubelet", hosts.folder) as running,
+        made_release(api, running, RELEASE, files.kubeconfig, hosts) as release,
+    ):
+        await release.install(*ON_FOUR)
+        await eventually(lambda: is_trusted(api))
+        await _placed(api, world, JOBS, asking.volcano_job("pair", 2, 16))
+        await _placed(api, world, BATCH_JOBS, asking.batch_job("indexed", 2, 16))
+
+        await api.create(JOBS, asking.volcano_job("waits", 2, 16))
+        await api.create(BATCH_JOBS, asking.batch_job("waits-too", 2, 16))
+        for job in ("waits", "waits-too"):
+            await eventually(lambda: _is_told_to_wait(api, job))  # noqa: B023 - at once
+            assert all(each.gated for each in await pods_of(api, job))
+
+        await release.helm("uninstall", release.name, *WAIT)
+        for job in ("waits", "waits-too"):
+            assert not any(each.gated for each in await pods_of(api, job))
+            await eventually(lambda: bound(api, job, 2))  # noqa: B023 - at once
+        assert await gang_labels(api) == {}
+        configurations = await api.items(CONFIGURATIONS)
+        secrets = await api.items(f"/api/v1/namespaces/{RELEASE}/secrets")
+        assert NAME not in {each["metadata"]["name"] for each in (*configurations, *secrets)}
+
+
+async def _placed(api: Api, world: World, path: str, job: Any) -> None:
+    """Its two pods run in one dragonfly, each where it was planned."""
+    name = job["metadata"]["name"]
+    await api.create(path, job)
+    await eventually(lambda: bound(api, name, 2))
+    found = await pods_of(api, name)
+    nodes = [each.node for each in found]
+    assert nodes == [each.planned for each in found]
+    assert are_whole(world, "dragonfly", nodes, 2)
+
+
+async def _is_told_to_wait(api: Api, job: str) -> bool:
+    return bool(WAITING & (await events_of(api, job)).keys())
