@@ -14,7 +14,7 @@ from bench.scale import CannotRunError, Progress, Scale
 from bench.schedule_runs import LIMIT_S, Burst, Decisions, Run, Stage, stage
 from tests.e2e.controlplane import programs
 from tests.e2e.scheduling import asking
-from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, WORDS
 
 _GPUS = 8
 _BURST_PODS, _BURST_SIZE = 8, 16
@@ -55,6 +55,15 @@ RIVALS = (
     Rival("whole groups on kube-scheduler", BATCH_JOBS, asking.batch_job, asks=True),
     Rival("plain kube-scheduler", BATCH_JOBS, asking.batch_job, asks=False),
 )
+
+
+def _native_job(name: str, pods: int, size: int | None) -> Any:
+    return asking.volcano_job(name, pods, size, gpus=_GPUS, **{WORDS.way: "native"})
+
+
+NATIVE = Rival("native Volcano", JOBS, _native_job, asks=True)
+"""Volcano chooses, by our HyperNodes and the groups that the webhook writes on the PodGroup."""
+NATIVE_SHAPES = (Shape(8, 64, 2, 0), Shape(64, 16, 1, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,11 @@ async def _seen(count: int, jobs: int, progress: Progress) -> Seen:
             _BURST_SIZE // _GPUS,
         )
         progress(f"all {burst.pods} pods are bound after {burst.bound_s:.1f} s")
-        return Seen(runs, (jobs, burst), await made.decisions())
+        decisions = await made.decisions()
+        made.show_hypernodes()
+        for shape in (each for each in NATIVE_SHAPES if each.pods <= count):
+            runs[NATIVE, shape] = await _runs(made, NATIVE, shape, progress)
+        return Seen(runs, (jobs, burst), decisions)
 
 
 async def _runs(made: Stage, rival: Rival, shape: Shape, progress: Progress) -> list[Run]:
@@ -127,7 +140,7 @@ def of_runs(rival: Rival, shape: Shape, runs: Sequence[Run]) -> Iterator[Figure]
     budget = at_most(shape.budget_s) if rival.is_judged else None
     there, opened = (median([run.there_s for run in runs]), median([run.opened_s for run in runs]))
     note = f"all pods there after {there.value:.2g} s"
-    if rival.asks:
+    if rival.asks and rival is not NATIVE:
         note += f", all opened after {opened.value:.2g} s"
     if late := sum(1 for run in runs if run.bound_s >= LIMIT_S):
         note += f"; {late} of {len(runs)} not bound after {LIMIT_S:g} s"

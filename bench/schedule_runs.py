@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession
@@ -15,7 +16,7 @@ from bench.kube_plane import Plane, plane
 from bench.machine import usage
 from bench.scale import CannotRunError
 from bench.schedule_follow import Follower, PodTimes
-from tests.e2e.controlplane.volcano import vendor_configuration
+from tests.e2e.controlplane.volcano import TOPOLOGY_AWARE, vendor_configuration
 from tests.e2e.scheduling.admission_master import AdmissionMaster, admission_master
 from tests.e2e.scheduling.gang_master import api_url
 from tests.e2e.scheduling.jobs import homes
@@ -26,6 +27,10 @@ _PACE = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 """What the controllers of Kubernetes have here; Volcano's job controller and kube-scheduler would
 otherwise make or bind 50 pods a second, whoever places them."""
 _SETTLED_S = 1.0
+_CONFIGURATION = "--scheduler-conf="
+_HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+_PUBLISHED_S = 300.0
+_KINDS = ("dragonfly", "switchbox")
 _COUNTS = re.compile(r"^topo_master_gang_decision_seconds_(\S+) (\S+)$", re.MULTILINE)
 _WAITING = re.compile(r"^topo_master_kube_writes_waiting\{\S+\} (\S+)$", re.MULTILINE)
 
@@ -112,6 +117,14 @@ class Stage:
         await self._end(collection, list(zip(names, uids, strict=True)))
         return burst
 
+    def show_hypernodes(self) -> None:
+        """From now on Volcano's scheduler goes by the HyperNodes that the master has written."""
+        scheduler = self.plane.cluster.volcano[1]
+        (flag,) = (each for each in scheduler.argv if each.startswith(_CONFIGURATION))
+        scheduler.stop()
+        Path(flag.removeprefix(_CONFIGURATION)).write_text(TOPOLOGY_AWARE)
+        scheduler.start()
+
     async def decisions(self) -> Decisions:
         """What the master's metrics say of its decisions."""
         found = {name: float(value) for name, value in _COUNTS.findall(await self._metrics())}
@@ -168,6 +181,20 @@ async def stage(count: int) -> AsyncIterator[Stage]:
             program.argv += _PACE
             program.start()
         made.declare()
-        master = await stack.enter_async_context(admission_master(cluster, made.api, made.home))
+        flag = "--controllers=nomination,hypernodes"
+        master = await stack.enter_async_context(
+            admission_master(cluster, made.api, made.home, flag)
+        )
+        await _published(made)
         follower = await stack.enter_async_context(Follower(made.api))
         yield Stage(made, master, follower)
+
+
+async def _published(made: Plane) -> None:
+    """Returns when each group has its HyperNode."""
+    groups = {(kind, name) for kind in _KINDS for name in homes(made.world, kind).values()}
+    end_s = time.monotonic() + _PUBLISHED_S
+    while len(await made.api.items(_HYPERNODES)) < len(groups):
+        if time.monotonic() > end_s:
+            raise CannotRunError(f"not all HyperNodes are there after {_PUBLISHED_S:g} s")
+        await asyncio.sleep(_SETTLED_S)

@@ -82,6 +82,8 @@ class Course:
     looks: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     waited: int = 0
+    slowest: tuple[float, str] = (0.0, "")
+    """The longest that a reason took to become true, in seconds, and what it was before."""
     optima: Optima = field(default_factory=Optima)
 
 
@@ -97,6 +99,7 @@ class Stream:
         self.times: dict[str, list[float]] = {}
         """When each job was made, and when it was seen bound."""
         self.course = Course()
+        self._last = ""
 
     async def run(self, jobs: Sequence[Wish], tell: Callable[[str], None]) -> None:
         """All of them arrive, run and leave; what must never be raises `AssertionError`."""
@@ -111,7 +114,8 @@ class Stream:
                 await self._end_one()
             if number % _LOOK_EACH == 0:
                 await self._stand_still()
-                tell(f"{number} jobs: {len(self._done)} were bound, {len(self._waiting())} wait")
+                waiting, slowest = len(self._waiting()), self.course.slowest
+                tell(f"{number} jobs: {len(self._done)} were bound, {waiting} wait; {slowest}")
         for name in [*self._others]:
             await self._end_other(name)
         while self._waiting():
@@ -174,7 +178,9 @@ class Stream:
 
     async def _stand_still(self) -> None:
         """Returns when every job that waits says why, and the recount agrees."""
+        began_s, self._last = time.monotonic(), ""
         await eventually_nothing(self._untrue)
+        self.course.slowest = max(self.course.slowest, (time.monotonic() - began_s, self._last))
         self.course.waited += len(self._waiting())
 
     async def _untrue(self) -> list[str]:
@@ -183,13 +189,15 @@ class Stream:
             gangs = {each["name"]: each for each in (await answer.json())["gangs"]}
         after = await self._look()
         if before.places() != after.places():
-            return ["pods moved meanwhile"]
+            self._last = "pods moved meanwhile"
+            return [self._last]
         said = [(name, gangs.get(name)) for name in self._waiting()]
         found = [
             text
             for name, gang in said
             if (text := _untruth(self._live[name], gang, after.free(name)))
         ]
+        self._last = found[0] if found else self._last
         if not found:
             self.course.reasons.update(gang["state"] for _, gang in said if gang is not None)
         return found
