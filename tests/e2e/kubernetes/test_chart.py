@@ -54,6 +54,18 @@ async def test_the_api_server_takes_every_object_and_knows_every_field(
             await api.call("POST", path, each, dryRun="All", fieldValidation="Strict")
 
 
+async def test_alerts_are_refused_by_their_kind_where_no_operator_takes_them(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """docs/install.md says what to do then; nothing of the release is made."""
+    asked = (*ON, "--set", "topoDiscovery.alerts.enabled=true", "--namespace", namespace)
+    place = ("--kubeconfig", str(cluster.files.kubeconfig))
+    install = partial(run, built_helm(), "install", "topo", str(CHART), *asked, *place)
+    done = await asyncio.to_thread(partial(install, home=tmp_path))
+    assert done.returncode == 1
+    assert 'no matches for kind "PrometheusRule"' in done.stderr
+
+
 async def test_a_namespace_of_the_restricted_standard_takes_all_pods_but_the_workers(
     api: Api, namespace: str
 ) -> None:
