@@ -1,6 +1,7 @@
 """The forest as a nested list of HTML, for browsers without scripts, terminals and paper.
 
-Whatever is in a name is text: everything that is not of this file is escaped.
+Whatever is in a name is text: everything that is not of this file is escaped, and what would turn
+or hide its neighbours is replaced.
 """
 
 from collections.abc import Iterable, Iterator
@@ -107,4 +108,5 @@ def _line(name: str, status: Status, what: str, reasons: Iterable[Reason]) -> st
 
 
 def _text(words: str) -> str:
-    return escape(str(words), quote=True)
+    shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in words)
+    return escape(shown, quote=True)

@@ -171,5 +171,5 @@ def test_bad_names_are_text_in_the_list() -> None:
     view = TopologyView(state.snapshot)
     reader = _Reader()
     reader.feed(plain.body(Examined(view), "config", 0.0, "release").decode())
-    assert set(EVIL) <= set(reader.names)
+    assert {name.replace("\u202e", "\ufffd") for name in EVIL} <= set(reader.names)
     assert not reader.tags & {"img", "script"}

@@ -49,8 +49,17 @@ function nodesOf(children) {
   return children.flatMap((child) => {
     if (child === null || child === undefined || child === false) return [];
     if (Array.isArray(child)) return nodesOf(child);
-    return [typeof child === "number" ? String(child) : child];
+    return [child instanceof Node ? child : plain(String(child))];
   });
+}
+
+/**
+ * The text without what would be obeyed instead of shown: what turns the direction of its
+ * neighbours, hides, or breaks a line.
+ * @param {string} text
+ */
+export function plain(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, "\uFFFD");
 }
 
 /**

@@ -2,6 +2,7 @@
 // all, and what is broken last and never too small to be seen. Every state has a shape of its own
 // beside its colour: free is hollow, used is solid, held is half, gone is struck through.
 
+import { plain } from "./dom.js";
 import { TILE, middle } from "./layout.js";
 import { stateOf } from "./picture.js";
 
@@ -13,6 +14,8 @@ const NOTED = 0.75;
 /** So many cut wires on the screen are named where they are; more would hide the forest. */
 const CALLOUTS = 10;
 const HEAD = 26;
+/** Boxes narrower than this, in pixels, have neither a frame nor round corners. */
+const SMALL_BOX = 48;
 
 /**
  * @typedef {object} Camera
@@ -62,28 +65,47 @@ export function look() {
 }
 
 /**
- * Draws all of it. `ratio` are the device's pixels per pixel.
- * @param {CanvasRenderingContext2D} ctx
- * @param {{plan: import("./layout.js").Plan, camera: Camera, look: Look, marks: Marks,
- *   width: number, height: number, ratio: number}} scene
+ * @typedef {object} Scene
+ * @property {import("./layout.js").Plan} plan
+ * @property {Camera} camera
+ * @property {Look} look
+ * @property {Marks} marks
+ * @property {number} width in pixels
+ * @property {number} height
+ * @property {number} ratio the device's pixels per pixel
  */
-export function draw(ctx, scene) {
+
+/**
+ * Draws the forest.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
+ */
+export function drawForest(ctx, scene) {
   const { look, ratio, width, height } = scene;
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-  ctx.fillStyle = look.map ?? "";
+  ctx.fillStyle = look["map"] ?? "";
   ctx.fillRect(0, 0, width, height);
   const pen = new Pen(ctx, scene);
   pen.boxes();
   pen.upWires();
   pen.tiles();
-  pen.rings();
   pen.cutWires();
+}
+
+/**
+ * Draws the frames around what is chosen, pointed at, or named by a finding, over the forest.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {Scene} scene
+ */
+export function drawMarks(ctx, scene) {
+  ctx.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
+  new Pen(ctx, scene).rings();
 }
 
 class Pen {
   /**
    * @param {CanvasRenderingContext2D} ctx
-   * @param {Parameters<typeof draw>[1]} scene
+   * @param {Scene} scene
    */
   constructor(ctx, scene) {
     this.ctx = ctx;
@@ -135,17 +157,25 @@ class Pen {
       const bad = box.group !== null && box.group.status !== "Ready";
       const only_below = bad && box.group?.reasons.every(({ code }) => code === "child-not-ready");
       ctx.fillStyle = this.colour(box.depth % 2 === 0 ? "box" : "boxhead");
-      rounded(ctx, x, y, w, h, Math.min(8, 8 * scale));
-      ctx.fill();
       ctx.lineWidth = bad ? 1.5 : 1;
       ctx.strokeStyle = this.colour(bad ? "bad" : "line");
       ctx.globalAlpha = only_below ? 0.5 : 1;
-      ctx.setLineDash(box.group === null ? [5, 4] : []);
+      if (w < SMALL_BOX) {
+        ctx.fillRect(x, y, w, h);
+        if (bad) ctx.strokeRect(x, y, w, h);
+        ctx.globalAlpha = 1;
+        continue;
+      }
+      if (box.group === null) ctx.setLineDash([5, 4]);
+      rounded(ctx, x, y, w, h, Math.min(8, 8 * scale));
+      ctx.globalAlpha = 1;
+      ctx.fill();
+      ctx.globalAlpha = only_below ? 0.5 : 1;
       ctx.stroke();
       ctx.globalAlpha = 1;
+      ctx.setLineDash([]);
       this.head(box, { x, y, w, bad });
     }
-    ctx.setLineDash([]);
   }
 
   /**
@@ -249,7 +279,6 @@ class Pen {
     const { ctx } = this;
     const w = Math.max(1, this.tile_width);
     const h = Math.max(1, this.tile_height);
-    const wide = w >= 4;
     ctx.fillStyle = this.colour("free");
     for (const { x, y, node } of tiles) {
       if (node.status === "Ready" && node.free_gpus > 0) ctx.fillRect(this.sx(x), this.sy(y), w, h);
@@ -260,24 +289,16 @@ class Pen {
         ctx.fillRect(this.sx(x), this.sy(y), w, h);
       }
     }
-    /** @type {["used_gpus" | "held_gpus", string][]} */
-    const parts = [
-      ["used_gpus", "used"],
-      ["held_gpus", "held"],
-    ];
-    let from = new Map();
-    for (const [field, colour] of parts) {
-      ctx.fillStyle = this.colour(colour);
-      const next = new Map();
-      for (const tile of tiles) {
-        const { node } = tile;
-        if (node.status !== "Ready" || node[field] === 0 || node.gpus === 0) continue;
-        const share = node[field] / node.gpus;
-        const start = from.get(node.name) ?? 0;
-        next.set(node.name, start + share);
-        ctx.fillRect(this.sx(tile.x) + start * w, this.sy(tile.y), wide ? share * w : w, h);
-      }
-      from = next;
+    ctx.fillStyle = this.colour("used");
+    for (const { x, y, node } of tiles) {
+      if (node.status !== "Ready" || node.used_gpus === 0) continue;
+      ctx.fillRect(this.sx(x), this.sy(y), (w * node.used_gpus) / Math.max(1, node.gpus), h);
+    }
+    ctx.fillStyle = this.colour("held");
+    for (const { x, y, node } of tiles) {
+      if (node.status !== "Ready" || node.held_gpus === 0) continue;
+      const unit = w / Math.max(1, node.gpus);
+      ctx.fillRect(this.sx(x) + unit * node.used_gpus, this.sy(y), unit * node.held_gpus, h);
     }
     ctx.fillStyle = this.colour("badsoft");
     for (const { x, y, node } of tiles) {
@@ -402,7 +423,6 @@ class Pen {
     }
   }
 
-  /** The frames around what is chosen, pointed at, or named by a finding. */
   rings() {
     for (const name of this.marks.lit) this.ring(name, "focus", 2.5, 5);
     if (this.marks.pointed) this.ring(this.marks.pointed, "quiet", 1.5, 2);
@@ -435,6 +455,7 @@ class Pen {
   cutWires() {
     const { ctx } = this;
     const cut = this.plan.strands.filter((s) => s.wire.state === "down" && this.near(s));
+    if (cut.length === 0) return;
     ctx.strokeStyle = this.colour("bad");
     ctx.lineWidth = Math.max(2, Math.min(3, 3 * this.camera.scale));
     ctx.setLineDash([6, 4]);
@@ -545,7 +566,8 @@ function end(node, slot) {
 
 /** @param {string} words */
 function shortened(words) {
-  return words.length > 34 ? `${words.slice(0, 12)}…${words.slice(-20)}` : words;
+  const shown = plain(words);
+  return shown.length > 34 ? `${shown.slice(0, 12)}…${shown.slice(-20)}` : shown;
 }
 
 /**
@@ -556,7 +578,8 @@ function shortened(words) {
  */
 function fitted(ctx, text, width) {
   if (width < 8) return "";
-  const short = text.length > 80 ? `${text.slice(0, 30)}…${text.slice(-40)}` : text;
+  const shown = plain(text);
+  const short = shown.length > 80 ? `${shown.slice(0, 30)}…${shown.slice(-40)}` : shown;
   const wide = ctx.measureText(short).width;
   if (wide <= width) return short;
   const letters = Math.floor((short.length * width) / wide) - 1;

@@ -10,15 +10,27 @@ const LONGEST_WAIT_MS = 5_000;
 const REST_FACTOR = 4;
 const REST_MS = 200;
 const BEHIND_MS = 500;
+/** A page in the background ticks once a minute. */
+const SLEPT_MS = 90_000;
 
 /**
  * @typedef {object} State
  * @property {"starting" | "live" | "lost"} stage
- * @property {number} since_ms when this stage began, on the clock of `performance.now`
+ * @property {number} since_ms when this stage began, on the clock of the day, as this browser has it
  * @property {string} why it is lost
  * @property {string} fix
  * @property {number} true_ms when the picture was known to be true last; NaN where there is none
  */
+
+/** One try to follow: what was asked of it ends with it. */
+class Connection {
+  stop = new AbortController();
+  /** Whether the picture is to be fetched again, and whether that is under way. */
+  is_wanted = false;
+  is_fetching = false;
+  /** The id of the last event that tells of a change. */
+  told_of = "";
+}
 
 /** One follower of one master. */
 export class Live {
@@ -33,36 +45,31 @@ export class Live {
     /** @type {State} */
     this.state = {
       stage: "starting",
-      since_ms: performance.now(),
+      since_ms: Date.now(),
       why: "",
       fix: "",
       true_ms: NaN,
     };
-    this.is_wanted = false;
-    this.is_fetching = false;
-    /** @type {AbortController} */
-    this.connection = new AbortController();
-    /** The generation that an event told of; the picture is behind while it has a lower one. */
-    this.told_of = { generation: 0 };
+    this.connection = new Connection();
+    this.ticked_ms = Date.now();
+    this.wait_ms = FIRST_WAIT_MS;
   }
 
   /** Works until the page is closed. */
   async run() {
-    for (let wait_ms = FIRST_WAIT_MS; ;) {
-      this.connection = new AbortController();
+    for (;;) {
+      this.connection = new Connection();
       try {
         await this.fetch();
-        this.enter("live");
-        wait_ms = FIRST_WAIT_MS;
         await this.listen();
         throw new Refused(0, "the master ended the stream");
       } catch (error) {
-        this.connection.abort();
+        this.connection.stop.abort();
         const { message, fix = "" } = /** @type {Refused} */ (error);
         this.enter("lost", message, fix);
       }
-      await pause(wait_ms * (0.5 + Math.random()));
-      wait_ms = Math.min(2 * wait_ms, LONGEST_WAIT_MS);
+      await pause(this.wait_ms * (0.5 + Math.random()));
+      this.wait_ms = Math.min(2 * this.wait_ms, LONGEST_WAIT_MS);
     }
   }
 
@@ -73,17 +80,19 @@ export class Live {
    */
   enter(stage, why = "", fix = "") {
     const is_new = stage !== this.state.stage;
-    const since_ms = is_new ? performance.now() : this.state.since_ms;
+    const since_ms = is_new ? Date.now() : this.state.since_ms;
     this.state = { ...this.state, stage, since_ms, why, fix };
     this.told.state(this.state);
   }
 
   async listen() {
     const { document } = /** @type {import("./picture.js").Picture} */ (this.picture);
-    this.told_of = { generation: 0 };
+    const { connection } = this;
     const since = `${document.generation}.${document.run}`;
-    for await (const event of follow(since, this.connection.signal)) {
-      if (!this.is_wanted && !this.is_fetching) this.confirm();
+    for await (const event of follow(since, connection.stop.signal)) {
+      if (this.state.stage !== "live") this.enter("live");
+      this.wait_ms = FIRST_WAIT_MS;
+      if (!connection.is_wanted && !connection.is_fetching) this.confirm();
       if (event.name === "comment") this.look();
       else this.take(event);
     }
@@ -99,7 +108,7 @@ export class Live {
     if (event.name === "hold") return;
     const data = JSON.parse(event.data);
     if (event.name !== "capacity") {
-      this.told_of = data;
+      this.connection.told_of = event.id;
       this.want();
     } else if (this.picture !== null && recount(this.picture, data)) {
       if (data.nodes.length + data.groups.length > 0) this.told.counts();
@@ -110,43 +119,64 @@ export class Live {
 
   /** Fetches again: at once, or when the fetch that is under way is done. */
   want() {
-    this.is_wanted = true;
-    if (!this.is_fetching) void this.renew(this.connection);
+    const { connection } = this;
+    connection.is_wanted = true;
+    if (!connection.is_fetching) void this.renew(connection);
   }
 
-  /** @param {AbortController} connection */
+  /** @param {Connection} connection */
   async renew(connection) {
-    this.is_fetching = true;
+    connection.is_fetching = true;
     try {
-      while (this.is_wanted && !connection.signal.aborted) {
+      while (connection.is_wanted && !connection.stop.signal.aborted) {
         const began_ms = performance.now();
-        this.is_wanted = false;
+        connection.is_wanted = false;
         await this.fetch();
-        const behind = (this.picture?.document.generation ?? 0) < this.told_of.generation;
+        const is_behind = this.isBehind(connection.told_of);
         const took_ms = performance.now() - began_ms;
-        await pause(behind ? BEHIND_MS : Math.max(REST_MS, REST_FACTOR * took_ms));
-        if (behind) this.is_wanted = true;
+        await pause(is_behind ? BEHIND_MS : Math.max(REST_MS, REST_FACTOR * took_ms));
+        if (is_behind) connection.is_wanted = true;
       }
     } catch (error) {
-      connection.abort(error);
+      connection.stop.abort(error);
     } finally {
-      this.is_fetching = false;
+      connection.is_fetching = false;
     }
   }
 
+  /**
+   * Whether the picture is of before an event: another replica answered, which knows it later.
+   * @param {string} id of the event; another run counts otherwise
+   */
+  isBehind(id) {
+    const [generation, run] = id.split(".");
+    const { document } = /** @type {import("./picture.js").Picture} */ (this.picture);
+    return run === document.run && document.generation < Number(generation);
+  }
+
   async fetch() {
-    const { signal } = this.connection;
+    const { signal } = this.connection.stop;
     const [forest, found] = await Promise.all([
       ask("v1/topology", { signal }),
       ask("v1/findings", { signal }),
     ]);
+    signal.throwIfAborted();
     this.picture = pictureOf(forest.document, found.document.findings, forest.copy_age_s);
     this.confirm();
     this.told.picture(this.picture);
   }
 
+  /** Called every second or so: a machine that slept has heard nothing, whatever its timers say. */
+  tick() {
+    const now_ms = Date.now();
+    if (now_ms - this.ticked_ms > SLEPT_MS) {
+      this.connection.stop.abort(new Refused(0, "this browser was asleep"));
+    }
+    this.ticked_ms = now_ms;
+  }
+
   confirm() {
-    this.state = { ...this.state, true_ms: performance.now() };
+    this.state = { ...this.state, true_ms: Date.now() };
   }
 }
 

@@ -132,9 +132,9 @@ function showState() {
   const banner = byId("banner");
   banner.hidden = !is_lost;
   if (!is_lost) return;
-  const now = performance.now();
+  const now = Date.now();
   const age_s = (now - true_ms) / 1000;
-  const clock = new Date(Date.now() - (now - true_ms)).toLocaleTimeString(spoken());
+  const clock = new Date(true_ms).toLocaleTimeString(spoken());
   const old = Number.isNaN(true_ms)
     ? t("no_picture")
     : t("picture_of", { clock, age: duration(age_s) });
@@ -373,7 +373,10 @@ function listen() {
   addEventListener("hashchange", () => void showWhy());
   addEventListener("keydown", key);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.recolour());
-  setInterval(showState, 1000);
+  setInterval(() => {
+    live.tick();
+    showState();
+  }, 1000);
 }
 
 /** What drawing costs, for who measures it. */

@@ -1,9 +1,11 @@
 // The forest as something to move in: camera, pointer, keys. It draws when something changed.
 
-import { draw, look } from "./draw.js";
+import { drawForest, drawMarks, look } from "./draw.js";
 import { TILE, at, planOf } from "./layout.js";
 
 const CLOSEST = 2.5;
+/** The pixels of height at which a tile is shown in its own size, if there is room. */
+const USUAL_HEIGHT = 800;
 const NEAR_PX = 7;
 const STEP_PX = 60;
 /** A frame that took longer is not drawn anew while the map moves. */
@@ -39,7 +41,9 @@ export class ForestMap {
     this.slid = 0;
     this.rest = 0;
     this.last = { took_ms: 0, camera: { ...this.camera } };
+    /** The forest as it was drawn last, without marks. */
     this.back = document.createElement("canvas");
+    this.is_drawn = false;
     /** How long each of the last frames took, in milliseconds. */
     this.frames = /** @type {number[]} */ ([]);
     new ResizeObserver(() => this.resized()).observe(canvas);
@@ -64,7 +68,7 @@ export class ForestMap {
   /** All of it on the screen. */
   fit() {
     this.is_fitted = true;
-    if (this.plan !== null) this.frame({ x: 0, y: 0, ...whole(this.plan) }, 14, 1.25);
+    if (this.plan !== null) this.frame({ x: 0, y: 0, ...whole(this.plan) }, 14);
   }
 
   /**
@@ -84,16 +88,16 @@ export class ForestMap {
     if (found.length === 0) return;
     const around = boundsOf(found);
     this.is_fitted = false;
-    this.frame(around, Math.min(140, this.size().width / 6), 1.25);
+    this.frame(around, Math.min(140, this.size().width / 6));
   }
 
   /**
    * @param {{x: number, y: number, width: number, height: number}} box
    * @param {number} margin in pixels
-   * @param {number} closest
    */
-  frame(box, margin, closest) {
+  frame(box, margin) {
     const { width, height } = this.size();
+    const closest = Math.min(CLOSEST, Math.max(1.25, height / USUAL_HEIGHT));
     const wide = (width - 2 * margin) / Math.max(1, box.width);
     const high = (height - 2 * margin) / Math.max(1, box.height);
     const scale = Math.max(0.005, Math.min(closest, wide, high));
@@ -132,10 +136,17 @@ export class ForestMap {
   /** @param {Partial<import("./draw.js").Marks>} marks */
   mark(marks) {
     Object.assign(this.marks, marks);
-    this.redraw();
+    this.refresh();
   }
 
+  /** Draws all of it in the next frame. */
   redraw() {
+    this.is_drawn = false;
+    this.refresh();
+  }
+
+  /** Draws what is marked in the next frame, and the forest where that changed too. */
+  refresh() {
     if (this.asked !== 0) return;
     this.asked = requestAnimationFrame(() => {
       this.asked = 0;
@@ -178,24 +189,21 @@ export class ForestMap {
   }
 
   paint() {
-    const { plan } = this;
+    const { plan, camera, marks, back } = this;
     const { width, height } = this.size();
     if (plan === null || width === 0 || height === 0) return;
     const began = performance.now();
-    const { camera, marks, look: colours } = this;
-    const ratio = devicePixelRatio;
-    draw(this.ctx, { plan, camera, marks, look: colours, width, height, ratio });
-    this.last = { took_ms: performance.now() - began, camera: { ...camera } };
-    if (this.last.took_ms >= DEAR_MS) this.remember();
+    const scene = { plan, camera, marks, look: this.look, width, height, ratio: devicePixelRatio };
+    if (!this.is_drawn) {
+      const forest = back.getContext("2d", { alpha: false });
+      if (forest !== null) drawForest(forest, scene);
+      this.is_drawn = true;
+      this.last = { took_ms: performance.now() - began, camera: { ...camera } };
+    }
+    this.ctx.setTransform(1, 0, 0, 1, 0, 0);
+    this.ctx.drawImage(back, 0, 0);
+    drawMarks(this.ctx, scene);
     this.timed(began);
-  }
-
-  /** Keeps the frame for `slide`. */
-  remember() {
-    const { back, canvas } = this;
-    back.width = canvas.width;
-    back.height = canvas.height;
-    back.getContext("2d", { alpha: false })?.drawImage(canvas, 0, 0);
   }
 
   /** @param {number} began */
@@ -208,10 +216,17 @@ export class ForestMap {
     return { width: this.canvas.clientWidth, height: this.canvas.clientHeight };
   }
 
+  /** What was in the middle stays there. */
   resized() {
     const { width, height } = this.size();
-    this.canvas.width = Math.round(width * devicePixelRatio);
-    this.canvas.height = Math.round(height * devicePixelRatio);
+    const { camera, canvas } = this;
+    camera.x += (canvas.width / devicePixelRatio - width) / 2 / camera.scale;
+    camera.y += (canvas.height / devicePixelRatio - height) / 2 / camera.scale;
+    this.is_drawn = false;
+    for (const each of [this.canvas, this.back]) {
+      each.width = Math.round(width * devicePixelRatio);
+      each.height = Math.round(height * devicePixelRatio);
+    }
     if (this.picture !== null && this.is_fitted) this.show(this.picture);
     this.paint();
   }

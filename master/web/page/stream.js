@@ -10,6 +10,7 @@ const LONGEST = 16 * 1024 * 1024;
 /**
  * @typedef {object} StreamEvent
  * @property {string} name `comment` for a sign of life
+ * @property {string} id such as `7.5e0c21af`, empty where it moves no place
  * @property {string} data
  */
 
@@ -39,13 +40,15 @@ export class EventReader {
  */
 function eventOf(text) {
   let name = "comment";
+  let id = "";
   /** @type {string[]} */
   const data = [];
   for (const line of text.split("\n")) {
     if (line.startsWith("event: ")) name = line.slice(7);
+    else if (line.startsWith("id: ")) id = line.slice(4);
     else if (line.startsWith("data: ")) data.push(line.slice(6));
   }
-  return { name, data: data.join("\n") };
+  return { name, id, data: data.join("\n") };
 }
 
 /**
