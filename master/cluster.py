@@ -259,6 +259,7 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
         works[name] = partial(service.replica.run, work)
     if service.admission is not None:
         works["admission-certificate"] = service.admission.keeper.run
+        works["admission-tiers"] = service.admission.tiers.run
         works["volcano-configuration"] = service.admission.reader.run
     if cluster.device_config is not None:
         works["kubernetes-device-config"] = cluster.device_config.run

@@ -366,7 +366,6 @@ def build_service(
             tiers=KnownTiers(
                 forest=lambda: None if service.uncounted() else engine.snapshot.forest,
                 hosts=placements.state.capacity.hosts,
-                version=lambda: placements.state.capacity.version,
                 clock=clock,
             ),
         ),

@@ -13,11 +13,11 @@ from master.admission.keeper import CertificateKeeper, Place
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
 from master.admission.server import ANSWERS_BYTES, CONNECTIONS, admission_app
+from master.admission.tiers import KnownTiers
 from master.controllers.table import HYPERNODES
 from master.kube.client import Caller
 from master.settings import MasterSettings
 from topo.gangs.admission.outcome import Rules
-from topo.gangs.native import Tiers
 from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.kit.connections import Connections
@@ -35,6 +35,7 @@ class Admission:
     connections: Connections
     keeper: CertificateKeeper
     reader: SchedulerConfigReader
+    tiers: KnownTiers
 
 
 def build_admission(
@@ -42,7 +43,7 @@ def build_admission(
     client: Caller,
     registry: prom.CollectorRegistry,
     *,
-    tiers: Callable[[], Tiers],
+    tiers: KnownTiers,
     acts: Callable[[], bool],
     clock: Callable[[], float],
 ) -> Admission:
@@ -61,7 +62,7 @@ def build_admission(
     no_tree = "" if HYPERNODES in settings.controllers else _NO_HYPERNODES
 
     def rules_now() -> Rules:
-        return replace(rules, tiers=tiers(), unheeded=no_tree or reader.unheeded)
+        return replace(rules, tiers=tiers.now(), unheeded=no_tree or reader.unheeded)
 
     return Admission(
         app=admission_app(rules_now, settings.admission_invalid, metrics),
@@ -82,6 +83,7 @@ def build_admission(
             clock=clock,
         ),
         reader=reader,
+        tiers=tiers,
     )
 
 

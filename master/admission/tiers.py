@@ -1,16 +1,23 @@
 """The tiers of HyperNodes with what their groups hold, for jobs whose nodes Volcano chooses."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from topo.gangs.native import Tier, Tiers
+from topo.kit.threads import off_loop
 from topo.model.forest import Forest
 from topo.model.ids import GroupPath
 from topo.placement.capacity.host import Host
 from topo.publish.hypernodes import group_tiers
 
-OLD_S = 5.0
+POLL_S = 1.0
+OLD_S = 30.0
+"""What a group holds changes without the forest only where a node's GPUs do."""
+SETTLED_S = 5.0
+"""A forest that changes all the time is counted no more often than this."""
 
 
 def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
@@ -37,25 +44,37 @@ def tiers(forest: Forest, hosts: Iterable[Host]) -> Tiers:
 
 @dataclass(slots=True, kw_only=True)
 class KnownTiers:
-    """The tiers as of a moment ago: counted at most every few seconds, and only when asked for.
+    """The tiers as of a moment ago, counted in a thread: of reviews only the first waits for that.
 
-    `forest` is None while groups or their GPUs are not known. `version` changes with the hosts.
+    `forest` is None while groups or their GPUs are not known.
     """
 
     forest: Callable[[], Forest | None]
     hosts: Callable[[], Iterable[Host]]
-    version: Callable[[], int]
     clock: Callable[[], float]
-    _tiers: Tiers = ()
-    _of: tuple[Forest | None, int] = (None, -1)
-    _counted_s: float = field(default=float("-inf"))
+    _known: Tiers = field(default=(), init=False)
+    _of: Forest | None = field(default=None, init=False)
+    _counted_s: float = field(default=0.0, init=False)
 
-    def __call__(self) -> Tiers:
-        """The tiers; empty while they are not known."""
+    def now(self) -> Tiers:
+        """The tiers; empty while they are not known. O(1) but while there was none."""
         forest = self.forest()
         if forest is None:
             return ()
-        now_s, of = self.clock(), (forest, self.version())
-        if of[0] is not self._of[0] or (of != self._of and now_s - self._counted_s >= OLD_S):
-            self._tiers, self._of, self._counted_s = tiers(forest, self.hosts()), of, now_s
-        return self._tiers
+        if self._of is None or (not self._known and forest is not self._of):
+            self._take(forest, tiers(forest, self.hosts()))
+        return self._known
+
+    async def run(self) -> None:
+        """Counts them again and again until cancelled."""
+        while True:
+            forest, age_s = self.forest(), self.clock() - self._counted_s
+            if forest is None:
+                self._of = None
+            elif self._of is None or age_s >= (SETTLED_S if forest is not self._of else OLD_S):
+                hosts = list(self.hosts())
+                self._take(forest, await off_loop(partial(tiers, forest, hosts)))
+            await asyncio.sleep(POLL_S)
+
+    def _take(self, forest: Forest, found: Tiers) -> None:
+        self._known, self._of, self._counted_s = found, forest, self.clock()

@@ -1,8 +1,11 @@
 """The tiers that native jobs are judged by are those of the HyperNodes, with what groups hold."""
 
+import asyncio
 from collections.abc import Mapping
 
-from master.admission.tiers import OLD_S, KnownTiers, tiers
+import pytest
+
+from master.admission.tiers import OLD_S, POLL_S, SETTLED_S, KnownTiers, tiers
 from tests.publish.forests import box, forest
 from topo.gangs.native import Tier, holding, of_kind
 from topo.model.forest import Forest
@@ -43,21 +46,33 @@ def test_a_group_without_hosts_is_in_no_tier_and_without_groups_there_is_none():
     assert tiers(forest(), hosts({"f": 8})) == ()
 
 
-def test_what_is_known_is_counted_anew_with_the_forest_and_after_a_while_with_its_nodes():
-    now_s, version, known, there = 0.0, 1, [TREE], {"a": 8}
-
-    def tree() -> Forest | None:
-        return known[0] if known else None
-
+@pytest.mark.virtual_time
+async def test_what_is_known_is_counted_anew_with_the_forest_and_after_a_while_with_its_nodes():
+    loop, known, there = asyncio.get_running_loop(), list[Forest](), {"a": 8}
     live = KnownTiers(
-        forest=tree, hosts=lambda: hosts(there), version=lambda: version, clock=lambda: now_s
+        forest=lambda: known[-1] if known else None, hosts=lambda: hosts(there), clock=loop.time
     )
-    assert live()[0].pods(8) == 1
-    there, version = {"a": 8, "b": 8}, 2
-    assert live()[0].pods(8) == 1
-    now_s = OLD_S
-    assert live()[0].pods(8) == 2
-    there, known[0] = {"a": 4}, forest(box("s1", {"d1": ["a"]}))
-    assert live()[0].pods(8) == 0
+
+    async def held_after(seconds: float) -> int:
+        await asyncio.sleep(seconds)
+        found = live.now()
+        return found[0].pods(8) if found else -1
+
+    work = asyncio.ensure_future(live.run())
+    assert await held_after(2 * POLL_S) == -1
+    known.append(forest())
+    assert await held_after(2 * POLL_S) == -1
+    known.append(TREE)
+    assert await held_after(0) == 1
+    there |= {"b": 8}
+    assert await held_after(OLD_S + POLL_S) == 2
+    there.clear()
+    known.append(forest(box("s1", {"d1": ["a"]})))
+    assert await held_after(SETTLED_S + POLL_S) == -1
+    there |= {"a": 16}
+    known.append(forest(box("s1", {"d1": ["a"]})))
+    assert await held_after(SETTLED_S + POLL_S) == 2
     known.clear()
-    assert live() == ()
+    assert await held_after(2 * POLL_S) == -1
+    assert not work.done()
+    work.cancel()

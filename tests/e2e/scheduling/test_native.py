@@ -42,7 +42,14 @@ def scheduler_file(cluster: Cluster) -> Iterator[Path]:
     path = cluster.files.home / "volcano-scheduler.yaml"
     before = path.read_text()
     yield path
-    path.write_text(before)
+    configure(path, before)
+
+
+def configure(path: Path, text: str) -> None:
+    """As a kubelet does it: of half a file the scheduler would end."""
+    written = path.with_suffix(".new")
+    written.write_text(text)
+    written.replace(path)
 
 
 def native_job(name: str, pods: int) -> Any:
@@ -140,7 +147,7 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         assert words == told.split()
         path = f"{CONFIG_MAPS}/{CONFIG_MAP}"
         patched = await api.call("PATCH", path, json.loads(body), content_type=MERGE)
-        scheduler_file.write_text(patched["data"][KEY])
+        configure(scheduler_file, patched["data"][KEY])
         await eventually(lambda: knows("heeded"))
         assert "volcano-ignores-groups" not in await doctor(master)
 
