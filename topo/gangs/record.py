@@ -227,11 +227,12 @@ def _one_selection(record: Record) -> Record:
     for member in gang.members:
         if member.live and not member.gated and member.selection:
             selected.setdefault(share_of(gang, gang.group_of(member.rank)), member.selection)
-    plan = {
-        uid: replace(note, selection=selected.get(share_of(gang, note.group), note.selection))
-        for uid, note in record.plan.items()
+    other = {
+        uid: replace(note, selection=value)
+        for uid, note in (record.plan.items() if selected else ())
+        if (value := selected.get(share_of(gang, note.group), note.selection)) != note.selection
     }
-    return record if plan == record.plan else replace(record, plan=plan)
+    return replace(record, plan={**record.plan, **other}) if other else record
 
 
 def share_of(gang: Gang, group: int) -> int:
