@@ -212,7 +212,9 @@ def cluster_controllers(
             writer=cluster.gang_writer,
             placements=placements,
             is_counted=is_counted,
-            settings=GangSettings(order=settings.gang_order),
+            settings=GangSettings(
+                order=settings.gang_order, preempt_s=settings.preempt_after or None
+            ),
             queue_plugin=settings.queue_plugin,
             max_hold_s=settings.max_hold,
             clock=engine.clock,

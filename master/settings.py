@@ -208,6 +208,9 @@ class MasterSettings(ServiceSettings, LogSettings):
     gate_timeout: Annotated[Seconds, Field(ge=0)] = 900.0
     """After so long in which nobody places gangs, though a master lives and hears the API server,
     the gates of their pods are opened without a plan; 0: never."""
+    preempt_after: Seconds = 0.0
+    """After this time in line a gang is opened to its scheduler over pods of lower priority, where
+    evicting them costs the least; the scheduler evicts, if it is set up to; 0: never."""
     queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
     """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
     gang waits for its queue's share by weight) or capacity (it does not)."""

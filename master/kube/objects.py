@@ -199,6 +199,7 @@ class PodSpec:
     tolerations: tuple[Toleration, ...] = ()
     affinity: Affinity | None = None
     priority: int = 0
+    preemption_policy: str = ""
     scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

@@ -22,7 +22,7 @@ from topo.gangs.events import (
     Refused,
 )
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
-from topo.gangs.gangs import Gangs
+from topo.gangs.gangs import Gangs, GangSettings
 from topo.gangs.instructions import (
     Check,
     Instruction,
@@ -57,6 +57,9 @@ class Setting:
     takes: tuple[int, ...] = ()
     second: bool = True
     any_order: bool = False
+    over: bool = False
+    """Whether the foreign pod has a lower priority: the gang may be planned over it, and its
+    scheduler evicts it."""
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
@@ -180,6 +183,8 @@ class Model:
         waiting = [member for member in state.members if member.node is None]
         if waiting:
             assert state.foreign is not None, "a gang waits although all is free"
+            opened = any(not member.gated for member in state.members)
+            assert opened or not self.setting.over, "it waits although it may have others evicted"
             bound = [member for member in state.members if member.node is not None]
             assert bound or self._planned(state, ()) is None, "a gang waits although it fits"
         assert waiting or not state.holds, "a hold is left of a gang that runs"
@@ -187,7 +192,7 @@ class Model:
     # What happens
 
     def _lead(self, state: State) -> State:
-        machine = Gangs()
+        machine = Gangs(GangSettings(preempt_s=50.0 if self.setting.over else None))
         return self._advance(state, machine, (self._seen(state), Leading()))
 
     def _look(self, state: State) -> State:
@@ -235,13 +240,17 @@ class Model:
             priority=0,
             created_s=0.0,
             members=state.members,
+            preempts=self.setting.over,
             labelled=dict(state.labels),
             holds=state.holds,
         )
         return Observed(gang)
 
     def _place(self, state: State, asked: Place) -> tuple[State, Planned | Refused]:
-        nodes = self._planned(state, asked.kept, tuple(pod.rank for pod in asked.wanted))
+        ranks = tuple(pod.rank for pod in asked.wanted)
+        nodes = self._planned(state, asked.kept, ranks)
+        if nodes is None and asked.over is not None and not asked.kept:
+            return self._place_over(state, asked, ranks)
         if nodes is None or asked.request.mode is not PlacementMode.REQUIRED:
             return state, Refused(id=GANG, ask=asked.ask, text="no room", shortfall={})
         hold = HoldId(f"hold-{state.made}")
@@ -257,6 +266,27 @@ class Model:
             certified=True,
         )
         return state, planned
+
+    def _place_over(
+        self, state: State, asked: Place, ranks: tuple[int, ...]
+    ) -> tuple[State, Planned | Refused]:
+        """The same without the foreign pod; nothing is held."""
+        nodes = self._planned(replace(state, foreign=None), (), ranks)
+        state = replace(state, made=state.made + 1)
+        holds = tuple(each for each in state.holds if each not in asked.replaced)
+        if nodes is None or (asked.mixed and len({self._dragonfly(n) for n in nodes}) > 1):
+            return state, Refused(id=GANG, ask=asked.ask, text="no room", shortfall={})
+        planned = Planned(
+            id=GANG,
+            ask=asked.ask,
+            nodes=nodes,
+            hold=HoldId(f"hold-{state.made}"),
+            mode=PlacementMode.REQUIRED,
+            generation=1,
+            certified=False,
+            evicts="the foreign pod",
+        )
+        return replace(state, holds=holds, made=state.made + 1), planned
 
     def _planned(
         self,
@@ -286,7 +316,10 @@ class Model:
         return tuple(found)
 
     def _check(self, state: State, check: Check) -> Checked:
-        lost = tuple((n, "taken") for _, n in check.waiting if not self._free(state, n))
+        seen = state if check.over is None else replace(state, foreign=None)
+        nodes = [node for _, node in check.waiting]
+        full = (n for n in dict.fromkeys(nodes) if not self._free(seen, n) or nodes.count(n) > 1)
+        lost = tuple((node, "taken") for node in full)
         homes: dict[int, set[int]] = {}
         for rank, node in (*((pod.rank, node) for pod, node in check.waiting), *check.bound):
             homes.setdefault(rank // 2, set()).add(self._dragonfly(node))
@@ -329,6 +362,9 @@ class Model:
         waiting = [member for member in state.members if member.opened]
         if not waiting:
             return
+        selected = {node for member in waiting for node in self._selected(state, member)}
+        if self.setting.over and state.foreign in selected:
+            yield "bind over others", replace(state, foreign=None, left=True)
         if self.setting.binding is Binding.PIECEMEAL:
             for member in waiting:
                 yield f"try {member.uid}", self._try(state, member)

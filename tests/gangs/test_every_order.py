@@ -42,7 +42,10 @@ def _way(ways: dict[str, tuple[str, str] | None], key: str) -> list[str]:
 
 TWO_WRITERS = [Setting(2, 2, binding) for binding in Binding]
 FOREIGN_POD = [Setting(2, 2, Binding.WHOLE, takes=(0,), second=False)]
+OVER_OTHERS = [Setting(2, 1, Binding.WHOLE, takes=(0,), second=False, over=True)]
 LARGER = [
+    Setting(2, 1, Binding.PIECEMEAL, takes=(0,), second=False, over=True),
+    Setting(2, 1, Binding.WHOLE, takes=(0,), over=True),
     Setting(2, 2, Binding.WHOLE, takes=(0,)),
     Setting(2, 2, Binding.PIECEMEAL, takes=(0,), second=False),
     Setting(4, 3, Binding.WHOLE, takes=(0,), second=False),
@@ -51,8 +54,15 @@ LARGER = [
 
 @pytest.mark.parametrize(
     "setting",
-    [*TWO_WRITERS, *FOREIGN_POD, *(pytest.param(each, marks=pytest.mark.slow) for each in LARGER)],
-    ids=lambda setting: f"{setting.pods}-{setting.dragonflies}-{setting.binding}-{setting.second}",
+    [
+        *TWO_WRITERS,
+        *FOREIGN_POD,
+        *OVER_OTHERS,
+        *(pytest.param(each, marks=pytest.mark.slow) for each in LARGER),
+    ],
+    ids=lambda setting: (
+        f"{setting.pods}-{setting.dragonflies}-{setting.binding}-{setting.second}-{setting.over}"
+    ),
 )
 def test_no_order_of_events_splits_a_group_or_leaves_a_gang_waiting_in_vain(
     setting: Setting,

@@ -6,6 +6,7 @@ import pytest
 
 from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
 from topo.gangs.gang import Binding, GangId
+from topo.gangs.gangs import GangSettings
 from topo.gangs.instructions import Instruction, Reason
 from topo.model.ids import NodeName
 from topo.placement.engine import place
@@ -21,8 +22,10 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.cluster = Cluster(dragonflies(2, 2))
-        self.leader = Leader.over(self.cluster)
+        self.settings = GangSettings(preempt_s=0.0 if seed % 3 == 2 else None)
+        """Of some lives all schedulers evict, and gangs are planned over others at once."""
+        self.cluster = Cluster(dragonflies(2, 2), preempts=seed % 3 == 2)
+        self.leader = Leader.over(self.cluster, self.settings)
         self.writes: list[Instruction] = []
         self.late: list[Instruction] = []
         """Writes of leaders that are dead: each may land at any time yet, or never."""
@@ -78,7 +81,7 @@ class Life:
         node = self._node()
         if len(self.cluster.foreign) < 3 and self.cluster.free(node) >= 8:
             self.names += 1
-            self.cluster.intrude(f"f{self.names}", node)
+            self.cluster.intrude(f"f{self.names}", node, priority=self.random.choice((0, 1, 100)))
 
     def leave(self) -> None:
         if self.cluster.foreign:
@@ -105,7 +108,7 @@ class Life:
     def die(self) -> None:
         """The leader is gone; what it had sent may land yet. Another one takes over."""
         self.late = [*self.late, *self.writes][-6:]
-        self.leader = Leader.over(self.cluster)
+        self.leader = Leader.over(self.cluster, self.settings)
         self.writes, self.leader.unsent = self.leader.unsent, []
 
     def judge(self) -> None:

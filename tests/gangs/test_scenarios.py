@@ -1,5 +1,7 @@
 """What becomes of gangs, in the vendor's shape: dragonflies of two nodes of eight GPUs."""
 
+import pytest
+
 from tests.gangs.world import Cluster, Leader, dragonflies, job, scheduled
 from topo.gangs.gang import Binding, GangId, Note
 from topo.gangs.gangs import GangSettings
@@ -277,3 +279,118 @@ def test_priority_comes_before_age() -> None:
     leader.settle()
     assert cluster.bound(B)
     assert not cluster.bound(A)
+
+
+def preempting(*boxes: int, after_s: float = 60.0) -> tuple[Cluster, Leader]:
+    cluster = Cluster(dragonflies(*boxes), preempts=True)
+    return cluster, Leader.over(cluster, GangSettings(preempt_s=after_s))
+
+
+@pytest.mark.parametrize("binding", list(Binding))
+def test_after_its_time_in_line_a_gang_is_opened_over_the_cheapest_pods_of_lower_priority(
+    binding: Binding,
+) -> None:
+    cluster, leader = preempting(3)
+    for number, priority in enumerate((7, 7, 3, 3, 9, 1)):
+        node = NodeName(f"n1-{number // 2 + 1}-{number % 2 + 1}")
+        cluster.intrude(f"f{number}", node, priority=priority)
+    cluster.submit(job("a", 2, priority=8, binding=binding))
+    leader.settle()
+    assert reason(leader, A) is Reason.NO_ROOM
+    leader.now_s = 59.0
+    leader.settle()
+    assert len(cluster.foreign) == 6
+    assert leader.gangs.next_s == 60.0
+    leader.now_s = 60.0
+    leader.settle()
+    assert set(cluster.bound(A).values()) == {"n1-2-1", "n1-2-2"}
+    assert sorted(cluster.foreign) == ["f0", "f1", "f4", "f5"]
+    leader.settle()
+    assert not list(cluster.bookings)
+
+
+def test_nobody_is_evicted_for_a_gang_that_fits_or_is_of_no_higher_priority() -> None:
+    cluster, leader = preempting(2)
+    cluster.intrude("f", N1, priority=0)
+    cluster.submit(job("a", 2, priority=8))
+    cluster.submit(job("b", 2, priority=0, created_s=1.0))
+    leader.settle()
+    leader.now_s = 100.0
+    leader.settle()
+    assert len(cluster.bound(A)) == 2
+    assert reason(leader, B) is Reason.NO_ROOM
+    assert sorted(cluster.foreign) == ["f"]
+
+
+def test_where_no_scheduler_evicts_the_gang_says_so_and_takes_the_room_that_comes() -> None:
+    cluster, leader = preempting(2)
+    cluster.preempts = False
+    for name, node in (("f", N1), ("g", N3)):
+        cluster.intrude(name, node, priority=int(node == N3))
+    cluster.submit(job("a", 2, priority=8))
+    leader.settle()
+    leader.now_s = 60.0
+    leader.settle()
+    assert reason(leader, A) is Reason.PREEMPTS
+    stands = leader.gangs.standing(A)
+    assert stands is not None
+    assert "pod/other/f/f" in stands.text
+    cluster.leave("g")
+    leader.settle()
+    assert set(cluster.bound(A).values()) == {"n1-2-1", "n1-2-2"}
+    assert "f" in cluster.foreign
+
+
+def test_several_groups_are_not_opened_over_others_where_their_scheduler_might_mix_them() -> None:
+    for binding, opened in ((Binding.WHOLE, False), (Binding.PIECEMEAL, True)):
+        cluster, leader = preempting(2)
+        for number in range(4):
+            node = NodeName(f"n1-{number // 2 + 1}-{number % 2 + 1}")
+            cluster.intrude(f"f{number}", node, priority=0)
+        cluster.submit(job("a", 4, priority=8, binding=binding))
+        leader.settle()
+        leader.now_s = 60.0
+        leader.settle()
+        assert bool(cluster.bound(A)) is opened
+        assert all(len(homes) == 1 for homes in cluster.groups(A).values())
+
+
+def test_who_takes_over_goes_on_with_a_gang_that_is_opened_over_others() -> None:
+    for writes in range(14):
+        cluster, leader = preempting(1)
+        cluster.intrude("f", N1, priority=0)
+        cluster.submit(job("a", 2, priority=8))
+        leader.settle()
+        leader.now_s = 60.0
+        done, sent = 0, leader.take(*leader.news())
+        while done < writes and sent:
+            done += 1
+            cluster.write(sent.pop(0))
+            sent = sent or leader.take(*leader.news())
+        after = Leader.over(cluster, GangSettings(preempt_s=60.0))
+        after.settle()
+        after.now_s = 60.0
+        after.settle()
+        assert len(cluster.bound(A)) == 2
+        after.settle()
+        assert not list(cluster.bookings)
+
+
+def test_a_gang_that_comes_to_ask_for_something_else_keeps_its_turn() -> None:
+    """What it asked for before is still in the order of turns, under the same rank."""
+    cluster, leader = preempting(2)
+    cluster.preempts = False
+    for number in range(4):
+        node = NodeName(f"n1-{number // 2 + 1}-{number % 2 + 1}")
+        cluster.intrude(f"f{number}", node)
+    cluster.submit(job("b", 2, priority=9))
+    cluster.submit(job("a", 2, priority=8, wait_s=30.0))
+    leader.settle()
+    for now_s in (30.0, 60.0, 90.0):
+        leader.now_s = now_s
+        leader.settle()
+    for number in range(4):
+        cluster.leave(f"f{number}")
+    leader.settle()
+    assert len(cluster.bound(A)) == 2
+    assert len(cluster.bound(B)) == 2

@@ -21,6 +21,7 @@ from topo.gangs.events import (
     Refused,
     Vanished,
 )
+from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
 from topo.gangs.gangs import Gangs, GangSettings
 from topo.gangs.instructions import (
@@ -87,6 +88,10 @@ class Cluster:
     labels: dict[GangId, dict[NodeName, Selection]] = field(default_factory=dict)
     holds: dict[HoldId, GangId] = field(default_factory=dict)
     foreign: dict[str, NodeName] = field(default_factory=dict)
+    priorities: dict[str, int] = field(default_factory=dict)
+    """Of foreign pods, by name."""
+    preempts: bool = False
+    """Whether schedulers have pods of lower priority evicted."""
     versions: Iterator[int] = field(default_factory=lambda: count(1))
     names: Iterator[int] = field(default_factory=lambda: count(1))
     generation: int = 1
@@ -130,8 +135,9 @@ class Cluster:
             self.delete(uid)
         del self.jobs[gang_id]
 
-    def intrude(self, name: str, node: NodeName, gpus: int = 8) -> None:
+    def intrude(self, name: str, node: NodeName, gpus: int = 8, priority: int = 100) -> None:
         """A pod of nobody here takes a node."""
+        self.priorities[name] = priority
         pod = Pod(uid=name, namespace="other", name=name, node=node, gpus=gpus)
         self.foreign[name] = node
         self.bookings.advance(0.0, PodSeen(pod, PodPhase.BOUND))
@@ -179,6 +185,7 @@ class Cluster:
             wait_s=job.wait_s,
             awaits=job.awaits,
             waived=job.waived,
+            preempts=True,
             members=self.members(gang_id),
             labelled=dict(sorted(self.labels.get(gang_id, {}).items())),
             holds=self.holds_of(gang_id),
@@ -269,9 +276,22 @@ class Cluster:
 
     def place(self, asked: Place) -> Planned | Refused:
         """The places, held; or why not."""
-        found = answered(self.capacity, asked, self._own([p.uid for p in asked.wanted], asked))
+        own = self._own([p.uid for p in asked.wanted], asked)
+        found = answered(self.capacity, asked, own, lambda: self.evictable(asked.id, asked.over))
         if isinstance(found, Refused):
             return found
+        if found.evicted:
+            self.bookings.advance(0.0, *(HoldReleased(each) for each in asked.replaced))
+            return Planned(
+                id=asked.id,
+                ask=asked.ask,
+                nodes=found.nodes,
+                hold=HoldId(f"over-{next(self.names)}"),
+                mode=found.mode,
+                generation=self.generation,
+                certified=found.certified,
+                evicts=", ".join(pod.owner for pod in found.evicted),
+            )
         hold = HoldId(f"hold-{next(self.names)}")
         self.holds[hold] = asked.id
         wish = HoldRequest(found.request, 1e6, f"{asked.id}/{hold}")
@@ -300,8 +320,36 @@ class Cluster:
     def check(self, check: Check) -> Checked:
         """Whether the nodes are still free."""
         own = [*self._owners([pod.uid for pod, _ in check.waiting]), *check.holds]
+        own += (pod.owner for pod in self.evictable(check.id, check.over))
         lost = lost_nodes(self.capacity, check, own)
         return Checked(check.id, check.ask, lost, "", split_groups(self.capacity, check))
+
+    def evictable(self, gang_id: GangId, below: int | None) -> list[Evictable]:
+        """Bound pods of others of a lower priority."""
+        found: list[Evictable] = []
+        if below is None:
+            return found
+        for name, node in self.foreign.items():
+            if self.priorities[name] < below:
+                owner = f"pod/other/{name}/{name}"
+                found.append(Evictable(owner, node, 8, self.priorities[name], name))
+        for uid, member in self.pods.items():
+            other = self.jobs[self.owner[uid]]
+            if other.id != gang_id and member.node and member.live and other.priority < below:
+                (owner,) = self._owners([uid])
+                gpus = other.request.gpus_per_pod
+                found.append(Evictable(owner, member.node, gpus, other.priority, other.id))
+        return found
+
+    def evict(self, pod: Evictable) -> None:
+        """A scheduler has it deleted; the job of a gang makes another one, gated."""
+        *_, name, uid = pod.owner.split("/")
+        if name in self.foreign:
+            self.leave(name)
+            return
+        member, gang_id = self.pods[PodUid(uid)], self.owner[PodUid(uid)]
+        self.delete(member.uid)
+        self.create(gang_id, member.rank)
 
     def _own(self, uids: Sequence[PodUid], asked: Place) -> list[str]:
         return [*self._owners(uids), *asked.replaced]
@@ -349,10 +397,46 @@ class Cluster:
         running = len(self.bound(gang_id))
         at_least = self.jobs[gang_id].at_least or self.jobs[gang_id].request.pods
         if not chosen or running + len(chosen) < at_least:
-            return False
+            return self._clear_whole(gang_id, waiting, chosen) if self.preempts else False
         for uid, node in chosen.items():
             self.bind(uid, node)
         return True
+
+    def _clear_whole(
+        self, gang_id: GangId, waiting: list[PodUid], chosen: dict[PodUid, NodeName]
+    ) -> bool:
+        """Volcano's `preempt`: any node that they select, whoever is nominated there."""
+        priority, taken = self.jobs[gang_id].priority, set(chosen.values())
+        there, victims = self.evictable(gang_id, priority), list[Evictable]()
+        for uid in waiting:
+            if uid in chosen or not self.pods[uid].selection:
+                continue
+            for node in sorted(self.selected(uid), reverse=True):
+                on_node = [pod for pod in there if pod.node == node]
+                if node not in taken and on_node:
+                    taken.add(node)
+                    victims += on_node
+                    break
+            else:
+                return False
+        for pod in victims:
+            self.evict(pod)
+        return bool(victims)
+
+    def _clear_for(self, uid: PodUid) -> bool:
+        """kube-scheduler's preemption: the nominated node first, else any that it selects."""
+        gang_id = self.owner[uid]
+        places = self.selected(uid) if self.pods[uid].selection else []
+        places.sort(key=lambda node: node != self.pods[uid].nominated)
+        for node in places:
+            there = self.evictable(gang_id, self.jobs[gang_id].priority)
+            on_node = [pod for pod in there if pod.node == node]
+            if on_node:
+                for pod in on_node:
+                    self.evict(pod)
+                self.change(uid, nominated=node)
+                return True
+        return False
 
     def schedule_pod(self, uid: PodUid) -> bool:
         """kube-scheduler: one pod; respects nominations of others, and forgets one that failed."""
@@ -370,6 +454,8 @@ class Cluster:
             if self.free(node, nominated_for=others) >= gpus:
                 self.bind(uid, node)
                 return True
+        if self.preempts and self._clear_for(uid):
+            return True
         if member.nominated is not None:
             self.change(uid, nominated=None)
             return True

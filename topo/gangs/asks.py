@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from topo.gangs.gang import Gang, Member, PodUid
+from topo.gangs.gang import Binding, Gang, Member, PodUid
 from topo.gangs.instructions import Place, Reason
 from topo.gangs.record import Purpose, Record
 from topo.gangs.steps import pod_of
@@ -44,7 +44,8 @@ def needed(record: Record) -> Need | Lack | None:
     """The placement that a gang needs, what it lacks before it may get one, or None: it has all.
 
     Pods that lost their node and pods that came again are placed beside the others; where that was
-    refused and nothing of the gang runs, all of it anew. O(members).
+    refused and nothing of the gang runs, all of it anew; as is what waits for others to be evicted,
+    since room may come elsewhere before. O(members).
     """
     gang = record.gang
     if gang.waived:
@@ -55,6 +56,8 @@ def needed(record: Record) -> Need | Lack | None:
         return lack or (Need(Purpose.FRESH, members) if members else None)
     displaced = _displaced(record)
     near, new = ([], []) if lack and not lack.some else _arrived(record)
+    if record.over and not record.runs:
+        return Need(Purpose.WHOLE, _waiting(record))
     moving = tuple(sorted((*displaced, *near), key=lambda member: member.rank))
     if moving:
         need = Need(Purpose.MOVE, moving)
@@ -93,7 +96,21 @@ def place(record: Record, need: Need, now_s: float, *, ask: int) -> Place:
         kept=kept,
         replaced=tuple(hold for hold in gang.holds if hold not in unseen),
         without=_apart(record, need),
+        over=gang.priority
+        if need.purpose is Purpose.WHOLE and record.over and record.lost
+        else None,
+        mixed=is_mixed(gang),
     )
+
+
+def is_mixed(gang: Gang) -> bool:
+    """Whether its scheduler may exchange its pods among nodes that it clears for them.
+
+    Volcano's action `preempt` goes by the score of a node, not by nominations (`normalPreempt` in
+    pkg/scheduler/actions/preempt/preempt.go, v1.14); kube-scheduler's pods select their group.
+    """
+    required = gang.request.mode is PlacementMode.REQUIRED
+    return gang.binding is Binding.WHOLE and required
 
 
 def request_of(gang: Gang, now_s: float) -> Request:

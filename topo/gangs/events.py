@@ -42,7 +42,8 @@ class Leading:
 class Planned:
     """The answer to `Place` number `ask`: a node for each pod of `wanted`, booked under `hold`.
 
-    `mode` is the one that was used: `preferred` where a group had to be split.
+    `mode` is the one that was used: `preferred` where a group had to be split. `evicts`: the pods
+    of lower priority that have to go first, in words; nothing is booked then, and `hold` is a name.
     """
 
     id: GangId
@@ -52,6 +53,7 @@ class Planned:
     mode: PlacementMode
     generation: int
     certified: bool
+    evicts: str = ""
     kind: Literal["planned"] = "planned"
 
 

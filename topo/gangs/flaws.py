@@ -28,7 +28,11 @@ def flaws(record: Record) -> Iterator[tuple[bool, str]]:
     yield not one, "the pods of a gang that is bound whole select different values"
     wrong = [m for m, note in waiting if m.opened and m.selection not in {"", note.selection}]
     yield bool(wrong), "an opened pod selects another value than its node is to have"
+    over = {note.over for _, note in waiting}
+    held = {note.hold for note in plan.values()} & set(gang.holds)
+    yield over == {True} and bool(held), "a plan over others' pods has a hold"
     if not record.released and plan:
+        yield len(over) != 1, "a plan is partly over others' pods"
         yield len({note.hold for note in plan.values()}) != 1, "a plan has several holds"
         yield plan.keys() != {m.uid for m in live.values() if m.fixed is None}, "a plan has gaps"
     given = record.given.items()

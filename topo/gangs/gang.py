@@ -46,6 +46,8 @@ class Note:
     generation: int
     certified: bool
     """Whether the plan is proven the best."""
+    over: bool = False
+    """Whether pods of lower priority have to go first: nothing is held, `hold` is a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +101,7 @@ class Gang:
     clean-up), empty where it is to be planned.
 
     `created_s` is on the clock of `Gangs.advance`; `wait_s` after it a required group may be split.
+    `preempts`: its pods may have others evicted.
     `labelled` are the nodes with the gang's label, `holds` those that were made for it and exist.
     """
 
@@ -116,6 +119,7 @@ class Gang:
     hopeless: bool = False
     waived: str = ""
     wait_s: float | None = None
+    preempts: bool = False
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 

@@ -39,7 +39,7 @@ from topo.gangs.events import (
 from topo.gangs.flaws import flaws
 from topo.gangs.gang import GangId
 from topo.gangs.giving import Times, given_now, still_under_way, wanted_of_gone
-from topo.gangs.instructions import Check, Instruction, Reason, Release, Say
+from topo.gangs.instructions import Check, Instruction, Place, Reason, Release, Say
 from topo.gangs.line import Line, Order, Shape
 from topo.gangs.notes import notes
 from topo.gangs.record import (
@@ -66,14 +66,16 @@ from topo.placement.job.request import PlacementMode
 class GangSettings:
     """The order of the line; how long a write may be under way, and a refused one waits.
 
-    That is `retry_s` after the first refusal of a version, then twice as long each time, up to
-    `retry_ceiling_s`.
+    It waits `retry_s` after the first refusal of a version, then twice as long each time, up to
+    `retry_ceiling_s`. After `preempt_s` in line a gang may be planned over pods of lower priority;
+    None: never.
     """
 
     order: Order = Order.RESERVE
     given_s: float = 30.0
     retry_s: float = 2.0
     retry_ceiling_s: float = 60.0
+    preempt_s: float | None = None
 
     def refused_s(self, refusals: int) -> float:
         """How long a write waits that was refused so often."""
@@ -217,8 +219,12 @@ class Gangs:
             return (Release(event.id, event.hold),)
         lost = {node: why for node, why in record.lost.items() if node not in event.nodes}
         plan = {**record.plan, **new}
-        record = replace(record, plan=plan, lost=lost)
-        self._put(replace(record, asked=None, no_room=None, check=None, checked=False))
+        no_room = None
+        if event.evicts and record.asked.purpose is Purpose.WHOLE:
+            no_room = self._in_vain(record.asked, "there is none but over others")
+            self._stranded[event.id] = None
+        record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
+        self._put(replace(record, asked=None, check=None, checked=False))
         return ()
 
     def _refused(self, event: Refused, _now_s: float) -> Iterable[Instruction]:
@@ -328,10 +334,11 @@ class Gangs:
             record = replace(record, no_room=None)
         if need is direct or not isinstance(need, Need):
             self._line.leave(gang.id)
+            record = replace(record, in_line_s=None)
         else:
-            request = request_of(gang, now_s)
-            alone = len(need.members) < request.pods
-            self._line.join(gang, Shape(request, need.uids if alone else frozenset()))
+            if record.in_line_s is None:
+                record = replace(record, in_line_s=now_s)
+            self._line.join(gang, self._shape(record, need, now_s))
         refused = record.no_room
         known = (
             refused
@@ -347,10 +354,32 @@ class Gangs:
         record = self._asked(record, direct, now_s)
         return record, (record.asked.place,) if record.asked is not None else ()
 
+    def _shape(self, record: Record, need: Need, now_s: float) -> Shape:
+        """What a gang in line asks for by now."""
+        gang, due_s = record.gang, self._preempts_s(record)
+        request = request_of(gang, now_s)
+        alone = len(need.members) < request.pods
+        over = gang.priority if due_s is not None and due_s <= now_s and not alone else None
+        return Shape(request, need.uids if alone else frozenset(), over)
+
+    def _preempts_s(self, record: Record) -> float | None:
+        """When a gang in line may be planned over others; None: never."""
+        if self._settings.preempt_s is None or record.in_line_s is None:
+            return None
+        may = record.gang.preempts and not record.released
+        return record.in_line_s + self._settings.preempt_s if may else None
+
     def _asked(self, record: Record, need: Need, now_s: float) -> Record:
         self._asks += 1
-        asked = place(record, need, now_s, ask=self._asks)
+        asked = self._apart(place(record, need, now_s, ask=self._asks))
         return replace(record, asked=Asked(need.purpose, asked, now_s + self._settings.given_s))
+
+    def _apart(self, asked: Place) -> Place:
+        """The question, kept off what other gangs are planned over: that is booked nowhere."""
+        if asked.over is None:
+            return asked
+        others = (node for node, gangs in self._on_node.items() if gangs.keys() != {asked.id})
+        return replace(asked, spoken_for=tuple(sorted(others)))
 
     def _next_turn(self, now_s: float) -> Iterator[Instruction]:
         """Asks for the gang whose turn it is, while no other one's answer is awaited."""
@@ -363,7 +392,9 @@ class Gangs:
         assert isinstance(need, Need)  # noqa: S101 - for the type checker
         record = self._asked(record, need, now_s)
         assert record.asked is not None  # noqa: S101 - for the type checker
-        asked = replace(record.asked.place, without=turn.without, reserve=turn.reserve)
+        asked = self._apart(
+            replace(record.asked.place, without=turn.without, reserve=turn.reserve, over=turn.over)
+        )
         self._turn = turn.id
         self._store(replace(record, asked=replace(record.asked, place=asked)))
         self._remind(record, now_s)
@@ -386,6 +417,7 @@ class Gangs:
             waiting=waiting,
             bound=bound,
             holds=tuple(sorted(record.holds())),
+            over=gang.priority if record.over else None,
         )
         return replace(record, check=self._asks), (check,)
 
@@ -493,10 +525,13 @@ class Gangs:
 
     def _strand(self, record: Record, text: str) -> None:
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        asked = record.asked
-        pods = frozenset(pod.uid for pod in asked.place.wanted)
         self._stranded[record.gang.id] = None
-        self._put(replace(record, asked=None, no_room=NoRoom(asked.purpose, pods, text)))
+        self._put(replace(record, asked=None, no_room=self._in_vain(record.asked, text)))
+
+    @staticmethod
+    def _in_vain(asked: Asked, text: str) -> NoRoom:
+        """That this needs not be asked for again before there is more room."""
+        return NoRoom(asked.purpose, frozenset(pod.uid for pod in asked.place.wanted), text)
 
     def _remind(self, record: Record, now_s: float) -> None:
         """Comes back to a gang when a write, an answer or its wait for whole groups is over."""
@@ -506,6 +541,8 @@ class Gangs:
         gang = record.gang
         if gang.wait_s is not None:
             times.append(gang.created_s + gang.wait_s)
+        if (preempts_s := self._preempts_s(record)) is not None:
+            times.append(preempts_s)
         due_s = min((each for each in times if each > now_s), default=None)
         if due_s is not None:
             self._due_at(gang.id, due_s, now_s)

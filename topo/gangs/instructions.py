@@ -37,6 +37,8 @@ class Reason(StrEnum):
     """It has its nodes; they are being labelled, its pods nominated and checked."""
     OPENED = "opened"
     """Its scheduler may bind it."""
+    PREEMPTS = "preempts"
+    """It was planned over pods of lower priority, which its scheduler may evict."""
     DISPLACED = "displaced"
     """Planned nodes were lost and there is no other room, but nothing of it runs."""
     HALF_BOUND = "half-bound"
@@ -69,6 +71,11 @@ class Place:
     the holds of `replaced`, count as free, and are let go in the step in which the new hold is
     made; on a refusal they stay. `without`: nodes kept for another gang. `reserve`: on a refusal
     name the nodes on which the job would fit first.
+
+    `over`: where there is no room, pods of a lower priority than this may be planned over, of a
+    job that has nobody bound, but not on the nodes of `spoken_for`, where pods of other gangs are
+    planned; nothing is held then. `mixed`: its scheduler may exchange the gang's
+    pods among the nodes that it clears, so that all of them have to be in one domain.
     """
 
     id: GangId
@@ -79,6 +86,9 @@ class Place:
     replaced: tuple[HoldId, ...] = ()
     without: tuple[NodeName, ...] = ()
     reserve: bool = False
+    over: int | None = None
+    spoken_for: tuple[NodeName, ...] = ()
+    mixed: bool = False
     kind: Literal["place"] = "place"
 
 
@@ -87,7 +97,7 @@ class Check:
     """Look whether each pod's node can still take it, and the queue the gang: `Checked`.
 
     `waiting` are the pods that are not bound, by node; what they and `holds` take is their own.
-    `bound` are the others, by rank.
+    `bound` are the others, by rank. `over`: what pods of a lower priority have is no matter.
     """
 
     id: GangId
@@ -96,6 +106,7 @@ class Check:
     waiting: tuple[tuple[Pod, NodeName], ...]
     bound: tuple[tuple[int, NodeName], ...]
     holds: tuple[HoldId, ...]
+    over: int | None = None
     kind: Literal["check"] = "check"
 
 

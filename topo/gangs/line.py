@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
+from itertools import count
 
 from topo.gangs.events import Refused
 from topo.gangs.gang import Gang, GangId
@@ -57,11 +58,13 @@ class Order(StrEnum):
 class Shape:
     """What is asked for; gangs that ask for the same get the same answer.
 
-    `pods` names the pods of an ask that is of one gang alone: whole groups more of it.
+    `pods` names the pods of an ask that is of one gang alone: whole groups more of it. `over`: it
+    may be planned over pods of a lower priority than this.
     """
 
     request: Request
     pods: frozenset[str] = frozenset()
+    over: int | None = None
 
     @property
     def family(self) -> Request | None:
@@ -69,7 +72,12 @@ class Shape:
 
         A request of less than a group goes by another tier than one of a whole group.
         """
-        alike = not self.pods and self.request.group_size is not None and self.request.whole_groups
+        alike = (
+            not self.pods
+            and self.over is None
+            and self.request.group_size is not None
+            and self.request.whole_groups
+        )
         return replace(self.request, pods=0) if alike else None
 
 
@@ -77,12 +85,13 @@ class Shape:
 class Turn:
     """A gang to be asked about, without the nodes that are kept for another one.
 
-    `reserve`: if it is refused, nodes are to be kept for it.
+    `reserve`: if it is refused, nodes are to be kept for it. `over`: as in `Shape`.
     """
 
     id: GangId
     without: tuple[NodeName, ...]
     reserve: bool
+    over: int | None = None
 
 
 class Line:
@@ -93,8 +102,10 @@ class Line:
         self._ranks: dict[GangId, Rank] = {}
         self._shapes: dict[GangId, Shape] = {}
         self._buckets: dict[Shape, list[Rank]] = {}
-        self._turns: list[tuple[Rank, Shape]] = []
-        """A heap with the first of each bucket that was not refused, and what was there before."""
+        self._turns: list[tuple[Rank, int, Shape]] = []
+        """A heap with the first of each bucket that was not refused, and what was there before.
+        A number tells entries of one gang apart, which may have asked for several things."""
+        self._numbers = count()
         self._refused: dict[Shape, Refused] = {}
         """Since there was more room last."""
         self._least: dict[Request, int] = {}
@@ -144,7 +155,7 @@ class Line:
         self.leave(gang.id)
         self._ranks[gang.id], self._shapes[gang.id] = rank, shape
         insort(self._buckets.setdefault(shape, []), rank)
-        heappush(self._turns, (rank, shape))
+        heappush(self._turns, (rank, next(self._numbers), shape))
 
     def leave(self, gang_id: GangId) -> None:
         """A gang waits no more: it has its place, or is gone. Unknown ones are no error."""
@@ -155,7 +166,7 @@ class Line:
         bucket = self._buckets[shape]
         del bucket[bisect_left(bucket, rank)]
         if bucket:
-            heappush(self._turns, (bucket[0], shape))
+            heappush(self._turns, (bucket[0], next(self._numbers), shape))
         else:
             del self._buckets[shape]
             self._refused.pop(shape, None)
@@ -169,13 +180,15 @@ class Line:
         """There is more room: all are asked about again; O(distinct requests)."""
         self._refused.clear()
         self._least.clear()
-        self._turns = [(bucket[0], shape) for shape, bucket in self._buckets.items()]
+        self._turns = [
+            (bucket[0], next(self._numbers), shape) for shape, bucket in self._buckets.items()
+        ]
         heapify(self._turns)
 
     def next(self) -> Turn | None:
         """The gang to be asked about now; None where all were, or have to wait."""
         while self._turns:
-            rank, shape = self._turns[0]
+            rank, _, shape = self._turns[0]
             bucket = self._buckets.get(shape)
             first = self._order is not Order.GREEDY and not self._behind(rank)
             if bucket is None or bucket[0] != rank or self._hopeless(shape, first=first):
@@ -183,7 +196,7 @@ class Line:
                 continue
             if not first and self._order is Order.FIFO:
                 return None
-            return Turn(rank[2], () if first else self._kept, first)
+            return Turn(rank[2], () if first else self._kept, first, shape.over)
         return None
 
     def refuse(self, refused: Refused) -> None:
@@ -216,7 +229,7 @@ class Line:
         for shape in shapes:
             self._refused.pop(shape, None)
             if shape in self._buckets:
-                heappush(self._turns, (self._buckets[shape][0], shape))
+                heappush(self._turns, (self._buckets[shape][0], next(self._numbers), shape))
 
     def _behind(self, rank: Rank) -> bool:
         return self._head is not None and rank > self._ranks[self._head]
@@ -243,7 +256,7 @@ class Line:
         yield self._head is None and bool(self._kept), "nodes are kept for nobody"
         waits = {shape for shape in self._buckets if not self._hopeless(shape, first=True)}
         turns = {
-            shape for rank, shape in self._turns if self._buckets.get(shape, [None])[0] == rank
+            shape for rank, _, shape in self._turns if self._buckets.get(shape, [None])[0] == rank
         }
         dominated = {shape for shape in waits if self._hopeless(shape, first=False)}
         yield not waits - dominated <= turns, "a gang is never asked about"

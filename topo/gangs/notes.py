@@ -42,6 +42,7 @@ def notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
             selection=by_node.setdefault(node, value),
             generation=planned.generation,
             certified=planned.certified,
+            over=bool(planned.evicts),
         )
     return found
 

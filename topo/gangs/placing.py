@@ -12,11 +12,12 @@ rank 1 lost n2. It is refused where groups are required: d1 has no other node. P
 n3.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from topo.gangs.events import Refused
+from topo.gangs.evicting import Evictable, cheapest
 from topo.gangs.instructions import Place
 from topo.gangs.reservation import reservation
 from topo.model.ids import NodeName
@@ -35,7 +36,8 @@ _KEPT, _BEYOND, _JOINING = "gangs: kept for another", "gangs: out of reach", "ga
 class Placed:
     """Nodes for the pods of a `Place`, in its order, and what is to be held for them.
 
-    `request` is what these pods ask for, without the others of the gang.
+    `request` is what these pods ask for, without the others of the gang. Of a plan over others'
+    pods `evicted` are those that have to go, and nothing is to be held.
     """
 
     nodes: tuple[NodeName, ...]
@@ -44,18 +46,28 @@ class Placed:
     mode: PlacementMode
     gpu_type: str
     certified: bool
+    evicted: tuple[Evictable, ...] = ()
 
 
-def answered(capacity: Capacity, asked: Place, own: Sequence[str]) -> Placed | Refused:
+def answered(
+    capacity: Capacity,
+    asked: Place,
+    own: Sequence[str],
+    evictable: Callable[[], Sequence[Evictable]] = tuple,
+) -> Placed | Refused:
     """The places now, or why there are none; the capacity is in the end what it was.
 
-    `own` are the owners under which the wanted pods and the replaced holds are booked.
+    `own` are the owners under which the wanted pods and the replaced holds are booked. `evictable`
+    are the pods of lower priority than `asked.over` that its scheduler may evict for the gang.
     """
     with released(capacity, own):
         with _taken(capacity, asked.without, _KEPT):
             found = _placed(capacity, asked)
         if isinstance(found, Placed):
             return found
+        over = _over(capacity, asked, evictable()) if asked.over is not None else None
+        if over is not None:
+            return over
         behind = bool(asked.without) and isinstance(_placed(capacity, asked), Placed)
         kept = reservation(capacity, asked.request) if asked.reserve else ()
     return Refused(
@@ -66,6 +78,16 @@ def answered(capacity: Capacity, asked: Place, own: Sequence[str]) -> Placed | R
         reservation=kept,
         behind=behind,
         never=asked.reserve and not kept,
+    )
+
+
+def _over(capacity: Capacity, asked: Place, evictable: Sequence[Evictable]) -> Placed | None:
+    found = cheapest(capacity, asked, evictable)
+    if found is None:
+        return None
+    request = asked.request
+    return Placed(
+        found.nodes, request, (), request.mode, "", certified=False, evicted=found.victims
     )
 
 

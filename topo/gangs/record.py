@@ -70,7 +70,8 @@ class Record:
     `checked`: the plan's nodes were seen free since the last change. `lost`: those that were not,
     with why. `check` is the number of the check under way. `strayed`: a pod was bound elsewhere
     than planned, since the last check. `unproven`: the plan was read from notes, in which two plans
-    may be mixed, and is to be checked before anything is written.
+    may be mixed, and is to be checked before anything is written. `evicts`: the pods of lower
+    priority that the plan is over, in words. `in_line_s`: since when it waits in line.
     """
 
     gang: Gang
@@ -84,6 +85,8 @@ class Record:
     split: str = ""
     strayed: bool = False
     unproven: bool = False
+    evicts: str = ""
+    in_line_s: float | None = None
     given: Writes = field(default_factory=dict)
     said: tuple[Reason, str] | None = None
 
@@ -111,9 +114,14 @@ class Record:
         """
         return member.note == note and (member.opened or member.nominated == note.node)
 
+    @property
+    def over(self) -> bool:
+        """Whether the pods that wait are planned over pods of lower priority."""
+        return any(note.over for _, note in self.planned())
+
     def holds(self) -> set[HoldId]:
         """The holds that pods still wait on."""
-        return {note.hold for _, note in self.planned()}
+        return {note.hold for _, note in self.planned() if not note.over}
 
     def values(self) -> dict[NodeName, Selection]:
         """What each node of a pod selects, for pods that are planned, opened or bound."""
@@ -213,7 +221,7 @@ def _sound(record: Record) -> bool:
         and {member.rank for member in record.gang.members if member.live}
         == set(range(record.gang.request.pods))
         and len(holds) == 1
-        and holds <= set(record.gang.holds)
+        and (record.over or holds <= set(record.gang.holds))
     )
 
 

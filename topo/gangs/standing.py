@@ -61,6 +61,8 @@ def reason_of(record: Record, line: Line) -> tuple[Reason, str]:
 
 def _of_placement(record: Record, line: Line) -> tuple[Reason, str]:
     need = needed(record)
+    if record.over and record.released:
+        return Reason.PREEMPTS, f"its scheduler may evict {record.evicts or 'pods'} for it"
     if isinstance(need, Need):
         if need.in_line:
             return _in_line(record, line)

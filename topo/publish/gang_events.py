@@ -15,6 +15,7 @@ GANG_REASONS: Mapping[str, EventType] = {
     "GangWaitsInLine": EventType.NORMAL,
     "GangPlaced": EventType.NORMAL,
     "GangBound": EventType.NORMAL,
+    "GangPreempts": EventType.WARNING,
     "GangDisplaced": EventType.WARNING,
     "GangHalfBound": EventType.WARNING,
     "GangSplit": EventType.WARNING,

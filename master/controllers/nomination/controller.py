@@ -7,7 +7,7 @@ this, and it needs no history: the machine goes on from what is in the cluster.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +16,7 @@ import structlog
 
 from master.booking.placements import Placements
 from master.controllers.nomination import writing
+from master.controllers.nomination.evictable import evictable
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs
@@ -39,6 +40,7 @@ from master.kube.volcano import PodGroupObject, QueueObject
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, Target
 from topo.gangs.events import CapacityChanged, Event, Leading, Lost, Observed, Planned, Vanished
+from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection
 from topo.gangs.gangs import Gangs, GangSettings
 from topo.gangs.instructions import (
@@ -114,7 +116,7 @@ class Nomination:
         self._words = Words(self.domain)
         self._gangs = Gangs(self.settings)
         self._index = GangIndex(self._words, self.way)
-        self._placing = Placing(self.placements.state, self.max_hold_s)
+        self._placing = Placing(self.placements.state, self.max_hold_s, self._evictable)
         self._telling = Telling(self.writer, self.reporter, self.domain)
         self._metrics = NominationMetrics(
             self.registry, self._by_reason, self._longest_s, lambda: len(self._slipped())
@@ -583,6 +585,14 @@ class Nomination:
 
     def _gang(self, gang_id: GangId, pods: list[PodObject]) -> Gang:
         return read_gang(gang_id, pods, self._beside, self._read.setdefault(gang_id, {}))
+
+    def _evictable(self, gang_id: GangId, below: int) -> Sequence[Evictable]:
+        gang = self._known.get(gang_id)
+        pods, groups = self.sources.pods.objects, self.sources.pod_groups.objects
+        if gang is None:
+            return ()
+        policy = self._beside.policy
+        return tuple(evictable(gang, pods.values(), groups, below=below, policy=policy))
 
     def _share(self, pod: PodObject) -> Share | None:
         """What a pod has of its queue, or asks for: what was opened here, it has."""

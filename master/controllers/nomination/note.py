@@ -29,6 +29,7 @@ def written(gang: GangId, note: Note) -> str:
         "hold": note.hold,
         "selection": note.selection,
         "certified": note.certified,
+        **({"over": True} if note.over else {}),
     }
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
 
@@ -62,6 +63,7 @@ def read(gang: GangId, text: str) -> Note | None:
         selection=Selection(found["selection"]),
         generation=found["generation"],
         certified=found["certified"],
+        over=found.get("over") is True,
     )
 
 

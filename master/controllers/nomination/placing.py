@@ -4,15 +4,18 @@ On the event loop, without waiting: between looking and booking nobody else take
 """
 
 import secrets
+from collections.abc import Callable, Sequence
 
 from master.booking.state import BookingState
 from topo.gangs.checking import lost_nodes, split_groups
 from topo.gangs.events import Checked, Planned, Refused
+from topo.gangs.evicting import Evictable, units_of
 from topo.gangs.gang import GangId
 from topo.gangs.instructions import Check, Place, Pod
 from topo.gangs.placing import Placed, answered
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
+from topo.placement.job.words import counted, listed
 
 _PREFIX = "gang/"
 """Keys of the holds of gangs begin with it; the gang's id follows."""
@@ -21,10 +24,18 @@ HOLD_S = 3600.0
 
 
 class Placing:
-    """Places gangs on the capacity of one master. `max_hold_s`: the longest that a hold may be."""
+    """Places gangs on the capacity of one master. `max_hold_s`: the longest that a hold may be.
 
-    def __init__(self, state: BookingState, max_hold_s: float) -> None:
-        self._state = state
+    `evictable`: the pods that a gang's scheduler may evict for it, of less than a priority.
+    """
+
+    def __init__(
+        self,
+        state: BookingState,
+        max_hold_s: float,
+        evictable: Callable[[GangId, int], Sequence[Evictable]],
+    ) -> None:
+        self._state, self._evictable = state, evictable
         self._hold_s = min(HOLD_S, max_hold_s)
 
     def holds(self) -> dict[GangId, tuple[HoldId, ...]]:
@@ -41,10 +52,10 @@ class Placing:
         self._state.advance()
         capacity = self._state.capacity
         owners = [*(_owner(namespace, pod) for pod in asked.wanted), *asked.replaced]
-        found = answered(capacity, asked, owners)
+        found = answered(capacity, asked, owners, lambda: self._may_go(asked))
         if isinstance(found, Refused):
             return found
-        held = self._held(asked, found)
+        held = self._held(asked, found) if not found.evicted else self._named(asked)
         if isinstance(held, HoldRefused):
             text = f"{held.refusal.what}; {held.refusal.fix}"
             return Refused(id=asked.id, ask=asked.ask, text=text, shortfall={})
@@ -56,6 +67,7 @@ class Placing:
             mode=found.mode,
             generation=self._state.generation,
             certified=found.certified,
+            evicts=_in_words(found.evicted),
         )
 
     def check(self, asked: Check, namespace: str, blocked: str) -> Checked:
@@ -63,6 +75,7 @@ class Placing:
         self._state.advance()
         capacity = self._state.capacity
         owners = [*(_owner(namespace, pod) for pod, _ in asked.waiting), *asked.holds]
+        owners += (pod.owner for pod in self._may_go(asked))
         return Checked(
             id=asked.id,
             ask=asked.ask,
@@ -74,6 +87,14 @@ class Placing:
     def release(self, hold: HoldId) -> None:
         """Gives a hold back; one that has ended is no matter."""
         self._state.advance(HoldReleased(hold))
+
+    def _may_go(self, asked: Place | Check) -> Sequence[Evictable]:
+        return self._evictable(asked.id, asked.over) if asked.over is not None else ()
+
+    def _named(self, asked: Place) -> HoldId:
+        """The name of a plan that books nothing; what was held before is given back."""
+        self._state.advance(*(HoldReleased(hold) for hold in asked.replaced))
+        return HoldId(f"over-{secrets.token_hex(6)}")
 
     def _held(self, asked: Place, found: Placed) -> HoldId | HoldRefused:
         """Booked, what the pods and the holds before it had being given back in the same step."""
@@ -102,6 +123,16 @@ def gang_of_hold(hold: Hold) -> GangId | None:
     """The gang that a hold was made for; None for a hold of somebody else's."""
     key = hold.wish.key or ""
     return GangId(key.split("/")[1]) if key.startswith(_PREFIX) and key.count("/") == 2 else None
+
+
+def _in_words(evicted: Sequence[Evictable]) -> str:
+    """Who has to go, in words; empty for nobody."""
+    if not evicted:
+        return ""
+    units = units_of(evicted)
+    most = max(pod.priority for pod in evicted)
+    shown = listed([f"{pods} of {unit}" for unit, pods in sorted(units.items())])
+    return f"{counted(len(evicted), 'pod')} of priority {most} or less ({shown})"
 
 
 def _owner(namespace: str, pod: Pod) -> str:

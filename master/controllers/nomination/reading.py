@@ -31,6 +31,8 @@ from topo.placement.job.request import Request, flaw
 POD_GROUP = "scheduling.k8s.io/group-name"
 """Annotation of a pod of Volcano: its PodGroup. Source: `KubeGroupNameAnnotationKey` in
 volcano.sh/apis."""
+NEVER_PREEMPTS = "Never"
+"""The `preemptionPolicy` of a pod that has nobody evicted."""
 LET_IN = frozenset({"Inqueue", "Running", "Unknown", "Completed"})
 """Phases of a PodGroup whose pods Volcano's scheduler takes up."""
 
@@ -171,6 +173,7 @@ def read_gang(
         or next((each.order for each in ranked if each.order), "")
         or (stated if isinstance(stated, str) else ""),
         wait_s=terms.wait_s if isinstance(terms, GroupTerms) else None,
+        preempts=not any(pod.spec.preemption_policy == NEVER_PREEMPTS for pod in pods),
         labelled=beside.labelled(gang_id),
         holds=beside.holds(gang_id),
     )

@@ -25,6 +25,7 @@ EVENT_OF: Mapping[Reason, str] = {
     Reason.BEHIND: "GangWaitsInLine",
     Reason.PLACED: "GangPlaced",
     Reason.BOUND: "GangBound",
+    Reason.PREEMPTS: "GangPreempts",
     Reason.DISPLACED: "GangDisplaced",
     Reason.HALF_BOUND: "GangHalfBound",
     Reason.SPLIT: "GangSplit",

@@ -30,7 +30,8 @@ def nomination(asked: Nominate, namespace: str, words: Words) -> Patch:
     """Node, note and hold in one write: the status takes annotations along, so the GPUs of the
     nomination are never counted beside those of its hold.
     """
-    annotations = {words.placement: note.written(asked.id, asked.note), words.hold: asked.note.hold}
+    hold = None if asked.note.over else asked.note.hold
+    annotations = {words.placement: note.written(asked.id, asked.note), words.hold: hold}
     return Patch(
         target=Target(PODS, asked.pod.name, namespace),
         manager=PODS_MANAGER,

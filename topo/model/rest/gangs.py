@@ -18,6 +18,7 @@ GangState = Annotated[
         "behind",
         "placed",
         "opened",
+        "preempts",
         "displaced",
         "half-bound",
         "split",
