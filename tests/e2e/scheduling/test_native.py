@@ -52,15 +52,15 @@ def configure(path: Path, text: str) -> None:
     written.replace(path)
 
 
-def native_job(name: str, pods: int) -> Any:
+def native_job(name: str, pods: int, **asked: str) -> Any:
     """Pods of 8 GPUs in groups of 16: a master and workers, as in the vendor's sample."""
     made = volcano(
-        task("master", 1, gpu_group_size="16"),
+        task("master", 1, gpu_group_size="16", **asked),
         task("worker", pods - 1),
         schedulerName="volcano",
         minAvailable=pods,
     )
-    made["metadata"] = {"name": name, "annotations": {WORDS.within: "switchbox"}}
+    made["metadata"] = {"name": name}
     for each in made["spec"]["tasks"]:
         (container,) = each["template"]["spec"]["containers"]
         container |= {"name": "main", "image": "alpine:3.19"}
@@ -151,7 +151,7 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         await eventually(lambda: knows("heeded"))
         assert "volcano-ignores-groups" not in await doctor(master)
 
-        await api.create(JOBS, native_job("heeded", 7))
+        await api.create(JOBS, native_job("heeded", 7, gpu_group_within="switchbox"))
         assert api.warnings == []
         await eventually(lambda: all_bound("heeded", 7))
         assert are_whole(world, "dragonfly", await nodes_of(api, "heeded"), 2)
@@ -163,4 +163,7 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
             if each["metadata"]["name"].startswith("heeded-")
         ]
         assert [each["subGroupSize"] for each in group["spec"]["subGroupPolicy"]] == [2, 1]
+        # No pair of nodes is whole any more.
+        await api.create(JOBS, native_job("easy", 2, gpu_group_mode="preferred"))
+        await eventually(lambda: all_bound("easy", 2))
         sys.stdout.write(master.program.log.read_text()[-4000:])
