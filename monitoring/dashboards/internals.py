@@ -136,7 +136,12 @@ _MANAGER = Section(
                     happened("cluster_manager_polls_total", "asked, result"), "{{asked}} {{result}}"
                 ),
             ),
-            width=12,
+        ),
+        Panel(
+            title="Time of an answer",
+            means="Until the manager's answer was read, or the question was given up.",
+            queries=quantiles("cluster_manager_poll_seconds"),
+            unit=Unit.SECONDS,
         ),
         Panel(
             title="Its inventory",
@@ -146,7 +151,6 @@ _MANAGER = Section(
                 Query(most("cluster_manager_groups"), "groups"),
                 Query(most("unjoined_machines"), "without a node"),
             ),
-            width=12,
         ),
     ),
 )

@@ -182,6 +182,17 @@ async def test_events_that_refuse_every_token_cost_one_login_per_wait(
     assert running.count("logins_total", result="ok") == 2, "the first, and one for the refusal"
 
 
+async def test_every_question_is_timed_whatever_comes_of_it(
+    manager: Simulator, bench: Bench, control: Control
+) -> None:
+    running = await bench.known(manager)
+    assert running.count("poll_seconds_count", asked="topology") == 1
+    await control("PUT", "/faults", kind="unauthorized", path="/v1/events")
+    await running.ear.hear(SourceFailed)
+    failed = running.count("polls_total", asked="events", result="unauthorized")
+    assert running.count("poll_seconds_count", asked="events") >= failed >= 1
+
+
 async def test_a_refused_login_is_not_repeated_by_another_poll(
     manager: Simulator, bench: Bench, control: Control
 ) -> None:

@@ -64,11 +64,16 @@ def test_a_legend_names_labels_that_the_query_keeps(board: Board) -> None:
 
 
 @boards
-def test_no_row_is_wider_than_the_page(board: Board) -> None:
-    """Grafana would put a panel over another."""
-    for section in board.sections:
-        taken = 0
-        for panel in section.panels:
-            taken += panel.width
-            assert taken <= WIDTH, (section.title, panel.title)
-            taken %= WIDTH
+def test_no_panel_lies_over_another_or_beyond_the_page(board: Board) -> None:
+    """As the file places them on Grafana's grid."""
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(written(board))["panels"]:
+        at = panel["gridPos"]
+        assert at["x"] + at["w"] <= WIDTH, panel["title"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells

@@ -9,6 +9,7 @@ import prometheus_client as prom
 from topo.model.observation import ManagedTopology
 
 PREFIX = "topo_master_cluster_manager_"
+_POLL_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class ClusterManagerMetrics:
@@ -23,6 +24,13 @@ class ClusterManagerMetrics:
             PREFIX + "polls",
             "Questions to the cluster manager, by what was asked and the result",
             ["asked", "result"],
+            registry=registry,
+        )
+        self._seconds = prom.Histogram(
+            PREFIX + "poll_seconds",
+            "Time until the cluster manager's answer was read, or the question was given up",
+            ["asked"],
+            buckets=_POLL_S,
             registry=registry,
         )
         self._logins = prom.Counter(
@@ -51,6 +59,10 @@ class ClusterManagerMetrics:
     def polled(self, asked: str, result: str) -> None:
         """A question was answered, or not."""
         self._polls.labels(asked, result).inc()
+
+    def took(self, asked: str, seconds: float) -> None:
+        """A question took so long, whatever came of it."""
+        self._seconds.labels(asked).observe(seconds)
 
     def logged_in(self, result: str) -> None:
         """A login ended: `ok` or the kind of trouble."""

@@ -132,11 +132,14 @@ class ClusterManager:
         """What `read` gives once it succeeds; raises its last `TroubleError` when stopped."""
 
         async def attempt() -> T:
+            began_s = self._clock()
             try:
                 result = await read(client)
             except TroubleError as error:
+                self._metrics.took(poll, self._clock() - began_s)
                 await self._failed(client, poll, error)
                 raise
+            self._metrics.took(poll, self._clock() - began_s)
             self._succeeded(poll)
             return result
 
