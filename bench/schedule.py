@@ -121,7 +121,7 @@ async def _seen(count: int, jobs: int, progress: Progress) -> Seen:
 
 async def _runs(made: Stage, rival: Rival, shape: Shape, progress: Progress) -> list[Run]:
     runs = []
-    for at in range(shape.samples):
+    for at in range(shape.samples if rival.asks else 1 + shape.samples // 3):
         name = f"{rival.name.replace(' ', '-').lower()}-{shape.pods}-{at}"
         job = rival.job(name, shape.pods, shape.size if rival.asks else None)
         run = await made.run(rival.collection, job, shape.pods, shape.group_pods)

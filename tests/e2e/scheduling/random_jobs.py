@@ -42,7 +42,9 @@ _LOOK_EACH = 5
 """Jobs after which all stands still until every job that waits has a true reason."""
 _PAUSE_S = 0.2
 _TOLD = {"no-room", "displaced", "behind"}
-"""States of jobs that wait; others pass by themselves."""
+"""States of jobs that wait; others pass by themselves. Who is behind others was so when it was
+asked about last: what was free then, somebody else may have taken since.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +214,8 @@ def _untruth(wish: Wish, gang: Mapping[str, Any] | None, free: Free) -> str:
         return ""  # where the rest may go is decided by where the first are
     if state in {"no-room", "displaced"} and fits:
         return f"{wish} is said to be {state}, and fits: {gang['text']}"
-    if state == "behind" and not (fits and gang["ahead"]):
-        return f"{wish} is said to be behind {gang['ahead']} others, and fits: {fits}"
+    if state == "behind" and not gang["ahead"]:
+        return f"{wish} is said to be behind others, and is the first"
     return "" if state in _TOLD else f"{wish.name} is {state}: {gang['text']}"
 
 
