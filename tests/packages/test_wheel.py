@@ -128,6 +128,8 @@ def test_an_installed_worker_reports_to_an_installed_master(
     with running(*master, log=tmp_path / "master.log") as masters:
         ports = {e["site"]: e["port"] for e in (event(masters, "listening", n) for n in (0, 1))}
         eventually_in_a_thread(lambda: NODE.name in page(ports["api"]))
+        assert NODE.name in page(ports["api"], "/plain")
+        assert "import" in page(ports["api"], "/web/release/main.js")
         worker = (
             installed("worker") / "topo-worker",
             f"--server-address=127.0.0.1:{ports['reports']}",
@@ -138,11 +140,11 @@ def test_an_installed_worker_reports_to_an_installed_master(
             assert event(workers, "reports arrive")["gpus"] == 8
 
 
-def page(port: object) -> str:
+def page(port: object, path: str = "/node_group") -> str:
     """What the master answers, which is a problem document until it is ready."""
     connection = HTTPConnection(f"127.0.0.1:{port}", timeout=CEILING_S)
     try:
-        connection.request("GET", "/node_group")
+        connection.request("GET", path)
         return connection.getresponse().read().decode()
     finally:
         connection.close()
