@@ -146,22 +146,21 @@ def _nomination(view: View) -> Running:
     gangs = view.gangs
     require(gangs is not None, "gangs are placed where there are placements")
     assert gangs is not None, "it was required"  # noqa: S101 - for the type checker
-    return Running(
-        Nomination(
-            sources=gangs.sources,
-            writer=gangs.writer,
-            placements=gangs.placements,
-            is_counted=gangs.is_counted,
-            domain=view.domain,
-            settings=gangs.settings,
-            queue_plugin=gangs.queue_plugin,
-            max_hold_s=gangs.max_hold_s,
-            reporter=view.reporter,
-            registry=view.registry,
-            way=gangs.way,
-            clock=gangs.clock,
-        )
+    nomination = Nomination(
+        sources=gangs.sources,
+        writer=gangs.writer,
+        placements=gangs.placements,
+        is_counted=gangs.is_counted,
+        domain=view.domain,
+        settings=gangs.settings,
+        queue_plugin=gangs.queue_plugin,
+        max_hold_s=gangs.max_hold_s,
+        reporter=view.reporter,
+        registry=view.registry,
+        way=gangs.way,
+        clock=gangs.clock,
     )
+    return Running(nomination, nomination.warnings)
 
 
 HYPERNODES, NOMINATION = "hypernodes", "nomination"

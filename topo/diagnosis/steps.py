@@ -69,7 +69,11 @@ DOUBTS = frozenset({"doubtful-config", "doubtful-inventory", "doubtful-object"})
 """What may be meant as it stands: a note, that ends no script."""
 FILES = frozenset({"worker-token-file", "api-token-file", "tls-files", "state-copy-file"})
 """Warnings of the master about files that it cannot use as they are."""
-GRAVE = FILES | {"volcano-ignores-groups"}
+GANGS = frozenset({"gang-split", "gang-hopeless", "gang-stuck", "gang-not-bound"}) | {
+    "gang-write-refused",
+    "gang-passed-by",
+}
+GRAVE = FILES | GANGS | {"volcano-ignores-groups"}
 """Warnings of the master by which something is wrong already."""
 GENERAL_STEP = "`topo node NODE` shows what is known"
 CONFLICT_STEP = "decide which of the two holds, and mend the other"

@@ -33,6 +33,7 @@ from master.controllers.nomination.reading import (
     read_gang,
 )
 from master.controllers.nomination.telling import Telling, Told
+from master.controllers.nomination.warnings import gang_warnings
 from master.kube.objects import Key, NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
@@ -61,6 +62,7 @@ from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.model.forest import Snapshot
 from topo.model.ids import Kind, NodeName
+from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
 
 GATHER_S, GATHER_MOST_S = 0.01, 0.1
@@ -188,6 +190,12 @@ class Nomination:
     def told(self, gang_id: GangId) -> Told | None:
         """What was said last of a gang."""
         return self._said.get(gang_id)
+
+    def warnings(self) -> tuple[WarningDocument, ...]:
+        """What somebody should do about gangs."""
+        known = ((self._known.get(gang_id), told) for gang_id, told in self._said.items())
+        stands = ((gang, told) for gang, told in known if gang is not None)
+        return gang_warnings(stands, self._slipped(), self.clock())
 
     def waive(self, gang_ids: Iterable[GangId], why: str) -> None:
         """Has the gates of these gangs opened without a plan."""

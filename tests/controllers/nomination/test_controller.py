@@ -44,6 +44,7 @@ class GangWorld:
     api: ApiModel
     placements: Placements
     registry: prom.CollectorRegistry
+    nomination: Nomination
     writers: list[Writer] = field(default_factory=list)
 
     def add_pod(self, index: int, *, job: str = "job-1", group: str = "", **spec: Any) -> Any:
@@ -163,7 +164,7 @@ async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
     works = [capacity.run, writer.run, nomination.run]
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
-        yield GangWorld(api, placements, registry, [writer])
+        yield GangWorld(api, placements, registry, nomination, [writer])
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:
@@ -384,3 +385,32 @@ async def test_a_gang_beyond_the_share_of_its_queue_starts_when_others_ask_for_l
             world.api.remove(PODS, pod.document["metadata"]["name"], "jobs")
         await asyncio.sleep(10)
         assert all(map(is_open, pods))
+
+
+async def test_the_doctor_hears_of_gangs_that_somebody_should_look_at_and_of_no_others():
+    async with gang_world() as world:
+
+        def codes() -> list[str]:
+            return [warning.code for warning in world.nomination.warnings()]
+
+        pods = [world.add_pod(index) for index in range(2)]
+        await asyncio.sleep(30)
+        assert codes() == [], "its scheduler has a minute"
+        await asyncio.sleep(60)
+        (warning,) = world.nomination.warnings()
+        assert warning.code == "gang-not-bound"
+        assert "jobs/train" in warning.text
+        for pod in pods:
+            world.bind(pod)
+        await asyncio.sleep(10)
+        assert codes() == []
+        for index in range(2):
+            large = world.add_pod(index, job="job-2")
+            large.document["metadata"]["annotations"][WORDS.size] = "1600"
+            large.document["metadata"]["annotations"][f"{WORDS.domain}/gang-pods"] = "200"
+        slipped = world.add_pod(0, job="job-3", schedulingGates=[])
+        await asyncio.sleep(30)
+        assert codes() == ["gang-passed-by"], "a job whose pods come yet is none"
+        world.api.remove(PODS, slipped.document["metadata"]["name"], "jobs")
+        await asyncio.sleep(10)
+        assert codes() == []

@@ -1,0 +1,37 @@
+"""What the doctor tells of gangs: a warning for each cause that does not pass by itself."""
+
+import pytest
+
+from master.controllers.nomination.reading import read_gang
+from master.controllers.nomination.telling import Told
+from master.controllers.nomination.warnings import NOT_BOUND_S, gang_warnings
+from tests.controllers.nomination.objects import pod, surroundings
+from topo.gangs.gang import GangId
+from topo.gangs.instructions import Reason
+
+GANG = read_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
+CODES = {
+    Reason.SPLIT: "gang-split",
+    Reason.NEVER_FITS: "gang-hopeless",
+    Reason.NEVER_LET_IN: "gang-hopeless",
+    Reason.HALF_BOUND: "gang-stuck",
+    Reason.DISPLACED: "gang-stuck",
+    Reason.OPENED: "gang-not-bound",
+    Reason.PREEMPTS: "gang-not-bound",
+    Reason.WRITE_REFUSED: "gang-write-refused",
+}
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reason: Reason):
+    found = gang_warnings([(GANG, Told(reason, "why", 0.0))], {}, NOT_BOUND_S)
+    expected = [CODES[reason]] if reason in CODES else []
+    assert [each.code for each in found] == expected
+    assert all("jobs/train" in each.text and each.fix for each in found)
+
+
+def test_many_gangs_of_one_cause_are_one_warning():
+    told = [(GANG, Told(Reason.SPLIT, "why", 0.0))] * 30
+    (warning,) = gang_warnings(told, {}, 0.0)
+    assert warning.text.startswith("30 gangs run with a group in several domains")
+    assert len(warning.text) < 300
