@@ -63,7 +63,7 @@ def _native_job(name: str, pods: int, size: int | None) -> Any:
 
 NATIVE = Rival("native Volcano", JOBS, _native_job, asks=True)
 """Volcano chooses, by our HyperNodes and the groups that the webhook writes on the PodGroup."""
-NATIVE_SHAPES = (Shape(8, 64, 2, 0), Shape(64, 16, 1, 0))
+NATIVE_SHAPES = (Shape(8, 64, 1, 0), Shape(64, 16, 1, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,9 @@ async def _seen(count: int, jobs: int, progress: Progress) -> Seen:
         decisions = await made.decisions()
         made.show_hypernodes()
         for shape in (each for each in NATIVE_SHAPES if each.pods <= count):
-            runs[NATIVE, shape] = await _runs(made, NATIVE, shape, progress)
+            found = runs[NATIVE, shape] = await _runs(made, NATIVE, shape, progress)
+            if found[-1].bound_s >= LIMIT_S:
+                break  # a larger job would take longer
         return Seen(runs, (jobs, burst), decisions)
 
 
