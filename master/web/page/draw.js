@@ -5,6 +5,7 @@
 import { plain } from "./dom.js";
 import { TILE, middle } from "./layout.js";
 import { stateOf } from "./picture.js";
+import { t } from "./strings.js";
 
 /** Widths of a tile in pixels from which its name, and its GPUs, are drawn. */
 const NAMED = 92;
@@ -202,7 +203,7 @@ class Pen {
     ctx.font = `${size * 0.9}px system-ui, sans-serif`;
     const counted = ctx.measureText(counts).width;
     ctx.font = `600 ${size}px system-ui, sans-serif`;
-    const name = group === null ? "—" : group.name;
+    const name = group === null ? t("unplaced") : group.name;
     const fits = room - counted - 12 > ctx.measureText(name).width;
     ctx.fillText(fitted(ctx, name, fits ? room - counted - 12 : room), left, base);
     if (!fits || counts === "") return;
@@ -547,6 +548,7 @@ class Pen {
 /** @param {Api.Node} node */
 function noteOf(node) {
   if (node.status !== "Ready") return (node.reason ?? node.reasons[0])?.code ?? "";
+  if (node.gpus === 0) return "?";
   return node.cordoned ? "cordoned" : node.shared ? "shared" : "";
 }
 

@@ -301,6 +301,7 @@ function translate() {
   showSum();
   showProblems();
   showState();
+  map.redraw();
   void showWhy();
 }
 
