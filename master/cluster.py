@@ -218,6 +218,7 @@ def cluster_controllers(
             queue_plugin=settings.queue_plugin,
             max_hold_s=settings.max_hold,
             clock=engine.clock,
+            server_now=cluster.client.server_clock.now,
             way=Way.NATIVE if settings.placement == "native" else Way.NOMINATION,
         ),
     )

@@ -68,6 +68,7 @@ class GangView:
     queue_plugin: QueuePlugin
     max_hold_s: float
     clock: Callable[[], float]
+    server_now: Callable[[], float]
     way: Way
 
 
@@ -159,6 +160,7 @@ def _nomination(view: View) -> Running:
         registry=view.registry,
         way=gangs.way,
         clock=gangs.clock,
+        server_now=gangs.server_now,
     )
     return Running(nomination, nomination.warnings)
 

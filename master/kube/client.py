@@ -18,6 +18,7 @@ from yarl import URL
 from master.kube.access import Access
 from master.kube.config import KubeConfig, access
 from master.kube.errors import Failure, KubeError, answered
+from master.kube.server_clock import ServerClock
 from topo.kit.bounded import bounded_bytes
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError, BrokenInvariantError
@@ -77,6 +78,7 @@ class KubeClient:
         self._rate = rate
         self._observe = observe
         self._clock = clock
+        self.server_clock = ServerClock(clock=clock)
         self._access: Access | None = None
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | None = None
@@ -161,6 +163,7 @@ class KubeClient:
             ) as response:
                 self._observe(call.method, response.status)
                 if 200 <= response.status < 300:
+                    self.server_clock.heard(response.headers.get("Date"))
                     yield response
                     return
                 if response.status == 401:

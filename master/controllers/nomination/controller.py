@@ -111,6 +111,8 @@ class Nomination:
     """Why Volcano ignores the groups of jobs whose nodes it chooses; empty where it does not."""
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
+    server_now: Callable[[], float] = time.time
+    """Unix time as API servers have it, who wrote when pods were made."""
     waived: dict[GangId, str] = field(default_factory=dict)
     """Gangs whose gates a person wants opened, with why."""
 
@@ -138,6 +140,8 @@ class Nomination:
         self._woken = asyncio.Event()
         self._took_s = 0.0
         self._advice: set[asyncio.Task[None]] = set()
+        self._ahead_s = self.server_now() - self.clock()
+        """One for all of a term, so that gangs of one age stay in their order."""
         self.is_placing = False
         """Whether it has begun: it leads, and knows what is free."""
         self._queues = QueueCounts(
@@ -160,7 +164,7 @@ class Nomination:
             labelled=self._index.labelled,
             holds=lambda gang_id: self._holds.get(gang_id, ()),
             waived=self.waived,
-            ahead_s=self.now() - self.clock(),
+            ahead_s=lambda: self._ahead_s,
         )
         self._holds = self._placing.holds()
         self._subscribe()
@@ -218,6 +222,7 @@ class Nomination:
         """Places gangs until cancelled. Whatever the machine raises ends the process."""
         while not (self.is_counted() and self.sources.pods.synced):  # noqa: ASYNC110 - no event
             await asyncio.sleep(SETTLING_POLL_S)
+        self._ahead_s = self.server_now() - self.clock()
         self.is_placing = True
         capacity = self.placements.state.capacity
         capacity.touched = set()

@@ -57,7 +57,7 @@ class Surroundings:
     labelled: Callable[[GangId], Mapping[NodeName, Selection]]
     holds: Callable[[GangId], tuple[HoldId, ...]]
     waived: Mapping[GangId, str] = field(default_factory=dict)
-    ahead_s: float = 0.0
+    ahead_s: Callable[[], float] = lambda: 0.0
 
 
 def owner_of(pod: PodObject) -> OwnerReference | None:
@@ -165,7 +165,7 @@ def read_gang(
         request=request,
         at_least=_at_least(group, request),
         priority=max(pod.spec.priority for pod in pods),
-        created_s=min(each.created_s for each in ranked) - beside.ahead_s,
+        created_s=min(each.created_s for each in ranked) - beside.ahead_s(),
         members=tuple(each.member for each in ranked),
         awaits=awaits.text if awaits is not None else "",
         hopeless=awaits is not None and awaits.never,

@@ -9,6 +9,7 @@ import yaml
 from aiohttp import ClientSession
 
 from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.clock import wrong_by
 from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import admission_master
@@ -23,11 +24,13 @@ from tests.e2e.scheduling.gang_master import (
 from tests.e2e.scheduling.jobs import (
     JOBS,
     PODS,
+    WORDS,
     are_whole,
     bound,
     events_of,
     gang_labels,
     pods_of,
+    taker,
     volcano_job,
 )
 from tests.support.waiting import eventually
@@ -35,7 +38,7 @@ from topo.sim.worlds.presets import World
 
 DEATHS = (1, 4, 6, 9, 11)
 """After so many writes for one gang: while nodes are labelled, pods nominated, gates opened."""
-AWAY_S = 5.0
+AWAY_S, AHEAD_S = 5.0, 3600
 
 
 def writes(cluster: Cluster) -> int:
@@ -123,6 +126,28 @@ async def _changed_all_the_time(api: Api, job: str) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_master_whose_clock_is_an_hour_ahead_ends_no_wait_for_whole_groups_too_early(
+    api: Api, master: GangMaster, world: World, tmp_path: Path
+) -> None:
+    """A node of each dragonfly is taken: after its wait, and not before, a pair may be split."""
+    await master.kill()
+    wrong = wrong_by(AHEAD_S, tmp_path / "clock")
+    master.program.environment = {**master.program.environment, **wrong}
+    master.start()
+    for node in {str(host.dragonfly): str(host.name) for host in world.nodes}.values():
+        await api.create(PODS, taker(f"taker-{node}", node))
+
+    async def is_told() -> bool:
+        return "GangDoesNotFit" in await events_of(api, "patient")
+
+    job = volcano_job("patient", 4, 16)
+    for task in job["spec"]["tasks"]:
+        task["template"]["metadata"]["annotations"][WORDS.wait] = "10m"
+    await api.create(JOBS, job)
+    await eventually(is_told)
+    assert all(each.gated for each in await pods_of(api, "patient"))
 
 
 async def test_jobs_run_while_the_webhook_is_away_and_it_is_said_and_counted_afterwards(
