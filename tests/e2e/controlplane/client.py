@@ -12,7 +12,7 @@ from typing import Any, Self
 import yaml
 from aiohttp import ClientError, ClientSession, ClientTimeout, StreamReader, TCPConnector
 
-from tests.support.waiting import CEILING_S
+from tests.support.waiting import CEILING_S, eventually
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -131,6 +131,24 @@ class Api:
     async def create(self, path: str, body: Mapping[str, Any]) -> Any:
         """The object as the server made it of this body; `path` is that of the collection."""
         return await self.call("POST", path, body)
+
+    async def namespace(self, name: str, **labels: str) -> None:
+        """Makes a namespace, and returns when its pods have the account without which none is made.
+
+        A controller makes it a moment later, on a busy machine a long one.
+        """
+        await self.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+        await eventually(lambda: self._is_there(f"{accounts}/default"))
+
+    async def _is_there(self, path: str) -> bool:
+        try:
+            await self.get(path)
+        except ApiError as error:
+            if error.status != _GONE:
+                raise
+            return False
+        return True
 
     async def merge(self, path: str, body: Mapping[str, Any]) -> Any:
         """The object after a JSON merge patch (RFC 7396)."""

@@ -148,5 +148,5 @@ async def shared_release(
 
 
 async def _namespace(api: Api, name: str) -> str:
-    await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    await api.namespace(name)
     return name

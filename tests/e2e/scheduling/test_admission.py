@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 async def a_namespace(api: Api, **labels: str) -> str:
     """A namespace of this test alone."""
     name = f"users-{next(_numbers)}"
-    await api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    await api.namespace(name, **labels)
     return name
 
 
