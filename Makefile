@@ -48,8 +48,9 @@ test: $(STAMP) ## the test suite, on both cores, with its coverage floor
 	$(PYTEST) -n 2 --dist worksteal -m "not slow and not oracle and not e2e" --cov --cov-report=
 	@$(MAKE) --no-print-directory coverage
 
+# Three at a time: a third of their time they wait for other processes.
 test-slow: $(STAMP) ## the suites that take minutes
-	$(PYTEST) -n 2 --dist loadfile -m slow
+	$(PYTEST) -n 3 --dist loadfile -m slow
 
 e2e: $(STAMP) ## on the real API server, scheduler, helm and Chromium; needs Go, at first 10 minutes
 	@if command -v go >/dev/null; then $(BIN)/python -m tests.e2e.controlplane.programs; fi

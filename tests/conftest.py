@@ -24,6 +24,8 @@ DEMOS = "tests/e2e"
 """The folder whose own files run demos on the usual ports, one at a time."""
 LONGEST = (
     "tests/image/test_images.py",
+    "tests/e2e/kubernetes/test_api_server_away.py",
+    "tests/e2e/kubernetes/test_lifecycle.py",
     DEMOS,
     "tests/chaos/test_chaos.py",
     "tests/bench/test_bench.py",
