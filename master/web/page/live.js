@@ -93,14 +93,10 @@ export class Live {
       if (this.state.stage !== "live") this.enter("live");
       this.wait_ms = FIRST_WAIT_MS;
       if (!connection.is_wanted && !connection.is_fetching) this.confirm();
-      if (event.name === "comment") this.look();
+      // No event tells of a source that fails, nor of ages: each sign of life is a look at them.
+      if (event.name === "comment") this.want();
       else this.take(event);
     }
-  }
-
-  /** Ages stand in what is wrong, so that is asked for again with each sign of life. */
-  look() {
-    if ((this.picture?.findings.length ?? 0) > 0) this.want();
   }
 
   /** @param {import("./stream.js").StreamEvent} event */
@@ -145,12 +141,14 @@ export class Live {
   }
 
   /**
-   * Whether the picture is of before an event: another replica answered, which knows it later.
+   * Whether the picture is of before an event, or what is wrong of before the picture: another
+   * replica answered, which knows it later, or the answer was made a moment ago.
    * @param {string} id of the event; another run counts otherwise
    */
   isBehind(id) {
     const [generation, run] = id.split(".");
-    const { document } = /** @type {import("./picture.js").Picture} */ (this.picture);
+    const { document, judged } = /** @type {import("./picture.js").Picture} */ (this.picture);
+    if (judged.run === document.run && judged.generation < document.generation) return true;
     return run === document.run && document.generation < Number(generation);
   }
 
@@ -161,7 +159,7 @@ export class Live {
       ask("v1/findings", { signal }),
     ]);
     signal.throwIfAborted();
-    this.picture = pictureOf(forest.document, found.document.findings, forest.copy_age_s);
+    this.picture = pictureOf(forest.document, found.document, forest.copy_age_s);
     this.confirm();
     this.told.picture(this.picture);
   }

@@ -10,7 +10,8 @@
 /**
  * @typedef {object} Picture
  * @property {Api.Topology} document
- * @property {Api.Finding[]} findings
+ * @property {Api.Findings} judged
+ * @property {Api.Finding[]} findings of it
  * @property {Map<string, Placed>} nodes by name
  * @property {Map<string, Api.Group>} groups by path, joined with /
  * @property {number} copy_age_s how old the replica's copy was when it was fetched
@@ -18,11 +19,11 @@
 
 /**
  * @param {Api.Topology} document
- * @param {Api.Finding[]} findings
+ * @param {Api.Findings} judged
  * @param {number} copy_age_s
  * @returns {Picture}
  */
-export function pictureOf(document, findings, copy_age_s = 0) {
+export function pictureOf(document, judged, copy_age_s) {
   /** @type {Map<string, Placed>} */
   const nodes = new Map();
   /** @type {Map<string, Api.Group>} */
@@ -41,7 +42,7 @@ export function pictureOf(document, findings, copy_age_s = 0) {
     nodes.get(wire.node)?.wires.push(wire);
     if (wire.peer !== null && wire.peer !== wire.node) nodes.get(wire.peer)?.wires.push(wire);
   }
-  return { document, findings, nodes, groups, copy_age_s };
+  return { document, judged, findings: judged.findings, nodes, groups, copy_age_s };
 }
 
 /**
