@@ -108,6 +108,33 @@ def test_the_head_is_not_delayed_by_smaller_gangs_behind_it() -> None:
         assert bool(cluster.bound(A)) == (first is A)
 
 
+def test_a_gang_before_the_head_has_what_is_kept_though_others_that_ask_the_same_have_not() -> None:
+    cluster, leader = led(2)
+    cluster.intrude("f", N1)
+    cluster.submit(job("a", 4, created_s=1.0))
+    cluster.submit(job("b", 2, created_s=2.0))
+    leader.settle()
+    assert reason(leader, B) is Reason.BEHIND
+    cluster.submit(job("c", 2, created_s=3.0, priority=5))
+    leader.settle()
+    assert len(cluster.bound(C)) == 2
+    assert reason(leader, A) is Reason.NO_ROOM
+
+
+def test_a_gang_that_comes_before_the_head_is_the_head_though_others_were_refused_the_same() -> (
+    None
+):
+    cluster, leader = led(2, 1)
+    for number, node in enumerate((N1, N3, NodeName("n2-1-1"))):
+        cluster.intrude(f"f{number}", node)
+    cluster.submit(job("a", 4, created_s=1.0))
+    cluster.submit(job("b", 2, created_s=2.0))
+    leader.settle()
+    cluster.submit(job("c", 2, created_s=3.0, priority=5))
+    leader.settle()
+    assert leader.gangs.state().head == C
+
+
 def test_small_gangs_go_where_they_do_not_delay_the_head() -> None:
     cluster, leader = led(2, 1)
     cluster.intrude("f", N1)

@@ -2,7 +2,8 @@
 
 Finds the gang whose turn it is, each time that one was placed or refused, until each was asked
 about since there was more room last. Gangs that ask for the same are one bucket: once one of them
-was refused, the others are not asked about; nor are larger ones of the same kind of groups.
+was refused, the others are not asked about; nor are larger ones of the same kind of groups. One
+that comes before the head is, for it was nobody before it who was refused.
 
 Of `reserve`, the default: the first gang that is refused is the head. The nodes on which it would
 fit first are kept for it: whoever comes after it is placed without them. They are those on which
@@ -108,6 +109,8 @@ class Line:
         self._numbers = count()
         self._refused: dict[Shape, Refused] = {}
         """Since there was more room last."""
+        self._refused_first: set[Shape] = set()
+        """Those of them that were refused with nobody before them."""
         self._least: dict[Request, int] = {}
         """The fewest pods that were refused of each family, since then."""
         self._answers: dict[Shape, Refused] = {}
@@ -169,7 +172,7 @@ class Line:
             heappush(self._turns, (bucket[0], next(self._numbers), shape))
         else:
             del self._buckets[shape]
-            self._refused.pop(shape, None)
+            self._forget(shape)
             self._answers.pop(shape, None)
         if gang_id == self._head:
             self._behead()
@@ -179,6 +182,7 @@ class Line:
     def grew(self) -> None:
         """There is more room: all are asked about again; O(distinct requests)."""
         self._refused.clear()
+        self._refused_first.clear()
         self._least.clear()
         self._turns = [
             (bucket[0], next(self._numbers), shape) for shape, bucket in self._buckets.items()
@@ -190,7 +194,7 @@ class Line:
         while self._turns:
             rank, _, shape = self._turns[0]
             bucket = self._buckets.get(shape)
-            first = self._order is not Order.GREEDY and not self._behind(rank)
+            first = self._first(rank)
             if bucket is None or bucket[0] != rank or self._hopeless(shape, first=first):
                 heappop(self._turns)
                 continue
@@ -209,8 +213,10 @@ class Line:
             if least is None or shape.request.pods < least:
                 self._least[family] = shape.request.pods
                 self._families[family] = shape.request.pods, refused
-        first = not self._behind(rank)
-        if first and refused.reservation and self._order is not Order.GREEDY:
+        first = self._first(rank)
+        if first:
+            self._refused_first.add(shape)
+        if first and refused.reservation:
             changed = self._head not in {None, refused.id} or self._kept != refused.reservation
             self._head, self._kept = refused.id, refused.reservation
             if self._order is Order.FIFO:
@@ -227,22 +233,32 @@ class Line:
 
     def _again(self, *shapes: Shape) -> None:
         for shape in shapes:
-            self._refused.pop(shape, None)
+            self._forget(shape)
             if shape in self._buckets:
                 heappush(self._turns, (self._buckets[shape][0], next(self._numbers), shape))
+
+    def _forget(self, shape: Shape) -> None:
+        """It may be asked about again."""
+        self._refused.pop(shape, None)
+        self._refused_first.discard(shape)
 
     def _behind(self, rank: Rank) -> bool:
         return self._head is not None and rank > self._ranks[self._head]
 
+    def _first(self, rank: Rank) -> bool:
+        """Whether nodes are kept for it if it is refused, and none are for anybody before it."""
+        return self._order is not Order.GREEDY and not self._behind(rank)
+
     def _hopeless(self, shape: Shape, *, first: bool) -> bool:
         """Whether it, or one of its family that is no larger, was refused since there was room.
 
-        One that may become the head is asked about all the same: nodes are to be kept for it.
+        One that may become the head is asked about although others were refused the same behind
+        the head: what is kept there is not kept from it, and nodes are to be kept for it.
         """
-        if shape in self._refused:
-            return True
-        least = self._least.get(shape.family) if shape.family is not None and not first else None
-        return least is not None and least <= shape.request.pods
+        if first:
+            return shape in self._refused_first
+        least = self._least.get(shape.family) if shape.family is not None else None
+        return shape in self._refused or (least is not None and least <= shape.request.pods)
 
     def flaws(self) -> Iterator[tuple[bool, str]]:
         """Each invariant as (does it fail, what fails); O(gangs)."""
@@ -254,12 +270,15 @@ class Line:
         yield self._ranks.keys() != self._shapes.keys(), "a gang in line asks for nothing"
         yield self._head is not None and self._head not in self._ranks, "the head is not in line"
         yield self._head is None and bool(self._kept), "nodes are kept for nobody"
-        waits = {shape for shape in self._buckets if not self._hopeless(shape, first=True)}
+        waits = {
+            shape
+            for shape, bucket in self._buckets.items()
+            if not self._hopeless(shape, first=self._first(bucket[0]))
+        }
         turns = {
             shape for rank, _, shape in self._turns if self._buckets.get(shape, [None])[0] == rank
         }
-        dominated = {shape for shape in waits if self._hopeless(shape, first=False)}
-        yield not waits - dominated <= turns, "a gang is never asked about"
+        yield not waits <= turns, "a gang is never asked about"
 
     def waiting(self) -> Mapping[GangId, Shape]:
         """The gangs in line and what each asks for."""
