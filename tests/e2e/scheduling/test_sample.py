@@ -41,6 +41,8 @@ async def test_the_vendors_sample_as_it_is_gets_one_whole_group_through_webhook_
     with reading([f"{address}:9001"], tmp_path) as prometheus:
         async with admission_master(cluster, api, tmp_path, "--leader-elect=true", *known):
             (tmp_path / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
+            if prometheus is not None:  # a rate is known of what was read before it grew
+                await eventually(partial(asyncio.to_thread, prometheus.has_read, 1, 1))
             await api.create(JOBS, sample)
             await eventually(lambda: bound(api, name, 8))
             pods = await pods_of(api, name)
