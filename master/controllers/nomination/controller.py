@@ -6,32 +6,32 @@ this, and it needs no history: the machine goes on from what is in the cluster.
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import prometheus_client as prom
-import structlog
 
 from master.booking.placements import Placements
 from master.controllers.nomination import writing
 from master.controllers.nomination.evictable import evictable
+from master.controllers.nomination.free_room import FreeRoom
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs
+from master.controllers.nomination.node_labels import NodeLabels
+from master.controllers.nomination.passed_by import PassedBy
 from master.controllers.nomination.placing import Placing
-from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, Share
+from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, share_of
 from master.controllers.nomination.reading import (
-    POD_GROUP,
     ReadPod,
     Surroundings,
-    gpus_of,
     id_of,
     queue_asked,
     rank_of,
     read_gang,
 )
+from master.controllers.nomination.said import Said
 from master.controllers.nomination.telling import Telling, Told
 from master.controllers.nomination.warnings import gang_warnings
 from master.kube.objects import Key, NodeObject, PodObject, key_of
@@ -40,7 +40,7 @@ from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, Target
-from topo.gangs.events import CapacityChanged, Event, Leading, Lost, Observed, Planned, Vanished
+from topo.gangs.events import Event, Leading, Lost, Observed, Planned, Vanished
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection
 from topo.gangs.gangs import Gangs, GangSettings
@@ -52,7 +52,6 @@ from topo.gangs.instructions import (
     Open,
     OpenUnplanned,
     Place,
-    Reason,
     Release,
     Say,
     UnlabelNodes,
@@ -75,11 +74,6 @@ FLUSH_S = 1.0
 SETTLING_POLL_S = 0.2
 AT_ONCE = 16
 """Gangs that are read before everybody else has a turn."""
-_OPENING = frozenset({Reason.PLACED, Reason.OPENED})
-"""In these a gang may have been let go, and not be seen open yet."""
-_ADVISED = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,24 +116,27 @@ class Nomination:
         self._index = GangIndex(self._words, self.way)
         self._placing = Placing(self.placements.state, self.max_hold_s, self._evictable)
         self._telling = Telling(self.writer, self.reporter, self.domain)
+        self._said = Said(self.placements.planner, self.clock, self._tell)
+        self._native = NativeGangs(self._words, self.way)
+        self._passed_by = PassedBy(
+            self._index, self._native, self.sources.pod_groups, self._telling
+        )
         self._metrics = NominationMetrics(
-            self.registry, self._by_reason, self._longest_s, lambda: len(self._slipped())
+            self.registry,
+            self._said.by_reason,
+            self._said.longest_s,
+            lambda: len(self._passed_by.pods()),
         )
         self._known: dict[GangId, Gang] = {}
         self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
-        self._said: dict[GangId, Told] = {}
-        self._native = NativeGangs(self._words, self.way)
-        self._told_slipped: set[str] = set()
-        self._told_ignored: set[str] = set()
-        self._seen: dict[NodeName, tuple[bool, int, object]] = {}
-        self._label_changes: dict[NodeName, dict[GangId, Selection | None]] = {}
+        self._room = FreeRoom(self.placements.state)
+        self._labels = NodeLabels(self._index, self.sources.nodes, self.writer, self._words)
         self._asked: dict[Target, GangId] = {}
         self._stale: dict[Key, tuple[GangId, str]] = {}
         """Pods that had another version than the one that a write named."""
         self._answers: list[Event] = []
         self._woken = asyncio.Event()
         self._took_s = 0.0
-        self._advice: set[asyncio.Task[None]] = set()
         self._ahead_s = self.server_now() - self.clock()
         """One for all of a term, so that gangs of one age stay in their order."""
         self.is_placing = False
@@ -147,7 +144,7 @@ class Nomination:
         self._queues = QueueCounts(
             self.sources.queues,
             self.sources.pod_groups,
-            self._share,
+            lambda pod: share_of(pod, self.placements.state.capacity.policy, self._words),
             lambda: sum(host.gpus for host in self.placements.state.capacity.hosts()),
             weighted=self.queue_plugin is QueuePlugin.PROPORTION,
         )
@@ -193,13 +190,13 @@ class Nomination:
 
     def told(self, gang_id: GangId) -> Told | None:
         """What was said last of a gang."""
-        return self._said.get(gang_id)
+        return self._said.of(gang_id)
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
-        known = ((self._known.get(gang_id), told) for gang_id, told in self._said.items())
+        known = ((self._known.get(gang_id), told) for gang_id, told in self._said.all())
         stands = ((gang, told) for gang, told in known if gang is not None)
-        return gang_warnings(stands, self._slipped(), self.clock())
+        return gang_warnings(stands, self._passed_by.pods(), self.clock())
 
     def waive(self, gang_ids: Iterable[GangId], why: str) -> None:
         """Has the gates of these gangs opened without a plan."""
@@ -224,9 +221,7 @@ class Nomination:
             await asyncio.sleep(SETTLING_POLL_S)
         self._ahead_s = self.server_now() - self.clock()
         self.is_placing = True
-        capacity = self.placements.state.capacity
-        capacity.touched = set()
-        self._seen = {host.name: self._room(host.name) for host in capacity.hosts()}
+        self._room.begin()
         self._index.mark_all()
         for gang_id in self._placing.holds():
             self._index.mark(gang_id)  # its pods may have gone while nobody led
@@ -240,24 +235,22 @@ class Nomination:
             while True:
                 await self._wait()
                 self._mark_renewed()
-                self._end_advice()
+                self._said.end_advice()
                 began_s = self.clock()
-                await self._turn(tuple(self._capacity_changes()))
+                await self._turn(tuple(self._room.changes()))
                 now_s = self.clock()
                 self._took_s = now_s - began_s
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s
-                    self._tell_slipped()
+                    came = self._passed_by.tell(self.ignored(), self.now())
+                    self._metrics.pods_slipped.inc(came)
                     self._mark_waiting_for_queues()
-                    self._tell_ignored()
                     self._telling.flush(self.now())
                 if now_s - resynced_s >= RESYNC_S:
                     resynced_s = now_s
                     self._index.mark_all()
         finally:
-            for task in self._advice:
-                task.cancel()
-            await asyncio.gather(*self._advice, return_exceptions=True)
+            await self._said.cancel()
 
     async def _wait(self) -> None:
         """Returns when something happened, or a time has come."""
@@ -303,7 +296,7 @@ class Nomination:
         if not pods:
             self._known.pop(gang_id, None)
             self._read.pop(gang_id, None)
-            self._said.pop(gang_id, None)
+            self._said.forget(gang_id)
             self._telling.forget(gang_id)
             self._queues.seen(gang_id)
             self.waived.pop(gang_id, None)
@@ -344,7 +337,7 @@ class Nomination:
             case Nominate() | Open() | OpenUnplanned():
                 self._write_pod(each)
             case Say():
-                self._say(each)
+                self._said.say(each, self._known.get(each.id))
 
     def _place(self, asked: Place) -> Event:
         began_s = time.perf_counter()
@@ -375,49 +368,9 @@ class Nomination:
         self.writer.put(write)
 
     def _label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
-        for name, value in wanted.items():
-            self._label_changes.setdefault(name, {})[gang_id] = value
-            node = self.sources.nodes.objects.get(("", name))
-            if node is None:
-                self._answers.append(Lost(gang_id, name, "the node is not there"))
-                del self._label_changes[name][gang_id]
-                self._woken.set()
-                continue
-            changes = self._label_changes[name]
-            labels = {**self._index.labels(name), **changes}
-            kept = {each: there for each, there in labels.items() if there is not None}
-            self.writer.put(writing.node_labels(name, node.metadata.uid, kept, self._words))
-
-    def _say(self, said: Say) -> None:
-        before = self._said.get(said.id)
-        stood = before is not None and before.reason is said.reason
-        since_s = before.since_s if before is not None and stood else self.clock()
-        told = self._said[said.id] = Told(said.reason, said.note, since_s)
-        gang = self._known.get(said.id)
-        if gang is None:
-            return
-        _log.info("gang", gang=said.id, name=gang.name, stands=said.reason.value, why=said.note)
-        if said.reason in _ADVISED:
-            self._advice.add(asyncio.ensure_future(self._advise(gang, told)))
-        else:
-            self._tell(said.id, told)
-
-    def _end_advice(self) -> None:
-        """Advice that failed ends this work, as all that is not foreseen does."""
-        for task in [each for each in self._advice if each.done()]:
-            self._advice.discard(task)
-            task.result()
-
-    async def _advise(self, gang: Gang, told: Told) -> None:
-        """Tells it with the smallest change that would let the gang in, once that is found."""
-        planner = self.placements.planner
-        outcome = await planner.in_words(planner.plan(gang.request), None)
-        if self._said.get(gang.id) is not told:
-            return
-        if outcome.would_fit:
-            told = replace(told, fix=outcome.would_fit[0].text)
-            self._said[gang.id] = told
-        self._tell(gang.id, told)
+        for lost in self._labels.want(gang_id, wanted):
+            self._answers.append(lost)
+            self._woken.set()
 
     def _tell(self, gang_id: GangId, told: Told) -> None:
         first = self._first(gang_id)
@@ -430,24 +383,6 @@ class Nomination:
 
     def _order(self, pod: PodObject) -> tuple[int, str]:
         return rank_of(pod, self._words), pod.metadata.name
-
-    def _tell_slipped(self) -> None:
-        there = {pod.metadata.uid: pod for pod in self._slipped().values()}
-        for uid in there.keys() - self._told_slipped:
-            self._metrics.pods_slipped.inc()
-            self._telling.passed_by(there[uid], self.now())
-        self._told_slipped = set(there)
-
-    def _slipped(self) -> Mapping[Key, PodObject]:
-        native = self._native.passed_by(self.sources.pod_groups.objects)
-        return {**self._index.slipped, **dict(native)}
-
-    def _tell_ignored(self) -> None:
-        why = self.ignored()
-        there = self._native.jobs() if why else {}
-        for uid in there.keys() - self._told_ignored:
-            self._telling.ignored(there[uid], why, self.now())
-        self._told_ignored = set(there)
 
     # What became of it
 
@@ -476,13 +411,11 @@ class Nomination:
             self._metrics.gate_s.observe(max(0.0, self.clock() - gang.created_s))
 
     def _node_written(self, settled: Settled) -> None:
-        if settled.error is None:
-            return
-        name = NodeName(settled.write.target.name)
-        self._metrics.lost.labels("node").inc()
-        for gang_id in self._label_changes.pop(name, {}):
-            self._answers.append(Lost(gang_id, name, settled.error.message))
-            self._mark(gang_id)
+        if settled.error is not None:
+            self._metrics.lost.labels("node").inc()
+        for lost in self._labels.settled(settled):
+            self._answers.append(lost)
+            self._mark(lost.id)
 
     # What the cluster tells
 
@@ -516,22 +449,8 @@ class Nomination:
             name = NodeName(told.object.metadata.name)
             self._index.node(name, told.object if isinstance(told, Changed) else None)
             names = [name]
-        for name in names:
-            if name in self._label_changes:
-                self._forget_done(name)
+        self._labels.seen(names)
         self._woken.set()
-
-    def _forget_done(self, name: NodeName) -> None:
-        there = self._index.labels(name)
-        left = {
-            gang_id: value
-            for gang_id, value in self._label_changes[name].items()
-            if there.get(gang_id) != value
-        }
-        if left:
-            self._label_changes[name] = left
-        else:
-            del self._label_changes[name]
 
     def _pod_group_told(
         self,
@@ -562,34 +481,6 @@ class Nomination:
         self._index.mark(gang_id)
         self._woken.set()
 
-    def _capacity_changes(self) -> Iterator[Event]:
-        """What is free now where something was touched, compared with the last time."""
-        capacity = self.placements.state.capacity
-        touched, capacity.touched = capacity.touched or set(), set()
-        changed: list[NodeName] = []
-        grew = False
-        for name in sorted(touched):
-            before, now = self._seen.get(name, (False, 0, None)), self._room(name)
-            if now == before:
-                continue
-            self._seen[name] = now
-            changed.append(name)
-            is_another = now[2] != before[2]  # in another group, say: it may fit there
-            grew = grew or (now[0] and (now[1] > before[1] or not before[0] or is_another))
-        if changed:
-            yield CapacityChanged(tuple(changed), grew)
-
-    def _room(self, name: NodeName) -> tuple[bool, int, object]:
-        """Whether a node is open, its GPUs less those that are booked (below 0 where two have the
-        same ones), and by what jobs choose it.
-        """
-        capacity = self.placements.state.capacity
-        host = capacity.host(name)
-        if host is None:
-            return False, 0, None
-        chosen_by = host.path, host.gpu_type, host.guards, host.labels
-        return host.open, host.gpus - capacity.used(name), chosen_by
-
     # What gangs are read with
 
     def _namespace(self, gang_id: GangId) -> str:
@@ -607,30 +498,9 @@ class Nomination:
         policy = self._beside.policy
         return tuple(evictable(gang, pods.values(), groups, below=below, policy=policy))
 
-    def _share(self, pod: PodObject) -> Share | None:
-        """What a pod has of its queue, or asks for: what was opened here, it has."""
-        gpus = gpus_of(pod, self._beside.policy)[1]
-        group = pod.metadata.annotations.get(POD_GROUP)
-        if group is None or not gpus or pod.status.phase in {"Succeeded", "Failed"}:
-            return None
-        has = pod.spec.node_name or (
-            not pod.spec.scheduling_gates and self._words.placement in pod.metadata.annotations
-        )
-        return Share((pod.metadata.namespace, group), gpus, asks=not has)
-
     def _nodes(self) -> Iterable[NodeObject]:
         return self.sources.nodes.objects.values()
 
     def _kind_of_tier(self, tier: int) -> Kind | None:
         kinds = self.placements.state.capacity.kinds()
         return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)
-
-    def _by_reason(self) -> Mapping[Reason, int]:
-        return Counter(each.reason for each in self._said.values())
-
-    def _longest_s(self) -> Mapping[Reason, float]:
-        since_s: dict[Reason, float] = {}
-        for each in self._said.values():
-            since_s[each.reason] = min(each.since_s, since_s.get(each.reason, each.since_s))
-        now_s = self.clock()
-        return {reason: now_s - began_s for reason, began_s in since_s.items()}

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from master.controllers.nomination.queue_room import Asked, Missing, Usage, missing_room
+from master.controllers.nomination.reading import POD_GROUP, gpus_of
 from master.kube.objects import Key, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 from topo.gangs.gang import GangId
+from topo.gangs.words import Words
+from topo.placement.job.policy import Policy
 
 
 class QueuePlugin(StrEnum):
@@ -116,3 +119,14 @@ class QueueCounts:
                 if not sums[each.group]:
                     del sums[each.group]
         return True
+
+
+def share_of(pod: PodObject, policy: Policy, words: Words) -> Share | None:
+    """What a pod has of its queue, or asks for: what was opened here, it has."""
+    gpus = gpus_of(pod, policy)[1]
+    group = pod.metadata.annotations.get(POD_GROUP)
+    if group is None or not gpus or pod.status.phase in {"Succeeded", "Failed"}:
+        return None
+    is_opened = not pod.spec.scheduling_gates and words.placement in pod.metadata.annotations
+    has = pod.spec.node_name or is_opened
+    return Share((pod.metadata.namespace, group), gpus, asks=not has)

@@ -1,0 +1,53 @@
+"""The labels of gangs on nodes: what is wanted there until it is seen, as one write a node."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from master.controllers.nomination import writing
+from master.controllers.nomination.index import GangIndex
+from master.kube.objects import NodeObject
+from master.kube.store import Store
+from master.kube.writer import Settled, Writer
+from topo.gangs.events import Lost
+from topo.gangs.gang import GangId, Selection
+from topo.gangs.words import Words
+from topo.model.ids import NodeName
+
+
+class NodeLabels:
+    """Labels nodes for gangs; what other gangs have or want on a node stays in its write."""
+
+    def __init__(
+        self, index: GangIndex, nodes: Store[NodeObject], writer: Writer, words: Words
+    ) -> None:
+        self._index, self._nodes = index, nodes
+        self._writer, self._words = writer, words
+        self._wanted: dict[NodeName, dict[GangId, Selection | None]] = {}
+
+    def want(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> Iterator[Lost]:
+        """Writes a gang's labels, None taking one off; yields the nodes that are not there."""
+        for name, value in wanted.items():
+            node = self._nodes.objects.get(("", name))
+            if node is None:
+                yield Lost(gang_id, name, "the node is not there")
+                continue
+            changes = self._wanted.setdefault(name, {})
+            changes[gang_id] = value
+            labels = {**self._index.labels(name), **changes}
+            kept = {each: there for each, there in labels.items() if there is not None}
+            self._writer.put(writing.node_labels(name, node.metadata.uid, kept, self._words))
+
+    def seen(self, names: Iterable[NodeName]) -> None:
+        """These nodes were told of: what is wanted there and is there is done."""
+        for name in names:
+            there, wanted = self._index.labels(name), self._wanted.pop(name, {})
+            left = {each: value for each, value in wanted.items() if there.get(each) != value}
+            if left:
+                self._wanted[name] = left
+
+    def settled(self, settled: Settled) -> Iterator[Lost]:
+        """What is lost of each gang by a write that was refused."""
+        if settled.error is None:
+            return
+        name = NodeName(settled.write.target.name)
+        for gang_id in self._wanted.pop(name, {}):
+            yield Lost(gang_id, name, settled.error.message)

@@ -1,0 +1,91 @@
+"""What is said of each gang, since when, and the smallest change that would let it in."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from master.booking.planner import Planner
+from master.controllers.nomination.telling import Told
+from topo.gangs.gang import Gang, GangId
+from topo.gangs.instructions import Reason, Say
+
+_ADVISED = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
+
+_log = structlog.get_logger(__name__)
+
+
+class Said:
+    """What was said last of each gang; `tell` writes it where people look."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        clock: Callable[[], float],
+        tell: Callable[[GangId, Told], None],
+    ) -> None:
+        self._planner, self._clock, self._tell = planner, clock, tell
+        self._told: dict[GangId, Told] = {}
+        self._advice: set[asyncio.Task[None]] = set()
+
+    def of(self, gang_id: GangId) -> Told | None:
+        """What was said last of this gang."""
+        return self._told.get(gang_id)
+
+    def all(self) -> Iterable[tuple[GangId, Told]]:
+        """What was said last of each gang."""
+        return self._told.items()
+
+    def forget(self, gang_id: GangId) -> None:
+        """The gang is gone."""
+        self._told.pop(gang_id, None)
+
+    def say(self, said: Say, gang: Gang | None) -> None:
+        """Keeps it, and tells it at once, or with advice where that helps."""
+        before = self._told.get(said.id)
+        stood = before is not None and before.reason is said.reason
+        since_s = before.since_s if before is not None and stood else self._clock()
+        told = self._told[said.id] = Told(said.reason, said.note, since_s)
+        if gang is None:
+            return
+        _log.info("gang", gang=said.id, name=gang.name, stands=said.reason.value, why=said.note)
+        if said.reason in _ADVISED:
+            self._advice.add(asyncio.ensure_future(self._advise(gang, told)))
+        else:
+            self._tell(said.id, told)
+
+    def end_advice(self) -> None:
+        """Takes up what ended; advice that failed is raised, as all that is not foreseen."""
+        for task in [each for each in self._advice if each.done()]:
+            self._advice.discard(task)
+            task.result()
+
+    async def cancel(self) -> None:
+        """Returns when no advice is being looked for any more."""
+        for task in self._advice:
+            task.cancel()
+        await asyncio.gather(*self._advice, return_exceptions=True)
+
+    def by_reason(self) -> Mapping[Reason, int]:
+        """How many gangs stand so."""
+        return Counter(each.reason for each in self._told.values())
+
+    def longest_s(self) -> Mapping[Reason, float]:
+        """How long the one that stands so for longest does."""
+        since_s: dict[Reason, float] = {}
+        for each in self._told.values():
+            since_s[each.reason] = min(each.since_s, since_s.get(each.reason, each.since_s))
+        now_s = self._clock()
+        return {reason: now_s - began_s for reason, began_s in since_s.items()}
+
+    async def _advise(self, gang: Gang, told: Told) -> None:
+        """Tells it with the smallest change that would let the gang in, once that is found."""
+        outcome = await self._planner.in_words(self._planner.plan(gang.request), None)
+        if self._told.get(gang.id) is not told:
+            return
+        if outcome.would_fit:
+            told = replace(told, fix=outcome.would_fit[0].text)
+            self._told[gang.id] = told
+        self._tell(gang.id, told)
