@@ -40,12 +40,17 @@ async def ready(
 ) -> AsyncIterator[MasterProcess]:
     """A master that has its tree."""
     async with master_process(*flags, command=command) as master:
-
-        async def is_ready() -> bool:
-            return await master.status("/ready") == 200
-
-        await eventually(is_ready)
+        await has_tree(master)
         yield master
+
+
+async def has_tree(master: MasterProcess) -> None:
+    """Returns when it has its tree: before, it keeps nothing of it."""
+
+    async def is_ready() -> bool:
+        return await master.status("/ready") == 200
+
+    await eventually(is_ready)
 
 
 async def held(master: MasterProcess) -> str:
@@ -124,6 +129,7 @@ async def test_of_masters_that_start_at_once_on_one_file_one_runs(
                 stop.set()
                 return await master.wait()
             await stop.wait()
+            await has_tree(master)
             return await master.end()
 
     stop = asyncio.Event()
