@@ -1,58 +1,36 @@
 // The page: puts the parts together, and holds what is chosen, how it looks and what it speaks.
 
-import { Refused, ask } from "./api.js";
 import { byId, h, refill } from "./dom.js";
+import { keep, kept } from "./kept.js";
 import { Live } from "./live.js";
 import { ForestMap } from "./map.js";
+import { Panels } from "./panels.js";
 import { sum } from "./picture.js";
 import { problemList } from "./problems.js";
+import { Reasons } from "./reasons.js";
 import { hashOf, placeOf } from "./route.js";
-import { LANGUAGES, duration, speak, spoken, t } from "./strings.js";
-import { whyOf } from "./why.js";
+import { searching } from "./search.js";
+import { showStage } from "./stage.js";
+import { LANGUAGES, speak, spoken, t } from "./strings.js";
+import { showTip } from "./tip.js";
 
 const THEMES = ["auto", "dark", "light"];
-const MOST_FOUND = 30;
 
 let theme = kept("theme", THEMES) ?? "auto";
 /** @type {import("./picture.js").Picture | null} */
 let picture = null;
-/** @type {{name: string, detail: Api.NodeDetail} | null} */
-let known = null;
 let nth_problem = -1;
 
 const map = new ForestMap(/** @type {HTMLCanvasElement} */ (byId("map")), {
   chosen: (target) => {
+    if (panels.take(target)) return;
     location.hash = target === null ? "" : hashOf(target.kind, target.name);
   },
-  pointed: tooltip,
+  pointed: (target, x, y) => showTip(picture, target, { x, y, ...map.size() }),
 });
-const live = new Live({ picture: showPicture, counts: showCounts, state: showStage });
-
-/**
- * What this browser keeps of a choice, null where it keeps nothing or something else.
- * @param {string} key
- * @param {string[]} words
- */
-function kept(key, words) {
-  try {
-    const word = localStorage.getItem(`topo-${key}`);
-    return word !== null && words.includes(word) ? word : null;
-  } catch {
-    return null;
-  }
-}
-
-/**
- * @param {string} key
- * @param {string} word
- */
-function keep(key, word) {
-  try {
-    localStorage.setItem(`topo-${key}`, word);
-  } catch {
-    // A browser that keeps nothing shows the page all the same.
-  }
-}
+const live = new Live({ picture: showPicture, counts: showCounts, state: showLife });
+const reasons = new Reasons();
+const panels = new Panels({ node: reasons, group: reasons, wire: reasons });
 
 /** @param {import("./picture.js").Picture} of */
 function showPicture(of) {
@@ -60,15 +38,26 @@ function showPicture(of) {
   map.show(of);
   showSum();
   showProblems();
-  void showWhy();
-  showState();
+  showPanel();
+  showStage(live.state);
   document.body.dataset["generation"] = String(of.document.generation);
 }
 
 function showCounts() {
   showSum();
   map.redraw();
-  if (picture !== null) void showWhy();
+  showPanel();
+}
+
+function showLife() {
+  showStage(live.state);
+  showProblems();
+}
+
+function showPanel() {
+  const { kind, name } = placeOf(location.hash);
+  map.mark({ selected: kind === "node" || kind === "group" ? name : "" });
+  panels.show(picture);
 }
 
 function showProblems() {
@@ -115,174 +104,6 @@ function showSum() {
   );
 }
 
-function showStage() {
-  showState();
-  showProblems();
-}
-
-/** Says whether the picture is live; where it is not, since when and how old it is. */
-function showState() {
-  const { stage, since_ms, why, fix, true_ms } = live.state;
-  const is_lost = stage === "lost";
-  document.body.dataset["stage"] = stage;
-  const pill = byId("state");
-  const words = is_lost ? t("lost") : t(stage);
-  if (pill.textContent !== words) pill.textContent = words;
-  pill.className = `pill ${stage}`;
-  const banner = byId("banner");
-  banner.hidden = !is_lost;
-  if (!is_lost) return;
-  const now = Date.now();
-  const age_s = (now - true_ms) / 1000;
-  const clock = new Date(true_ms).toLocaleTimeString(spoken());
-  const old = Number.isNaN(true_ms)
-    ? t("no_picture")
-    : t("picture_of", { clock, age: duration(age_s) });
-  const text = `${t("lost_for", { time: duration((now - since_ms) / 1000) })}: ${old}.`;
-  byId("banner-text").textContent = text;
-  byId("banner-why").textContent = [why, fix].filter(Boolean).join(" · ");
-}
-
-async function showWhy() {
-  const place = placeOf(location.hash);
-  const panel = byId("why");
-  map.mark({ selected: place.kind === "wire" ? "" : place.name });
-  panel.hidden = place.kind === "";
-  document.body.classList.toggle("with-why", place.kind !== "");
-  if (place.kind === "" || picture === null) return;
-  const detail = known?.name === place.name ? known.detail : null;
-  refill(byId("why-body"), whyOf(picture, place, detail));
-  if (place.kind === "node" && picture.nodes.has(place.name)) await showDetail(place);
-}
-
-/**
- * What the node's own worker said, which no event tells of.
- * @param {import("./route.js").Place} place
- */
-async function showDetail(place) {
-  try {
-    const { document: part } = await ask("v1/topology", { query: { node: place.name } });
-    const now = placeOf(location.hash);
-    if (now.kind !== "node" || now.name !== place.name || picture === null) return;
-    known = { name: place.name, detail: part.node };
-    const placed = picture.nodes.get(place.name);
-    const leaf = leafOf(part, place.name);
-    if (placed !== undefined && leaf !== null) placed.node.since_s = leaf.since_s;
-    refill(byId("why-body"), whyOf(picture, place, known.detail));
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    byId("why-body").append(h("p", { class: "old" }, error.message, " ", error.fix));
-  }
-}
-
-/**
- * @param {Api.Topology} part
- * @param {string} name
- * @returns {Api.Node | null}
- */
-function leafOf(part, name) {
-  /** @type {(Api.Node | Api.Group)[]} */
-  let level = part.groups;
-  while (level.length > 0) {
-    const leaf = level.find((each) => each.kind === "node" && each.name === name);
-    if (leaf !== undefined) return /** @type {Api.Node} */ (leaf);
-    level = level.flatMap((each) => ("child" in each ? each.child : []));
-  }
-  return null;
-}
-
-/**
- * @param {import("./map.js").Target | null} target
- * @param {number} x
- * @param {number} y
- */
-function tooltip(target, x, y) {
-  const tip = byId("tip");
-  tip.hidden = target === null || picture === null;
-  if (target === null || picture === null) return;
-  refill(tip, tipOf(picture, target));
-  const room = map.size();
-  tip.style.left = `${Math.max(4, Math.min(x + 14, room.width - tip.offsetWidth - 8))}px`;
-  const below = y + 18 + tip.offsetHeight < room.height;
-  tip.style.top = `${below ? y + 18 : Math.max(4, y - tip.offsetHeight - 10)}px`;
-}
-
-/**
- * @param {import("./picture.js").Picture} of
- * @param {import("./map.js").Target} target
- * @returns {Child[]}
- */
-function tipOf(of, { kind, name }) {
-  if (kind === "wire") {
-    const cut = name.lastIndexOf("/");
-    const wires = of.nodes.get(name.slice(0, cut))?.wires ?? [];
-    const wire = wires.find((each) => `${each.node}/${each.slot}` === name);
-    if (wire === undefined) return [name];
-    const far = wire.peer === null ? wire.server : `${wire.peer} ${slot(wire.peer_slot)}`;
-    return [h("b", {}, t(wire.state)), ` ${wire.node} ${slot(wire.slot)} – ${far}`];
-  }
-  if (kind === "group") {
-    const group = of.groups.get(name);
-    if (group === undefined) return [name];
-    const { ready, nodes, free_gpus: free, gpus } = group.capacity;
-    const counts = `${group.kind} · ${ready}/${nodes} ${t("nodes")} · ${free}/${gpus} ${t("gpus_free")}`;
-    return [h("b", {}, h("bdi", {}, group.name)), h("br"), counts, why(group.reasons)];
-  }
-  const node = of.nodes.get(name)?.node;
-  if (node === undefined) return [name];
-  const counts = `${t(node.status)} · ${node.free_gpus}/${node.gpus} ${t("gpus_free")}`;
-  const reasons = node.reason === undefined ? node.reasons : [node.reason, ...node.reasons];
-  return [h("b", {}, h("bdi", {}, name)), h("br"), counts, why(reasons)];
-}
-
-/** @param {Api.Reason[]} reasons */
-function why(reasons) {
-  return reasons.slice(0, 3).map(({ text }) => h("p", {}, text));
-}
-
-/** @param {number | null} number */
-function slot(number) {
-  return number === null ? "" : t("slot", { n: number });
-}
-
-/** @param {string} text */
-function find(text) {
-  const list = byId("found");
-  const wanted = text.trim().toLowerCase();
-  list.hidden = wanted === "" || picture === null;
-  if (wanted === "" || picture === null) return;
-  const nodes = [...picture.nodes.keys()].map((name) => ({ kind: "node", name }));
-  const groups = [...picture.groups.keys()].map((name) => ({ kind: "group", name }));
-  const all = [...groups, ...nodes].filter(({ name }) => name.toLowerCase().includes(wanted));
-  all.sort((one, two) => one.name.length - two.name.length);
-  refill(list, [
-    h("li", { class: "quiet" }, t("found", { n: all.length })),
-    ...all
-      .slice(0, MOST_FOUND)
-      .map(({ kind, name }) =>
-        h(
-          "li",
-          {},
-          h(
-            "a",
-            { href: hashOf(kind, name), onclick: () => chosenIn(list, name) },
-            h("span", { class: "kind" }, t(kind)),
-            h("bdi", {}, name),
-          ),
-        ),
-      ),
-  ]);
-}
-
-/**
- * @param {HTMLElement} list
- * @param {string} name
- */
-function chosenIn(list, name) {
-  list.hidden = true;
-  map.goTo([name]);
-}
-
 /** Everything of the page itself in the language that is spoken. */
 function translate() {
   document.documentElement.lang = spoken();
@@ -300,9 +121,9 @@ function translate() {
   byId("theme").setAttribute("title", t(`theme_${theme}`));
   showSum();
   showProblems();
-  showState();
+  showStage(live.state);
   map.redraw();
-  void showWhy();
+  showPanel();
 }
 
 /** @param {string} word */
@@ -316,7 +137,8 @@ function dress(word) {
 
 /** @param {KeyboardEvent} event */
 function key(event) {
-  const typing = event.target instanceof HTMLInputElement;
+  const typing =
+    event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
   if (event.key === "Escape") {
     byId("found").hidden = true;
     if (!byId("why").hidden) location.hash = "";
@@ -362,21 +184,13 @@ function listen() {
     location.hash = "";
     byId("map").focus();
   });
-  const input = /** @type {HTMLInputElement} */ (byId("find"));
-  input.addEventListener("input", () => find(input.value));
-  input.addEventListener("keydown", (event) => {
-    const first = byId("found").querySelector("a");
-    if (first === null || (event.key !== "ArrowDown" && event.key !== "Enter")) return;
-    event.preventDefault();
-    if (event.key === "Enter") first.click();
-    else first.focus();
-  });
-  addEventListener("hashchange", () => void showWhy());
+  searching({ picture: () => picture, go: (names) => map.goTo(names) });
+  addEventListener("hashchange", showPanel);
   addEventListener("keydown", key);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.recolour());
   setInterval(() => {
     live.tick();
-    showState();
+    showStage(live.state);
   }, 1000);
 }
 
