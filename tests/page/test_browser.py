@@ -1,6 +1,7 @@
 """The page as people meet it: Chromium over a running demo, whose cables are cut."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 
@@ -67,7 +68,7 @@ def ground(page: Page) -> list[int]:
 
 def colour(page: Page, name: str) -> tuple[int, ...]:
     word: str = page.evaluate(f"topoPage.map.look['{name}']")
-    return tuple(bytes.fromhex(word.removeprefix("#")))
+    return tuple(int(part) for part in re.findall(r"\d+", word))
 
 
 def test_the_forest_shows_every_node_and_what_is_free(page: Page) -> None:
