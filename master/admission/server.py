@@ -18,8 +18,10 @@ from topo.model.errors import BadInputError
 PATH = "/admission"
 MAX_BODY_BYTES = 4 << 20
 """An API server takes objects of up to 3 MiB. Source: k8s.io/apiserver, MaxRequestBodyBytes."""
-CONNECTIONS = 256
-"""An API server keeps a few, of HTTP/1.1 one for each review that is under way."""
+CONNECTIONS = 4096
+"""Of HTTP/1.1 an API server has one for each review that is under way, and works on 600 requests
+at once (`--max-requests-inflight` and `--max-mutating-requests-inflight`). Three of them fit into
+the half that may shake hands: one that is ended leaves a pod without its gate."""
 ANSWERS_BYTES = 16 << 20
 INLINE_BYTES = 64 << 10
 """A larger review takes longer than a thread costs, and others would wait for it."""

@@ -30,6 +30,9 @@ from topo.kit.tasks import Site, start
 from topo.kit.tls import empty_server_context, load_pair
 
 NAME = "topo-master-admission.topo.svc"
+IN_FLIGHT = 600
+"""Requests that a kube-apiserver works on at once: its --max-requests-inflight and
+--max-mutating-requests-inflight together, by default."""
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Port:
 
     url: str
     tls: ssl.SSLContext
+    trust: ssl.SSLContext
     pair: Pair
     session: ClientSession
     registry: prom.CollectorRegistry
@@ -74,7 +78,7 @@ async def port() -> AsyncIterator[Port]:
         ((_, number),) = await start(site, stack)
         connector = TCPConnector(ssl=trust)
         session = await stack.enter_async_context(ClientSession(connector=connector))
-        yield Port(f"https://127.0.0.1:{number}", tls, pair, session, registry)
+        yield Port(f"https://127.0.0.1:{number}", tls, trust, pair, session, registry)
 
 
 @pytest.fixture
@@ -165,6 +169,32 @@ async def test_a_review_as_large_as_an_api_server_takes_is_answered(serving: Por
     job["metadata"]["annotations"] = {"note": "x" * (3 << 20)}
     assert len(asked(job)) < MAX_BODY_BYTES
     assert (await serving.post(asked(job)))[0] == 200
+
+
+async def test_as_many_reviews_at_once_as_an_api_server_sends_are_all_answered(
+    serving: Port,
+) -> None:
+    """A pod whose review is not answered is made without a gate, and its group may be split."""
+    everybody_sends = asyncio.Barrier(IN_FLIGHT)
+    content = asked(sample())
+
+    async def body() -> AsyncIterator[bytes]:
+        yield content[:1]
+        await everybody_sends.wait()
+        yield content[1:]
+
+    async with (
+        asyncio.timeout(CEILING_S),
+        ClientSession(connector=TCPConnector(ssl=serving.trust, limit=0)) as session,
+    ):
+
+        async def status() -> int:
+            url = serving.url + PATH
+            async with session.post(url, data=body(), server_hostname=NAME) as answer:
+                return answer.status
+
+        found = await asyncio.gather(*(status() for _ in range(IN_FLIGHT)))
+    assert found == [200] * IN_FLIGHT
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", PATH, 405), ("POST", "/", 404)])
