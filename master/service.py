@@ -372,6 +372,7 @@ def build_service(
     )
     if (nomination := service.controllers.nomination) is not None:
         nomination.ignored = lambda: service.ignored
+        nomination.uncounted = service.uncounted
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))
     registry.register(ConnectionsCollector(service.ports))

@@ -171,6 +171,8 @@ def test_a_config_file_without_workers_is_no_trouble(topo: Topo, fake_master: Fa
     }
     fake_master.document = {**samples.healthy(), "sources": [silent], "mode": "config"}
     assert topo("doctor").exit_code == Exit.OK
+    fake_master.document = {"generation": 0, "groups": [], "sources": [silent], "mode": "config"}
+    assert "no node is known" in topo("doctor").stdout
     fake_master.document = {**samples.healthy(), "sources": [silent], "mode": "dragonfly"}
     assert topo("doctor").exit_code == Exit.FINDING
 

@@ -157,7 +157,8 @@ def _warnings(document: TopologyDocument) -> Iterator[Finding]:
 
 
 def _emptiness(document: TopologyDocument) -> Iterator[Finding]:
-    heard = all(source.state == "ok" for source in document.sources)
+    needed = (s for s in document.sources if s.source != WORKERS or document.mode != "config")
+    heard = all(source.state == "ok" for source in needed)
     if not document.groups and not document.unplaced and heard:
-        next_step = "start topo-workers, or write nodegroup.yaml (--mode config)"
+        next_step = "start topo-workers, or name nodes in nodegroup.yaml (--mode config)"
         yield Finding(Severity.WRONG, "empty", "the tree", "no node is known", next_step)

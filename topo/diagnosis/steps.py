@@ -71,6 +71,7 @@ FILES = frozenset({"worker-token-file", "api-token-file", "tls-files", "state-co
 """Warnings of the master about files that it cannot use as they are."""
 GANGS = frozenset({"gang-split", "gang-hopeless", "gang-stuck", "gang-not-bound"}) | {
     "gang-write-refused",
+    "gang-no-groups",
     "gang-passed-by",
 }
 GRAVE = FILES | GANGS | {"volcano-ignores-groups"}

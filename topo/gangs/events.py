@@ -63,7 +63,8 @@ class Refused:
 
     `would_fit` is the smallest change under which it would fit. `reservation`, where it was asked
     for: the nodes on which the job fits once they are free. `behind`: it fits now, but for the
-    nodes that are kept for another gang. `never`: it would not fit if all were free.
+    nodes that are kept for another gang. `never`: it would not fit if all were free, `ungrouped`:
+    nor could it, since nobody knows a group of nodes.
     """
 
     id: GangId
@@ -74,6 +75,7 @@ class Refused:
     reservation: tuple[NodeName, ...] = ()
     behind: bool = False
     never: bool = False
+    ungrouped: bool = False
     kind: Literal["refused"] = "refused"
 
 

@@ -31,6 +31,8 @@ class Reason(StrEnum):
     """It does not fit now."""
     NEVER_FITS = "never-fits"
     """It would not fit if all were free."""
+    NO_GROUPS = "no-groups"
+    """Nobody knows a group of nodes, or nobody knows them yet."""
     BEHIND = "behind"
     """When it was asked about it would have fitted on what is kept for the head of the line."""
     PLACED = "placed"

@@ -78,6 +78,7 @@ def answered(
         reservation=kept,
         behind=behind,
         never=asked.reserve and not kept,
+        ungrouped=not capacity.kinds() and _asks_for_groups(found),
     )
 
 
@@ -122,6 +123,11 @@ def _placed(capacity: Capacity, asked: Place) -> Placed | NoFit:
         return _by_engine(capacity, replace(asked.request, pods=len(asked.wanted)))
     with _taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
         return _beside(capacity, asked)
+
+
+def _asks_for_groups(refused: NoFit) -> bool:
+    """Whether it was refused for groups that are not there, rather than not free."""
+    return refused.failed is FitTest.SPAN or "largest_gpus" in refused.shortfall
 
 
 def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:

@@ -10,6 +10,8 @@ from topo.gangs.record import Record
 from topo.model.ids import NodeName
 from topo.placement.job.words import listed
 
+UNGROUPED = "`topo doctor` says what to do; gpu-group-wait of a job lets it run ungrouped after it"
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -92,6 +94,8 @@ def _in_line(record: Record, line: Line) -> tuple[Reason, str]:
         return Reason.IN_LINE, "its turn comes"
     if answer.behind:
         return Reason.BEHIND, f"its room was kept for {line.head}: {answer.text}"
+    if answer.ungrouped:
+        return Reason.NO_GROUPS, f"{answer.text}; {UNGROUPED}"
     return (Reason.NEVER_FITS if answer.never else Reason.NO_ROOM), answer.text
 
 

@@ -33,6 +33,7 @@ from topo.placement.search.assign_nodes import penalty_of, planned_groups
 from topo.placement.search.candidate import Candidate, Proven
 from topo.placement.search.fit_tests import (
     impossible_span,
+    no_group_known,
     no_group_so_large,
     short_of_groups,
     short_of_slots,
@@ -102,7 +103,11 @@ def view_on(capacity: Capacity, request: Request, slots: Slots) -> FreeView:
 
 def _refused_at_once(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
     """The refusal of a job that no search on these nodes could place."""
-    refused = short_of_slots(request, view.shape, view.slots) or no_group_so_large(request, view)
+    refused = (
+        short_of_slots(request, view.shape, view.slots)
+        or no_group_known(capacity, request, view)
+        or no_group_so_large(request, view)
+    )
     if refused is not None:
         return refused
     impossible = impossible_span(capacity, request, view)

@@ -12,6 +12,7 @@ GANG_REASONS: Mapping[str, EventType] = {
     "GangWaitsForGate": EventType.NORMAL,
     "GangDoesNotFit": EventType.WARNING,
     "GangNeverFits": EventType.WARNING,
+    "GangFindsNoGroups": EventType.WARNING,
     "GangWaitsInLine": EventType.NORMAL,
     "GangPlaced": EventType.NORMAL,
     "GangBound": EventType.NORMAL,

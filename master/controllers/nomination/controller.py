@@ -14,6 +14,7 @@ import prometheus_client as prom
 
 from master.booking.placements import Placements
 from master.controllers.nomination import writing
+from master.controllers.nomination.before import BeforePlacing
 from master.controllers.nomination.evictable import evictable
 from master.controllers.nomination.free_room import FreeRoom
 from master.controllers.nomination.index import GangIndex
@@ -107,6 +108,8 @@ class Nomination:
     now: Callable[[], float] = time.time
     server_now: Callable[[], float] = time.time
     """Unix time as API servers have it, who wrote when pods were made."""
+    uncounted: Callable[[], Sequence[str]] = tuple
+    """Why it is not known which groups there are, or what is free."""
     waived: dict[GangId, str] = field(default_factory=dict)
     """Gangs whose gates a person wants opened, with why."""
 
@@ -164,6 +167,15 @@ class Nomination:
             ahead_s=lambda: self._ahead_s,
         )
         self._holds = self._placing.holds()
+        self._before = BeforePlacing(
+            gangs=self._unplaced,
+            waived=self.waived,
+            why=lambda: self.uncounted(),  # noqa: PLW0108 - it is set after
+            said=self._said,
+            write=self._write_pod,
+            flush=lambda: self._telling.flush(self.now()),
+            clock=self.clock,
+        )
         self._subscribe()
 
     # What others ask
@@ -176,6 +188,8 @@ class Nomination:
     @property
     def standings(self) -> tuple[tuple[Gang, Standing], ...]:
         """All gangs and where they stand."""
+        if not self.is_placing:
+            return tuple(self._before.standings())
         return tuple(
             (self._known[each.id], each)
             for each in self._gangs.standings()
@@ -184,18 +198,17 @@ class Nomination:
 
     def standing(self, gang_id: GangId) -> tuple[Gang, Standing] | None:
         """A gang and where it stands; None where there is none of this id."""
+        if not self.is_placing:
+            return next((each for each in self.standings if each[0].id == gang_id), None)
         stands = self._gangs.standing(gang_id)
         known = self._known.get(gang_id)
         return None if stands is None or known is None else (known, stands)
 
-    def told(self, gang_id: GangId) -> Told | None:
-        """What was said last of a gang."""
-        return self._said.of(gang_id)
-
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
-        known = ((self._known.get(gang_id), told) for gang_id, told in self._said.all())
-        stands = ((gang, told) for gang, told in known if gang is not None)
+        known = self._known if self.is_placing else self._before.known
+        told = ((known.get(gang_id), told) for gang_id, told in self._said.all())
+        stands = ((gang, told) for gang, told in told if gang is not None)
         return gang_warnings(stands, self._passed_by.pods(), self.clock())
 
     def waive(self, gang_ids: Iterable[GangId], why: str) -> None:
@@ -217,7 +230,9 @@ class Nomination:
 
     async def run(self) -> None:
         """Places gangs until cancelled. Whatever the machine raises ends the process."""
-        while not (self.is_counted() and self.sources.pods.synced):  # noqa: ASYNC110 - no event
+        self._before.begin()
+        while not (self.is_counted() and self.sources.pods.synced):
+            self._before.look()
             await asyncio.sleep(SETTLING_POLL_S)
         self._ahead_s = self.server_now() - self.clock()
         self.is_placing = True
@@ -489,6 +504,12 @@ class Nomination:
 
     def _gang(self, gang_id: GangId, pods: list[PodObject]) -> Gang:
         return read_gang(gang_id, pods, self._beside, self._read.setdefault(gang_id, {}))
+
+    def _unplaced(self) -> Iterator[Gang]:
+        """The gangs as they are read while nothing is placed."""
+        for gang_id in self._index.gangs():
+            if pods := self._pods(gang_id):
+                yield self._gang(gang_id, pods)
 
     def _evictable(self, gang_id: GangId, below: int) -> Sequence[Evictable]:
         gang = self._known.get(gang_id)

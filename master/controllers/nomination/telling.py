@@ -22,6 +22,7 @@ EVENT_OF: Mapping[Reason, str] = {
     Reason.OTHER_GATE: "GangWaitsForGate",
     Reason.NO_ROOM: "GangDoesNotFit",
     Reason.NEVER_FITS: "GangNeverFits",
+    Reason.NO_GROUPS: "GangFindsNoGroups",
     Reason.BEHIND: "GangWaitsInLine",
     Reason.PLACED: "GangPlaced",
     Reason.BOUND: "GangBound",
@@ -40,6 +41,7 @@ WAITING = frozenset(
         Reason.OTHER_GATE,
         Reason.NO_ROOM,
         Reason.NEVER_FITS,
+        Reason.NO_GROUPS,
         Reason.BEHIND,
     }
 )

@@ -48,6 +48,14 @@ _CAUSES = (
         " for in its queue, which takes from the share of others: else delete the job",
     ),
     _Cause(
+        code="gang-no-groups",
+        reasons=frozenset({Reason.NO_GROUPS}),
+        what="wait for groups of nodes, and none are known",
+        fix="name the groups in the file of --config-file (mode config), or see whether topo-worker"
+        " runs on the nodes; with the annotation <domain>/gpu-group-wait a job runs ungrouped after"
+        " that time",
+    ),
+    _Cause(
         code="gang-stuck",
         reasons=frozenset({Reason.HALF_BOUND, Reason.DISPLACED}),
         what="lost planned nodes and find no others",

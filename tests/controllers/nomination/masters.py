@@ -105,7 +105,7 @@ class GangCluster:
             self.api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
         self.api.watches.append(self._wake)
 
-    def submit(self) -> None:
+    def submit(self, **asked: str) -> None:
         """The job and all of its pods, gated; Volcano lets it in at once."""
         in_volcano = self.scheduler == "volcano"
         if in_volcano:
@@ -122,6 +122,7 @@ class GangCluster:
                 **stamp.annotations(WORDS),
                 "batch.kubernetes.io/job-completion-index": str(rank),
                 **({POD_GROUP: GROUP} if in_volcano else {}),
+                **asked,
             }
             metadata = {
                 "namespace": "jobs",
@@ -236,8 +237,10 @@ async def leader(
     way: Way,
     kept: HoldsMemory | None = None,
     is_counted: Callable[[], bool] | None = None,
+    *,
+    leads: bool = True,
 ) -> AsyncIterator[Leader]:
-    """A master that leads until the block ends, with the holds that an earlier one kept."""
+    """A master that leads until the block ends, or follows, with the holds that one before kept."""
     loop, registry, api = asyncio.get_running_loop(), prom.CollectorRegistry(), cluster.api
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
     placements.state.follow(Snapshot(Generation(1), VENDOR))
@@ -272,7 +275,8 @@ async def leader(
         registry=registry,
         clock=loop.time,
     )
-    tasks = [asyncio.ensure_future(work()) for work in (capacity.run, writer.run, nomination.run)]
+    works = (capacity.run, writer.run, *([nomination.run] if leads else []))
+    tasks = [asyncio.ensure_future(work()) for work in works]
     try:
         yield Leader(placements, nomination, writer)
         assert not [task for task in tasks if task.done()], "a work ended"

@@ -29,8 +29,9 @@ async def replica(
     is_attended: Callable[[], bool] = false,
     is_heard: Callable[[], bool] = true,
     limit_s: float = LIMIT_S,
+    leads: bool = False,
 ) -> AsyncIterator[Unattended]:
-    """A master that places nothing: it follows, or knows too little of its cluster."""
+    """A master that places nothing: it follows, or leads and knows too little of its cluster."""
 
     def watched(made: Leader) -> Unattended:
         return Unattended(
@@ -45,7 +46,7 @@ async def replica(
             clock=asyncio.get_running_loop().time,
         )
 
-    async with leader(cluster, Way(cluster.api), is_counted=false) as made:
+    async with leader(cluster, Way(cluster.api), is_counted=false, leads=leads) as made:
         unattended = watched(made)
         made.writer.may_write = lambda: unattended.is_over
         task = asyncio.ensure_future(unattended.run())
@@ -81,6 +82,16 @@ async def test_a_pod_that_comes_later_is_opened_at_once_as_long_as_nobody_places
         cluster.submit()
         await asyncio.sleep(3 * LOOK_S)
         assert cluster.is_open
+
+
+async def test_a_leader_that_never_knew_its_tree_opens_them_too_having_said_what_it_waits_for():
+    cluster = GangCluster("kube-scheduler")
+    async with replica(cluster, leads=True):
+        cluster.submit()
+        await asyncio.sleep(LIMIT_S + 30)
+        assert len(cluster.bound) == PODS_OF_GANG
+        told = [call.body or b"" for call in cluster.api.calls if "/events" in call.path]
+        assert {b'"GangFindsNoGroups"' in each for each in told} == {True, False}
 
 
 async def test_while_somebody_places_a_gate_may_stay_for_ever():

@@ -14,6 +14,7 @@ CODES = {
     Reason.SPLIT: "gang-split",
     Reason.NEVER_FITS: "gang-hopeless",
     Reason.NEVER_LET_IN: "gang-hopeless",
+    Reason.NO_GROUPS: "gang-no-groups",
     Reason.HALF_BOUND: "gang-stuck",
     Reason.DISPLACED: "gang-stuck",
     Reason.OPENED: "gang-not-bound",

@@ -15,6 +15,7 @@ GangState = Annotated[
         "in-line",
         "no-room",
         "never-fits",
+        "no-groups",
         "behind",
         "placed",
         "opened",

@@ -40,6 +40,20 @@ def short_of_slots(request: Request, shape: Shape, slots: Slots) -> NoFit | None
     return None
 
 
+def no_group_known(capacity: Capacity, request: Request, view: FreeView) -> NoFit | None:
+    """The refusal of groups that no node alone can hold where no node is in any group."""
+    if view.group_can_fit or request.mode is PlacementMode.PREFERRED or capacity.kinds():
+        return None
+    shape = view.shape
+    needed, largest = min(shape.k, shape.pods) * shape.gpus, shape.largest * shape.gpus
+    text = (
+        f"no groups of nodes are known: {counted(needed, 'GPU')} would have to be on one node, "
+        f"and the largest has {largest}"
+    )
+    numbers = {"needed": needed, "available": largest, "largest_gpus": largest}
+    return _no_fit(request, FitTest.GROUPS, text, numbers)
+
+
 def no_group_so_large(request: Request, view: FreeView) -> NoFit | None:
     """The refusal of groups that no domain could hold even if it were empty."""
     if view.group_can_fit or request.mode is PlacementMode.PREFERRED:
@@ -84,8 +98,8 @@ def unknown_kind(capacity: Capacity, request: Request) -> NoFit | None:
     kinds = capacity.kinds()
     if request.within in kinds:
         return None
-    known = ", ".join(sorted(kinds)) or "none"
-    text = f"there are 0 groups of kind {request.within}; the kinds there are: {known}"
+    known = f"the kinds there are: {', '.join(sorted(kinds))}"
+    text = f"there are 0 groups of kind {request.within}; {known if kinds else 'none are known'}"
     return _no_fit(request, FitTest.SPAN, text, {"needed": 1, "available": 0})
 
 
