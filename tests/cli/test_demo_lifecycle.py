@@ -21,8 +21,8 @@ from topo.cli.demo import plan, processes
 from topo.cli.demo.lifecycle import run_demo
 from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import free_ports
-from topo.cli.demo.runtime import directory, running_demo
 from topo.cli.exits import CliError, Exit
+from topo.cli.running_demo import directory, running_demo
 
 WORLD = "1x1x2x2"
 

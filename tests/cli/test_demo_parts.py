@@ -27,8 +27,8 @@ from topo.cli.demo.messages import Messages
 from topo.cli.demo.plan import free_ports
 from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.prometheus import Prometheus
-from topo.cli.demo.runtime import Demo, DemoDirectory, directory, running_demo
 from topo.cli.exits import CliError, Exit
+from topo.cli.running_demo import Demo, DemoDirectory, directory, running_demo
 from topo.recording.possible import facts_of, impossible
 from topo.recording.timeline import parse_faults
 from topo.sim.bundles import bundle_of, write_bundle

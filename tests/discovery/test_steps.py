@@ -6,6 +6,7 @@ import pytest
 
 from tests.builders import discovery, facts, managed, report, ring
 from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.path import PathGroup
 from topo.discovery.groups.tiers import Position, position
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.record import NodeRecord
@@ -13,7 +14,6 @@ from topo.discovery.node.workers import Workers
 from topo.discovery.sources import SOURCES, SourceStates
 from topo.discovery.state import Discovery
 from topo.discovery.tree.conflicts import ConflictList
-from topo.discovery.tree.forest import PathGroup
 from topo.discovery.tree.node_status import NO_WORKER, reported
 from topo.discovery.tree.placed import PlacedNodes
 from topo.model.errors import BrokenInvariantError

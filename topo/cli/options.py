@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from topo.cli.completing import group_names
+from topo.cli.default_master import DEFAULT_MASTER
 from topo.cli.exits import usage
 from topo.cli.render.safe import plain
-
-DEFAULT_MASTER = "http://127.0.0.1:9001"
 
 
 class Output(StrEnum):

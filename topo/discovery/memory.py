@@ -3,37 +3,11 @@
 from dataclasses import dataclass
 
 from topo.discovery.groups.naming import NameRecord
-from topo.model.forest import Reason
-from topo.model.ids import Generation, NodeName, ServerUuid
-from topo.model.machine import NodeIdentity
+from topo.discovery.node.memory import NodeMemory
+from topo.model.ids import Generation, NodeName
 from topo.model.observation import DeclaredForest, ListedNode, ManagedTopology
 
 FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True)
-class NodeMemory:
-    """One node as last judged. `claims` are (server UUID, slot); a domain is (cluster, clique).
-
-    `room` is how many cables the node has, `stale` whether its worker was silent for too long.
-    What it has shown at most: GPUs (None where that is not known yet), (GPU, wired link ports),
-    (GPU, GPUs reached by fast links), network ports.
-    """
-
-    identity: NodeIdentity
-    gpus: int
-    local: ServerUuid | None
-    claims: tuple[tuple[ServerUuid, int], ...]
-    room: int
-    domain: tuple[str, int] | None
-    stated: tuple[tuple[str, int], ...]
-    reasons: tuple[tuple[str, str, Reason], ...]
-    gpu_type: str = ""
-    stale: bool = False
-    most_gpus: int | None = None
-    most_ports: tuple[tuple[int, int], ...] = ()
-    most_links: tuple[tuple[str, int], ...] = ()
-    most_nics: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ def nodes(  # noqa: PLR0913 - a parameter per option
     options: MasterOptions,
 ) -> None:
     """List the nodes: group, status, GPUs, since when, and why."""
-    from topo.cli.client import connection, node_list
+    from topo.cli import node_list
+    from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
     from topo.cli.client.reading import read
     from topo.cli.render import nodes as picture

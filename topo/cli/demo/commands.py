@@ -101,7 +101,7 @@ def status(*, output: OutputFormat = Output.TABLE) -> None:
     """Show the running demo: its address, its processes, what is broken."""
     from topo.cli.client import connection
     from topo.cli.demo import faults, messages
-    from topo.cli.demo.runtime import required_demo
+    from topo.cli.running_demo import required_demo
 
     running = required_demo()
     active = faults.active(running)

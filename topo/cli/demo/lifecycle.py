@@ -13,8 +13,8 @@ from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, free_ports, prepar
 from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.prometheus import USUAL_PORT as PROMETHEUS_PORT
 from topo.cli.demo.prometheus import Prometheus
-from topo.cli.demo.runtime import Demo, DemoDirectory
 from topo.cli.exits import CliError, Exit
+from topo.cli.running_demo import Demo, DemoDirectory
 from topo.kit.tasks import on_signals
 from topo.model.errors import Refusal
 from topo.model.rest.topology import TopologyDocument

@@ -7,7 +7,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from topo.cli.client.node_list import ListedNode, shared_cards
+from topo.cli.node_list import ListedNode, shared_cards
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
 from topo.cli.render.shapes.rows import Cell, Column, table

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from topo.discovery.tree.forest import Path, PathGroup
+from topo.discovery.groups.path import Path, PathGroup
 from topo.model.forest import Reason, Status
 from topo.model.ids import NodeName
 from topo.model.observation import CONFIG_FILE, DeclaredForest, DeclaredGroup, DeclaredNode

@@ -12,10 +12,10 @@ from topo.discovery.groups.machine_join import Machines, Named, names_of
 from topo.discovery.groups.managed import Chain, without_dragonflies
 from topo.discovery.groups.naming import Members, NameBook, NameRecord
 from topo.discovery.groups.nvlink_domains import NvlinkDomains
+from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.groups.wiring import Wiring
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.record import NodeRecord
-from topo.discovery.tree.forest import Path, PathGroup
 from topo.model.errors import require
 from topo.model.ids import DRAGONFLY, GroupName, NodeName
 from topo.model.observation import WORKERS, ListedNode

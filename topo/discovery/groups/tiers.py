@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from topo.discovery.groups.membership import Membership
+from topo.discovery.groups.path import Path, PathGroup
 from topo.discovery.modes import Mode
-from topo.discovery.tree.forest import Path, PathGroup
 from topo.model.forest import Reason
 from topo.model.ids import DRAGONFLY, NVLINK_CLIQUE, NVLINK_DOMAIN, Kind, NodeName, SourceName
 from topo.model.observation import CLUSTER_MANAGER, CONFIG_FILE, WORKERS

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from topo.discovery.memory import NodeMemory
 from topo.discovery.modes import DiscoverySettings
 from topo.discovery.node.fabric import judge_fabric, with_lost_fabrics
 from topo.discovery.node.hardware import GPUS, ShownHardware, is_missing
 from topo.discovery.node.health import SLOW, Subject, Verdict, judge, unsaid
 from topo.discovery.node.inside_links import judge_cut_off
+from topo.discovery.node.memory import NodeMemory
 from topo.discovery.node.peer_claims import Claim, Claims, judge_links, link_subject, merge
 from topo.model.forest import Reason
 from topo.model.ids import NodeName, ServerUuid

@@ -23,31 +23,12 @@ box-1 and fly-1; `build` makes fly-1 and box-1 anew and takes the object of fly-
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from topo.discovery.groups.path import Path, PathGroup
 from topo.model.forest import Group, Node, Reason, Status
 from topo.model.ids import GroupName, Kind, NodeName, SourceName, natural_key
 
-
-class PathGroup(NamedTuple):
-    """One group on a node's path. `key` is its identity below its parent, `name` what people read.
-
-    `expected` is the number of nodes that make the group complete, `exact` whether more is a fault.
-    `troubles` are reasons of the group's own. `generated`: nobody gave it this name, see `naming`.
-    """
-
-    kind: Kind
-    key: str
-    name: GroupName
-    source: SourceName
-    expected: int | None = None
-    exact: bool = False
-    troubles: tuple[Reason, ...] = ()
-    generated: bool = False
-
-
 _ROOT = PathGroup(Kind(""), "", GroupName(""), SourceName(""))
-Path = tuple[PathGroup, ...]
 Leaf = Callable[[NodeName], Node]
 _Slot = NodeName | tuple[str]
 """A node's name, or a group's key in a tuple, so that a key is never taken for a name."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from topo.discovery.groups.path import Path
 from topo.discovery.groups.tiers import Position
-from topo.discovery.tree.forest import Path, Tree
+from topo.discovery.tree.forest import Tree
 from topo.model.errors import require
 from topo.model.forest import Group, Node, Reason, Unplaced
 from topo.model.ids import NodeName, natural_key

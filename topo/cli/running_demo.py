@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Self
 
+from topo.cli.default_master import DEFAULT_MASTER
 from topo.cli.exits import CliError, Exit, usage
-from topo.cli.options import DEFAULT_MASTER
 from topo.kit.files import replace_whole
 from topo.model.errors import Refusal
 
