@@ -159,7 +159,7 @@ class BookingState:
         self.saved.count()
         if self.on_hold is not None:
             self.on_hold(change)
-        gpus = sum(hold.gpus.values())
+        gpus = _pods(hold) * hold.wish.request.gpus_per_pod
         strayed = {"elsewhere": dict(change.elsewhere)} if change.elsewhere else {}
         _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus, **strayed)
 

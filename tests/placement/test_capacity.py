@@ -237,6 +237,10 @@ def churn(capacity: Capacity, choice: random.Random) -> None:
     elif event < 0.8:
         other = NodeName(f"n{choice.randint(1, 30)}")
         capacity.book(f"job-{choice.randint(1, 9)}", {name: choice.randint(1, 9), other: 2})
+    elif event < 0.85:
+        many = choice.sample(range(1, 40), choice.randint(14, 30))
+        gpus = {NodeName(f"n{number}"): choice.choice((1, 4, 8, 20)) for number in many}
+        capacity.book(f"job-{choice.randint(1, 9)}", gpus)
     else:
         capacity.release(f"job-{choice.randint(1, 9)}")
 
@@ -286,13 +290,16 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
 def test_numbers_of_higher_tiers_follow_every_change_of_one_domain():
     choice = random.Random("rollups")  # noqa: S311  # seeded, no secret
     capacity = Capacity()
-    for number in range(1_600):
+    for number in range(2_400):
         path = (f"p{number // 120}", f"s{number // 12}", f"d{number}")
         capacity.upsert(host(f"n{number}", path, gpus=choice.choice((8, 16))))
     for step in range(120):
-        name = NodeName(f"n{choice.choice((0, 11, 12, 1_599, choice.randrange(1_600)))}")
+        name = NodeName(f"n{choice.choice((0, 11, 12, 1_599, choice.randrange(2_400)))}")
         if step % 10 == 9:
             capacity.upsert(host(f"late-{step}", ("p1", "s3", f"late-{step}")))
+        elif step % 7 == 1:
+            near = {NodeName(f"n{choice.randrange(60)}"): 4 for _ in range(24)}
+            capacity.book(f"job-{choice.randrange(20)}", near)
         elif step % 3:
             capacity.book(f"job-{choice.randrange(20)}", {name: choice.randint(1, 16)})
         else:

@@ -1,10 +1,11 @@
 """`Check` answered on the capacity there is: which planned nodes can take their pods no more."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from topo.gangs.instructions import Check
-from topo.gangs.placing import released
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity import Capacity
@@ -21,19 +22,23 @@ def lost_nodes(capacity: Capacity, check: Check, own: Sequence[str]) -> Losses:
     `own` are the owners under which the waiting pods and their holds are booked.
     """
     request = check.request
-    needs: dict[NodeName, int] = {}
+    needs: Counter[NodeName] = Counter()
     for _, node in check.waiting:
-        needs[node] = needs.get(node, 0) + request.gpus_per_pod
+        needs[node] += request.gpus_per_pod
+    bookings = capacity.bookings()
+    mine: Counter[NodeName] = Counter()
+    for owner in dict.fromkeys(own):
+        for node, gpus in bookings.get(owner, {}).items():
+            mine[node] += gpus
     found: list[tuple[NodeName, str]] = []
-    with released(capacity, own):
-        for node, gpus in needs.items():
-            host = capacity.host(node)
-            why = shortage(capacity, node, gpus)
-            if not why and host is not None:
-                allowed = replace(request.eligible, gpu_type=host.gpu_type)
-                why = "" if eligible(host, allowed) else f"node {node} is not for this job"
-            if why:
-                found.append((node, why))
+    allowed = cache(lambda gpu_type: replace(request.eligible, gpu_type=gpu_type))
+    for node, gpus in needs.items():
+        host = capacity.host(node)
+        why = shortage(capacity, node, gpus, given_back=mine[node])
+        if not why and host is not None and not eligible(host, allowed(host.gpu_type)):
+            why = f"node {node} is not for this job"
+        if why:
+            found.append((node, why))
     return tuple(found)
 
 

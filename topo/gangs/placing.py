@@ -134,7 +134,7 @@ def _by_engine(capacity: Capacity, request: Request) -> Placed | NoFit:
     plan = place(capacity, request)
     if isinstance(plan, NoFit):
         return plan
-    nodes = tuple(node for group in plan.groups for node, pods in group.pods for _ in range(pods))
+    nodes = tuple([n for group in plan.groups for n, pods in group.pods for _ in range(pods)])
     return Placed(
         nodes, request, plan.groups, plan.mode, plan.gpu_type, certified=_is_certified(plan)
     )

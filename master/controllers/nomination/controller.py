@@ -356,7 +356,7 @@ class Nomination:
 
     def _place(self, asked: Place) -> Event:
         began_s = time.perf_counter()
-        answer = self._placing.place(asked, self._namespace(asked.id))
+        answer = self._placing.place(asked)
         self._metrics.decision_s.observe(time.perf_counter() - began_s)
         result = "planned" if isinstance(answer, Planned) else "refused"
         again = "again-" if asked.kept or asked.replaced else ""
@@ -368,7 +368,7 @@ class Nomination:
     def _check(self, asked: Check) -> Event:
         pods = self._pods(asked.id)
         blocked = self._gang(asked.id, pods).awaits if pods else ""
-        found = self._placing.check(asked, self._namespace(asked.id), blocked)
+        found = self._placing.check(asked, blocked)
         if blocked:
             self._mark(asked.id)
         elif pods and not (found.lost or found.split):

@@ -11,9 +11,9 @@ from topo.gangs.checking import lost_nodes, split_groups
 from topo.gangs.events import Checked, Planned, Refused
 from topo.gangs.evicting import Evictable, units_of
 from topo.gangs.gang import GangId
-from topo.gangs.instructions import Check, Place, Pod
+from topo.gangs.instructions import Check, Place
 from topo.gangs.placing import Placed, answered
-from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, PodGone
+from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.job.words import counted, listed
 
@@ -47,15 +47,16 @@ class Placing:
                 found[gang] = (*found.get(gang, ()), hold.id)
         return found
 
-    def place(self, asked: Place, namespace: str) -> Planned | Refused:
+    def place(self, asked: Place) -> Planned | Refused:
         """Nodes for the wanted pods, held; or why there are none."""
         self._state.advance()
         capacity = self._state.capacity
-        owners = [*(_owner(namespace, pod) for pod in asked.wanted), *asked.replaced]
+        before = self._state.bookings.pods(pod.uid for pod in asked.wanted)
+        owners = [*(pod.owner for pod in before), *asked.replaced]
         found = answered(capacity, asked, owners, lambda: self._may_go(asked))
         if isinstance(found, Refused):
             return found
-        held = self._held(asked, found) if not found.evicted else self._named(asked)
+        held = self._held(asked, found, before) if not found.evicted else self._named(asked)
         if isinstance(held, HoldRefused):
             text = f"{held.refusal.what}; {held.refusal.fix}"
             return Refused(id=asked.id, ask=asked.ask, text=text, shortfall={})
@@ -70,11 +71,12 @@ class Placing:
             evicts=_in_words(found.evicted),
         )
 
-    def check(self, asked: Check, namespace: str, blocked: str) -> Checked:
+    def check(self, asked: Check, blocked: str) -> Checked:
         """Which planned nodes cannot take their pods now; `blocked`: why the queue cannot."""
         self._state.advance()
         capacity = self._state.capacity
-        owners = [*(_owner(namespace, pod) for pod, _ in asked.waiting), *asked.holds]
+        own = self._state.bookings.pods(pod.uid for pod, _ in asked.waiting)
+        owners = [*(pod.owner for pod in own), *asked.holds]
         owners += (pod.owner for pod in self._may_go(asked))
         return Checked(
             id=asked.id,
@@ -96,7 +98,7 @@ class Placing:
         self._state.advance(*(HoldReleased(hold) for hold in asked.replaced))
         return HoldId(f"over-{secrets.token_hex(6)}")
 
-    def _held(self, asked: Place, found: Placed) -> HoldId | HoldRefused:
+    def _held(self, asked: Place, found: Placed, before: Sequence[Pod]) -> HoldId | HoldRefused:
         """Booked, what the pods and the holds before it had being given back in the same step."""
         hold_id = HoldId(f"hold-{secrets.token_hex(6)}")
         key = f"{_PREFIX}{asked.id}/{hold_id}"
@@ -109,7 +111,7 @@ class Placing:
             groups=found.groups,
         )
         *_, change = self._state.advance(
-            *(PodGone(pod.uid) for pod in asked.wanted),
+            *(PodGone(pod.uid) for pod in before),
             *(HoldReleased(hold) for hold in asked.replaced),
             booking,
         )
@@ -133,8 +135,3 @@ def _in_words(evicted: Sequence[Evictable]) -> str:
     most = max(pod.priority for pod in evicted)
     shown = listed([f"{pods} of {unit}" for unit, pods in sorted(units.items())])
     return f"{counted(len(evicted), 'pod')} of priority {most} or less ({shown})"
-
-
-def _owner(namespace: str, pod: Pod) -> str:
-    """Under what a pod's GPUs are booked (`topo.placement.booking.events.Pod.owner`)."""
-    return f"pod/{namespace}/{pod.name}/{pod.uid}"

@@ -15,7 +15,7 @@ n9 8, n2 8, and the hold has ended, `BOUND n9 8`.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -47,6 +47,7 @@ from topo.placement.booking.holds import (
     HoldsMemory,
     Limits,
     Moment,
+    booked,
 )
 from topo.placement.booking.refusals import beyond_limits, no_longer_fits, of_another
 from topo.placement.capacity.capacity import Capacity, Difference
@@ -135,6 +136,10 @@ class Bookings:
                 left -= share
         return awaited
 
+    def pods(self, uids: Iterable[str]) -> list[Pod]:
+        """Those of some pods that take something."""
+        return [self._pods[uid].pod for uid in uids if uid in self._pods]
+
     def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
         """What pods take of shared cards, by node: (resource, number); O(nodes with such pods)."""
         return {node: tuple(used.items()) for node, used in self._shared_used.items()}
@@ -185,7 +190,8 @@ class Bookings:
         known = self.known(asked.wish)
         if isinstance(known, Hold):
             return HoldChange(What.REPEATED, known)
-        declined = known or self.flaw(asked.wish) or no_longer_fits(asked, self._capacity)
+        gpus = booked((group.pods for group in asked.groups), asked.wish.request.gpus_per_pod)
+        declined = known or self.flaw(asked.wish) or no_longer_fits(gpus, self._capacity)
         if declined is not None:
             return declined
         hold = Hold(
@@ -198,7 +204,7 @@ class Bookings:
             created_s=now_s,
             deadline_s=now_s + asked.wish.hold_s,
         )
-        self._add(hold)
+        self._add(hold, gpus)
         return HoldChange(What.RESERVED, hold)
 
     def _committed(self, hold_id: HoldId) -> Iterator[Change]:
@@ -276,7 +282,7 @@ class Bookings:
         for seen in state.pods:
             self._take(seen)
         for hold in state.holds:
-            self._add(hold)
+            self._add(hold, hold.gpus)
         for ended in state.ended:
             self._remember(ended)
         self._most = max(self._most, len(self))
@@ -303,12 +309,12 @@ class Bookings:
             age_s = max(0.0, saved.unix_s - kept.created_s) + passed_s
             hold = replace(kept, created_s=now.clock_s - age_s)
             if kept.deadline_s is None:
-                self._add(hold)
+                self._add(hold, hold.gpus)
                 continue
             left_s = min(kept.deadline_s - saved.unix_s, kept.wish.hold_s, self._limits.hold_s)
             hold = replace(hold, deadline_s=now.clock_s + left_s - passed_s)
             if left_s > passed_s:
-                self._add(hold)
+                self._add(hold, hold.gpus)
             else:
                 dropped.append(hold)
         self._most = max(self._most, len(self))
@@ -445,9 +451,9 @@ class Bookings:
         else:
             self._capacity.release(owner)
 
-    def _add(self, hold: Hold) -> None:
+    def _add(self, hold: Hold, gpus: Mapping[NodeName, int]) -> None:
         self._holds[hold.id] = hold
-        self._planned[hold.id] = hold.gpus
+        self._planned[hold.id] = gpus
         self._elsewhere[hold.id] = self._beyond_plan(hold.id)
         self._book(hold)
         if hold.id in self._pods_of:  # pods that came first may take all of it already

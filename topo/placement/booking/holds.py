@@ -146,14 +146,14 @@ def booked(groups: Iterable[Pods], gpus_per_pod: int) -> dict[NodeName, int]:
     return gpus
 
 
-def shortage(capacity: Capacity, node: NodeName, gpus: int) -> str:
-    """Why a node cannot take so many GPUs more; empty if it can. O(1)."""
+def shortage(capacity: Capacity, node: NodeName, gpus: int, *, given_back: int = 0) -> str:
+    """Why a node cannot take so many GPUs more once some are given back; empty if it can. O(1)."""
     host = capacity.host(node)
     if host is None:
         return f"node {node} is not there"
     if not host.open:
         return f"node {node} is {'cordoned' if host.ready else 'not ready'}"
-    free = capacity.free(node)
+    free = max(0, host.gpus - capacity.used(node) + given_back)
     return f"node {node} has {free} free GPUs where {gpus} are needed" if free < gpus else ""
 
 

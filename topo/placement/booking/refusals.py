@@ -1,15 +1,16 @@
 """Why a hold is not given: beyond the limits, a key of another request, no room any more."""
 
+from collections.abc import Mapping
+
 from topo.model.errors import Refusal
+from topo.model.ids import NodeName
 from topo.model.limits import MAX_KEY_CHARS
-from topo.placement.booking.events import HoldAsked
 from topo.placement.booking.holds import (
     Hold,
     HoldRefused,
     HoldRequest,
     Limits,
     Obstacle,
-    booked,
     difference,
     shortage,
 )
@@ -46,14 +47,12 @@ def of_another(hold: Hold, wish: HoldRequest) -> HoldRefused:
     return HoldRefused(Obstacle.KEY, Refusal(what, "key", fix))
 
 
-def no_longer_fits(asked: HoldAsked, capacity: Capacity) -> HoldRefused | None:
+def no_longer_fits(gpus: Mapping[NodeName, int], capacity: Capacity) -> HoldRefused | None:
     """The refusal of a plan of which a node is gone, closed or too full by now; O(nodes of it)."""
-    pods = (group.pods for group in asked.groups)
-    for node, gpus in booked(pods, asked.wish.request.gpus_per_pod).items():
-        what = shortage(capacity, node, gpus)
-        if what:
-            fix = "place the job again"
-            return HoldRefused(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
+    for node in capacity.short_of(gpus):
+        fix = "place the job again"
+        what = shortage(capacity, node, gpus[node])
+        return HoldRefused(Obstacle.NO_LONGER_FITS, Refusal(what, "groups", fix))
     return None
 
 

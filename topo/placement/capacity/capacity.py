@@ -24,10 +24,12 @@ from topo.placement.capacity.node_usage import Amounts, NodeUsage
 from topo.placement.capacity.slots import ELIGIBLE, Sizes, Slots, peaks
 from topo.placement.job.plan import Pods
 from topo.placement.job.policy import Policy
-from topo.placement.job.request import Eligibility, Labels
+from topo.placement.job.request import Eligibility
 
 CLASSES = 64
 """Classes of requests kept up to date; the one asked for longest ago gives way to a new one."""
+_AT_ONCE = 16
+"""Nodes booked together from which on passes over arrays are quicker than a step for each."""
 ClassKey = tuple[str, object, object, object, str, int]
 
 
@@ -91,6 +93,11 @@ class Capacity:
         host = self._hosts.get(name)
         return max(0, host.gpus - self._used.get(name, 0)) if host else 0
 
+    def short_of(self, gpus: Mapping[NodeName, int]) -> list[NodeName]:
+        """Those of some nodes that cannot take so many GPUs, at least 1 each; O(nodes given)."""
+        ids, free = self._index.ids, self._columns.free_gpus
+        return [name for name, need in gpus.items() if name not in ids or free[ids[name]] < need]
+
     def bookings(self) -> Mapping[str, Mapping[NodeName, int]]:
         """GPUs by node for each owner."""
         return MappingProxyType(self._bookings)
@@ -124,15 +131,15 @@ class Capacity:
 
     def upsert(self, host: Host) -> None:
         """A host came, moved or changed; O(classes), and a new layout if a group came or went."""
-        self._touch(host.name)
+        self._touch((host.name,))
         before = self._hosts.get(host.name)
-        if before is not None and _same_kind(before, host):
+        if before is not None and before.is_like(host):
             self._hosts[host.name] = host
             if (before.ready, before.cordoned) != (host.ready, host.cordoned):
                 self._refresh(self._index.ids[host.name], host, was_open=before.open)
             elif before.shared == host.shared:
                 return
-        elif before is not None and _place(before) == _place(host):
+        elif before is not None and before.place == host.place:
             self._replace(before, host)
         else:
             if before is not None:
@@ -142,7 +149,7 @@ class Capacity:
 
     def remove(self, name: NodeName) -> None:
         """A host went; what is booked on it stays booked. Unknown names are no error."""
-        self._touch(name)
+        self._touch((name,))
         host = self._hosts.get(name)
         if host is not None:
             self._take_out(host)
@@ -157,21 +164,19 @@ class Capacity:
         if had == gpus:
             return
         self._bookings[owner] = MappingProxyType(dict(gpus))
-        for name, count in had.items():
-            if name not in gpus:
-                self._shift(name, -count)
+        changes = {name: -count for name, count in had.items() if name not in gpus}
         for name, count in gpus.items():
             change = count - had.get(name, 0)
             if change:
-                self._shift(name, change)
+                changes[name] = change
+        self._shift(changes)
         self.version += 1
 
     def release(self, owner: str) -> None:
         """Free all that an owner took; an unknown owner is no error."""
         had = self._bookings.pop(owner, None)
         if had is not None:
-            for name, count in had.items():
-                self._shift(name, -count)
+            self._shift({name: -count for name, count in had.items()})
             self.version += 1
 
     # Copies and checks
@@ -316,17 +321,13 @@ class Capacity:
         """
         assert eligibility.gpu_type is not None, "classes have a type"  # noqa: S101
         wide = replace(eligibility, selector=(), exclude=frozenset())
-        found = self.slots(wide, eligibility.gpu_type, gpus)
+        found, ids = self.slots(wide, eligibility.gpu_type, gpus), self._index.ids
         if eligibility.selector:
-            labelled = self._labels.matching(eligibility.selector, self._labels_by_id())
+            labels = ((ids[name], host.labels) for name, host in self._hosts.items())
+            labelled = self._labels.matching(eligibility.selector, labels)
             found = found.among(eligibility, map(self._row, labelled))
-        ids = self._index.ids
         out = sorted(ids[name] for name in eligibility.exclude if name in ids)
         return found.without(eligibility, map(self._row, out))
-
-    def _labels_by_id(self) -> Iterator[tuple[int, Labels]]:
-        ids = self._index.ids
-        return ((ids[name], host.labels) for name, host in self._hosts.items())
 
     def _fill(self, slots: Slots) -> None:
         """Counts a class anew; O(hosts) of numpy, and a look at a host for each kind of guards."""
@@ -434,21 +435,31 @@ class Capacity:
             if not self._types[host.gpu_type]:
                 del self._types[host.gpu_type]
 
-    def _touch(self, name: NodeName) -> None:
+    def _touch(self, names: Iterable[NodeName]) -> None:
         if self.touched is not None:
-            self.touched.add(name)
+            self.touched.update(names)
 
-    def _shift(self, name: NodeName, change: int) -> None:
-        self._touch(name)
-        used = self._used.get(name, 0) + change
-        if used:
-            self._used[name] = used
-        else:
-            self._used.pop(name, None)
-        host = self._hosts.get(name)
-        if host is None or not host.open:
+    def _shift(self, changes: Mapping[NodeName, int]) -> None:
+        """So many GPUs more are taken of each of these nodes."""
+        self._touch(changes)
+        used, ids = self._used, self._index.ids
+        for name, change in changes.items():
+            now = used.get(name, 0) + change
+            if now:
+                used[name] = now
+            else:
+                used.pop(name, None)
+        known = [name for name in changes if name in ids]
+        if len(known) < _AT_ONCE:
+            for host in map(self._hosts.__getitem__, known):
+                if host.open:
+                    self._refresh(ids[host.name], host, was_open=True)
             return
-        self._refresh(self._index.ids[name], host, was_open=True)
+        host_ids, domain_of = [ids[name] for name in known], self._index.domain_of_host
+        taken = self._columns.taken(host_ids, [used.get(name, 0) for name in known])
+        at = np.array([domain_of[host_id].at for host_id in host_ids], np.intp)
+        for slots in self._slots.values():
+            slots.update_all_free(at, taken)
 
     def _refresh(self, host_id: int, host: Host, *, was_open: bool) -> None:
         """Count the free GPUs of a host anew after a booking or a change of state."""
@@ -488,19 +499,3 @@ class Capacity:
                 yield Difference(node, int(slots.free[at]), int(kept.free[at]))
         for sizes in self._sizes.values():
             sizes.fill(self._of_type(sizes.gpu_type), len(domains))
-
-
-def _same_kind(one: Host, other: Host) -> bool:
-    """Whether two states of a host differ in nothing but whether it is ready and cordoned."""
-    return (
-        one.gpus == other.gpus
-        and one.gpu_type == other.gpu_type
-        and one.penalty == other.penalty
-        and one.labels == other.labels
-        and one.guards == other.guards
-        and _place(one) == _place(other)
-    )
-
-
-def _place(host: Host) -> tuple[object, ...]:
-    return host.path, host.kinds, host.tiers, host.places

@@ -34,6 +34,18 @@ class HostsOfType(NamedTuple):
     penalized: NDArray[np.bool_]
 
 
+class Taken(NamedTuple):
+    """What bookings made of some hosts: their free GPUs before and after, an entry each.
+
+    `busier`: 1 for a host that is busy now and was not, -1 for one that is not any more.
+    """
+
+    ids: DomainIndices
+    before: Counts
+    after: Counts
+    busier: Counts
+
+
 class HostColumns:
     """GPUs, free GPUs, type, guards, state by host id. `free_gpus`: 0 where it is not open."""
 
@@ -71,6 +83,20 @@ class HostColumns:
         codes = self._guard_codes
         self._guards[host_id] = codes.setdefault(host.guards, len(codes))
         self._marks[host_id] = (OPEN if host.open else 0) | (PENALIZED if host.penalty > 0 else 0)
+
+    def taken(self, host_ids: list[int], used: list[int]) -> Taken:
+        """Counts the free GPUs of some hosts anew, of which so many are used; O(hosts given)."""
+        ids = np.array(host_ids, np.intp)
+        free, gpus = (
+            np.frombuffer(self.free_gpus, np.int64),
+            np.frombuffer(self._gpus, np.int64)[ids],
+        )
+        is_open = (np.frombuffer(self._marks, np.uint8)[ids] & OPEN) > 0
+        before = free[ids]
+        after = np.maximum(0, gpus - np.array(used)) * is_open
+        free[ids] = after
+        busier = ((after < gpus) * 1 - (before < gpus)) * is_open
+        return Taken(ids, before, after, busier)
 
     def drop(self, host_id: int) -> None:
         """A host went; its id may be given to another."""

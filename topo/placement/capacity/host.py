@@ -57,6 +57,22 @@ class Host:
         return self.ready and not self.cordoned
 
     @property
+    def place(self) -> tuple[object, ...]:
+        """Where it stands in the tree."""
+        return self.path, self.kinds, self.tiers, self.places
+
+    def is_like(self, other: "Host") -> bool:
+        """Whether the two differ in nothing but whether they are ready and cordoned."""
+        return (
+            self.gpus == other.gpus
+            and self.gpu_type == other.gpu_type
+            and self.penalty == other.penalty
+            and self.labels == other.labels
+            and self.guards == other.guards
+            and self.place == other.place
+        )
+
+    @property
     def guards(self) -> "Guards":
         """What keeps some jobs out, whatever the node's type and labels; equal for most nodes."""
         return self.taints, self.pool_taints, self.pool

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from topo.placement.capacity.layout import Counts, Layout
+from topo.placement.capacity.layout import Counts, DomainIndices, Layout
 
 _MENDED_AS_FAST = 128
 """Entries that numpy rolls up in all while one change is mended."""
@@ -37,6 +37,14 @@ class _Rollups(ABC):
     def changed(self, at: int, by: int) -> None:
         """The number of a tier-1 domain is another one."""
         self._changes[at] = self._changes.get(at, 0) + by
+
+    def all_changed(self, at: DomainIndices, by: Counts) -> None:
+        """The numbers of some tier-1 domains, which may come more than once, are others."""
+        if len(at) * _MENDED_AS_FAST > len(self._values):
+            self._layout, self._changes = None, {}
+        else:
+            for domain, change in zip(at.tolist(), by.tolist(), strict=True):
+                self.changed(domain, change)
 
     def by(self, tier: int, layout: Layout) -> Counts:
         """The rolled up number of each domain of a tier."""

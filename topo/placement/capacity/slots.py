@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from topo.placement.capacity.columns import HostsOfType
+from topo.placement.capacity.columns import HostsOfType, Taken
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.layout import Counts, DomainIndices, Layout
@@ -122,6 +122,18 @@ class Slots:
             change = after // self.gpus - before // self.gpus
             if change:
                 self._add(at, change)
+
+    def update_all_free(self, at: DomainIndices, taken: Taken) -> None:
+        """The free GPUs of many hosts changed, each in its domain; O(hosts given)."""
+        kinds = np.frombuffer(self.mask, np.uint8)[taken.ids]
+        np.add.at(self.busy, at, taken.busier * (kinds > 0))
+        may = kinds == ELIGIBLE
+        self.free_gpus += int((taken.after - taken.before)[may].sum())
+        changes = (taken.after // self.gpus - taken.before // self.gpus) * may
+        np.add.at(self.free, at, changes)
+        self.sums.all_changed(at, changes)
+        self.most.all_changed(at, changes)
+        self.total += int(changes.sum())
 
     def remove_host(self, host_id: int, at: int, host: Host, unbooked: int) -> None:
         """Take a host out."""
