@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.placement.worlds import cluster
+from topo.placement.capacity.layout import children
 from topo.placement.engine import place, view_of
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.knapsack import Knapsack
@@ -52,7 +53,7 @@ def test_a_job_takes_the_fewest_domains_that_hold_it(free, k, m, r):
     r %= k
     if not m and not r:
         return
-    ways = fewest_domains(range(len(free)), free, k, (m, r))
+    ways = fewest_domains(range(len(free)), np.array(free), k, (m, r))
     sizes = range(1, len(free) + 1)
     least = next((q for q in sizes if any(fits(w, k, m, r) for w in combinations(free, q))), None)
     assert bool(ways) == (least is not None)
@@ -91,7 +92,7 @@ def test_the_fewest_children_are_counted_for_all_domains_at_once(rows, need):
     able = np.array([i for i, row in enumerate(rows) if sum(row) >= need], np.intp)
     if not able.size:
         return
-    found = least_inside(caps, starts, able, np.full(len(able), need))
+    found = least_inside(caps, children(starts, len(caps)), able, np.full(len(able), need))
     assert found.tolist() == [fewest(sorted(rows[i], reverse=True), need) for i in able]
 
 

@@ -77,3 +77,15 @@ def test_groups_over_small_dragonflies_use_fewer_of_them_over_several_switchboxe
     assert isinstance(plan, Plan)
     assert plan.objective.span == (2, 8)
     assert plan.certified["tier1_groups"]
+
+
+def test_one_wide_switchbox_beside_many_small_ones_costs_little_memory():
+    capacity = cluster([1, 1] + [0] * 1_998, *([1, 1] for _ in range(1_500)), size=1)
+    view = view_of(capacity, Request(pods=4, gpus_per_pod=8, group_size=16), "A")
+    assert view.groups(2).tolist() == [1] * 1_501
+    tracemalloc.start()
+    try:
+        assert fewest_children(view, 2, (2, 100)) == ([], False)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()

@@ -166,8 +166,10 @@ def _results(
 
 def _groups(capacity: Capacity, result: SearchResult) -> tuple[tuple[PlannedGroup, ...], Objective]:
     view = result.view
-    groups = planned_groups(capacity, view, _with_least_penalty(capacity, view, result.found))
-    return groups, objective_of(capacity, view, [group.pods for group in groups])
+    allocation = _with_least_penalty(capacity, view, result.found)
+    groups = planned_groups(capacity, view, allocation)
+    known = result.found.effect if allocation is result.found.allocation else None
+    return groups, objective_of(capacity, view, [group.pods for group in groups], known)
 
 
 def _with_least_penalty(capacity: Capacity, view: FreeView, found: Candidate) -> Allocation:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ DomainIndices = NDArray[np.intp]
 """Numbers of domains."""
 DomainKey = tuple[GroupPath, NodeName | None]
 """A tier-1 group's path, or the path above a lone node and the node."""
+MOST_LISTED = 1 << 21
+"""Rows times the longest one that are kept of the children of all domains."""
 
 
 class Tier1Domain:
@@ -122,6 +125,27 @@ class Tier1Domain:
         return DomainRef(NODE, own, GroupPath((*path, own)))
 
 
+class Children(NamedTuple):
+    """The children of all domains of a tier: the first of each, and a row with all of each.
+
+    Rows are filled up with the number of all children. There are none where they are too many.
+    """
+
+    starts: DomainIndices
+    rows: DomainIndices | None
+
+
+def children(starts: DomainIndices, number: int) -> Children:
+    """The children of domains that start with these, of so many in all."""
+    ends = np.append(starts[1:], number)
+    width = int((ends - starts).max(initial=0))
+    if width * len(starts) > MOST_LISTED:
+        return Children(starts, None)
+    rows = starts[:, None] + np.arange(width)
+    rows[rows >= ends[:, None]] = number
+    return Children(starts, rows)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The tree over the tier-1 domains as ranges. Of each tuple index t is tier t, 0 is unused.
@@ -142,6 +166,7 @@ class Layout:
     refs: dict[tuple[int, int], DomainRef] = field(default_factory=dict)
     nested: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     arrays: dict[tuple[int, int], DomainIndices] = field(default_factory=dict)
+    children: dict[int, Children] = field(default_factory=dict)
     kinds: dict[Kind, dict[int, DomainIndices]] = field(default_factory=dict)
     ranges: dict[GroupPath, tuple[int, int] | None] = field(default_factory=dict)
 
@@ -181,6 +206,14 @@ class Layout:
             found = [of[first] for first in self.firsts[tier][:-1]]
             found.append(len(self.firsts[lower]) - 1)
             self.nested[tier, lower] = found
+        return found
+
+    def children_of(self, tier: int) -> Children:
+        """The domains of the next lower tier in each domain of a tier."""
+        found = self.children.get(tier)
+        if found is None:
+            number = len(self.firsts[tier - 1]) - 1
+            found = self.children[tier] = children(self.starts_in(tier, tier - 1), number)
         return found
 
     def of_kind(self, kind: Kind) -> dict[int, DomainIndices]:

@@ -19,6 +19,7 @@ and C reach it: 1 group in A (1 child) and 3 in C (1 child). A choice with 3 chi
 improved, and a choice with 2 is proven.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -72,15 +73,16 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
         return [], False
     able = np.flatnonzero(groups >= max(low, 0 if shape.r else 1))
     able = able[np.argsort(groups[able], kind="stable")]
-    if len(able) * (high - low + 1) > MOST_POINTS:
+    children = view.layout.children_of(tier).rows
+    if children is None or len(able) * max(high - low + 1, children.shape[1]) > MOST_POINTS:
         return [], False
     costs = _children_needed(view, tier, able, limits)
-    rest = _least(costs, limits)
+    rest = _least(costs.min(axis=1).tobytes(), limits)
     # Even if every domain were the best of all, as many children would be needed.
     if rest[-1, -1, high + shape.m] >= used:
         return [], True
-    chosen, exact = _promising(costs, rest, limits)
-    picked = _combined(costs[:, chosen], limits)
+    chosen, costs, exact = _promising(costs, rest, limits)
+    picked = _combined(costs, limits)
     if picked is None:
         return [], exact
     ways = [(int(able[chosen[item]]), (x, tail)) for item, x, tail in picked]
@@ -89,34 +91,30 @@ def fewest_children(view: FreeView, tier: int, known: tuple[int, int]) -> tuple[
 
 def _children_needed(view: FreeView, tier: int, able: DomainIndices, limits: _Limits) -> Costs:
     """The fewest children of each domain for each number of groups; `_IMPOSSIBLE`: it cannot."""
-    shape, layout = view.shape, view.layout
-    starts = layout.starts_in(tier, tier - 1)
+    shape, children = view.shape, view.layout.children_of(tier).rows
+    assert children is not None, "too many to look at were sorted out"  # noqa: S101
     points = np.arange(limits.low, limits.high + 1)
     if tier == shape.tier:
-        caps, lost = layout.rolled(view.free, tier - 1), None
+        caps, lost = view.free_slots_of(tier - 1), None
         needs = [points * shape.k] + ([points * shape.k + shape.r] if shape.r else [])
     else:
         caps, lost = view.groups(tier - 1), view.losses(tier - 1) if shape.r else None
         needs = [points] * (2 if shape.r else 1)
-    ends = np.append(starts[1:], len(caps))[able]
-    first, width = starts[able], int((ends - starts[able]).max())
-    across = np.arange(width)
-    at = first[:, None] + across
-    real = at < ends[:, None]
-    at = np.minimum(at, len(caps) - 1)
-    rows = np.where(real, caps[at], 0)
+    rows = np.append(caps, 0)[children[able]]
     if lost is None:
         rows.sort(axis=1)
         # By child, then domain: numpy is several times as fast along the outer axis.
         held = np.ascontiguousarray(rows[:, ::-1].T).cumsum(axis=0)
         every = [held] * len(needs)
     else:
-        both = _with_and_without(rows, np.where(real, lost[at], _IMPOSSIBLE))
+        both = _with_and_without(rows, np.append(lost, _IMPOSSIBLE)[children[able]])
         every = [np.ascontiguousarray(held.T) for held in both]
-    costs = np.stack([_reached(held, need) for held, need in zip(every, needs, strict=True)])
+    costs = np.empty((len(needs), len(points), len(able)), np.int16)
+    for found, held, need in zip(costs, every, needs, strict=True):
+        _reach(found, held, need)
     if not limits.low:
-        costs[0, :, 0] = _IMPOSSIBLE
-    return costs
+        costs[0, 0] = _IMPOSSIBLE
+    return costs.transpose(0, 2, 1)
 
 
 def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
@@ -130,24 +128,24 @@ def _with_and_without(rows: Counts, lost: Counts) -> list[Counts]:
     return [held, np.maximum.accumulate(beside, axis=1)]
 
 
-def _reached(held: Counts, needs: Counts) -> Costs:
-    """How many children of each domain are needed for each need; `held` by child and domain."""
-    width, domains = held.shape
-    found = np.empty((domains, len(needs)), np.int16)
-    for at, need in enumerate(needs.tolist()):
-        found[:, at] = (held < need).sum(axis=0, dtype=np.int16) + 1
-    found[found > width] = _IMPOSSIBLE
-    return found
+def _reach(found: Costs, held: Counts, needs: Counts) -> None:
+    """Children that are needed by need and domain, into `found`; `held` by child and domain."""
+    for row, need in zip(found, needs.tolist(), strict=True):
+        np.add.reduce(held < need, axis=0, dtype=np.int16, out=row)
+    found += 1
+    found[found > len(held)] = _IMPOSSIBLE
 
 
-def _least(costs: Costs, limits: _Limits) -> Costs:
+@lru_cache(maxsize=64)
+def _least(best: bytes, limits: _Limits) -> Costs:
     """A bound: the fewest children for each number of groups and of top domains.
 
-    By tail and domains; the groups start after as many places as a domain may take groups.
+    By tail and domains; the groups start after as many places as a domain may take groups. `best`:
+    of all domains the fewest children by tail and groups. Clusters have few such lists.
     """
     groups, most, _, low, high = limits
-    best = costs.min(axis=1)[:, None]
-    tails = len(costs)
+    tails = len(best) // np.dtype(np.int16).itemsize // (high - low + 1)
+    children = np.frombuffer(best, np.int16).reshape(tails, 1, -1)
     table = np.full((tails, most + 1, high + groups + 1), _IMPOSSIBLE, np.int16)
     table[0, 0, high] = 0
     tail, step, one = table.strides
@@ -156,7 +154,8 @@ def _least(costs: Costs, limits: _Limits) -> Costs:
     for used in range(most):
         before, after = table[:, used], table[:, used + 1]
         after[:, high:] = before[:, high:]
-        _use(windows[used], after[:, None], best, limits)
+        _use(windows[used], after[:, None], children, limits)
+    table.setflags(write=False)
     return table
 
 
@@ -175,29 +174,29 @@ def _use(windows: Costs, after: Costs, children: Costs, limits: _Limits) -> None
         np.minimum(target[1], (windows[:, 0] + beside).min(axis=0), out=target[1])
 
 
-def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[DomainIndices, bool]:
-    """The domains that may be part of something better, and whether these are all of them.
+def _promising(costs: Costs, rest: Costs, limits: _Limits) -> tuple[DomainIndices, Costs, bool]:
+    """The domains that may be part of something better, their costs, whether these are all of them.
 
     Of domains for a number of groups only as many of the cheapest as are used: any other could
     change places with one of them.
     """
     groups, most, used, low, high = limits
     others = rest[:, most - 1, high + groups - high : high + groups - low + 1][:, ::-1]
-    total = costs[0] + others[-1]
-    if len(costs) > 1:
-        total = np.minimum(total, costs[1] + others[0])
-        costs[1][costs[1] + others[0] >= used] = _IMPOSSIBLE
-    costs[0][costs[0] + others[-1] >= used] = _IMPOSSIBLE
-    cheap = np.zeros(costs.shape[1], np.bool_)
+    # What the others need at least beside each; with the tail here, they are without it.
+    total = costs + others[::-1, None]
+    near = np.flatnonzero((total < used).any(axis=(0, 2)))
+    total, costs = total[:, near], costs[:, near]
+    costs[total >= used] = _IMPOSSIBLE
+    cheap = np.zeros(len(near), np.bool_)
     for needed in costs:
         order = np.argsort(needed, axis=0, kind="stable")[:most]
-        near = np.take_along_axis(needed, order, 0) < _IMPOSSIBLE
-        cheap[order[near]] = True
-    chosen = np.flatnonzero(cheap)
-    if len(chosen) <= MOST_DOMAINS:
-        return chosen, True
-    least = total[chosen].min(axis=1)
-    return np.sort(chosen[np.argsort(least, kind="stable")[:MOST_DOMAINS]]), False
+        cheap[order[np.take_along_axis(needed, order, 0) < _IMPOSSIBLE]] = True
+    chosen = cheap.nonzero()[0]
+    exact = len(chosen) <= MOST_DOMAINS
+    if not exact:
+        least = total[:, chosen].min(axis=(0, 2))
+        chosen = np.sort(chosen[np.argsort(least, kind="stable")[:MOST_DOMAINS]])
+    return near[chosen], costs[:, chosen], exact
 
 
 def _combined(costs: Costs, limits: _Limits) -> list[tuple[int, int, bool]] | None:

@@ -17,8 +17,8 @@ slots beside its group, so 3 is the bound.
 
 import numpy as np
 
-from topo.placement.capacity.layout import Counts, DomainIndices
-from topo.placement.search.free_view import FreeView
+from topo.placement.capacity.layout import Children, Counts, DomainIndices
+from topo.placement.search.free_view import FreeView, fewest_of
 
 MOST_CELLS = 1 << 15
 """Children looked at to count the fewest inside each of several domains."""
@@ -36,14 +36,14 @@ def least_domains(view: FreeView, tier: int, used: int, *, split: bool) -> int:
     quick = quick_least(view, tier, split=split)
     if quick >= used:
         return quick
-    shape, free_slots = view.shape, view.free_slots_of(tier)
+    shape = view.shape
     grouped = tier >= shape.tier and not split
-    by_slots = _fewest(free_slots, shape.pods)
+    by_slots = view.fewest_by_slots(tier)
     if not grouped or by_slots >= used:
         return by_slots
     groups = view.groups(tier)
     if not shape.r:
-        return max(by_slots, _fewest(groups, shape.m))
+        return max(by_slots, fewest_of(groups, shape.m))
     return max(by_slots, _with_tail(groups, view.losses(tier), shape.m))
 
 
@@ -56,15 +56,14 @@ def quick_least(view: FreeView, tier: int, *, split: bool) -> int:
     return least
 
 
-def least_inside(caps: Counts, starts: DomainIndices, able: DomainIndices, need: Counts) -> Counts:
-    """For each of some domains the fewest children whose capacities cover its need.
+def least_inside(caps: Counts, children: Children, able: DomainIndices, need: Counts) -> Counts:
+    """For each of some domains the fewest of its children whose capacities cover its need.
 
-    `starts` are the first children of all domains. Where there are too many children to look at it
-    is a bound.
+    Where there are too many children to look at it is a bound.
     """
-    most = np.maximum.reduceat(caps, starts)[able]
-    rows = rows_of(caps, starts, able) if int(most.max()) > 1 else None
+    rows = rows_of(caps, children, able) if int(caps.max()) > 1 else None
     if rows is None:
+        most = np.maximum.reduceat(caps, children.starts)[able]
         found: Counts = -(-need // np.maximum(most, 1))
         return found
     sums = np.ascontiguousarray(rows.T).cumsum(axis=0)
@@ -72,37 +71,16 @@ def least_inside(caps: Counts, starts: DomainIndices, able: DomainIndices, need:
     return np.where(need > 0, counts, 0)
 
 
-def rows_of(values: Counts, starts: DomainIndices, able: DomainIndices) -> Counts | None:
+def rows_of(values: Counts, children: Children, able: DomainIndices) -> Counts | None:
     """A row for each of some domains: the values of its children, the largest first, then zeros.
 
-    `starts` are the first children of all domains. None where they would be too many to look at.
+    None where they would be too many to look at.
     """
-    ends = np.append(starts[1:], len(values))
-    first, sizes = starts[able], ends[able] - starts[able]
-    width = int(sizes.max())
-    if width * len(able) > MOST_CELLS:
+    if children.rows is None or children.rows.shape[1] * len(able) > MOST_CELLS:
         return None
-    across = np.arange(width)
-    at = np.minimum(first[:, None] + across, len(values) - 1)
-    rows = np.where(across < sizes[:, None], values[at], 0)
+    rows: Counts = np.append(values, 0)[children.rows[able]]
     rows.sort(axis=1)
     return rows[:, ::-1]
-
-
-def _fewest(values: Counts, need: int) -> int:
-    """How many of the largest values cover the need, or one more than there are.
-
-    Counted by size: thousands of domains have a few sizes, and none counts for more than the need.
-    """
-    if need <= 0:
-        return 0
-    often = np.bincount(np.minimum(values, need))[::-1]
-    sizes = np.arange(len(often) - 1, -1, -1)
-    held = (often * sizes).cumsum()
-    at = int(held.searchsorted(need))
-    if at == len(held):
-        return len(values) + 1
-    return int(often[: at + 1].sum() - (held[at] - need) // sizes[at])
 
 
 def _with_tail(groups: Counts, losses: Counts, need: int) -> int:

@@ -61,8 +61,10 @@ def whole_groups(layout: Layout, shape: Shape, slots: Slots) -> int:
     return FreeView(layout, shape, slots, slots.free).whole_before
 
 
-def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> Objective:
-    """`measure` where the numbers of the job are at hand."""
+def objective_of(
+    capacity: Capacity, view: FreeView, groups: Sequence[Pods], known: Effect | None = None
+) -> Objective:
+    """`measure` where the numbers of the job are at hand, `known` what the groups change, if so."""
     of = view.layout.of[view.shape.whole_in]
     tier1_pods: dict[int, int] = {}
     places: list[int] = []
@@ -72,7 +74,7 @@ def objective_of(capacity: Capacity, view: FreeView, groups: Sequence[Pods]) -> 
         for at, pods in here.items():
             tier1_pods[at] = tier1_pods.get(at, 0) + pods
         split += not view.group_can_fit or (len(here) > 1 and len({of[at] for at in here}) > 1)
-    effect = effect_of(view, tier1_pods)
+    effect = known or effect_of(view, tier1_pods)
     return Objective(
         split_groups=split,
         span=effect.span,

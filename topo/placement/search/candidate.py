@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from topo.placement.job.allocation import Allocation
-from topo.placement.quality.measure import Key, effect_of, key_of
+from topo.placement.quality.measure import Effect, Key, effect_of, key_of
 from topo.placement.search.free_view import FreeView
 
 
@@ -23,13 +23,15 @@ class Candidate:
     """An allocation that may become the plan. Of two candidates the one with the lesser key wins.
 
     `ties` are tier-1 domains that could take the whole job equally well, but for the penalty of
-    their nodes. It is filled only where some node has a penalty.
+    their nodes. It is filled only where some node has a penalty. `effect` is what the key says,
+    where it was counted.
     """
 
     allocation: Allocation
     key: Key
     proven: Proven = Proven.NONE
     ties: tuple[int, ...] = ()
+    effect: Effect | None = None
 
     def with_proof(self, proven: Proven) -> "Candidate":
         """The same candidate, proven at least so far."""
@@ -38,7 +40,8 @@ class Candidate:
 
 def candidate_of(view: FreeView, allocation: Allocation) -> Candidate:
     """An allocation with its key; O(tier-1 domains used x tiers)."""
-    return Candidate(allocation, key_of(effect_of(view, allocation.tier1_pods), allocation))
+    effect = effect_of(view, allocation.tier1_pods)
+    return Candidate(allocation, key_of(effect, allocation), effect=effect)
 
 
 def better_of(view: FreeView, one: Candidate | None, other: Allocation | None) -> Candidate | None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from topo.placement.job.allocation import Allocation, Share, joined
 from topo.placement.quality.measure import Key, effect_of, key_of
-from topo.placement.search.fewest_domains import fewest_domains
+from topo.placement.search.fewest_domains import fewest_domains, fewest_for_pods
 from topo.placement.search.free_view import FreeView
 from topo.placement.search.window import fewest, window
 
@@ -68,7 +68,7 @@ def ways_over(view: FreeView, tier: int, domains: range, need: Demand) -> Iterat
     groups, tail = need
     shape = view.shape
     if tier == shape.tier:
-        here = view.free_slots[domains.start : domains.stop].tolist()
+        here = view.free_slots[domains.start : domains.stop]
         for shares in fewest_domains(domains, here, shape.k, (groups, shape.r if tail else 0)):
             yield _all_spread(view, shares)
         return
@@ -193,8 +193,7 @@ def _over_children(view: FreeView, domain: int, pods: int) -> dict[int, int] | N
     children = range(bounds[domain], bounds[domain + 1])
     if tier == 1:
         free_slots = view.free[children.start : children.stop].tolist()
-        ways = fewest_domains(children, free_slots, 1, (pods, 0))
-        return {share.domain: share.groups for share in ways[0]} if ways else None
+        return fewest_for_pods(children, free_slots, pods)
     single = view.single_pods(pods)
     found = best_of(single, ways_over(single, tier, children, (pods, False)))
     return found[1].tier1_pods if found else None

@@ -136,16 +136,16 @@ def domain_bounds(view: FreeView, tier: int, able: DomainIndices) -> DomainBound
 def _children(view: FreeView, tier: int, able: DomainIndices) -> Counts:
     """The fewest children of each domain that hold the job."""
     shape, layout = view.shape, view.layout
-    starts = layout.starts_in(tier, tier - 1)
+    children = layout.children_of(tier)
     if tier == shape.tier:
         need = np.full(len(able), shape.pods)
-        return least_inside(layout.rolled(view.free, tier - 1), starts, able, need)
+        return least_inside(view.free_slots_of(tier - 1), children, able, need)
     if not shape.r:
         need = np.full(len(able), shape.m)
-        return least_inside(view.groups(tier - 1), starts, able, need)
+        return least_inside(view.groups(tier - 1), children, able, need)
     # The host of the tail holds at most so many groups beside it, others the rest.
-    held = np.maximum.reduceat(view.holds(tier - 1), starts)[able]
-    return 1 + least_inside(view.groups(tier - 1), starts, able, shape.m - held)
+    held = np.maximum.reduceat(view.holds(tier - 1), children.starts)[able]
+    return 1 + least_inside(view.groups(tier - 1), children, able, shape.m - held)
 
 
 def _slots(
@@ -160,7 +160,7 @@ def _slots(
     domains = able.tolist()
     if shape.canonical_tier != tier - 1 or shape.tier < tier - 1:
         return dict.fromkeys(domains, ())
-    free_slots = layout.rolled(view.free, tier - 1)
+    free_slots = view.free_slots_of(tier - 1)
     exact = _exact_sizes(shape, tier, count)
     bounds = layout.below(tier, tier - 1)
     loses_least = sum(size // shape.canonical * times for size, times in exact) <= lost
@@ -169,7 +169,7 @@ def _slots(
         if all(children.count(size) >= times for size, times in exact):
             # No domain leaves more than this one: nobody has to count the slots of the others.
             return dict.fromkeys((domain, *domains), _least_key(exact, shape.pods))
-    rows = rows_of(free_slots, layout.starts_in(tier, tier - 1), able)
+    rows = rows_of(free_slots, layout.children_of(tier), able)
     if rows is None or rows.shape[1] < count:
         return dict.fromkeys(domains, ())
     return _least_first(domains, _keys(shape, tier, rows, count))

@@ -20,13 +20,15 @@ Example: 9, 8, 5 and 4 free slots, groups of 8 and a tail of 4, 12 pods in all. 
 The first one is the only result: 8 and 4 are used up, and 9 stays whole.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
+from topo.placement.capacity.layout import Counts
 from topo.placement.job.allocation import Share
 from topo.placement.search.window import fewest, window
 
 Shares = tuple[Share, ...]
+Amounts = dict[int, int]
+"""Groups by domain."""
 
 
 class Pool(NamedTuple):
@@ -42,37 +44,39 @@ class Pool(NamedTuple):
 
 
 def fewest_domains(
-    domains: Sequence[int], free_slots: Sequence[int], k: int, need: tuple[int, int]
+    domains: range, free_slots: Counts, k: int, need: tuple[int, int]
 ) -> list[Shares]:
     """Shares that hold m groups of k and a tail of r; `need` is m and r. Empty: impossible.
 
-    `domains` come in natural order, `free_slots` along with them. For groups of the canonical size
-    the best result is exact up to the profile of slots.
+    `free_slots` come along with `domains`. For groups of the canonical size the best result is
+    exact up to the profile of slots.
     """
     m, r = need
-    if not r and max(free_slots, default=0) < 2 * k:
-        return _single_groups(domains, free_slots, k, m)
-    least = min(k, r) if r else k
-    able = [at for at, slots in enumerate(free_slots) if slots >= least]
-    able.sort(key=free_slots.__getitem__, reverse=True)  # equal ones stay in natural order
-    slots = [free_slots[at] for at in able]
-    caps = [each // k for each in slots] if k > 1 else slots
-    pool = Pool(slots, caps, [domains[at] for at in able])
+    able = (free_slots >= (min(k, r) if r else k)).nonzero()[0]
+    able = able[(-free_slots[able]).argsort(kind="stable")]  # equal ones stay in natural order
+    ranked = free_slots[able]
+    slots = ranked.tolist()
+    caps = (ranked // k).tolist() if k > 1 else slots
+    pool = Pool(slots, caps, (able + domains.start).tolist())
     if r:
         return _with_tail(pool, k, m, r)
     count = fewest(caps, m)
-    return [_window(pool, k, (m, count), None)] if count is not None else []
+    return [_shares(_window(pool, k, (m, count), None))] if count is not None else []
 
 
-def _single_groups(
-    domains: Sequence[int], free_slots: Sequence[int], k: int, m: int
-) -> list[Shares]:
-    """The window rule where no domain holds two groups: the smallest that hold one."""
-    pool = [each for each in zip(free_slots, domains, strict=True) if each[0] >= k]
-    if len(pool) < m:
-        return []
-    pool.sort()
-    return [tuple([Share(domain, 1) for _, domain in pool[:m]])]
+def fewest_for_pods(domains: range, free_slots: list[int], pods: int) -> Amounts | None:
+    """Pods by domain where each may go anywhere by itself; None: they do not fit.
+
+    The same rule, for few domains: plain lists cost less than arrays there.
+    """
+    able = [at for at, slots in enumerate(free_slots) if slots]
+    able.sort(key=free_slots.__getitem__, reverse=True)
+    slots = [free_slots[at] for at in able]
+    count = fewest(slots, pods)
+    if count is None:
+        return None
+    pool = Pool(slots, slots, [domains[at] for at in able])
+    return _window(pool, 1, (pods, count), None)
 
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
@@ -96,29 +100,36 @@ def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:
             best, hosts = cost, []
         if cost == best:
             hosts.append((at, count))
-    return [
-        _window(pool.without(at), k, (m, count), (pool.domains[at], pool.slots[at] - r))
-        for at, count in hosts
-    ]
+    found: list[Shares] = []
+    for at, count in hosts:
+        host = pool.domains[at]
+        amounts = _window(pool.without(at), k, (m, count), (host, pool.slots[at] - r))
+        found.append(_shares(amounts, host))
+    return found
 
 
-def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | None) -> Shares:
-    """Shares of `count` domains for m groups; `host` takes the tail and has so many slots left."""
+def _shares(amounts: Amounts, host: int = -1) -> Shares:
+    return tuple([Share(domain, groups, domain == host) for domain, groups in amounts.items()])
+
+
+def _window(pool: Pool, k: int, need: tuple[int, int], host: tuple[int, int] | None) -> Amounts:
+    """What `count` domains take of m groups; `host` takes the tail and has so many slots left."""
     m, count = need
     beside = host[1] // k if host else 0
     chosen = window(pool.caps, pool.slots, count, m - beside)
     amounts = {pool.domains[at]: pool.caps[at] for at in chosen}
-    rests = {pool.domains[at]: pool.slots[at] % k for at in chosen}
     if host:
-        amounts[host[0]], rests[host[0]] = beside, host[1] % k
+        amounts[host[0]] = beside
     over = sum(amounts.values()) - m
     if over:
+        rests = {pool.domains[at]: pool.slots[at] % k for at in chosen}
+        if host:
+            rests[host[0]] = host[1] % k
         _leave(amounts, rests, over)
-    tail = host[0] if host else -1
-    return tuple([Share(domain, groups, domain == tail) for domain, groups in amounts.items()])
+    return amounts
 
 
-def _leave(amounts: dict[int, int], rests: dict[int, int], over: int) -> None:
+def _leave(amounts: Amounts, rests: dict[int, int], over: int) -> None:
     """Leave what is not needed in one domain, the one where most stays free."""
     while over > 0:
         # Only the host of a tail may have fewer groups than are left over.

@@ -1,6 +1,6 @@
 """What a search sees: free slots and whole groups by domain, tier by tier, for one job."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,11 +32,6 @@ class FreeView:
     slots: Slots
     free: Counts
     group_can_fit: bool = True
-    _groups: dict[int, Counts] = field(default_factory=dict)
-    _losses: dict[int, Counts] = field(default_factory=dict)
-    allocations: dict[tuple[int, int, tuple[int, bool]], Allocation | None] = field(
-        default_factory=dict
-    )
 
     def only(self, free: Counts) -> "FreeView":
         """The same job with fewer free slots to use; the objective is measured as before."""
@@ -50,6 +45,23 @@ class FreeView:
         """The same slots for so many pods that may go to any tier-1 domain, each by itself."""
         single = replace(self.shape, k=1, m=pods, r=0, tier=1)
         return FreeView(self.layout, single, self.slots, self.free)
+
+    @cached_property
+    def allocations(self) -> dict[tuple[int, int, tuple[int, bool]], Allocation | None]:
+        """What was found inside domains by tier, domain and need, for the rest of the search."""
+        return {}
+
+    @cached_property
+    def _groups(self) -> dict[int, Counts]:
+        return {}
+
+    @cached_property
+    def _losses(self) -> dict[int, Counts]:
+        return {}
+
+    @cached_property
+    def _fewest(self) -> dict[int, int]:
+        return {}
 
     @cached_property
     def free_slots(self) -> Counts:
@@ -94,6 +106,13 @@ class FreeView:
             return self.slots.sums.by(tier, self.layout)
         return self.layout.rolled(self.free, tier)
 
+    def fewest_by_slots(self, tier: int) -> int:
+        """How many of the largest domains of a tier have the job's slots, whatever its groups."""
+        found = self._fewest.get(tier)
+        if found is None:
+            found = self._fewest[tier] = fewest_of(self.free_slots_of(tier), self.shape.pods)
+        return found
+
     def most_in_one(self, tier: int) -> Counts:
         """The most free slots that a tier-1 domain has in each domain of a tier."""
         if self.free is self.slots.free:
@@ -132,3 +151,19 @@ class FreeView:
         if not self.shape.r:
             return self.groups(tier)
         return self.groups(tier) - self.losses(tier)
+
+
+def fewest_of(values: Counts, need: int) -> int:
+    """How many of the largest values cover the need, or one more than there are.
+
+    Counted by size: thousands of domains have a few sizes, and none counts for more than the need.
+    """
+    if need <= 0:
+        return 0
+    often = np.bincount(np.minimum(values, need))[::-1]
+    sizes = np.arange(len(often) - 1, -1, -1)
+    held = (often * sizes).cumsum()
+    at = int(held.searchsorted(need))
+    if at == len(held):
+        return len(values) + 1
+    return int(often[: at + 1].sum() - (held[at] - need) // sizes[at])
