@@ -13,7 +13,7 @@ PAGE := tests/page
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format dashboards bench bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format dashboards bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -110,6 +110,9 @@ dashboards: $(STAMP) ## the chart's Grafana dashboards and alerts, from monitori
 
 bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 	$(BIN)/python -m bench
+
+bench-page: $(STAMP) ## the page over 10,000 nodes in Chromium; needs chromium
+	$(BIN)/python -m bench page
 
 bench-kube: $(STAMP) ## the same beside a real API server, 1,000 and 10,000 nodes; needs Go
 	$(BIN)/python -m bench kube

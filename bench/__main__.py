@@ -18,6 +18,7 @@ from bench import (
     kube,
     loop_blocks,
     node_list,
+    page,
     placement,
     placement_http,
     report,
@@ -48,6 +49,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
 }
 """In the order in which they run."""
 ON_DEMAND: Mapping[str, Benchmark] = {
+    "page": page.measure,
     "kube": kube.measure,
     **schedule.sizes(100, 1_000, 5_000, 10_000),
 }

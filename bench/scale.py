@@ -26,7 +26,8 @@ class Scale:
     Streams have `stream_jobs` jobs each, one for each of `stream_seeds` seeds. A control plane is
     started for each of `kube_nodes`, and one in which a leader is killed for each of `kube_kills`.
     Jobs run on so many nodes as a benchmark's name says, or on `schedule_nodes` at most; of a burst
-    there are `burst_jobs`.
+    there are `burst_jobs`. The page is opened in `visits` fresh browsers, and zoomed for so many
+    `frames`.
     """
 
     nodes: int = 10_000
@@ -58,6 +59,8 @@ class Scale:
     kube_kills: tuple[int, ...] = (1_000,)
     schedule_nodes: int = 10_000
     burst_jobs: int = 100
+    visits: int = 5
+    frames: int = 300
 
 
 FULL = Scale()
@@ -91,5 +94,7 @@ QUICK = Scale(
     kube_kills=(60,),
     schedule_nodes=16,
     burst_jobs=2,
+    visits=1,
+    frames=5,
 )
 """Everything runs once; the figures mean nothing."""

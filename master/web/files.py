@@ -22,6 +22,9 @@ _MEDIA = {
 MEDIA = tuple(_MEDIA.values())
 _RELEASE = b"{release}"
 """Stands in the index where the release belongs."""
+_MODULES = b"<!-- {modules} -->"
+"""Stands in the index where all modules are named, so that they are fetched at once, and not each
+when the one that imports it has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,13 @@ def page() -> Page:
     for name, body in sorted(bodies.items()):
         digest.update(b"%b %d " % (name.encode(), len(body)) + body)
     release = digest.hexdigest()
-    bodies[INDEX] = bodies[INDEX].replace(_RELEASE, release.encode())
+    ahead = b"\n    ".join(
+        b'<link rel="modulepreload" href="web/{release}/%b" />' % name.encode()
+        for name in sorted(bodies)
+        if name.endswith(".js")
+    )
+    index = bodies[INDEX].replace(_MODULES, ahead)
+    bodies[INDEX] = index.replace(_RELEASE, release.encode())
     return Page(release, MappingProxyType({name: _file(name, bodies[name]) for name in bodies}))
 
 

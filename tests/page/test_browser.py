@@ -190,6 +190,28 @@ def test_a_stream_that_is_refused_is_said_with_the_masters_own_words(
     expect(page.locator("#problems")).not_to_contain_text("When last heard")
 
 
+def test_the_forest_stands_before_it_is_judged_and_is_asked_for_once(page: Page) -> None:
+    """To judge a large one takes the master as long as to tell it, and so does telling it twice."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/findings", hold)
+    page.reload()
+    expect(page.locator("#problems h2")).to_have_text("Looking for what is wrong")
+    tiles: list[str] = page.evaluate("topoPage.map.plan.tiles.map((tile) => tile.node.name)")
+    assert set(tiles) == NODES
+    assert page.locator("#state").text_content() == "Loading"
+    held[0].continue_()
+    page.unroute("**/v1/findings")
+    page.wait_for_selector("body[data-stage=live]")
+    expect(page.locator("#problems h2")).to_have_text("Nothing is wrong")
+    assert asked.count("topology") == 1
+
+
 def test_names_with_markup_are_text_everywhere(page: Page, demo: RunningDemo) -> None:
     document = demo.document("/v1/topology")
     box = document["groups"][0]

@@ -50,6 +50,13 @@ def test_every_module_that_is_imported_is_there() -> None:
         assert set(named) <= set(page().files), name
 
 
+def test_every_module_is_named_ahead_and_none_waits_for_the_one_that_imports_it() -> None:
+    index = page().files["index.html"].body.decode()
+    ahead = re.findall(r'rel="modulepreload" href="web/(\w+)/([\w.]+)"', index)
+    modules = {name for name in page().files if name.endswith(".js")}
+    assert sorted(ahead) == [(page().release, name) for name in sorted(modules)]
+
+
 def test_both_languages_say_the_same_things() -> None:
     english, chinese = (
         {

@@ -30,6 +30,7 @@ export const ENGLISH = {
   problems_n: "{n} problems",
   notes_n: "notes: {n}",
   last_seen: "When last heard",
+  judging: "Looking for what is wrong",
   well: "Nothing is wrong",
   well_text: "All {n} nodes are Ready and every source answers.",
   next: "Next step",

@@ -1,7 +1,7 @@
 // Keeps the picture true: fetches it, follows the stream, and says how old it is when it cannot.
 
 import { Refused, ask } from "./api.js";
-import { pictureOf, recount } from "./picture.js";
+import { judge, pictureOf, recount } from "./picture.js";
 import { follow } from "./stream.js";
 
 const FIRST_WAIT_MS = 500;
@@ -36,7 +36,7 @@ class Connection {
 export class Live {
   /**
    * @param {{picture: (picture: import("./picture.js").Picture) => void,
-   *   counts: () => void, state: (state: State) => void}} told
+   *   judged: () => void, counts: () => void, state: (state: State) => void}} told
    */
   constructor(told) {
     this.told = told;
@@ -89,13 +89,16 @@ export class Live {
     const { document } = /** @type {import("./picture.js").Picture} */ (this.picture);
     const { connection } = this;
     const since = `${document.generation}.${document.run}`;
+    let is_greeting = true;
     for await (const event of follow(since, connection.stop.signal)) {
       if (this.state.stage !== "live") this.enter("live");
       this.wait_ms = FIRST_WAIT_MS;
       if (!connection.is_wanted && !connection.is_fetching) this.confirm();
       // No event tells of a source that fails, nor of ages: each sign of life is a look at them.
-      if (event.name === "comment") this.want();
-      else this.take(event);
+      // The first one comes with the stream, when the picture has just been fetched.
+      if (event.name !== "comment") this.take(event);
+      else if (!is_greeting || this.isBehind("")) this.want();
+      is_greeting = false;
     }
   }
 
@@ -148,11 +151,15 @@ export class Live {
   isBehind(id) {
     const [generation, run] = id.split(".");
     const { document, judged } = /** @type {import("./picture.js").Picture} */ (this.picture);
-    if (judged.run === document.run && judged.generation < document.generation) return true;
+    if (judged?.run === document.run && judged.generation < document.generation) return true;
     return run === document.run && document.generation < Number(generation);
   }
 
   async fetch() {
+    if (this.picture === null) {
+      await this.fetchFirst();
+      return;
+    }
     const { signal } = this.connection.stop;
     const [forest, found] = await Promise.all([
       ask("v1/topology", { signal }),
@@ -162,6 +169,18 @@ export class Live {
     this.picture = pictureOf(forest.document, found.document, forest.copy_age_s);
     this.confirm();
     this.told.picture(this.picture);
+  }
+
+  /** The forest is shown before it is judged: of a large one the master makes one after the other. */
+  async fetchFirst() {
+    const { signal } = this.connection.stop;
+    const forest = await ask("v1/topology", { signal });
+    const picture = pictureOf(forest.document, null, forest.copy_age_s);
+    this.picture = picture;
+    this.confirm();
+    this.told.picture(picture);
+    judge(picture, (await ask("v1/findings", { signal })).document);
+    this.told.judged();
   }
 
   /** Called every second or so: a machine that slept has heard nothing, whatever its timers say. */

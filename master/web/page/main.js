@@ -28,7 +28,12 @@ const map = new ForestMap(/** @type {HTMLCanvasElement} */ (byId("map")), {
   },
   pointed: (target, x, y) => showTip(picture, target, { x, y, ...map.size() }),
 });
-const live = new Live({ picture: showPicture, counts: showCounts, state: showLife });
+const live = new Live({
+  picture: showPicture,
+  judged: showProblems,
+  counts: showCounts,
+  state: showLife,
+});
 const reasons = new Reasons();
 const panels = new Panels({ node: reasons, group: reasons, wire: reasons });
 

@@ -10,7 +10,7 @@
 /**
  * @typedef {object} Picture
  * @property {Api.Topology} document
- * @property {Api.Findings} judged
+ * @property {Api.Findings | null} judged null until the first of them came
  * @property {Api.Finding[]} findings of it
  * @property {Map<string, Placed>} nodes by name
  * @property {Map<string, Api.Group>} groups by path, joined with /
@@ -19,7 +19,7 @@
 
 /**
  * @param {Api.Topology} document
- * @param {Api.Findings} judged
+ * @param {Api.Findings | null} judged
  * @param {number} copy_age_s
  * @returns {Picture}
  */
@@ -42,7 +42,17 @@ export function pictureOf(document, judged, copy_age_s) {
     nodes.get(wire.node)?.wires.push(wire);
     if (wire.peer !== null && wire.peer !== wire.node) nodes.get(wire.peer)?.wires.push(wire);
   }
-  return { document, judged, findings: judged.findings, nodes, groups, copy_age_s };
+  return { document, judged, findings: judged?.findings ?? [], nodes, groups, copy_age_s };
+}
+
+/**
+ * Enters what is wrong with a picture.
+ * @param {Picture} picture
+ * @param {Api.Findings} judged
+ */
+export function judge(picture, judged) {
+  picture.judged = judged;
+  picture.findings = judged.findings;
 }
 
 /**

@@ -14,6 +14,9 @@ const NAMED = 4;
  */
 export function problemList(picture, act, is_lost) {
   const { findings } = picture;
+  if (picture.judged === null) {
+    return [h("h2", { class: "verdict", id: "problems-title" }, t("judging")), ...age(picture)];
+  }
   const wrong = findings.filter((each) => each.severity === "wrong").length;
   const notes = findings.length - wrong;
   return [

@@ -30,6 +30,7 @@ export const CHINESE = {
   problems_n: "{n} 个问题",
   notes_n: "提示：{n}",
   last_seen: "断开前",
+  judging: "正在检查问题",
   well: "一切正常",
   well_text: "全部 {n} 个节点就绪，所有数据源均有应答。",
   next: "下一步",
