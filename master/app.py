@@ -116,7 +116,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works |= service.replicas.works(partial(show_kept, service))
     if tls is not None and settings.tls_cert is not None and settings.tls_key is not None:
         pair = settings.tls_cert, settings.tls_key
-        renew = renewal(service.file_warnings, tls, pair, service.metrics.certificate_ends_at.set)
+        renew = renewal(service.file_warnings, tls, pair, service.metrics.certificate_lasts)
         works["certificate"] = partial(_every, settings.config_poll_interval, renew)
     return works
 

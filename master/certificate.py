@@ -1,4 +1,4 @@
-"""The certificate of the master's ports: taken up when its files change, and when it ends."""
+"""The certificate of the master's ports: taken up when its files change, and how long it lasts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +21,10 @@ def renewal(
     warnings: FileWarnings,
     tls: SSLContext,
     pair: tuple[Path, Path],
-    ends_at: Callable[[float], None],
+    lasts: Callable[[float, float], None],
 ) -> Callable[[], None]:
-    """A call that takes up a changed pair; `ends_at` is told the Unix time at which the one in
-    use ends, at once and after each change.
+    """A call that takes up a changed pair; `lasts` is told the Unix times at which the one in use
+    begins and ends, at once and after each change.
 
     It reads files: not for a loop's own thread.
     """
@@ -32,7 +32,7 @@ def renewal(
     chain = watched[0].poll()
     watched[1].poll()
     if isinstance(chain, bytes):
-        ends_at(end_s(chain))
+        lasts(*life_s(chain))
 
     def renew() -> None:
         nonlocal chain
@@ -49,11 +49,12 @@ def renewal(
             warnings.well(CERTIFICATE)
             _log.info("certificate renewed", file=str(pair[0]))
             if isinstance(chain, bytes):
-                ends_at(end_s(chain))
+                lasts(*life_s(chain))
 
     return renew
 
 
-def end_s(chain: bytes) -> float:
-    """The Unix time at which the first certificate of a PEM text that OpenSSL has taken ends."""
-    return x509.load_pem_x509_certificates(chain)[0].not_valid_after_utc.timestamp()
+def life_s(chain: bytes) -> tuple[float, float]:
+    """Begin and end of the first certificate of a PEM text that OpenSSL has taken, as Unix time."""
+    first = x509.load_pem_x509_certificates(chain)[0]
+    return first.not_valid_before_utc.timestamp(), first.not_valid_after_utc.timestamp()

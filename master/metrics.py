@@ -86,10 +86,19 @@ class ServiceMetrics:
             PREFIX + "state_saved_timestamp_seconds",
             "Unix time of the last successful write of the state file, 0 if none",
         )
-        self.certificate_ends_at = gauge(
+        self._certificate_begins_at = gauge(
+            PREFIX + "certificate_begin_timestamp_seconds",
+            "Unix time from which the certificate of the ports holds, 0 without TLS",
+        )
+        self._certificate_ends_at = gauge(
             PREFIX + "certificate_end_timestamp_seconds",
             "Unix time at which the certificate of the ports ends, 0 without TLS",
         )
+
+    def certificate_lasts(self, begin_s: float, end_s: float) -> None:
+        """The life of the ports' certificate, as Unix time."""
+        self._certificate_begins_at.set(begin_s)
+        self._certificate_ends_at.set(end_s)
 
 
 class Seen:

@@ -56,8 +56,13 @@ def _happened(counter: str) -> str:
     return f"sum by ({_EACH}) (increase({counter}[15m])) > 0"
 
 
-def _ends_within(days: int, metric: str, name: str) -> str:
-    soon = f"min by ({_EACH}) ({metric} > 0) - time() < {days * 86400}"
+def _ends_soon(which: str, name: str) -> str:
+    """In the last sixth of its life, at most a week: who renews has done so after two thirds."""
+    begins, ends = (
+        f"topo_master_{which}certificate_{edge}_timestamp_seconds" for edge in ("begin", "end")
+    )
+    left = f"({ends} > 0) - time()"
+    soon = f"min by ({_EACH}) ({left} < {7 * 86400} and {left} < ({ends} - {begins}) / 6)"
     return f'label_replace({soon}, "certificate", "{name}", "", "")'
 
 
@@ -157,15 +162,8 @@ ALERTS = (
     ),
     Alert(
         "TopoCertificateExpiring",
-        " or ".join(
-            (
-                _ends_within(
-                    7, "topo_master_admission_certificate_end_timestamp_seconds", "webhook"
-                ),
-                _ends_within(7, "topo_master_certificate_end_timestamp_seconds", "ports"),
-            )
-        ),
-        3600,
+        f"{_ends_soon('admission_', 'webhook')} or {_ends_soon('', 'ports')}",
+        300,
         Severity.CRITICAL,
         "The certificate of the {{ $labels.certificate }} ends in {{ $value | humanizeDuration }}.",
     ),

@@ -186,7 +186,7 @@ class CertificateKeeper:
             self._in_trouble(error.refusal)
             return
         self._served, self._trouble = pair, None
-        self._metrics.ends_at.set(pair.ends.timestamp())
+        self._metrics.certificate_lasts(pair.begins.timestamp(), pair.ends.timestamp())
         _log.info("the admission webhook has a certificate", ends=f"{pair.ends:%Y-%m-%dT%H:%M:%SZ}")
 
     async def _trust(self, kept: Kept) -> bool:

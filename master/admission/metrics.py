@@ -30,8 +30,18 @@ class AdmissionMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.ends_at = prom.Gauge(
+        self._begins_at = prom.Gauge(
+            PREFIX + "admission_certificate_begin_timestamp_seconds",
+            "Unix time from which the webhook's certificate holds, 0 without one",
+            registry=registry,
+        )
+        self._ends_at = prom.Gauge(
             PREFIX + "admission_certificate_end_timestamp_seconds",
             "Unix time at which the webhook's certificate ends, 0 without one",
             registry=registry,
         )
+
+    def certificate_lasts(self, begin_s: float, end_s: float) -> None:
+        """The life of the webhook's certificate, as Unix time."""
+        self._begins_at.set(begin_s)
+        self._ends_at.set(end_s)

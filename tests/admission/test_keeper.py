@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from master.admission.certificates import issue
+from master.admission.certificates import SKEW, issue
 from master.admission.keeper import CertificateKeeper, Place
 from master.admission.metrics import AdmissionMetrics
 from master.admission.rotation import Rotation
@@ -176,13 +176,21 @@ async def test_a_secret_that_is_not_there_is_told_with_the_next_step() -> None:
         assert "placement.enabled" in warning.fix
 
 
-async def test_the_end_of_the_certificate_is_a_metric() -> None:
+async def test_the_life_of_the_certificate_is_told_by_two_metrics() -> None:
     async with masters(1) as made:
-        name = "topo_master_admission_certificate_end_timestamp_seconds"
-        assert made.registries[0].get_sample_value(name) == 0
+        names = [
+            f"topo_master_admission_certificate_{edge}_timestamp_seconds"
+            for edge in ("begin", "end")
+        ]
+        sample = made.registries[0].get_sample_value
+        assert list(map(sample, names)) == [0, 0]
         await asyncio.sleep(5)
-        end = made.registries[0].get_sample_value(name)
-        assert end == pytest.approx(START.timestamp() + LIFE_S, abs=5)
+        start_s = START.timestamp()
+        begin_s = start_s - SKEW.total_seconds()
+        assert list(map(sample, names)) == [
+            pytest.approx(begin_s, abs=5),
+            pytest.approx(start_s + LIFE_S, abs=5),
+        ]
 
 
 async def test_a_certificate_of_somebody_else_is_served_and_never_written() -> None:

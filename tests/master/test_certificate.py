@@ -1,4 +1,4 @@
-"""When the certificate of the ports ends is known, at the start and after each renewal."""
+"""How long the certificate of the ports lasts is known, at the start and after each renewal."""
 
 import datetime as dt
 from pathlib import Path
@@ -11,32 +11,36 @@ from topo.kit.tls import server_context
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
-def _written(directory: Path, *, days: int) -> tuple[tuple[Path, Path], float]:
-    """The files of a pair that ends so many days from then, and that time."""
+def _written(directory: Path, *, days: int) -> tuple[tuple[Path, Path], tuple[float, float]]:
+    """The files of a pair that ends so many days from then, and when it begins and ends."""
     made = issue(["m"], NOW, dt.timedelta(days=days))
     chain, key = directory / "tls.crt", directory / "tls.key"
     chain.write_bytes(made.chain)
     key.write_bytes(made.key)
-    return (chain, key), made.ends.timestamp()
+    return (chain, key), (made.begins.timestamp(), made.ends.timestamp())
 
 
-def test_the_end_is_that_of_the_pair_in_use(tmp_path: Path) -> None:
-    """A key that does not match leaves the old pair in use, and its end."""
-    pair, first_s = _written(tmp_path, days=9)
-    told: list[float] = []
+def test_the_life_is_that_of_the_pair_in_use(tmp_path: Path) -> None:
+    """A key that does not match leaves the old pair in use, and its life."""
+    pair, first = _written(tmp_path, days=9)
+    told: list[tuple[float, float]] = []
+
+    def lasts(begin_s: float, end_s: float) -> None:
+        told.append((begin_s, end_s))
+
     warnings = FileWarnings()
-    renew = renewal(warnings, server_context(*pair), pair, told.append)
-    assert told == [first_s]
+    renew = renewal(warnings, server_context(*pair), pair, lasts)
+    assert told == [first]
     renew()
-    assert told == [first_s]
+    assert told == [first]
     key = pair[1].read_bytes()
-    _, second_s = _written(tmp_path, days=900)
+    _, second = _written(tmp_path, days=900)
     good = pair[1].read_bytes()
     pair[1].write_bytes(key)
     renew()
     assert [each.code for each in warnings.warnings] == [CERTIFICATE]
-    assert told == [first_s]
+    assert told == [first]
     pair[1].write_bytes(good)
     renew()
-    assert told == [first_s, second_s]
+    assert told == [first, second]
     assert not warnings.warnings

@@ -47,6 +47,16 @@ def told(name: str, values: str, at: str, summary: str = "", **own: str) -> Exam
     return Example(found.series, at, summary)
 
 
+def lasting(which: str, begin_s: int, end_s: int) -> dict[str, str]:
+    """The series of a certificate that holds from then until then."""
+    name = f"topo_master_{which}certificate"
+    edges = (("begin", begin_s), ("end", end_s))
+    return {
+        f'{name}_{edge}_timestamp_seconds{{{WHERE}"a"}}': f"{at_s}+0x99" for edge, at_s in edges
+    }
+
+
+DAY_S = 86400
 GROUPS = 'kind="dragonfly",status="NotReady"'
 SHRANK = "Within an hour more than a fifth of the nodes stopped being Ready; 70 are left."
 UNPLANNED = "Pods were let go without a plan; their groups may be split."
@@ -137,12 +147,13 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
     ),
     "TopoCertificateExpiring": tuple(
         Example(
-            told(f"{name}certificate_end_timestamp_seconds", "90000+0x99", "").series,
+            lasting(which, -before_s, 90000),
             "65m",
-            f"The certificate of the {which} ends in 23h 55m 0s.",
-            {"certificate": which},
+            f"The certificate of the {name} ends in 23h 55m 0s.",
+            {"certificate": name},
         )
-        for name, which in (("admission_", "webhook"), ("", "ports"))
+        for which, name in (("admission_", "webhook"), ("", "ports"))
+        for before_s in (6 * DAY_S, 90 * DAY_S)  # it lives for a week, and for three months
     ),
 }
 SILENT: Mapping[str, tuple[Example, ...]] = {
@@ -193,8 +204,10 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
     "TopoGangsUnattended": (told("gangs_unattended_seconds", "15+0x9", "9m"),),
     "TopoCapacityMiscounted": (told("capacity_differences_total", "3+0x30", "20m"),),
     "TopoCertificateExpiring": (
-        told("certificate_end_timestamp_seconds", "0+0x99", "65m"),  # there is none
-        told("admission_certificate_end_timestamp_seconds", "700000+0x99", "65m"),
+        Example(lasting("", 0, 0), "65m"),  # there is none
+        Example(lasting("admission_", -83 * DAY_S, 8 * DAY_S), "20m"),
+        Example(lasting("admission_", -10 * DAY_S, 4 * DAY_S), "65m"),  # of two weeks
+        Example(lasting("", -18 * 3600, 6 * 3600), "65m"),  # of a day, renewed within two hours
     ),
 }
 
