@@ -81,12 +81,12 @@ class Member:
     @property
     def waits(self) -> bool:
         """Whether it is to be bound yet."""
-        return self.live and self.node is None
+        return self.node is None and not (self.terminating or self.finished)
 
     @property
     def opened(self) -> bool:
         """Whether the scheduler may bind it any moment."""
-        return self.waits and not self.gated
+        return not self.gated and self.waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -403,11 +403,13 @@ class Gangs:
     def _checking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
         """The record with a look at its nodes under way, where one is due."""
         gang = record.gang
+        if record.checked or record.check is not None:
+            return record, ()
+        if not (record.unproven or ready_for_check(record)):
+            return record, ()
         waiting = tuple((pod_of(member), note.node) for member, note in record.planned())
         bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
-        due = waiting or record.strayed
-        ready = record.unproven or ready_for_check(record)
-        if record.checked or record.check is not None or not due or not ready:
+        if not (waiting or record.strayed):
             return record, ()
         self._asks += 1
         check = Check(
@@ -489,6 +491,8 @@ class Gangs:
 
     def _index(self, gang_id: GangId, record: Record | None) -> None:
         before = self._records.get(gang_id)
+        if before is not None and record is not None and before.plans_as(record):
+            return
         had = {note.node for _, note in before.planned()} if before is not None else set()
         has = {note.node for _, note in record.planned()} if record is not None else set()
         for node in had - has:

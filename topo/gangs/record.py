@@ -106,6 +106,10 @@ class Record:
             if member.waits and member.uid in self.plan:
                 yield member, self.plan[member.uid]
 
+    def plans_as(self, other: "Record") -> bool:
+        """Whether nothing was seen or planned between the two; O(1)."""
+        return self.plan is other.plan and self.gang is other.gang
+
     def seats(self, member: Member, note: Note) -> bool:
         """Whether the pod's nomination and note were seen in place.
 

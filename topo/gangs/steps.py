@@ -31,9 +31,9 @@ Example: a gang of two pods, nodes n0 and n1, seen after each step.
     p0 and p1 bound      → Release of the hold, if it has not ended by itself
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from topo.gangs.gang import Member, Note
+from topo.gangs.gang import Gang, Member, Note, Selection
 from topo.gangs.instructions import (
     Instruction,
     LabelNodes,
@@ -59,11 +59,11 @@ def wanted(record: Record) -> dict[Key, Instruction]:
     if record.unproven:
         return want
     values = record.values()
-    stale = _stale(record)
+    stale = _stale(gang, values)
     for node in stale:
         want["node", node] = UnlabelNodes(gang.id, (node,))
     if not stale and _opened_are_seated(record):
-        for node in _unlabelled(record):
+        for node in _unlabelled(gang, values):
             want["node", node] = LabelNodes(gang.id, ((node, values[node]),))
     opens = may_open(record)
     for member in gang.members:
@@ -75,11 +75,10 @@ def wanted(record: Record) -> dict[Key, Instruction]:
 
 def ready_for_check(record: Record) -> bool:
     """Whether the plan is written, so that a look at its nodes decides."""
-    return (
-        all(record.seats(member, note) for member, note in record.planned())
-        and not _stale(record)
-        and not _unlabelled(record)
-    )
+    if not all(record.seats(member, note) for member, note in record.planned()):
+        return False
+    gang, values = record.gang, record.values()
+    return not (_stale(gang, values) or _unlabelled(gang, values))
 
 
 def may_open(record: Record) -> bool:
@@ -95,17 +94,17 @@ def pod_of(member: Member) -> Pod:
 
 def _of_pod(record: Record, member: Member, *, opens: bool) -> Instruction | None:
     """The next write of one pod."""
-    gang, pod = record.gang, pod_of(member)
+    gang = record.gang
     if not member.waits:
         return None
     note = record.plan.get(member.uid)
     if note is None:
         why = _unplanned(record, member)
-        return OpenUnplanned(gang.id, pod, member.version, why) if why else None
+        return OpenUnplanned(gang.id, pod_of(member), member.version, why) if why else None
     if not record.seats(member, note):
-        return Nominate(gang.id, pod, member.version, note)
+        return Nominate(gang.id, pod_of(member), member.version, note)
     if member.gated and opens:
-        return Open(gang.id, pod, member.version, note.selection, note)
+        return Open(gang.id, pod_of(member), member.version, note.selection, note)
     return None
 
 
@@ -118,14 +117,13 @@ def _unplanned(record: Record, member: Member) -> str:
     return record.gang.waived
 
 
-def _stale(record: Record) -> list[NodeName]:
+def _stale(gang: Gang, values: Mapping[NodeName, Selection]) -> list[NodeName]:
     """Nodes whose label is of no use, or has another value than the plan's."""
-    values = record.values()
-    return [node for node, value in record.gang.labelled.items() if values.get(node) != value]
+    return [node for node, value in gang.labelled.items() if values.get(node) != value]
 
 
-def _unlabelled(record: Record) -> list[NodeName]:
-    return [node for node in record.values() if node not in record.gang.labelled]
+def _unlabelled(gang: Gang, values: Mapping[NodeName, Selection]) -> list[NodeName]:
+    return [node for node in values if node not in gang.labelled]
 
 
 def _opened_are_seated(record: Record) -> bool:

@@ -7,7 +7,6 @@ this, and it needs no history: the machine goes on from what is in the cluster.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import prometheus_client as prom
@@ -21,6 +20,7 @@ from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs
 from master.controllers.nomination.node_labels import NodeLabels
+from master.controllers.nomination.pace import Pace
 from master.controllers.nomination.passed_by import PassedBy
 from master.controllers.nomination.placing import Placing
 from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin, share_of
@@ -65,11 +65,6 @@ from topo.model.ids import Kind, NodeName
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
 
-GATHER_S, GATHER_MOST_S = 0.01, 0.1
-"""What changes within this is looked at together; within as long as the turn before took, if that
-was longer: a large gang changes pod by pod, and others need the loop, too."""
-TICK_S = 0.1
-"""How late it may be noticed that something became free: that is no object's event."""
 RESYNC_S = 300.0
 FLUSH_S = 1.0
 SETTLING_POLL_S = 0.2
@@ -138,8 +133,7 @@ class Nomination:
         self._stale: dict[Key, tuple[GangId, str]] = {}
         """Pods that had another version than the one that a write named."""
         self._answers: list[Event] = []
-        self._woken = asyncio.Event()
-        self._took_s = 0.0
+        self._pace = Pace(self.clock)
         self._ahead_s = self.server_now() - self.clock()
         """One for all of a term, so that gangs of one age stay in their order."""
         self.is_placing = False
@@ -219,7 +213,7 @@ class Nomination:
 
     def on_forest(self, _snapshot: Snapshot) -> None:
         """What it changes shows in the capacity."""
-        self._woken.set()
+        self._pace.wake()
 
     @property
     def telling(self) -> Telling:
@@ -248,13 +242,12 @@ class Nomination:
         flushed_s = resynced_s = self.clock()
         try:
             while True:
-                await self._wait()
+                await self._pace.wait(self._gangs.next_s)
                 self._mark_renewed()
                 self._said.end_advice()
-                began_s = self.clock()
-                await self._turn(tuple(self._room.changes()))
+                with self._pace.turn():
+                    await self._turn(tuple(self._room.changes()))
                 now_s = self.clock()
-                self._took_s = now_s - began_s
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s
                     came = self._passed_by.tell(self.ignored(), self.now())
@@ -266,17 +259,6 @@ class Nomination:
                     self._index.mark_all()
         finally:
             await self._said.cancel()
-
-    async def _wait(self) -> None:
-        """Returns when something happened, or a time has come."""
-        due_s = self._gangs.next_s
-        wait_s = TICK_S if due_s is None else min(TICK_S, max(0.0, due_s - self.clock()))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._woken.wait()
-        if self._woken.is_set():
-            await asyncio.sleep(min(max(GATHER_S, self._took_s), GATHER_MOST_S))
-        self._woken.clear()
 
     async def _turn(self, more: tuple[Event, ...]) -> None:
         """Everything that is marked is read, and what follows from it is done."""
@@ -385,7 +367,7 @@ class Nomination:
     def _label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
         for lost in self._labels.want(gang_id, wanted):
             self._answers.append(lost)
-            self._woken.set()
+            self._pace.wake()
 
     def _tell(self, gang_id: GangId, told: Told) -> None:
         first = self._first(gang_id)
@@ -452,7 +434,7 @@ class Nomination:
             pod = told.object if isinstance(told, Changed) else None
             self._index.pod(key, pod)
             self._native.pod(key, pod)
-        self._woken.set()
+        self._pace.wake()
 
     def _node_told(
         self, told: Listed[NodeObject] | Changed[NodeObject] | Removed[NodeObject]
@@ -465,7 +447,7 @@ class Nomination:
             self._index.node(name, told.object if isinstance(told, Changed) else None)
             names = [name]
         self._labels.seen(names)
-        self._woken.set()
+        self._pace.wake()
 
     def _pod_group_told(
         self,
@@ -475,14 +457,14 @@ class Nomination:
             self._mark_gated()
         else:
             self._index.pod_group(key_of(told.object.metadata))
-        self._woken.set()
+        self._pace.wake()
 
     def _mark_gated(self) -> None:
         """Gangs that wait for somebody's leave may have it."""
         for gang_id, gang in self._known.items():
             if any(member.gated for member in gang.members):
                 self._index.mark(gang_id)
-        self._woken.set()
+        self._pace.wake()
 
     def _mark_waiting_for_queues(self) -> None:
         """What pods of others have or ask for changes what a queue has room for."""
@@ -494,7 +476,7 @@ class Nomination:
 
     def _mark(self, gang_id: GangId) -> None:
         self._index.mark(gang_id)
-        self._woken.set()
+        self._pace.wake()
 
     # What gangs are read with
 
