@@ -79,10 +79,10 @@ async def _restored_state(app: web.Application) -> AsyncIterator[None]:
         await show_copy(service)
         yield
     finally:
+        if service.saver is not None:
+            await service.saver.end()
         if service.state_copy is not None:
             await service.state_copy.close()
-        if service.saver is not None:
-            service.saver.store.close()
 
 
 async def _end_streams(app: web.Application) -> None:

@@ -18,6 +18,7 @@ from master.role import Replica
 from master.state.document import SavedDiscovery, State
 from master.state.saving import MAX_SAVE_TIME_SHARE, REFRESH_S, StateSaver
 from master.state.state_file import StateFile
+from topo.kit.tasks import uninterrupted
 from topo.kit.threads import off_loop
 from topo.model.errors import BadInputError
 from topo.placement.booking.holds import HoldsMemory
@@ -83,14 +84,12 @@ class StateCopy:
         if discovery is None or not self._is_news(discovery, changes):
             return
         holds = self._saver.bookings.memory()
-        writing = asyncio.ensure_future(asyncio.to_thread(self._write, discovery, holds))
-        try:
-            self._worked_s = await asyncio.shield(writing)
+        writing = asyncio.to_thread(self._write, discovery, holds)
+        try:  # the last copy must not be overtaken by this one
+            self._worked_s = await uninterrupted(writing)
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             self._tell((isinstance(error, OSError) and error.strerror) or str(error))
             return
-        finally:
-            await asyncio.wait({writing})  # the last copy must not be overtaken by this one
         self._copied, self._copied_s = (discovery, changes), self._clock()
         self._warnings.well(CODE)
 

@@ -217,7 +217,8 @@ class ConfigMapStore:
                     f"another master keeps its state there ({error}); run both with --leader-elect"
                 )
                 raise OSError(errno.ESTALE, what) from error
-            raise OSError(errno.EIO, str(error)) from error
+            passes = error.is_passing
+            raise OSError(errno.EAGAIN if passes else errno.EIO, str(error)) from error
 
     async def _sets(self) -> list[_Set]:
         """What is kept, whole or not; asks again while the API server is ill."""

@@ -20,6 +20,7 @@ from master.state.document import SavedDiscovery, State
 from master.tree.engine import Engine
 from master.tree.readiness import Readiness
 from topo.discovery.modes import Mode
+from topo.kit.tasks import uninterrupted
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory
@@ -34,6 +35,10 @@ GATHER_S = 0.02
 """Holds that change within this are saved together."""
 MAX_HOLDS_SAVE_TIME_SHARE = 0.25
 """The share of a core that saving holds may take: what was promised has to be on disk soon."""
+LAST_S = 6.0
+"""For so long the last save is tried again. A leader has as much left of its term, at least, and
+a grace period has more beside the time in which requests are drained."""
+LAST_RETRY_S = 0.2
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -68,7 +73,8 @@ class StateStore(Protocol):
     async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
         """Keeps all of it or nothing. Raises `OSError`; `ValueError` for a text without encoding.
 
-        Returns what it cost, in seconds of a core or of whom else it burdens.
+        A `BlockingIOError` passes by itself. Returns what it cost, in seconds of a core or of whom
+        else it burdens.
         """
         ...
 
@@ -105,6 +111,9 @@ class StateSaver:
     _saved_s: float = 0.0
     _holds_saved_s: float = 0.0
     _failing: bool = False
+    _is_passing: bool = False
+    """Whether the last failure passes by itself."""
+    _has_begun: bool = False
     _worked_s: float = 0.0
     """What the last write cost; time in which it stood still is none."""
 
@@ -122,19 +131,32 @@ class StateSaver:
             self.bookings.saved.count()
 
     async def run(self) -> None:
-        """Runs until cancelled, then saves once more. It is cancelled once."""
+        """Runs until cancelled; it ends when what it writes then is written."""
+        self._has_begun = True
         next_s = self.clock() + self.interval_s
+        while True:
+            await self._until(next_s)
+            if self.clock() >= next_s:
+                pause_s = await (self._save() if self._due() else self._save_old_holds())
+                next_s = self.clock() + max(self.interval_s, pause_s)
+            elif self.bookings.saved.changed.is_set():
+                await asyncio.sleep(GATHER_S)
+                await asyncio.sleep(await self._save_holds())
+
+    async def end(self) -> None:
+        """Saves what is not saved yet, and leaves the store; when all other work has ended.
+
+        What a store is expected to take a moment later is tried again for `LAST_S`.
+        """
         try:
-            while True:
-                await self._until(next_s)
-                if self.clock() >= next_s:
-                    pause_s = await (self._save() if self._due() else self._save_old_holds())
-                    next_s = self.clock() + max(self.interval_s, pause_s)
-                elif self.bookings.saved.changed.is_set():
-                    await asyncio.sleep(GATHER_S)
-                    await asyncio.sleep(await self._save_holds())
+            gives_up_s = self.clock() + LAST_S
+            while self._has_begun and not await self._saved_last():
+                if not self._is_passing or self.clock() >= gives_up_s:
+                    _log.error("the last state is not saved", store=self.store.name)
+                    return
+                await asyncio.sleep(LAST_RETRY_S)
         finally:
-            await self._save_last()
+            self.store.close()
 
     async def _until(self, next_s: float) -> None:
         """Returns at that time, or when holds changed."""
@@ -181,11 +203,13 @@ class StateSaver:
         running = any(hold.deadline_s is not None for hold in self.bookings.bookings)
         return await self._save_holds() if old and running and self._discovery else 0.0
 
-    async def _save_last(self) -> None:
+    async def _saved_last(self) -> bool:
+        """Whether all is saved that can be."""
         if self._settled() and self._changed():
-            await self._written(self._new_discovery())
-        elif self.bookings.saved.changed.is_set() and self._discovery is not None:
-            await self._written(self._last_discovery)
+            return await self._written(self._new_discovery())
+        if self.bookings.saved.changed.is_set() and self._discovery is not None:
+            return await self._written(self._last_discovery)
+        return True
 
     def _new_discovery(self) -> Callable[[], SavedDiscovery]:
         """Makes what is saved of discovery now; what is costly in it is done by the call."""
@@ -201,12 +225,13 @@ class StateSaver:
         """Saves discovery with the holds as they are now; those who wait for it are told."""
         holds = self.bookings.memory()
         changes = self.bookings.saved.start_save()
-        writing = asyncio.ensure_future(self._write(make, holds))
-        try:
-            reason = await asyncio.shield(writing)
-        finally:
-            await asyncio.wait({writing})  # the last save must not be overtaken by this one
-        if reason:
+        # The last save must not be overtaken by this one.
+        return await uninterrupted(self._written_whole(make, holds, changes))
+
+    async def _written_whole(
+        self, make: Callable[[], SavedDiscovery], holds: HoldsMemory, changes: int
+    ) -> bool:
+        if reason := await self._write(make, holds):
             self.bookings.saved.save_failed(reason)
         else:
             self.bookings.saved.save_succeeded(changes)
@@ -237,6 +262,7 @@ class StateSaver:
         if not self._failing:
             _log.error("state not written", store=self.store.name, reason=str(error))
         self._failing = True
+        self._is_passing = isinstance(error, BlockingIOError)
         self.metrics.saves.labels("failed").inc()  # last: who sees it counted finds it in the log
         return (isinstance(error, OSError) and error.strerror) or str(error) or "it failed"
 

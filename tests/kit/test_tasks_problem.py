@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from tests.support.waiting import eventually
 from topo.kit.connections import Connections
 from topo.kit.problem import CONTENT_TYPE, problems
-from topo.kit.tasks import Site, Work, background, run, serve
+from topo.kit.tasks import Site, Work, background, run, serve, uninterrupted
 from topo.model.errors import BadInputError, Refusal
 
 
@@ -65,6 +65,35 @@ def test_a_background_task_that_returns_is_dead_too() -> None:
     with capture_logs() as logs:
         assert run(serve(_site(_app({"w": returns})))) == 1
     assert any(e.get("reason") == "it returned" for e in logs)
+
+
+@pytest.mark.parametrize("cancels", [0, 1, 3])
+async def test_who_is_cancelled_however_often_first_waits_for_what_is_uninterrupted(
+    cancels: int,
+) -> None:
+    goes_on, done = asyncio.Event(), list[str]()
+
+    async def work() -> str:
+        await goes_on.wait()
+        done.append("work")
+        return "result"
+
+    async def caller() -> str:
+        try:
+            return await uninterrupted(work())
+        finally:
+            done.append("caller")
+
+    task = asyncio.create_task(caller())
+    for _ in range(cancels):
+        await asyncio.sleep(0)
+        task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    goes_on.set()
+    (result,) = await asyncio.gather(task, return_exceptions=True)
+    assert done == ["work", "caller"]
+    assert isinstance(result, asyncio.CancelledError) if cancels else result == "result"
 
 
 def test_a_taken_port_is_said_and_nothing_is_left_running() -> None:

@@ -273,3 +273,21 @@ async def test_a_list_that_is_none_ends_the_start(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(maps, "call", answers)
     with pytest.raises(BadInputError, match="cannot be read"):
         await loaded(maps)
+
+
+@pytest.mark.parametrize(
+    ("status", "passes"), [(None, True), (429, True), (503, True), (403, False)]
+)
+async def test_who_saves_can_tell_what_passes_by_itself(status: int | None, passes: bool) -> None:  # noqa: FBT001
+    """A master that ends asks a busy API server again, and one without rights not."""
+    maps = Maps()
+    store = store_in(maps)
+    await store.load(MODE, 2e9)
+
+    def fails(_: Call) -> None:
+        raise KubeError("no", status=status)
+
+    maps.fails = fails
+    with pytest.raises(OSError, match="no") as raised:
+        await store.save(discovery(), MODE, holds())
+    assert isinstance(raised.value, BlockingIOError) == passes

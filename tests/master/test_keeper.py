@@ -1,6 +1,7 @@
 """The state file: restored with its age, moved aside when it cannot be used, never half written."""
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -14,13 +15,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from master.sources.row import SourceContext, SourceRow
+from master.sources.table import SOURCE_ROWS
 from master.state.document import SavedDiscovery, State
 from master.state.state_file import StateFile
-from tests.master.placing import placing
+from tests.master.placing import config, placing
 from tests.master.world import Master, facts, running
 from tests.support.waiting import CEILING_S, eventually
 from topo.discovery.modes import Mode
-from topo.model.ids import Generation, GroupName, Kind, NodeName
+from topo.discovery.sources import Source, answered
+from topo.kit.tasks import Work
+from topo.model.ids import Generation, GroupName, Kind, NodeName, SourceName
 from topo.model.observation import ConfigLoaded, DeclaredForest, DeclaredGroup, DeclaredNode
 from topo.model.wire import RECONNECT_S
 from topo.placement.booking.holds import HoldRequest, HoldsMemory
@@ -332,6 +337,81 @@ async def test_the_last_save_is_not_overtaken_by_one_under_way(
     await loop.shutdown_default_executor()
     kept = json.loads(state.read_text())["holds"]["holds"]
     assert [hold["wish"]["key"] for hold in kept] == ["first", "last"]
+
+
+async def test_when_a_part_dies_the_last_save_is_not_overtaken_by_one_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All parts are cancelled twice then: when the one dies, and when the service ends."""
+    state, goes_on, begun = tmp_path / "state", threading.Event(), asyncio.Event()
+    loop, save, dying = asyncio.get_running_loop(), StateFile.save, asyncio.Event()
+    (tmp_path / "nodegroup.yaml").write_text(config())
+
+    def slow_once(store: StateFile, content: bytes, discovery: SavedDiscovery) -> None:
+        if not begun.is_set() and b"hold-" in content:
+            loop.call_soon_threadsafe(begun.set)
+            goes_on.wait(CEILING_S)
+        save(store, content, discovery)
+
+    def source(_: SourceContext) -> Work:
+        return dies
+
+    async def dies() -> None:
+        await dying.wait()
+        threading.Timer(0.5, goes_on.set).start()
+        raise OSError("something broke")
+
+    breaks = Source(
+        name=SourceName("breaks"),
+        states="nothing",
+        unsettled=answered("nothing is waited for"),
+        needed_in=frozenset(),
+        optional_in=frozenset(Mode),
+    )
+    rows = (*SOURCE_ROWS, SourceRow(breaks, source))
+
+    async def until_it_dies() -> None:
+        files = (f"--config-file={tmp_path / 'nodegroup.yaml'}", f"--state-file={state}")
+        async with running(*files, "--gpus-per-node=8", FAST, source_rows=rows) as master:
+            await master.ready()
+            holds, request = master.service.placements.holds, Request(pods=1, gpus_per_pod=8)
+            holds.hold(HoldRequest(request, 60.0, "first"))
+            await begun.wait()
+            holds.hold(HoldRequest(request, 60.0, "last"))
+            dying.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(StateFile, "save", slow_once)
+    with capture_logs(), pytest.raises((asyncio.CancelledError, OSError, ExceptionGroup)):
+        await asyncio.create_task(until_it_dies())
+    await loop.shutdown_default_executor()
+    kept = json.loads(state.read_text())["holds"]["holds"]
+    assert [hold["wish"]["key"] for hold in kept] == ["first", "last"]
+
+
+async def test_what_a_store_refuses_for_a_moment_at_the_end_is_saved_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server that is busy then is asked again; a disk that is full is not."""
+    state, save, ending, tries = tmp_path / "state", StateFile.save, [False], [0]
+
+    def busy_twice(store: StateFile, content: bytes, discovery: SavedDiscovery) -> None:
+        tries[0] += 1
+        if ending[0] and tries[0] <= 2:
+            raise BlockingIOError(errno.EAGAIN, "too many requests")
+        save(store, content, discovery)
+
+    monkeypatch.setattr(StateFile, "save", busy_twice)
+    with capture_logs() as logs:
+        async with placing(tmp_path, f"--state-file={state}", FAST) as caller:
+            await caller.held()
+            await asyncio.sleep(5)
+            tries[0], ending[0] = 0, True
+            request = Request(pods=1, gpus_per_pod=8)
+            caller.master.service.placements.holds.hold(HoldRequest(request, 60.0, "last"))
+    assert "last" in state.read_text()
+    assert tries == [3]
+    assert "the last state is not saved" not in [line["event"] for line in logs]
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,20 @@
 import asyncio
 import json
 import os
+import random
 import shutil
 import signal
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientError
 
 from tests.master.placing import WRITER, config
 from tests.master.process import MASTER, MasterProcess, master_process
+from tests.master.world import facts
 from tests.support.waiting import eventually
 
 _BOUND_BY_RIGHTS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--")
@@ -53,14 +56,20 @@ async def has_tree(master: MasterProcess) -> None:
     await eventually(is_ready)
 
 
-async def held(master: MasterProcess) -> str:
-    """The id of a hold that was given."""
+async def asked_to_hold(master: MasterProcess) -> dict[str, Any]:
+    """The answer to one who wants to hold a GPU."""
     job = {"pods": 1, "gpus_per_pod": 1, "hold_s": 600}
     bearer = {"Authorization": f"Bearer {WRITER}"}
     url = master.url + "/v1/holds"
     async with master.session.post(url, json=job, headers=bearer) as answer:
         assert answer.status == 200, await answer.text()
-        return str((await answer.json())["hold"]["id"])
+        found: dict[str, Any] = await answer.json()
+        return found
+
+
+async def held(master: MasterProcess) -> str:
+    """The id of a hold that was given."""
+    return str((await asked_to_hold(master))["hold"]["id"])
 
 
 async def holds(master: MasterProcess) -> list[str]:
@@ -135,3 +144,54 @@ async def test_of_masters_that_start_at_once_on_one_file_one_runs(
     stop = asyncio.Event()
     assert sorted(await asyncio.gather(run(stop), run(stop))) == [0, 1]
     assert json.loads((tmp_path / "state").read_text())["mode"] == "config"
+
+
+class _Seen:
+    """What a master has shown and promised to one who never stops asking."""
+
+    def __init__(self, master: MasterProcess) -> None:
+        self._master = master
+        self.generation = 0
+        self.given: list[str] = []
+
+    async def pair(self, number: int) -> None:
+        """Two nodes are wired to each other, and what is then shown is taken down."""
+        one, two = f"n{number}a", f"n{number}b"
+        for node, other in ((one, two), (two, one)):
+            assert (await self._master.worker(node).full(facts(node, other))).status == 200
+        async with self._master.session.get(self._master.url + "/v1/topology") as answer:
+            self.generation = (await answer.json())["generation"]
+
+    async def until_it_ends(self) -> None:
+        """Reports and holds as fast as they are taken."""
+        with suppress(ClientError, OSError):
+            for number in range(1, 1000):
+                await self.pair(number)
+                hold = (await asked_to_hold(self._master)).get("hold")
+                self.given += [hold["id"]] if hold else []
+
+
+@pytest.mark.slow
+async def test_whenever_it_is_asked_to_end_what_it_showed_and_promised_is_on_disk(
+    tmp_path: Path, token_flag: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At moments that a seed chose: while it saves, rests, publishes, gives."""
+    monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
+    (tmp_path / "writers").write_text(WRITER)
+    flags = ("--mode=dragonfly", token_flag, f"--api-token-file={tmp_path / 'writers'}")
+    chance = random.Random(11)  # noqa: S311
+    for attempt in range(4):
+        file = f"--state-file={tmp_path / str(attempt)}"
+        async with master_process(
+            *flags, file, "--gpus-per-node=8", "--state-save-interval=50ms"
+        ) as master:
+            seen = _Seen(master)
+            await seen.pair(0)
+            await has_tree(master)
+            asking = asyncio.create_task(seen.until_it_ends())
+            await asyncio.sleep(chance.uniform(0.0, 0.5))
+            assert await master.end() == 0
+            await asking
+        kept = json.loads((tmp_path / str(attempt)).read_text())
+        assert kept["memory"]["generation"] >= seen.generation
+        assert {hold["id"] for hold in kept["holds"]["holds"]} >= set(seen.given)

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Any, TypeVar
@@ -88,6 +88,20 @@ async def _until_cancelled(name: str, work: Work) -> None:
         raise
     _log.critical("background task died", task=name, reason="it returned")
     raise BrokenInvariantError(f"background task {name} returned")
+
+
+async def uninterrupted(work: Awaitable[T]) -> T:
+    """What the work returns; who is cancelled meanwhile, however often, first waits for its end.
+
+    For what must not be overtaken by what the same caller, or whoever comes after it, does next.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
 
 
 async def serve(*sites: Site, started: Callable[[], None] | None = None) -> int:
