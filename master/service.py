@@ -168,14 +168,10 @@ class Service:
             return ()
         nomination = self.controllers.nomination
         is_used = self.settings.placement == "native" or (nomination and nomination.has_native)
-        of_volcano = self.admission.reader.warnings if is_used else ()
-        return (*self.admission.keeper.warnings, *of_volcano)
-
-    @property
-    def ignored(self) -> str:
-        """Why Volcano certainly ignores the groups of jobs whose nodes it chooses, or nothing."""
-        reader = self.admission.reader if self.admission is not None else None
-        return reader.unheeded if reader is not None and reader.is_ignored else ""
+        reader = self.admission.reader
+        of_volcano = reader.warnings if is_used else ()
+        over = reader.preemption_warnings if self.settings.preempt_after else ()
+        return (*self.admission.keeper.warnings, *of_volcano, *over)
 
     def missing(self) -> tuple[str, ...]:
         """Why the tree is not shown yet; empty when it is."""
@@ -371,7 +367,8 @@ def build_service(
         ),
     )
     if (nomination := service.controllers.nomination) is not None:
-        nomination.ignored = lambda: service.ignored
+        if service.admission is not None:
+            nomination.volcano = service.admission.reader
         nomination.uncounted = service.uncounted
     registry.register(CapacityCollector(measured, placements.holds.booked, placements.totals))
     registry.register(_tree_collector(service))

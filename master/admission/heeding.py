@@ -1,8 +1,8 @@
-"""Whether Volcano's scheduler heeds the groups of jobs that are native: its configuration says so.
+"""What Volcano's scheduler is configured to do: heed the groups of native jobs, evict for a gang.
 
-It ignores them in silence where its plugin is not configured. The ConfigMap is looked at now and
-then and not watched: it changes once in the life of a cluster, and `get` of one ConfigMap by its
-name is the least right there is.
+Both it leaves undone in silence where its plugin, or its action, is not configured. The ConfigMap
+is looked at now and then and not watched: it changes once in the life of a cluster, and `get` of
+one ConfigMap by its name is the least right there is.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from master.metrics import PREFIX
 from master.sources.kubernetes.volcano_config import (
     SchedulerConfig,
     scheduler_config,
+    with_action,
     with_plugin,
 )
 from topo.gangs.native import PLUGIN
@@ -34,6 +35,9 @@ from topo.model.rest.topology import WarningDocument
 POLL_S = 10.0
 IGNORED = "volcano-ignores-groups"
 UNKNOWN = "volcano-configuration"
+EVICTS_NOBODY = "volcano-evicts-nobody"
+PREEMPT, ALLOCATE = "preempt", "allocate"
+"""Actions of Volcano. Source: volcano-sh/volcano v1.14.1, pkg/scheduler/actions/factory.go."""
 _CONFIG_MAP = TypeAdapter(ConfigMapObject)
 _log = structlog.get_logger(__name__)
 
@@ -62,11 +66,15 @@ class ConfigMapName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found, why groups are not heeded or that nobody knows, and the next step."""
+    """What was found, why groups are not heeded or that nobody knows, and the next step.
+
+    `config` where it was understood.
+    """
 
     heeding: Heeding
     why: str = ""
     fix: str = ""
+    config: SchedulerConfig | None = None
 
     @property
     def code(self) -> str:
@@ -105,9 +113,30 @@ class SchedulerConfigReader:
         return self._found.why
 
     @property
-    def is_ignored(self) -> bool:
-        """Whether they are certainly not."""
-        return self._found.heeding is Heeding.IGNORED
+    def ignored(self) -> str:
+        """Why they are certainly not; empty where that is not so."""
+        return self._found.why if self._found.heeding is Heeding.IGNORED else ""
+
+    @property
+    def evicts_nobody(self) -> str:
+        """Why no pod is evicted for one of higher priority; empty where it may be."""
+        config = self._found.config
+        if config is None or PREEMPT in config.actions:
+            return ""
+        has = ", ".join(config.actions) or "none"
+        return f"Volcano evicts nobody: {PREEMPT} is not among its actions ({has}; {self._name})"
+
+    @property
+    def preemption_warnings(self) -> tuple[WarningDocument, ...]:
+        """The same for who runs the cluster, with what to do."""
+        config, why = self._found.config, self.evicts_nobody
+        if config is None or not why:
+            return ()
+        text = with_action(config, PREEMPT, after=ALLOCATE)
+        needs = "jobs are evicted only where the plugin gang has enablePreemptable: false"
+        add = f"add {PREEMPT} to its actions, behind {ALLOCATE}; {needs}"
+        fix = add if text is None else f"{add}:\n{self._command(config, text)}"
+        return (WarningDocument(code=EVICTS_NOBODY, text=why, fix=fix),)
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
@@ -145,9 +174,9 @@ class SchedulerConfigReader:
             why = f"{_NOT_KNOWN}: {name} is not understood: {config.what} ({config.where})"
             return _Found(Heeding.UNREADABLE, why, config.fix)
         if PLUGIN in config.plugins:
-            return _Found(Heeding.HEEDED)
+            return _Found(Heeding.HEEDED, config=config)
         why = f"Volcano's scheduler ignores them without its plugin {PLUGIN} ({name})"
-        return _Found(Heeding.IGNORED, why, self._patch(config))
+        return _Found(Heeding.IGNORED, why, self._patch(config), config)
 
     def _patch(self, config: SchedulerConfig) -> str:
         """What adds the plugin: a sentence, and the command on a line of its own."""
@@ -155,7 +184,10 @@ class SchedulerConfigReader:
         text = with_plugin(config, PLUGIN, [counted])
         if text is None:
             return f"add the plugin {PLUGIN} to its last plugins, with arguments {counted}"
+        command = self._command(config, text)
+        return f"add it (Volcano reads its configuration anew within a minute or two):\n{command}"
+
+    def _command(self, config: SchedulerConfig, text: str) -> str:
         patch = orjson.dumps({"data": {config.key: text}}).decode()
         command = f"kubectl -n {self._name.namespace} patch configmap {self._name.name}"
-        command += f" --type=merge -p {shlex.quote(patch)}"
-        return f"add it (Volcano reads its configuration anew within a minute or two):\n{command}"
+        return f"{command} --type=merge -p {shlex.quote(patch)}"

@@ -41,7 +41,7 @@ async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
     now_s, wanted = service.engine.clock(), query.get("namespace")
     found = (
         gang_summary(gang, stands, now_s)
-        for gang, stands in nomination.standings
+        for gang, stands in nomination.shown.all()
         if wanted in {None, gang.namespace} and _has(gang, query.get("pod"))
     )
     return json_body(GangsDocument(gangs=in_turn(found)).model_dump_json().encode())
@@ -55,7 +55,7 @@ async def get_gang(request: web.Request, query: Query) -> web.StreamResponse:
         return _off()
     if not service.role.acts:
         return await _of_leader(service, f"{_PATH}/{gang_id}", {})
-    found = nomination.standing(gang_id)
+    found = nomination.shown.of(gang_id)
     if found is None:
         return _unknown(gang_id)
     gang, stands = found
@@ -70,7 +70,7 @@ async def open_gates(request: web.Request, query: Query) -> web.StreamResponse:
     nomination = service.controllers.nomination
     if nomination is None:
         return _off()
-    found = nomination.standing(gang_id)
+    found = nomination.shown.of(gang_id)
     if found is None:
         return _unknown(gang_id)
     gang, stands = found

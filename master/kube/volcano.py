@@ -30,9 +30,11 @@ class PodGroupCondition:
 
 @slim
 class SubGroupPolicy:
-    """Groups of pods that are to be near to each other."""
+    """Groups of pods that are to be near to each other, each of so many."""
 
     name: str = ""
+    sub_group_size: int | None = None
+    network_topology: NetworkTopology | None = None
 
 
 @slim

@@ -100,7 +100,7 @@ async def test_a_configuration_with_the_plugin_needs_no_words():
 async def test_without_the_plugin_the_warning_has_the_patch_that_adds_it_and_nothing_else(conf):
     found = await read(OneConfigMap({KEY: conf, "more": "x"}))
     assert found.state() == ["ignored"]
-    assert found.reader.is_ignored
+    assert found.reader.ignored == found.reader.unheeded != ""
     (warning,) = found.reader.warnings
     assert warning.code == "volcano-ignores-groups"
     assert "without its plugin network-topology-aware (ConfigMap vs/conf)" in warning.text
@@ -121,6 +121,43 @@ async def test_without_the_plugin_the_warning_has_the_patch_that_adds_it_and_not
     assert again.state() == ["heeded"]
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('"enqueue, allocate, backfill"', "enqueue, allocate, preempt, backfill"),
+        ("allocate", "allocate, preempt"),
+        ("'enqueue,backfill'  # ours", "enqueue, backfill, preempt"),
+    ],
+)
+async def test_without_the_action_preempt_the_warning_has_the_patch_that_adds_it(
+    written: str, expected: str
+):
+    conf = AWARE.replace('"allocate"', written)
+    found = await read(OneConfigMap({KEY: conf}))
+    assert "preempt is not among its actions" in found.reader.evicts_nobody
+    (warning,) = found.reader.preemption_warnings
+    assert warning.code == "volcano-evicts-nobody"
+    assert "enablePreemptable: false" in warning.fix
+    _, command = warning.fix.split("\n")
+    (text,) = orjson.loads(shlex.split(command)[-1])["data"].values()
+    before, after = yaml.safe_load(conf), yaml.safe_load(text)
+    assert after == {**before, "actions": expected}
+    again = await read(OneConfigMap({KEY: text}))
+    assert (again.reader.evicts_nobody, again.reader.preemption_warnings) == ("", ())
+
+
+async def test_actions_that_are_not_on_one_line_are_said_to_lack_it_without_a_patch():
+    found = await read(OneConfigMap({KEY: "actions: >-\n  enqueue,\n  allocate\ntiers: []\n"}))
+    (warning,) = found.reader.preemption_warnings
+    assert "(enqueue, allocate; ConfigMap vs/conf)" in warning.text
+    assert "kubectl" not in warning.fix
+
+
+async def test_where_nobody_knows_the_configuration_nothing_is_said_of_evictions():
+    found = await read(OneConfigMap(None))
+    assert (found.reader.evicts_nobody, found.reader.preemption_warnings) == ("", ())
+
+
 async def test_where_the_text_cannot_be_mended_line_by_line_it_is_said_what_to_add():
     found = await read(OneConfigMap({KEY: FLOW}))
     assert found.state() == ["ignored"]
@@ -136,6 +173,7 @@ async def test_where_the_text_cannot_be_mended_line_by_line_it_is_said_what_to_a
         ({KEY: "tiers:\n- plugins:\n  - gang\n"}, "tiers[0].plugins[0]"),
         ({KEY: "tiers: [\n"}, "line"),
         ({KEY: "- plugins"}, "mapping"),
+        ({KEY: "actions: [allocate]\ntiers: []\n"}, "actions is no text"),
         ({KEY: ""}, "mapping"),
         ({"a": "x", "b": "y"}, "it holds a, b, and no volcano-scheduler.conf"),
         ({}, "it holds nothing"),
@@ -144,7 +182,7 @@ async def test_where_the_text_cannot_be_mended_line_by_line_it_is_said_what_to_a
 async def test_what_is_not_understood_is_not_taken_for_missing(data: dict[str, str], said: str):
     found = await read(OneConfigMap(data))
     assert found.state() == ["unreadable"]
-    assert not found.reader.is_ignored
+    assert (found.reader.ignored, found.reader.evicts_nobody) == ("", "")
     (warning,) = found.reader.warnings
     assert warning.code == "volcano-configuration"
     assert "is not known" in warning.text

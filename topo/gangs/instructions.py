@@ -53,6 +53,8 @@ class Reason(StrEnum):
     """Its gates are opened without a plan."""
     WRITE_REFUSED = "write-refused"
     """The API server refuses a write."""
+    NATIVE = "native"
+    """Volcano chooses its nodes, and has not bound all of its pods."""
 
 
 @dataclass(frozen=True, slots=True)

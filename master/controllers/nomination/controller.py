@@ -7,7 +7,7 @@ this, and it needs no history: the machine goes on from what is in the cluster.
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import prometheus_client as prom
 
@@ -18,7 +18,7 @@ from master.controllers.nomination.evictable import evictable
 from master.controllers.nomination.free_room import FreeRoom
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
-from master.controllers.nomination.native import NativeGangs
+from master.controllers.nomination.native import NativeGangs, NativeStandings
 from master.controllers.nomination.node_labels import NodeLabels
 from master.controllers.nomination.pace import Pace
 from master.controllers.nomination.passed_by import PassedBy
@@ -33,6 +33,7 @@ from master.controllers.nomination.reading import (
     read_gang,
 )
 from master.controllers.nomination.said import Said
+from master.controllers.nomination.shown import ShownGangs, in_words
 from master.controllers.nomination.telling import Telling, Told
 from master.controllers.nomination.warnings import gang_warnings
 from master.kube.objects import Key, NodeObject, PodObject, key_of
@@ -41,6 +42,7 @@ from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, Target
+from master.sources.kubernetes.volcano_config import NOT_READ, Configured
 from topo.gangs.events import Event, Leading, Lost, Observed, Planned, Vanished
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection
@@ -57,7 +59,6 @@ from topo.gangs.instructions import (
     Say,
     UnlabelNodes,
 )
-from topo.gangs.standing import Standing
 from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.model.forest import Snapshot
@@ -97,8 +98,8 @@ class Nomination:
     registry: prom.CollectorRegistry
     way: Way = Way.NOMINATION
     queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
-    ignored: Callable[[], str] = str
-    """Why Volcano ignores the groups of jobs whose nodes it chooses; empty where it does not."""
+    volcano: Configured = NOT_READ
+    """What Volcano's scheduler is configured to do."""
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     server_now: Callable[[], float] = time.time
@@ -123,7 +124,8 @@ class Nomination:
             self.registry,
             self._said.by_reason,
             self._said.longest_s,
-            lambda: len(self._passed_by.pods()),
+            slipped=lambda: len(self._passed_by.pods()),
+            native=lambda: len(self._native),
         )
         self._known: dict[GangId, Gang] = {}
         self._read: dict[GangId, dict[PodUid, ReadPod]] = {}
@@ -170,6 +172,19 @@ class Nomination:
             flush=lambda: self._telling.flush(self.now()),
             clock=self.clock,
         )
+        self.shown = ShownGangs(
+            machine=self._gangs,
+            known=self._known,
+            before=self._before,
+            native=NativeStandings(
+                gangs=self._native,
+                beside=self._beside,
+                host=self.placements.state.capacity.host,
+                unheeded=lambda: self.volcano.unheeded,
+            ),
+            is_placing=lambda: self.is_placing,
+            evicts_nobody=lambda: self.volcano.evicts_nobody,
+        )
         self._subscribe()
 
     # What others ask
@@ -178,25 +193,6 @@ class Nomination:
     def has_native(self) -> bool:
         """Whether there are pods whose nodes Volcano chooses by groups."""
         return len(self._native) > 0
-
-    @property
-    def standings(self) -> tuple[tuple[Gang, Standing], ...]:
-        """All gangs and where they stand."""
-        if not self.is_placing:
-            return tuple(self._before.standings())
-        return tuple(
-            (self._known[each.id], each)
-            for each in self._gangs.standings()
-            if each.id in self._known
-        )
-
-    def standing(self, gang_id: GangId) -> tuple[Gang, Standing] | None:
-        """A gang and where it stands; None where there is none of this id."""
-        if not self.is_placing:
-            return next((each for each in self.standings if each[0].id == gang_id), None)
-        stands = self._gangs.standing(gang_id)
-        known = self._known.get(gang_id)
-        return None if stands is None or known is None else (known, stands)
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
@@ -250,7 +246,7 @@ class Nomination:
                 now_s = self.clock()
                 if now_s - flushed_s >= FLUSH_S:
                     flushed_s = now_s
-                    came = self._passed_by.tell(self.ignored(), self.now())
+                    came = self._passed_by.tell(self.volcano.ignored, self.now())
                     self._metrics.pods_slipped.inc(came)
                     self._mark_waiting_for_queues()
                     self._telling.flush(self.now())
@@ -334,7 +330,9 @@ class Nomination:
             case Nominate() | Open() | OpenUnplanned():
                 self._write_pod(each)
             case Say():
-                self._said.say(each, self._known.get(each.id))
+                gang = self._known.get(each.id)
+                text = in_words(gang, each.reason, each.note, self.volcano.evicts_nobody)
+                self._said.say(replace(each, note=text), gang)
 
     def _place(self, asked: Place) -> Event:
         began_s = time.perf_counter()

@@ -15,7 +15,7 @@ class NominationMetrics:
     """The series of this controller.
 
     `standing`: gangs by where they stand; `longest_s`: for how long, of each of these the one that
-    has stood there longest; `slipped`: pods.
+    has stood there longest; `slipped`: pods; `native`: gangs whose nodes Volcano chooses.
     """
 
     def __init__(
@@ -23,7 +23,9 @@ class NominationMetrics:
         registry: prom.CollectorRegistry,
         standing: Callable[[], Mapping[Reason, int]],
         longest_s: Callable[[], Mapping[Reason, float]],
+        *,
         slipped: Callable[[], int],
+        native: Callable[[], int],
     ) -> None:
         def histogram(name: str, text: str, buckets: Iterable[float]) -> prom.Histogram:
             return prom.Histogram(PREFIX + name, text, buckets=tuple(buckets), registry=registry)
@@ -61,7 +63,11 @@ class NominationMetrics:
         ):
             for word in words:
                 counted.labels(**{label: word})
-        gauge("gangs", "Gangs by where they stand", standing)
+        gauge(
+            "gangs",
+            "Gangs by where they stand",
+            lambda: {**standing(), Reason.NATIVE: native()},
+        )
         gauge(
             "gang_longest_seconds",
             "Time since the gang that stands there longest came to stand there, 0 without one",

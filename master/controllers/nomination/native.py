@@ -4,13 +4,19 @@ Their groups are in the PodGroup, where the admission webhook put them; one that
 was made without it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from master.controllers.nomination.reading import POD_GROUP, owner_of
+from master.controllers.nomination.reading import POD_GROUP, Surroundings, owner_of, read_gang
 from master.kube.objects import Key, PodObject
-from master.kube.volcano import PodGroupObject
+from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
+from topo.gangs.gang import Gang, GangId
+from topo.gangs.native_standing import NativeAsked, Nearness, native_standing
+from topo.gangs.standing import Standing
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.gangs.words import Words
+from topo.model.ids import NodeName
+from topo.placement.capacity.host import Host
 
 
 class NativeGangs:
@@ -19,36 +25,43 @@ class NativeGangs:
     def __init__(self, words: Words, way: Way) -> None:
         self._words, self._way = words, way
         self._pods: dict[Key, PodObject] = {}
+        self._jobs: dict[GangId, dict[Key, PodObject]] = {}
 
     def __len__(self) -> int:
-        return len(self._pods)
+        """How many gangs there are."""
+        return len(self._jobs)
 
     def pod(self, key: Key, pod: PodObject | None) -> None:
         """A pod came or changed, or is gone (None)."""
+        before = self._pods.pop(key, None)
+        if before is not None and (job := _job_of(before)) is not None:
+            del self._jobs[job][key]
+            if not self._jobs[job]:
+                del self._jobs[job]
         if pod is not None and self._is_native(pod):
             self._pods[key] = pod
-        else:
-            self._pods.pop(key, None)
+            if (job := _job_of(pod)) is not None:
+                self._jobs.setdefault(job, {})[key] = pod
 
     def all_pods(self, pods: Mapping[Key, PodObject]) -> None:
         """All pods there are: others are gone."""
         self._pods.clear()
+        self._jobs.clear()
         for key, pod in pods.items():
             self.pod(key, pod)
 
     def jobs(self) -> Mapping[str, PodObject]:
-        """A pod of each gang by the uid of its job; O(pods)."""
-        found: dict[str, PodObject] = {}
-        for pod in self._pods.values():
-            owner = owner_of(pod)
-            if owner is not None:
-                found.setdefault(owner.uid, pod)
-        return found
+        """A pod of each gang by the uid of its job; O(gangs)."""
+        return {job: next(iter(pods.values())) for job, pods in self._jobs.items()}
+
+    def pods(self, gang_id: GangId) -> tuple[PodObject, ...]:
+        """The pods of a gang; none where it is not native."""
+        return tuple(self._jobs.get(gang_id, {}).values())
 
     def passed_by(self, groups: Mapping[Key, PodGroupObject]) -> Iterator[tuple[Key, PodObject]]:
         """Those whose PodGroup asks for no groups, although they do; O(pods)."""
         for key, pod in self._pods.items():
-            group = groups.get((key[0], pod.metadata.annotations.get(POD_GROUP, "")))
+            group = _group_of(pod, groups)
             if group is None:
                 continue
             if not group.spec.sub_group_policy and group.spec.network_topology is None:
@@ -57,3 +70,57 @@ class NativeGangs:
     def _is_native(self, pod: PodObject) -> bool:
         terms = read_terms(pod.metadata.annotations, self._words)
         return isinstance(terms, GroupTerms) and (terms.way or self._way) is Way.NATIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeStandings:
+    """Where they stand, read when somebody asks. `unheeded`: why Volcano heeds no groups."""
+
+    gangs: NativeGangs
+    beside: Surroundings
+    host: Callable[[NodeName], Host | None]
+    unheeded: Callable[[], str]
+
+    def all(self) -> Iterator[tuple[Gang, Standing]]:
+        """All of them; O(pods)."""
+        for job in self.gangs.jobs():
+            if (found := self.of(GangId(job))) is not None:
+                yield found
+
+    def of(self, gang_id: GangId) -> tuple[Gang, Standing] | None:
+        """One of them; None where there is none of this id."""
+        pods = self.gangs.pods(gang_id)
+        if not pods:
+            return None
+        gang = read_gang(gang_id, pods, self.beside)
+        group = _group_of(pods[0], self.beside.pod_groups() or {})
+        asked = _asked(group, self.unheeded()) if group is not None else None
+        return gang, native_standing(gang, asked, self.host, self.beside.kind_of_tier)
+
+
+def _job_of(pod: PodObject) -> GangId | None:
+    owner = owner_of(pod)
+    return GangId(owner.uid) if owner is not None else None
+
+
+def _group_of(pod: PodObject, groups: Mapping[Key, PodGroupObject]) -> PodGroupObject | None:
+    metadata = pod.metadata
+    return groups.get((metadata.namespace, metadata.annotations.get(POD_GROUP, "")))
+
+
+def _asked(group: PodGroupObject, unheeded: str) -> NativeAsked:
+    spec, status = group.spec, group.status
+    why = next((each.message for each in status.conditions if each.message), "")
+    return NativeAsked(
+        policies=[
+            _near(each.network_topology, each.sub_group_size) for each in spec.sub_group_policy
+        ],
+        together=_near(spec.network_topology) if spec.network_topology is not None else None,
+        phase=f"{status.phase}: {why[:200]}" if why else status.phase,
+        unheeded=unheeded,
+    )
+
+
+def _near(topology: NetworkTopology | None, pods: int | None = None) -> Nearness:
+    is_hard = topology is not None and topology.mode == TOPOLOGY_MODE_HARD
+    return Nearness(topology.highest_tier_allowed if topology and is_hard else None, pods)

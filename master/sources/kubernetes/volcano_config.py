@@ -1,7 +1,8 @@
-"""The ConfigMap of Volcano's scheduler: which plugins it runs, and the text with one more.
+"""The ConfigMap of Volcano's scheduler: its actions and plugins, and the text with one more.
 
-Its configuration is YAML: `tiers`, a list of `{plugins: [{name, arguments, …}]}`. Volcano passes
-over plugins that it does not have, and what it knows of others is not read here.
+Its configuration is YAML: `actions`, names with commas between them, and `tiers`, a list of
+`{plugins: [{name, arguments, …}]}`. Volcano passes over plugins that it does not have, and what it
+knows of others is not read here.
 
 Sources: volcano-sh/volcano v1.14.1, pkg/scheduler/conf/scheduler_conf.go, pkg/scheduler/util.go;
 the key is that of its chart (installer/helm/chart/volcano/templates/scheduler.yaml).
@@ -10,23 +11,52 @@ the key is that of its chart (installer/helm/chart/volcano/templates/scheduler.y
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from master.kube.objects import ConfigMapObject
 from topo.facts.declared import documents
 from topo.model.errors import BadInputError, Refusal
 
 KEY = "volcano-scheduler.conf"
+_ACTIONS = re.compile(r"""^actions:[ \t]*(["']?)([\w, \t-]+?)\1[ \t]*(?:#.*)?$""", re.MULTILINE)
 _PLUGINS = re.compile(r"^[ \t]*(?:-[ \t]+)?plugins:[ \t]*(?:#.*)?$", re.MULTILINE)
 _FIRST_ITEM = re.compile(r"\n(?:[ \t]*(?:#.*)?\n)*([ \t]*)- ")
 """What follows such a line: the first plugin, and how far it is indented."""
 _FIX = "write tiers as a list of mappings with plugins, a list of mappings with name"
 
 
+class Configured(Protocol):
+    """What a scheduler would not do, each in words; empty where it would, or nobody knows."""
+
+    @property
+    def ignored(self) -> str:
+        """Why it certainly ignores groups."""
+
+    @property
+    def unheeded(self) -> str:
+        """The same, or that nobody knows whether it heeds them."""
+
+    @property
+    def evicts_nobody(self) -> str:
+        """Why it certainly evicts no pod for one of higher priority."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NotRead:
+    ignored: str = ""
+    unheeded: str = ""
+    evicts_nobody: str = ""
+
+
+NOT_READ: Configured = _NotRead()
+"""Where nobody reads a configuration."""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """The names of the plugins in their order, and the text that names them under `key`."""
+    """Actions and plugins by name in their order, and the text that names them under `key`."""
 
+    actions: tuple[str, ...]
     plugins: tuple[str, ...]
     key: str
     text: str
@@ -38,10 +68,27 @@ def scheduler_config(found: ConfigMapObject) -> SchedulerConfig | Refusal:
     if key not in found.data:
         named = ", ".join(sorted(found.data)) or "nothing"
         return Refusal(f"it holds {named}, and no {KEY}", "data", f"name the one that has {KEY}")
-    plugins = _plugins(found.data[key])
-    if isinstance(plugins, Refusal):
-        return Refusal(plugins.what, f"{key} {plugins.where}", plugins.fix)
-    return SchedulerConfig(plugins, key, found.data[key])
+    text = found.data[key]
+    configured = _named(text)
+    if isinstance(configured, Refusal):
+        return Refusal(configured.what, f"{key} {configured.where}", configured.fix)
+    actions, plugins = configured
+    return SchedulerConfig(actions, plugins, key, text)
+
+
+def with_action(config: SchedulerConfig, name: str, after: str) -> str | None:
+    """The text with an action more, behind another if that is there, nothing else changed.
+
+    None where the actions are not written on one line.
+    """
+    found = _ACTIONS.search(config.text)
+    if found is None:
+        return None
+    actions = list(config.actions)
+    actions.insert(actions.index(after) + 1 if after in actions else len(actions), name)
+    start, end = found.span(2)
+    text = f"{config.text[:start]}{', '.join(actions)}{config.text[end:]}"
+    return text if _named(text) == (tuple(actions), config.plugins) else None
 
 
 def with_plugin(config: SchedulerConfig, name: str, arguments: Sequence[str]) -> str | None:
@@ -58,19 +105,26 @@ def with_plugin(config: SchedulerConfig, name: str, arguments: Sequence[str]) ->
     lines = [f"{indent}- name: {name}", f"{indent}  arguments:"]
     lines += [f"{indent}    {line}" for line in arguments]
     text = "\n".join((before, *lines)) + rest
-    after = _plugins(text)
-    is_right = not isinstance(after, Refusal) and sorted(after) == sorted((*config.plugins, name))
+    after = _named(text)
+    is_right = not isinstance(after, Refusal) and sorted(after[1]) == sorted(
+        (*config.plugins, name)
+    )
     return text if is_right else None
 
 
-def _plugins(text: str) -> tuple[str, ...] | Refusal:
-    document = documents.load(text) if text.strip() else None
+def _named(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | Refusal:
+    """The actions and the plugins."""
+    document: Any = documents.load(text) if text.strip() else None
     if isinstance(document, Refusal):
         return document
     try:
-        return tuple(_names(document))
+        plugins = tuple(_names(document))
     except BadInputError as error:
         return error.refusal
+    actions = document.get("actions")
+    if actions is not None and not isinstance(actions, str):
+        return Refusal("actions is no text", "actions", "write names with commas between them")
+    return tuple(name for each in (actions or "").split(",") if (name := each.strip())), plugins
 
 
 def _names(document: Any) -> Iterator[str]:

@@ -4,10 +4,20 @@ from typing import Any
 
 import pytest
 
-from master.controllers.nomination.native import NativeGangs
-from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group
+from master.controllers.nomination.native import NativeGangs, NativeStandings
+from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group, surroundings
+from topo.gangs.gang import GangId
+from topo.gangs.instructions import Reason
 from topo.gangs.terms import Way
+from topo.model.ids import DRAGONFLY
 
+ASKED = [
+    {
+        "name": WORDS.group,
+        "subGroupSize": 2,
+        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+    }
+]
 KEY, GROUP_KEY = ("jobs", "train-worker-0"), ("jobs", "train-job-1")
 NATIVE = {WORDS.way: "native"}
 
@@ -51,6 +61,26 @@ def test_the_pods_of_a_job_are_one_gang_until_the_last_is_gone() -> None:
     assert set(found.jobs()) == {"job-2"}
     found.all_pods({})
     assert (len(found), found.jobs()) == (0, {})
+
+
+def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() -> None:
+    found = of(*(pod(number, gates=(), annotations=NATIVE) for number in range(2)))
+    waiting = pod_group("Inqueue", groups=ASKED, why="2/2 tasks unschedulable")
+    shown = NativeStandings(
+        gangs=found,
+        beside=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
+        host=lambda _: None,
+        unheeded=lambda: "Volcano ignores them",
+    )
+    ((gang, stands),) = shown.all()
+    assert (gang.name, len(gang.members), stands.reason) == ("train", 2, Reason.NATIVE)
+    assert stands.text == (
+        "Volcano chooses its nodes; asked of it: 2 pods in one dragonfly (hard, tier 1), but"
+        " Volcano ignores them; none of 2 pods is bound; its PodGroup is Inqueue: 2/2 tasks"
+        " unschedulable"
+    )
+    assert shown.of(gang.id) == (gang, stands)
+    assert shown.of(GangId("job-2")) is None
 
 
 def test_a_pod_group_without_constraints_was_made_without_the_webhook() -> None:

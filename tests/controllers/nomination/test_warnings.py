@@ -1,12 +1,15 @@
 """What the doctor tells of gangs: a warning for each cause that does not pass by itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from master.controllers.nomination.reading import read_gang
+from master.controllers.nomination.shown import in_words
 from master.controllers.nomination.telling import Told
 from master.controllers.nomination.warnings import NOT_BOUND_S, gang_warnings
 from tests.controllers.nomination.objects import pod, surroundings
-from topo.gangs.gang import GangId
+from topo.gangs.gang import Binding, GangId
 from topo.gangs.instructions import Reason
 
 GANG = read_gang(GangId("job-1"), [pod(0), pod(1)], surroundings())
@@ -29,6 +32,27 @@ def test_each_cause_is_told_with_the_job_and_a_step_and_what_passes_is_not(reaso
     expected = [CODES[reason]] if reason in CODES else []
     assert [each.code for each in found] == expected
     assert all("jobs/train" in each.text and each.fix for each in found)
+
+
+@pytest.mark.parametrize(
+    ("reason", "binding", "why", "doubt"),
+    [
+        (
+            Reason.PREEMPTS,
+            Binding.WHOLE,
+            "Volcano evicts nobody",
+            "; but Volcano evicts nobody: topo doctor has the patch",
+        ),
+        (Reason.PREEMPTS, Binding.PIECEMEAL, "Volcano evicts nobody", ""),
+        (Reason.PREEMPTS, Binding.WHOLE, "", ""),
+        (Reason.NO_ROOM, Binding.WHOLE, "Volcano evicts nobody", ""),
+    ],
+)
+def test_a_gang_of_volcano_that_is_opened_over_others_says_where_nobody_would_be_evicted(
+    reason: Reason, binding: Binding, why: str, doubt: str
+):
+    text = in_words(replace(GANG, binding=binding), reason, "it may evict 2 pods", why)
+    assert text == f"it may evict 2 pods{doubt}"
 
 
 def test_many_gangs_of_one_cause_are_one_warning():

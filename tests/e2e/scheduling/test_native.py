@@ -97,6 +97,12 @@ async def heeding(master: AdmissionMaster) -> str:
     return str(state)
 
 
+async def gangs(master: AdmissionMaster) -> list[Any]:
+    """Where its gangs stand."""
+    async with ClientSession() as session, session.get(f"{url(master)}/v1/gangs") as answer:
+        return list((await answer.json())["gangs"])
+
+
 async def doctor(master: AdmissionMaster) -> str:
     """What `topo doctor` prints on a terminal of 80 columns."""
     command = await asyncio.create_subprocess_exec(
@@ -137,6 +143,9 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         assert any("network-topology-aware" in each for each in api.warnings)
         await eventually(lambda: all_bound("unheeded", 3))
         await eventually(lambda: is_told("unheeded"))
+        (told,) = await gangs(master)
+        assert told["state"] == ("bound" if told["text"].endswith("whole") else "split")
+        assert "in one dragonfly (hard, tier 1), but Volcano's scheduler ignores" in told["text"]
         await api.delete(f"{JOBS}/unheeded")
 
         printed = await doctor(master)
@@ -154,6 +163,9 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         await api.create(JOBS, native_job("heeded", 7, gpu_group_within="switchbox"))
         assert api.warnings == []
         await eventually(lambda: all_bound("heeded", 7))
+        (told,) = [each for each in await gangs(master) if each["name"] == "heeded"]
+        assert told["state"] == "bound"
+        assert told["text"].endswith("which it heeds; 7 of 7 pods bound, 4 of 4 groups whole")
         assert are_whole(world, "dragonfly", await nodes_of(api, "heeded"), 2)
         assert are_whole(world, "switchbox", await nodes_of(api, "heeded"), 7)
         assert "GangGroupsIgnored" not in await events_of(api, "heeded")

@@ -12,6 +12,8 @@ from topo.model.nearest import did_you_mean
 from topo.model.rest.gangs import GangsDocument, GangSummary
 
 _PATH = "/v1/gangs"
+_NATIVE = "native"
+"""Volcano chooses its nodes: it has no gates of ours."""
 
 
 async def found(master: MasterClient, name: str) -> Any:
@@ -38,7 +40,7 @@ async def opened(master: MasterClient, name: str | None) -> list[str]:
     """
     if name is None:
         every = read(GangsDocument, await master.document(_PATH)).gangs
-        chosen = [gang for gang in every if gang.bound < gang.there]
+        chosen = [gang for gang in every if gang.bound < gang.there and gang.state != _NATIVE]
     else:
         chosen = [read(GangSummary, await found(master, name))]
     for gang in chosen:

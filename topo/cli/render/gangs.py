@@ -17,7 +17,7 @@ from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
 from topo.model.rest.topology import GroupDocument
 
 _WELL = frozenset({"bound"})
-_ON_THEIR_WAY = frozenset({"in-line", "placed", "opened", "pods-missing", "waived"})
+_ON_THEIR_WAY = frozenset({"in-line", "placed", "opened", "pods-missing", "waived", "native"})
 
 
 def listed(gangs: Sequence[GangSummary], glyphs: Glyphs) -> RenderableType:

@@ -26,6 +26,7 @@ GangState = Annotated[
         "bound",
         "waived",
         "write-refused",
+        "native",
     ),
 ]
 """Where a gang stands; docs/how-placement-reaches-the-scheduler.md says what each means."""

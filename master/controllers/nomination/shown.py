@@ -1,0 +1,61 @@
+"""Gangs as people are shown them: those that are placed here, and those that Volcano places."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from master.controllers.nomination.before import BeforePlacing
+from master.controllers.nomination.native import NativeStandings
+from topo.gangs.gang import Binding, Gang, GangId
+from topo.gangs.gangs import Gangs
+from topo.gangs.instructions import Reason
+from topo.gangs.standing import Standing
+
+Shown = tuple[Gang, Standing]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownGangs:
+    """Where all gangs stand, the machine's own once it places.
+
+    `evicts_nobody`: why Volcano would evict no pod for a gang; empty where it would, or nobody
+    knows.
+    """
+
+    machine: Gangs
+    known: Mapping[GangId, Gang]
+    before: BeforePlacing
+    native: NativeStandings
+    is_placing: Callable[[], bool]
+    evicts_nobody: Callable[[], str]
+
+    def all(self) -> tuple[Shown, ...]:
+        """All gangs; O(gangs²) in the line, O(pods): for people who ask."""
+        if not self.is_placing():
+            return (*self.before.standings(), *self.native.all())
+        placed = (
+            (self.known[each.id], self._told(self.known[each.id], each))
+            for each in self.machine.standings()
+            if each.id in self.known
+        )
+        return (*placed, *self.native.all())
+
+    def of(self, gang_id: GangId) -> Shown | None:
+        """A gang; None where there is none of this id."""
+        if (found := self.native.of(gang_id)) is not None:
+            return found
+        if not self.is_placing():
+            return next((each for each in self.before.standings() if each[0].id == gang_id), None)
+        stands, known = self.machine.standing(gang_id), self.known.get(gang_id)
+        return None if stands is None or known is None else (known, self._told(known, stands))
+
+    def _told(self, gang: Gang, stands: Standing) -> Standing:
+        text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())
+        return replace(stands, text=text)
+
+
+def in_words(gang: Gang | None, reason: Reason, text: str, evicts_nobody: str) -> str:
+    """What is said of a gang that stands so, with what its scheduler would not do."""
+    is_over = gang is not None and gang.binding is Binding.WHOLE and reason is Reason.PREEMPTS
+    if not (is_over and evicts_nobody):
+        return text
+    return f"{text}; but {evicts_nobody}: topo doctor has the patch"

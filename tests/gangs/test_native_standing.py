@@ -1,0 +1,82 @@
+"""Of a gang whose nodes Volcano chooses it is said what was asked, and what came of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.master.test_gang_documents import NODES, gang, host, member
+from topo.gangs.gang import Gang
+from topo.gangs.instructions import Reason
+from topo.gangs.native_standing import NativeAsked, Nearness, native_standing
+from topo.gangs.standing import Standing
+from topo.model.ids import DRAGONFLY, SWITCHBOX, Kind, NodeName
+from topo.placement.capacity.host import Host
+
+PAIRS = NativeAsked(policies=(Nearness(1, pods=2),), phase="Inqueue: 4/4 tasks unschedulable")
+KINDS = {1: DRAGONFLY, 2: SWITCHBOX}
+
+
+def tiered(name: NodeName) -> Host | None:
+    found = host(name)
+    return found and replace(found, tiers=(2, 1))
+
+
+def kind_of(tier: int) -> Kind | None:
+    return KINDS.get(tier)
+
+
+def bound_at(*numbers: int) -> Gang:
+    """Four pods of 8 GPUs in pairs; two dragonflies of two nodes, 4 is a node nobody knows."""
+    nodes = [*NODES, NodeName("n9")]
+    return gang(*(member(rank, node=nodes[at]) for rank, at in enumerate(numbers)))
+
+
+def stands(found: Gang, asked: NativeAsked | None = PAIRS) -> Standing:
+    return native_standing(found, asked, tiered, kind_of)
+
+
+def test_one_that_runs_in_whole_groups_says_so_and_what_volcano_was_asked():
+    told = stands(bound_at(0, 1, 2, 3))
+    assert told.reason is Reason.BOUND
+    assert told.text == (
+        "Volcano chooses its nodes; asked of it: 2 pods in one dragonfly (hard, tier 1), which it"
+        " heeds; 4 of 4 pods bound, 2 of 2 groups whole"
+    )
+    assert told.places == tuple(enumerate(NODES))
+
+
+@pytest.mark.parametrize("at", [(0, 2, 1, 3), (0, 4, 2, 3)])
+def test_a_group_in_two_dragonflies_or_on_a_node_nobody_knows_is_split(at: tuple[int, ...]):
+    ignored = NativeAsked(policies=PAIRS.policies, unheeded="Volcano ignores them")
+    told = stands(bound_at(*at), ignored)
+    assert told.reason is Reason.SPLIT
+    assert "(hard, tier 1), but Volcano ignores them; 4 of 4 pods bound" in told.text
+    assert "(split: group 0" in told.text
+
+
+def test_groups_that_may_be_in_one_switchbox_are_whole_there():
+    far = NativeAsked(policies=(Nearness(2, pods=2),), together=Nearness(2))
+    told = stands(bound_at(0, 2, 1, 3), far)
+    assert told.reason is Reason.BOUND
+    assert "2 pods in one switchbox (hard, tier 2), all pods in one switchbox" in told.text
+
+
+def test_one_that_waits_says_how_its_pod_group_stands():
+    told = stands(gang(*(member(rank) for rank in range(4))))
+    assert told.reason is Reason.NATIVE
+    assert told.text.endswith(
+        "none of 4 pods is bound; its PodGroup is Inqueue: 4/4 tasks unschedulable"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (None, "its PodGroup is not known yet"),
+        (NativeAsked(), "asks Volcano for no groups: it was made without our webhook"),
+        (NativeAsked(policies=(Nearness(None, 2),)), "2 pods as near to each other as can be"),
+        (NativeAsked(policies=(Nearness(7, 2),)), "in one HyperNode (hard, tier 7)"),
+    ],
+)
+def test_what_was_asked_is_said_in_words(asked: NativeAsked | None, words: str):
+    assert words in stands(bound_at(0, 1), asked).text

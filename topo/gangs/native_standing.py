@@ -1,0 +1,117 @@
+"""Where a gang stands whose nodes Volcano chooses: what was asked for it, and what came of it.
+
+What came of it is counted from the forest, whatever Volcano was asked: a group is whole where all
+of its pods that run share a group of the allowed tier, or are on one node.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from topo.gangs.gang import Gang
+from topo.gangs.instructions import Reason
+from topo.gangs.standing import Standing
+from topo.model.ids import GroupPath, Kind, NodeName
+from topo.placement.capacity.host import Host
+from topo.placement.job.request import PlacementMode
+from topo.placement.job.words import counted, listed
+
+LOWEST_TIER = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """What Volcano was asked of some pods: `tier` is the highest allowed, None for any (soft)."""
+
+    tier: int | None
+    pods: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeAsked:
+    """What is in a gang's PodGroup: its policies, what all pods shall share, and how it stands.
+
+    `unheeded`: why Volcano does not heed it, or that nobody knows; empty where it does.
+    """
+
+    policies: Sequence[Nearness] = ()
+    together: Nearness | None = None
+    phase: str = ""
+    unheeded: str = ""
+
+
+def native_standing(
+    gang: Gang,
+    asked: NativeAsked | None,
+    host: Callable[[NodeName], Host | None],
+    kind_of_tier: Callable[[int], Kind | None],
+) -> Standing:
+    """Where it stands; O(members). `asked` is None where its PodGroup is not known."""
+    live = [member for member in gang.members if member.live]
+    places = tuple((each.rank, each.node) for each in live if each.node is not None)
+    groups: dict[int, list[NodeName]] = {}
+    for rank, node in places:
+        groups.setdefault(gang.group_of(rank), []).append(node)
+    tier = max((each.tier or 0 for each in asked.policies), default=0) if asked else 0
+    split = [at for at, nodes in groups.items() if not _is_whole(nodes, host, tier or LOWEST_TIER)]
+    is_required = gang.request.mode is PlacementMode.REQUIRED
+    reason = Reason.NATIVE
+    if split and is_required:
+        reason = Reason.SPLIT
+    elif live and len(places) == len(live) == gang.request.pods:
+        reason = Reason.BOUND
+    sentences = [
+        _asked(asked, kind_of_tier),
+        _bound(len(places), gang.request.pods, len(groups), sorted(split)),
+    ]
+    if asked is not None and asked.phase and reason is Reason.NATIVE:
+        sentences.append(f"its PodGroup is {asked.phase}")
+    return Standing(gang.id, reason, "; ".join(sentences), places=places)
+
+
+def _is_whole(
+    nodes: Sequence[NodeName], host: Callable[[NodeName], Host | None], tier: int
+) -> bool:
+    if len(set(nodes)) == 1:
+        return True
+    shared: set[GroupPath] | None = None
+    for node in set(nodes):
+        found = host(node)
+        above = set(_groups_of(found, tier)) if found is not None else set()
+        shared = above if shared is None else shared & above
+    return bool(shared)
+
+
+def _groups_of(host: Host, tier: int) -> Iterator[GroupPath]:
+    for depth, each in enumerate(host.tiers, 1):
+        if each <= tier:
+            yield GroupPath(host.path[:depth])
+
+
+def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]) -> str:
+    if asked is None:
+        return "Volcano chooses its nodes, and its PodGroup is not known yet"
+    if not asked.policies and asked.together is None:
+        return "its PodGroup asks Volcano for no groups: it was made without our webhook"
+    wishes = [
+        f"{counted(each.pods, 'pod') if each.pods else 'each group'} {_where(each, kind_of_tier)}"
+        for each in asked.policies
+    ]
+    if asked.together is not None:
+        wishes.append(f"all pods {_where(asked.together, kind_of_tier)}")
+    heeded = f", but {asked.unheeded}" if asked.unheeded else ", which it heeds"
+    return f"Volcano chooses its nodes; asked of it: {', '.join(wishes)}{heeded}"
+
+
+def _where(near: Nearness, kind_of_tier: Callable[[int], Kind | None]) -> str:
+    if near.tier is None:
+        return "as near to each other as can be (soft)"
+    kind = kind_of_tier(near.tier)
+    return f"in one {kind or 'HyperNode'} (hard, tier {near.tier})"
+
+
+def _bound(bound: int, pods: int, groups: int, split: Sequence[int]) -> str:
+    if not bound:
+        return f"none of {counted(pods, 'pod')} is bound"
+    whole = f"{groups - len(split)} of {counted(groups, 'group')} whole"
+    named = f" (split: {listed([f'group {at}' for at in split])})" if split else ""
+    return f"{bound} of {counted(pods, 'pod')} bound, {whole}{named}"
