@@ -13,7 +13,7 @@ PAGE := tests/page
 EXTRAS := --extra cli --extra master --extra sim --extra worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format dashboards bench bench-page bench-kube bench-schedule image lock clean
+.PHONY: help install run test test-slow e2e cluster tour e2e-random fuzz chaos oracle coverage lint page format dashboards pictures bench bench-page bench-kube bench-schedule image lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -107,6 +107,9 @@ format: $(STAMP) $(PAGE)/node_modules ## let ruff and prettier rewrite the layou
 
 dashboards: $(STAMP) ## the chart's Grafana dashboards and alerts, from monitoring/
 	@$(BIN)/python -m monitoring
+
+pictures: $(STAMP) ## those of the README and docs, from a demo with a cut cable; needs chromium
+	$(BIN)/python -m tests.page.pictures
 
 bench: $(STAMP) ## figures beside their budgets, into bench/results.json
 	$(BIN)/python -m bench

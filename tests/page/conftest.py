@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
         yield begun
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's, drawing in software."""
     found = shutil.which("chromium")
     assert found is not None, "apt-get install chromium"
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu"]  # tests may run as root, which has no sandbox
         yield playwright.chromium.launch(executable_path=found, args=arguments)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as begun:
+        yield begun
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.conftest import NODES, RunningDemo
+from tests.page import pictures
 from tests.page.conftest import CEILING_MS, shot
 from tests.support.waiting import eventually_in_a_thread as eventually
 
@@ -107,6 +109,22 @@ def test_a_cut_cable_is_the_first_problem_and_a_click_says_why(
         assert violations(cut, complaints) == []
     cut.reload()
     expect(cut.locator("#why h2")).to_contain_text("node-sample3")
+
+
+@pytest.mark.usefixtures("cut")
+def test_the_pictures_of_the_docs_are_made_of_a_demo_with_a_cut_cable(
+    demo: RunningDemo, browser: Browser, tmp_path: Path
+) -> None:
+    """What `make pictures` writes is what lies in docs/pictures, and shows what is broken."""
+    pictures.taken(demo, browser, tmp_path)
+    made = {each.name for each in tmp_path.iterdir()}
+    assert made == {each.name for each in pictures.FOLDER.iterdir()}
+    for folder in (tmp_path, pictures.FOLDER):
+        for path in folder.glob("*.svg"):
+            drawn = path.read_text(encoding="utf-8")
+            assert pictures.BROKEN in drawn
+            assert "url(http" not in drawn
+        assert all(each.stat().st_size <= pictures.MOST_BYTES for each in folder.iterdir())
 
 
 def test_dark_and_light_follow_the_system_until_somebody_chooses(page: Page) -> None:

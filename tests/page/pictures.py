@@ -1,0 +1,100 @@
+"""`python -m tests.page.pictures`: the pictures of the README and docs, from a running demo.
+
+A demo is started, a cable is cut, and what Chromium and the commands show of it is written down.
+"""
+
+import io
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser, Page, ViewportSize
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+from tests.e2e.conftest import TOPO, RunningDemo, environment, running
+from tests.page.conftest import CEILING_MS, chromium
+from tests.support.waiting import CEILING_S
+from tests.support.waiting import eventually_in_a_thread as eventually
+
+FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
+MOST_BYTES = 300_000
+BROKEN = "node-sample3"
+"""The node whose cable is cut."""
+_SCREEN = ViewportSize(width=1360, height=760)
+_COLUMNS = 104
+_COMMANDS = {"tree": ("tree",), "doctor": ("doctor",)}
+_FONTS = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
+Scheme = Literal["dark", "light"]
+
+
+def taken(demo: RunningDemo, browser: Browser, folder: Path) -> None:
+    """Writes every picture of a demo whose cable at `BROKEN` is cut; raises where one is large."""
+    eventually(lambda: "NotReady" in demo.topo("nodes", BROKEN).stdout)
+    for name, command in _COMMANDS.items():
+        (folder / f"{name}.svg").write_text(_terminal(demo, name, command), encoding="utf-8")
+    for scheme in ("dark", "light"):
+        (folder / f"page-{scheme}.png").write_bytes(_page(demo, browser, scheme, ""))
+    (folder / "why.png").write_bytes(_page(demo, browser, "light", f"#/node/{BROKEN}"))
+    for path in folder.iterdir():
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"{path.name} has {path.stat().st_size} bytes, {MOST_BYTES} at most")
+
+
+def _terminal(demo: RunningDemo, name: str, command: tuple[str, ...]) -> str:
+    """What a command shows on a terminal of `_COLUMNS`, as SVG without anything from elsewhere."""
+    colours = {"FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS), "TERM": "xterm-256color"}
+    done = subprocess.run(
+        [TOPO, *command],
+        env={**environment(demo.directory), **colours},
+        capture_output=True,
+        text=True,
+        check=False,  # the doctor's exit code says that something is wrong
+        timeout=CEILING_S,
+    )
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(done.stdout.rstrip()), soft_wrap=True)
+    title = f"topo {' '.join(command)}"
+    drawn = console.export_svg(title=title, theme=MONOKAI, unique_id=f"terminal-{name}")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r"<!--.*?-->", "", drawn, flags=re.DOTALL)
+    return "\n".join(
+        line.rstrip() for line in drawn.replace("Fira Code, monospace", _FONTS).splitlines()
+    )
+
+
+def _page(demo: RunningDemo, browser: Browser, scheme: Scheme, place: str) -> bytes:
+    context = browser.new_context(
+        viewport=_SCREEN, color_scheme=scheme, locale="en-GB", reduced_motion="reduce"
+    )
+    context.set_default_timeout(CEILING_MS)
+    page: Page = context.new_page()
+    page.goto(f"{demo.told()['master']}/{place}")
+    page.wait_for_selector("body[data-stage=live]")
+    page.wait_for_selector("#problems .finding")
+    if place:
+        page.wait_for_selector("#why .wires li.down")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    picture = page.screenshot(animations="disabled")
+    context.close()
+    return picture
+
+
+def main() -> None:
+    """Writes docs/pictures anew."""
+    FOLDER.mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as home,
+        running(Path(home) / "demo", Path(home) / "log") as demo,
+        chromium() as browser,
+    ):
+        eventually(lambda: "Ctrl-C ends everything" in demo.text)
+        demo.topo("demo", "cut", BROKEN)
+        taken(demo, browser, FOLDER)
+
+
+if __name__ == "__main__":
+    main()
