@@ -5,6 +5,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -313,6 +314,24 @@ def test_a_fault_of_something_that_is_not_there_is_refused(
     assert not list(Path(demo.recordings).rglob("faults.*"))
 
 
+def test_what_is_not_named_is_asked_for_with_what_works_in_this_demo(
+    demo: Demo, topo: Topo
+) -> None:
+    shown = topo("demo", "cut")
+    assert shown.exit_code == Exit.USAGE
+    assert "  at NODE\n" in shown.stderr
+    words = f"`topo demo cut {demo.nodes[0]}`; nodes with a cable: {NODES[0]} to {NODES[-1]}"
+    assert words in " ".join(shown.stderr.split())
+    assert topo("demo", "cut", demo.nodes[0]).exit_code == Exit.OK
+    asked = topo("demo", "fault")
+    assert asked.exit_code == Exit.USAGE
+    assert "  at SENTENCE\n" in asked.stderr
+    told = re.findall(r"`topo demo fault '([^']+)'`", " ".join(asked.stderr.split()))
+    assert "gpu 0 of node-sample1 fails" in told
+    for sentence in told:
+        assert topo("demo", "fault", sentence).exit_code == Exit.OK
+
+
 def test_a_cut_in_a_world_without_cables_names_what_can_break(
     home: DemoDirectory, topo: Topo
 ) -> None:
@@ -326,6 +345,8 @@ def test_a_cut_in_a_world_without_cables_names_what_can_break(
     assert "  at NODE\n" in shown.stderr, "nobody gave a slot"
     assert "possible there: `gpu 0 of node-3 fails`, `link 0 of gpu 0 of node-3" in shown.stderr
     assert "`fabric of gpu 0 of node-3 breaks`" in shown.stderr
+    unnamed = " ".join(topo("demo", "cut").stderr.split())
+    assert "no node of this demo has a cable to another; such as `topo demo fault" in unnamed
 
 
 # --- the banner
@@ -410,7 +431,7 @@ def test_status_shows_nothing_that_a_terminal_obeys(home: DemoDirectory, topo: T
     assert not {"\x1b", "\u202e"} & set(shown.stdout)
 
 
-@pytest.mark.parametrize("command", [["cut", "n"], ["heal"], ["status"], ["fault", "x"]])
+@pytest.mark.parametrize("command", [["cut"], ["cut", "n"], ["heal"], ["status"], ["fault"]])
 def test_without_a_demo_the_next_step_is_to_start_one(topo: Topo, command: list[str]) -> None:
     shown = topo("demo", *command)
     assert shown.exit_code == Exit.FINDING

@@ -12,6 +12,7 @@ from itertools import pairwise
 from topo.facts import registry
 from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
+from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts, PortState
 from topo.recording.bundle import Bundle
 from topo.recording.timeline import Fault, FaultKind, Sentence, has_nvlink
@@ -45,8 +46,13 @@ def impossible(fault: Fault, facts: NodeFacts) -> Refusal | None:
         fix = f"it has {parts.many if len(parts.numbers) > 1 else parts.one}"
         what = f"{parts.owner} has no {parts.one} {wanted}"
         return Refusal(what, "SENTENCE", f"{fix} {_ranges(parts.numbers)}")
-    said = ", ".join(f"`{Sentence(each, begins=True)}`" for each in _examples(fault, facts))
+    said = ", ".join(f"`{each}`" for each in possible(fault.node, facts))
     return Refusal(f"{parts.owner} has no {parts.noun}", "SENTENCE", f"possible there: {said}")
+
+
+def possible(node: NodeName, facts: NodeFacts) -> tuple[str, ...]:
+    """Sentences that can be: one for every kind of fault that the host can have."""
+    return tuple(str(Sentence(each, begins=True)) for each in _examples(node, facts))
 
 
 def _wanted(fault: Fault, facts: NodeFacts) -> tuple[int, _Parts]:
@@ -84,10 +90,10 @@ def _links(fault: Fault, facts: NodeFacts) -> _Parts:
     return _Parts(owner, "link", "links", "link that is in use", used)
 
 
-def _examples(fault: Fault, facts: NodeFacts) -> Iterator[Fault]:
+def _examples(node: NodeName, facts: NodeFacts) -> Iterator[Fault]:
     """One fault of every kind that the host can have, of the first part that can have it."""
     for kind in FaultKind:
-        own = Fault(kind, fault.node)
+        own = Fault(kind, node)
         first = min(_parts(own, facts).numbers, default=0)
         own = (
             replace(own, index=first) if kind is FaultKind.REMOTE_GONE else replace(own, gpu=first)

@@ -12,7 +12,9 @@ app = typer.Typer(
     invoke_without_command=True,
     help="A simulated cluster of real processes on this machine; cut its cables, heal it.",
 )
-NodeName = Annotated[str, typer.Argument(metavar="NODE", help="A node of the demo.")]
+NodeName = Annotated[
+    str | None, typer.Argument(metavar="NODE", help="A node of the demo.", show_default=False)
+]
 
 
 @app.callback()
@@ -62,7 +64,7 @@ def demo(
 
 @app.command()
 def cut(
-    node: NodeName,
+    node: NodeName = None,
     *,
     slot: Annotated[
         int, typer.Option(min=1, metavar="SLOT", help="Which of its cables, from 1.")
@@ -78,8 +80,11 @@ def cut(
 @app.command()
 def fault(
     sentence: Annotated[
-        str, typer.Argument(metavar="SENTENCE", help="Such as `gpu 2 of node-sample1 fails`.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="SENTENCE", help="Such as `gpu 2 of node-sample1 fails`.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Let any fault of the simulation happen, or end, in a sentence."""
     from topo.cli.demo import faults

@@ -11,30 +11,34 @@ from topo.model.ids import NodeName
 from topo.model.machine import NodeFacts
 from topo.model.nearest import did_you_mean
 from topo.recording import bundle
-from topo.recording.possible import facts_of, impossible
+from topo.recording.possible import facts_of, impossible, possible
 from topo.recording.timeline import Fault, FaultKind, Sentence, parse_faults, parse_timeline
 
 FAULTS_FILE = "faults.txt"
 
 
-def cut(node: str, slot: int) -> tuple[str, ...]:
+def cut(node: str | None, slot: int) -> tuple[str, ...]:
     """Pulls the cable in that slot, at both of its ends; the sentences that now hold.
 
-    Raises `CliError` where no demo runs, or the node or the cable does not exist.
+    Raises `CliError` where no demo runs, or the node or the cable does not exist or is not given.
     """
     demo = required_demo()
+    if node is None:
+        raise usage("it is missing", "NODE", _what_can_be_cut(demo))
     ends = _cable_ends(demo, node, slot)
     for end in ends:
         _write(demo, end.node, _active(demo, end.node) | {end})
     return tuple(_sentence(end) for end in ends)
 
 
-def add(words: str) -> str:
+def add(words: str | None) -> str:
     """Lets a sentence of `topo.recording.timeline` hold, which may end another.
 
     Raises `CliError`.
     """
     demo = required_demo()
+    if words is None:
+        raise usage("it is missing", "SENTENCE", _what_can_break(demo))
     parsed = parse_timeline(f"at 0s: {words}")
     if isinstance(parsed, Refusal):
         raise CliError(Exit.USAGE, Refusal(parsed.what, "SENTENCE", parsed.fix))
@@ -64,6 +68,23 @@ def heal() -> int:
 def active(demo: Demo) -> list[str]:
     """The sentences that hold now, in the order of the nodes."""
     return [_sentence(fault) for node in demo.nodes for fault in sorted(_active(demo, node))]
+
+
+def _what_can_be_cut(demo: Demo) -> str:
+    """An example that works in this demo, and the nodes there are."""
+    cabled = [str(host.name) for host in worlds.chosen(demo.world).nodes if host.peers]
+    there = [name for name in demo.nodes if name in cabled]
+    if not there:
+        return f"no node of this demo has a cable to another; {_what_can_break(demo)}"
+    nodes = f"{there[0]} to {there[-1]}" if len(there) > 1 else there[0]
+    return f"`topo demo cut {there[0]}`; nodes with a cable: {nodes}"
+
+
+def _what_can_break(demo: Demo) -> str:
+    """Examples that work on the first node."""
+    node = demo.nodes[0]
+    said = (f"`topo demo fault '{each}'`" for each in possible(NodeName(node), _whole(demo, node)))
+    return f"such as {', '.join(said)}"
 
 
 def _cable_ends(demo: Demo, node: str, slot: int) -> tuple[Fault, Fault]:
