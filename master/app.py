@@ -93,6 +93,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     settings, engine = service.settings, service.engine
     works: dict[str, Work] = {
         "engine": engine.run,
+        "history": service.past.run,
         "placements": partial(service.placements.maintenance.run, settings.recount_interval),
         "capacity-events": CapacityEvents(
             service.placements.feed, service.view, lambda: engine.history.run_id

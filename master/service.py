@@ -39,13 +39,16 @@ from master.sources.workers.port import WorkerPort
 from master.sources.workers.refused import RefusedReports
 from master.sources.workers.sessions import Sessions
 from master.state.config_maps import ConfigMapStore
+from master.state.history_file import HistoryFile
 from master.state.saving import StateSaver, StateStore
 from master.state.state_file import StateFileStore
+from master.streams import Streams
 from master.tokens import API_TOKENS, WORKER_TOKENS, TokenFile, TokenFileKind, TokenMetrics, Tokens
 from master.tree import findings, topology_document
 from master.tree.document_cache import DocumentCache
 from master.tree.engine import Clock, Engine
 from master.tree.findings import Examined
+from master.tree.past import Past, build_past
 from master.tree.readiness import Readiness
 from master.tree.topology_document import TopologyView
 from master.web import plain
@@ -70,28 +73,6 @@ GRAPHS = 8
 """Callers that may wait for a graph of the fabric; one takes about a second at 10,000 nodes."""
 
 
-@dataclass(slots=True)
-class Streams:
-    """How many event streams are open; each holds a connection, so there is a limit."""
-
-    limit: int
-    gauge: prom.Gauge
-    _open: int = 0
-
-    def enter(self) -> bool:
-        """Counts one in; False when the limit is reached."""
-        if self._open >= self.limit:
-            return False
-        self._open += 1
-        self.gauge.set(self._open)
-        return True
-
-    def leave(self) -> None:
-        """Counts one out."""
-        self._open -= 1
-        self.gauge.set(self._open)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """One master: its settings, its engine, and what hangs on them."""
@@ -101,6 +82,7 @@ class Service:
     metrics: ServiceMetrics
     engine_metrics: EngineMetrics
     engine: Engine
+    past: Past
     node_group_document: DocumentCache[Forest]
     topology_document: DocumentCache[TopologyView]
     findings_document: DocumentCache[Examined]
@@ -281,6 +263,13 @@ def build_service(
         metrics=metrics,
         engine_metrics=engine_metrics,
         engine=engine,
+        past=build_past(
+            engine,
+            (settings.history_bytes, settings.history_age),
+            registry,
+            is_shown=lambda: not service.missing(),
+            store=HistoryFile(settings.state_file) if settings.state_file is not None else None,
+        ),
         node_group_document=DocumentCache(
             lambda: engine.snapshot.forest,
             render,

@@ -152,6 +152,10 @@ class MasterSettings(ServiceSettings, LogSettings):
     """Events that may wait for the engine; beyond it workers are told to come back."""
     history_limit: Count = 50_000
     """Changes that are remembered for diffs and resumed event streams."""
+    history_bytes: Annotated[int, Field(ge=1 << 20, le=256 << 20)] = 16 << 20
+    """Memory for moments of the tree that are kept for longer, packed; the oldest go."""
+    history_age: Annotated[Seconds, Field(ge=60)] = 7 * 86400.0
+    """How long such a moment is kept."""
     event_stream_limit: Count = 256
     """Event streams that may be open at once."""
     connection_limit: Count = 2048

@@ -1,29 +1,22 @@
-"""What moved: `GET /v1/topology/diff` and the event stream `GET /v1/topology/events`."""
+"""What moves: the event stream `GET /v1/topology/events`."""
 
 import asyncio
 from collections.abc import Iterator
 from typing import Protocol
 
-import orjson
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
-from master.api.answers.representation import json_body
 from master.api.booking_events import event
 from master.api.requests.query import Parameter, Query
-from master.api.step_texts import StepText, StepTexts, change_document
+from master.api.step_texts import StepText, StepTexts
 from master.booking.feed import BookingFeed
 from master.service import SERVICE
-from master.tree.history import History, Step
-from topo.discovery.tree.changes import net
+from master.tree.history import History
 from topo.kit.in_flight import InFlight
 from topo.kit.problem import problem
 from topo.model.rest.generation_id import GenerationId
 
-DIFF_PARAMETERS = (
-    Parameter("from", "generation", "the generation to start after", required=True),
-    Parameter("to", "generation", "the last generation; the one now if left out"),
-)
 EVENT_PARAMETERS = (
     Parameter("since", "generation", "the last generation seen; Last-Event-ID says the same"),
 )
@@ -37,40 +30,6 @@ _STREAM_HEADERS = {
     "Cache-Control": "no-store",
     "X-Accel-Buffering": "no",
 }
-
-
-async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
-    """What is left of the changes after one generation up to another; 410 beyond the history."""
-    history = request.app[SERVICE].engine.history
-    for field, named in query.items():
-        if not named.is_of(history.run_id):
-            return problem(
-                410,
-                "this generation was counted by another run of the master",
-                field=field,
-                fix=f"GET /v1/topology: the run is {history.run_id} now",
-            )
-    start = query["from"].number
-    end = query.get("to", GenerationId(int(history.now))).number
-    if "to" in query and end < start:
-        return problem(400, "the range ends before it starts", field="to", fix="swap from and to")
-    steps = history.since(start)
-    if steps is None or end > history.now:
-        return problem(
-            410,
-            "this range of generations is not in the history",
-            field="from" if steps is None else "to",
-            fix=f"generations {history.oldest} to {history.now} are remembered",
-        )
-    body = await asyncio.to_thread(_diff_body, steps, (start, end), history.run_id)
-    return json_body(body)
-
-
-def _diff_body(steps: tuple[Step, ...], between: tuple[int, int], run: str) -> bytes:
-    start, end = between
-    all_changes = (change for step in steps if step.generation <= end for change in step.changes)
-    changes = [change_document(change) for change in net(all_changes)]
-    return orjson.dumps({"from": start, "to": end, "run": run, "changes": changes})
 
 
 class Writer(Protocol):

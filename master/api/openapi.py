@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from master.api.requests.query import Parameter, Query
 from master.api.route import Route
 from topo.kit.threads import off_loop
+from topo.model.rest import moment_id
 from topo.model.rest.generation_id import PATTERN
 from topo.model.rest.service import Problem
 
@@ -157,6 +158,8 @@ def _schema(parameter: Parameter) -> dict[str, Any]:
         return {"type": "integer", "minimum": parameter.minimum}
     if parameter.kind == "generation":
         return {"type": "string", "pattern": PATTERN}
+    if parameter.kind == "moment":
+        return {"type": "string", "pattern": moment_id.PATTERN}
     if parameter.words:
         return {"type": "string", "enum": list(parameter.words)}
     return {"type": "string", "minLength": 1, "maxLength": parameter.max_chars}

@@ -9,6 +9,7 @@ from master.api import (
     gpus,
     graph,
     health,
+    history,
     holds,
     page,
     placements,
@@ -28,6 +29,7 @@ from topo.model.rest.fragmentation import FragmentationDocument
 from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.model.rest.gpus import GpusDocument
 from topo.model.rest.graph import GRAPH_MEDIA, GraphDocument
+from topo.model.rest.history import HistoryDocument
 from topo.model.rest.jobs import HoldBody, PlacementBody
 from topo.model.rest.node_group import VendorGroup, VendorNode
 from topo.model.rest.placements import EndedDocument, HoldDocument, HoldsDocument, PlacementDocument
@@ -81,6 +83,7 @@ ROUTES = (
         problems={
             404: "no such group or node",
             406: _NOT_ACCEPTABLE,
+            410: "the moment is not kept",
             503: "too many wait for a part",
         },
         conditional=True,
@@ -95,11 +98,19 @@ ROUTES = (
     ),
     _topology(
         path="/v1/topology/diff",
-        handler=changes.get_diff,
-        summary="What moved between two generations, and why",
+        handler=history.get_diff,
+        summary="What moved between two moments, and why",
         document=DiffDocument,
-        parameters=changes.DIFF_PARAMETERS,
-        problems={410: "the range is not remembered"},
+        parameters=history.DIFF_PARAMETERS,
+        problems={410: "the range is not kept", 503: "too many wait for one"},
+    ),
+    _topology(
+        path="/v1/history",
+        handler=history.get_history,
+        summary="The moments of the tree that are kept, and how much changed at each",
+        document=HistoryDocument,
+        parameters=history.HISTORY_PARAMETERS,
+        problems={410: "the range is not kept"},
     ),
     _topology(
         path="/v1/topology/events",

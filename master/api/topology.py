@@ -12,19 +12,16 @@ from master.api.answers.refusals import (
     none_acceptable,
     not_ready,
     refusing_when_full,
-    unknown_group,
-    unknown_node,
 )
 from master.api.answers.representation import CACHED, coding, is_known, json_body
+from master.api.history import AT, topology_then
 from master.api.requests.query import Parameter, Query
+from master.api.requests.selected import selected
 from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
-from master.tree.selection import find_groups, path_to
 from master.tree.topology_document import Part, TopologyView
 from topo.discovery.state import NodeDetail
-from topo.kit.problem import problem
-from topo.model.forest import Forest
 from topo.model.ids import NodeName
 from topo.model.rest.topology import NodeDetailDocument
 
@@ -32,6 +29,7 @@ PARAMETERS = (
     Parameter("group", "string", "a group's name, or its path joined with /"),
     Parameter("node", "string", "a node's name; adds what its worker said"),
     Parameter("depth", "integer", "levels of children to show, from 0"),
+    AT,
 )
 
 
@@ -58,6 +56,8 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
     taken = coding(request.headers.get("Accept-Encoding"))
     if taken is None:
         return none_acceptable()
+    if "at" in query and not query["at"].is_now:
+        return await topology_then(request, query, zipped=taken == "gzip")
     if request.query:
         return await _part(request, query, zipped=taken == "gzip")
     return await _whole(request, zipped=taken == "gzip")
@@ -97,7 +97,7 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
         known = is_known(request.headers.get("If-None-Match"), tag)
 
     def made() -> web.Response:
-        part = _selected(view.snapshot.forest, query)
+        part = selected(view.snapshot.forest, query)
         if isinstance(part, web.Response):
             return part
         if known:
@@ -108,20 +108,6 @@ def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[
         return json_body(body, headers, zipped=zipped)
 
     return made
-
-
-def _selected(forest: Forest, query: Query) -> Part | web.Response:
-    """What is asked for of the tree; or the 404 that names the nearest name."""
-    node, group, depth = query.get("node"), query.get("group"), query.get("depth")
-    if node is not None and group is not None:
-        return problem(400, "node and group exclude each other", field="node", fix="give one")
-    if node is not None:
-        path = path_to(forest, NodeName(node))
-        return unknown_node(node, forest) if path is None else Part(path=path, depth=depth)
-    if group is not None:
-        groups = find_groups(forest, group)
-        return Part(groups, depth=depth) if groups else unknown_group(group, forest)
-    return Part(depth=depth)
 
 
 def _renderer(service: Service, view: TopologyView, query: Query) -> Callable[[Part], bytes]:

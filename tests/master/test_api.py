@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from master.api import changes, topology
+from master.api import history
 from master.api.answers import refusals
+from master.api.requests import selected
 from master.api.routes import ROUTES
 from master.tree import topology_document
 from tests.master.documents import read, read_json
@@ -240,7 +241,7 @@ async def test_searching_and_comparing_is_done_beside_the_loop(
     token_flag: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: dict[str, str] = {}
-    for module, name in ((topology, "path_to"), (refusals, "did_you_mean"), (changes, "net")):
+    for module, name in ((selected, "path_to"), (refusals, "did_you_mean"), (history, "net")):
         original = getattr(module, name)
 
         def noted(*given: Any, name: str = name, original: Any = original) -> Any:
@@ -340,7 +341,9 @@ async def test_a_diff_tells_what_moved_and_why(token_flag: str) -> None:
         assert all(c["generation"] <= start for c in early.json["changes"])
         same = await master.get(f"/v1/topology/diff?from={end}&to={end}")
         run = master.service.engine.history.run_id
-        assert same.json == {"from": end, "to": end, "run": run, "changes": []}
+        runs = {"run": run, "from_run": run}
+        times = {"from_at": "", "to_at": ""}
+        assert same.json == {"from": end, "to": end, **runs, **times, "changes": []}
 
 
 async def test_a_generation_may_name_the_run_that_counted_it(token_flag: str) -> None:

@@ -242,7 +242,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         if name.endswith(("Document", "Summary", "Problem"))
     }
     assert {name: keys for name, keys in absent.items() if keys} == {
-        "TopologyDocument": {"node"},
+        "TopologyDocument": {"node", "as_of"},
         "NodeDocument": {"pool", "shared"},
         "UnplacedDocument": {"pool", "shared"},
         "ReadyDocument": {"origin", "age_s", "why"},

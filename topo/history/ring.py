@@ -168,7 +168,11 @@ class Ring:
         ):
             self._drop(self._starts[1])
         if self.held_bytes > self._limit_bytes:
-            self._drop(len(self._pieces))
+            self.clear()
+
+    def clear(self) -> None:
+        """Keeps nothing."""
+        self._drop(len(self._pieces))
 
     def _drop(self, stop: int) -> None:
         self.held_bytes -= sum(each.held_bytes for each in self._pieces[:stop])

@@ -9,8 +9,9 @@ from aiohttp import web
 from topo.model.errors import BadInputError, Refusal
 from topo.model.nearest import did_you_mean
 from topo.model.rest.generation_id import GenerationId
+from topo.model.rest.moment_id import EXAMPLES, MomentId
 
-Kind = Literal["string", "integer", "generation"]
+Kind = Literal["string", "integer", "generation", "moment"]
 MAX_VALUE_CHARS = 1024
 
 
@@ -20,9 +21,9 @@ class Parameter:
 
     `words` are all that a text may be, none where it may be any: whoever uses the value checks it.
 
-    A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`. One of the
-    path stands in the route as `{name}` and is always there. Those of the header are described
-    here, and read where they are used.
+    A `generation` may carry the run of the master that counted it: `7` or `7.5e0c21af`; a `moment`
+    is what `MomentId` reads. One of the path stands in the route as `{name}` and is always there.
+    Those of the header are described here, and read where they are used.
     """
 
     name: str
@@ -93,6 +94,14 @@ def _generation(value: str, parameter: Parameter) -> GenerationId:
     return found
 
 
+def _moment(value: str, parameter: Parameter) -> MomentId:
+    found = MomentId.read(value)
+    if found is None:
+        fix = f"{parameter.name} is {parameter.text}: {EXAMPLES}"
+        raise BadInputError(Refusal(f"{value[:64]!r} is no moment", parameter.name, fix))
+    return found
+
+
 def _string(value: str, parameter: Parameter) -> str:
     if not value or len(value) > parameter.max_chars:
         what = f"the value has {len(value)} characters"
@@ -104,4 +113,5 @@ _READ: Mapping[Kind, Callable[[str, Parameter], object]] = {
     "string": _string,
     "integer": _integer,
     "generation": _generation,
+    "moment": _moment,
 }

@@ -90,9 +90,16 @@ class HoldEventDocument(Document):
 
 
 class DiffDocument(Document):
-    """What changed after `from` up to and with `to`, both of the same run."""
+    """What changed after `from` up to and with `to`, each counted by its run.
+
+    `from_at` and `to_at` are their times where the two are kept moments, whose generations may be
+    lower than those asked for; empty where each generation between is known.
+    """
 
     start: Annotated[int, Field(alias="from")]
     end: Annotated[int, Field(alias="to")]
     run: str = ""
+    start_run: Annotated[str, Field(alias="from_run")] = ""
+    start_at: Annotated[str, Field(alias="from_at")] = ""
+    end_at: Annotated[str, Field(alias="to_at")] = ""
     changes: tuple[ChangeDocument, ...]

@@ -17,6 +17,7 @@ from topo.model.machine import (
     ServerPeers,
 )
 from topo.model.rest.document import Document, one_of, optional
+from topo.model.rest.history import AsOfDocument
 
 TreeMode = Annotated[str, one_of("config", "dragonfly", "switchbox", "nvlink", "auto")]
 """How groups are found: `--mode` of the master."""
@@ -211,7 +212,8 @@ class TopologyDocument(Document):
     `capacity_version` grows whenever what is free, used, held or cordoned may differ. `wires` are
     those of the nodes shown.
     `restored_age_s`: the tree is that of the state file, so old, and no source has spoken yet.
-    `warnings` are about the master itself; those about a source are in `sources`.
+    `warnings` are about the master itself; those about a source are in `sources`. `as_of` only
+    where a moment was asked for: then it has no sources and nobody's GPUs are counted.
     """
 
     generation: int
@@ -227,3 +229,4 @@ class TopologyDocument(Document):
     sources: tuple[SourceDocument, ...] = ()
     warnings: tuple[WarningDocument, ...] = ()
     node: NodeDetailDocument | None = optional(None)
+    as_of: AsOfDocument | None = optional(None)

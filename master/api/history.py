@@ -1,0 +1,206 @@
+"""What was: `GET /v1/topology/diff`, `GET /v1/history`, and the tree of a moment (`?at=`).
+
+The last changes are remembered one by one (`--history-limit`): a difference of generations among
+them is exact. What is older, of an earlier run, or asked for by time is that of kept moments.
+"""
+
+import asyncio
+import gzip
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from master.api.answers.refusals import refusing_when_full
+from master.api.answers.representation import CACHED, is_known, json_body
+from master.api.requests.query import Parameter, Query
+from master.api.requests.selected import selected
+from master.api.step_texts import change_document
+from master.service import SERVICE, Service
+from master.tree import topology_document
+from master.tree.document_cache import GZIP_LEVEL
+from master.tree.history import Step
+from master.tree.past import Picture, between
+from master.tree.topology_document import TopologyView
+from topo.discovery.tree.changes import compare, net
+from topo.history.ring import Moment, Piece, thinned
+from topo.kit.problem import problem, refusal
+from topo.model.errors import Refusal
+from topo.model.forest import Change, Snapshot
+from topo.model.rest.moment_id import NOW, MomentId, time_text
+
+DIFF_PARAMETERS = (
+    Parameter("from", "moment", "the moment to start after", required=True),
+    Parameter("to", "moment", "the last moment; now if left out"),
+)
+MAX_MOMENTS = 1000
+HISTORY_PARAMETERS = (
+    Parameter("from", "moment", "the first moment to list; the oldest if left out"),
+    Parameter("to", "moment", "the last one; the newest if left out"),
+    Parameter(
+        "limit",
+        "integer",
+        f"moments to list, 1 to {MAX_MOMENTS}, 200 if left out; neighbours are put together",
+        minimum=1,
+    ),
+)
+AT = Parameter("at", "moment", "the tree as it was then; what was free or booked is not kept")
+
+
+def find(service: Service, wanted: MomentId, field: str) -> Picture | web.Response:
+    """The picture of a moment, or 410 with the oldest that is kept, 400 for one to come."""
+    if service.past.is_ahead(wanted):
+        now = time_text(service.past.clock())
+        fix = f"it is {now} here; `now` is now"
+        return problem(400, "that moment has yet to come", field=field, fix=fix)
+    found = service.past.find(wanted, field)
+    return refusal(410, found) if isinstance(found, Refusal) else found
+
+
+async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
+    """What differs between two moments: net of the changes between them; 410 beyond the history."""
+    service = request.app[SERVICE]
+    start, end = query["from"], query.get("to", NOW)
+    remembered = _remembered(service, start, end)
+    if isinstance(remembered, web.Response):
+        return remembered
+    if remembered is not None:
+        steps, numbers = remembered
+        run = service.engine.history.run_id
+        return json_body(await asyncio.to_thread(_net_body, steps, numbers, run))
+    if isinstance(other := find(service, end, "to"), web.Response):
+        return other
+    if isinstance(one := find(service, start, "from"), web.Response):
+        return one
+    if other.moment.at_s < one.moment.at_s:
+        return _ends_before_it_starts()
+    with refusing_when_full():
+        return json_body(await service.parts.run(lambda: partial(_compared_body, one, other)))
+
+
+def _ends_before_it_starts() -> web.Response:
+    return problem(400, "the range ends before it starts", field="to", fix="swap from and to")
+
+
+def _remembered(
+    service: Service, start: MomentId, end: MomentId
+) -> tuple[Sequence[Step], tuple[int, int]] | web.Response | None:
+    """The steps between two generations of this run, where all of them are remembered."""
+    history = service.engine.history
+    now = int(history.now)
+    last = now if end.is_now else end.generation.number if end.generation is not None else None
+    if start.generation is None or last is None:
+        return None
+    ours = start.generation.is_of(history.run_id)
+    if not ours or (end.generation is not None and not end.generation.is_of(history.run_id)):
+        return None
+    if end.generation is not None and last < start.generation.number:
+        return _ends_before_it_starts()
+    steps = history.since(start.generation.number)
+    if steps is not None and last <= now:
+        return steps, (start.generation.number, last)
+    if start.generation.number > now or last > now:
+        fix = f"generations {history.oldest} to {now} are remembered"
+        field = "from" if start.generation.number > now else "to"
+        return problem(410, "that generation is not in the history", field=field, fix=fix)
+    return None
+
+
+def _net_body(steps: Sequence[Step], numbers: tuple[int, int], run: str) -> bytes:
+    start, end = numbers
+    changes = (change for step in steps if step.generation <= end for change in step.changes)
+    head = {"from": start, "to": end, "run": run, "from_run": run, "from_at": "", "to_at": ""}
+    return _with_changes(head, net(changes))
+
+
+def _compared_body(one: Picture, other: Picture) -> bytes:
+    start, end = one.moment, other.moment
+    old, new = between(one, other)
+    head = {
+        "from": start.generation,
+        "to": end.generation,
+        "run": end.run,
+        "from_run": start.run,
+        "from_at": time_text(start.at_s),
+        "to_at": time_text(end.at_s),
+    }
+    return _with_changes(head, net(compare(old, new, end.generation)))
+
+
+def _with_changes(head: dict[str, Any], changes: Sequence[Change]) -> bytes:
+    return orjson.dumps({**head, "changes": [change_document(each) for each in changes]})
+
+
+async def get_history(request: web.Request, query: Query) -> web.StreamResponse:
+    """The kept moments with how much changed at each, few enough for a slider."""
+    service = request.app[SERVICE]
+    limit = query.get("limit", 200)
+    if limit > MAX_MOMENTS:
+        fix = f"give 1 to {MAX_MOMENTS}"
+        return problem(400, f"{limit} moments are too many", field="limit", fix=fix)
+    pieces = service.past.ring.pieces
+    first_s, last_s = 0.0, pieces[-1].moment.at_s if pieces else 0.0
+    if "from" in query:
+        if isinstance(found := find(service, query["from"], "from"), web.Response):
+            return found
+        first_s = found.moment.at_s
+    if "to" in query:
+        if isinstance(found := find(service, query["to"], "to"), web.Response):
+            return found
+        last_s = found.moment.at_s
+    now = time_text(service.past.clock())
+    listed = [each for each in pieces if first_s <= each.moment.at_s <= last_s]
+    return json_body(await asyncio.to_thread(_history_body, listed, limit, now))
+
+
+def _history_body(pieces: Sequence[Piece], limit: int, now: str) -> bytes:
+    moments = [_moment(moment, size) for moment, size in thinned(pieces, limit)]
+    return orjson.dumps({"now": now, "moments": moments})
+
+
+def _moment(moment: Moment, moments: int) -> dict[str, Any]:
+    return {
+        "at": time_text(moment.at_s),
+        "generation": moment.generation,
+        "run": moment.run,
+        "moments": moments,
+        "changes": dict(moment.changes),
+    }
+
+
+async def topology_then(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
+    """The tree of a moment, or a part of it: the document of now, without what is not kept."""
+    service = request.app[SERVICE]
+    found = find(service, query["at"], "at")
+    if isinstance(found, web.Response):
+        return found
+    moment = found.moment
+    of_query = {name: value for name, value in query.items() if name != "at"}
+    tag = topology_document.tag((moment.run, moment.generation, moment.at_s), repr(of_query))
+    headers = {**CACHED, "ETag": f'W/"{tag}"'}
+    if is_known(request.headers.get("If-None-Match"), tag):
+        return web.Response(status=304, headers=headers)
+    mode = service.settings.mode.value
+    with refusing_when_full():
+        return await service.parts.run(
+            lambda: partial(_then, found, query, mode, headers, zipped=zipped)
+        )
+
+
+def _then(
+    picture: Picture, query: Query, mode: str, headers: dict[str, str], *, zipped: bool
+) -> web.Response:
+    """What makes the answer, in a thread."""
+    moment, forest = picture.moment, picture.forest()
+    part = selected(forest, query)
+    if isinstance(part, web.Response):
+        return part
+    view = TopologyView(Snapshot(moment.generation, forest))
+    document = topology_document.document(view, mode, 0.0, part)
+    document["as_of"] = {"at": time_text(moment.at_s)}
+    body = topology_document.dumped(document, moment.run)
+    return json_body(
+        gzip.compress(body, GZIP_LEVEL, mtime=0) if zipped else body, headers, zipped=zipped
+    )

@@ -1,0 +1,25 @@
+"""What of the tree a request names, or the answer that it names nothing there is."""
+
+from aiohttp import web
+
+from master.api.answers.refusals import unknown_group, unknown_node
+from master.api.requests.query import Query
+from master.tree.selection import find_groups, path_to
+from master.tree.topology_document import Part
+from topo.kit.problem import problem
+from topo.model.forest import Forest
+from topo.model.ids import NodeName
+
+
+def selected(forest: Forest, query: Query) -> Part | web.Response:
+    """What is asked for of the tree; or the 404 that names the nearest name."""
+    node, group, depth = query.get("node"), query.get("group"), query.get("depth")
+    if node is not None and group is not None:
+        return problem(400, "node and group exclude each other", field="node", fix="give one")
+    if node is not None:
+        path = path_to(forest, NodeName(node))
+        return unknown_node(node, forest) if path is None else Part(path=path, depth=depth)
+    if group is not None:
+        groups = find_groups(forest, group)
+        return Part(groups, depth=depth) if groups else unknown_group(group, forest)
+    return Part(depth=depth)

@@ -1,0 +1,233 @@
+"""What the forest was: moments of it, kept on the loop, made and rebuilt beside it.
+
+A moment is kept when the forest is another one, a second after the one before at the earliest, so
+that a cable which flaps faster costs no more. Nothing is kept before the tree is shown: a master
+that starts has lost no nodes. What is free, booked or said by sources is not kept.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+import prometheus_client as prom
+import structlog
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from master.metrics import PREFIX
+from master.tree.engine import Engine
+from topo.discovery.tree.changes import compare
+from topo.history.ring import Moment, Piece, Ring, counted, piece, rebuilt
+from topo.history.rows import BrokenEditError
+from topo.kit.threads import off_loop
+from topo.model.errors import Refusal
+from topo.model.forest import Forest, Snapshot
+from topo.model.rest.moment_id import MomentId, time_text
+
+GAP_S = 1.0
+AHEAD_S = 60.0
+"""Clocks of two machines differ; a time that is further ahead of ours is a mistake."""
+
+_log = structlog.get_logger(__name__)
+
+
+class PastStore(Protocol):
+    """Where the moments survive a restart. Its calls block."""
+
+    def load(self) -> Sequence[Piece]:
+        """What is kept there, of which the first piece is whole. What is broken is put aside."""
+        ...
+
+    def append(self, new: Piece, kept: Callable[[], Sequence[Piece]]) -> None:
+        """Keeps one more piece; `kept` are all that are still wanted. Raises `OSError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The forest at a moment: as it is shown now, or as it is rebuilt of pieces."""
+
+    moment: Moment
+    shown: Forest | None = None
+    pieces: tuple[Piece, ...] = ()
+
+    def forest(self) -> Forest:
+        """The forest; O(nodes) for one that is rebuilt: not for the loop."""
+        return rebuilt(self.pieces) if self.shown is None else self.shown
+
+
+class Past:
+    """Owns the moments that are kept. `clock` is Unix time; `is_shown`: whether the tree is."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        ring: Ring,
+        *,
+        is_shown: Callable[[], bool],
+        store: PastStore | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._engine = engine
+        self.ring = ring
+        self._is_shown = is_shown
+        self._store = store
+        self.clock = clock
+        self._published = asyncio.Event()
+        self._published_s = 0.0
+        self._newest: Forest | None = None
+        self._failing = False
+        self.failures = 0
+        engine.on_published.append(self._note)
+
+    def _note(self, _snapshot: Snapshot) -> None:
+        self._published_s = self.clock()
+        self._published.set()
+
+    async def run(self) -> None:
+        """Keeps what is shown until cancelled."""
+        await self._restore()
+        while True:
+            await self._published.wait()
+            if self._is_shown():
+                self._published.clear()
+                await self._keep()
+            await asyncio.sleep(GAP_S)
+
+    async def _restore(self) -> None:
+        """Takes up what an earlier process kept."""
+        if self._store is None:
+            return
+        pieces = await off_loop(self._store.load)
+        now_s = self.clock()
+        for each in pieces:
+            self.ring.add(each if each.moment.at_s <= now_s else _as_of(each, now_s))
+        if len(self.ring):
+            last = self.ring.up_to(len(self.ring) - 1)
+            try:
+                self._newest = await asyncio.to_thread(rebuilt, last)
+            except BrokenEditError as error:
+                _log.warning("the kept history cannot be rebuilt; it begins anew", why=str(error))
+                self.ring.clear()
+            else:
+                _log.info("history restored", moments=len(self.ring))
+
+    async def _keep(self) -> None:
+        snapshot, at_s = self._engine.snapshot, self._published_s
+        moment = Moment(snapshot.generation, self._engine.history.run_id, at_s, {})
+        make = partial(
+            _made, moment, self._newest, snapshot.forest, wants_whole=self.ring.wants_whole
+        )
+        try:
+            made = await asyncio.to_thread(make)
+        except (TypeError, ValueError) as error:  # a text that no encoding has
+            self._failed(str(error))
+            return
+        if made is None:
+            return
+        self._newest = snapshot.forest
+        self.ring.add(made)
+        if self._store is not None:
+            try:
+                await off_loop(partial(self._store.append, made, lambda: self.ring.pieces))
+            except OSError as error:
+                self._failed(error.strerror or str(error))
+                return
+        self._failing = False
+
+    def _failed(self, why: str) -> None:
+        if not self._failing:
+            _log.error("history not written", why=why)
+        self._failing = True
+        self.failures += 1
+
+    def find(self, wanted: MomentId, field: str) -> Picture | Refusal:
+        """The picture of a moment; a refusal where that is too old or not ours to know."""
+        if wanted.is_now:
+            snapshot, run = self._engine.snapshot, self._engine.history.run_id
+            return Picture(
+                Moment(snapshot.generation, run, self.clock(), {}), shown=snapshot.forest
+            )
+        at_s = wanted.at_s(self.clock())
+        place = None
+        if at_s is not None:
+            place = self.ring.at(at_s)
+        elif wanted.generation is not None:
+            place = self.ring.of(wanted.generation)
+        if place is not None:
+            return Picture(self.ring.moment(place), pieces=self.ring.up_to(place))
+        now = f"{self._engine.history.now}.{self._engine.history.run_id}"
+        if (oldest := self.ring.oldest) is None:
+            fix = f"the generation now is {now}; moments are kept once the tree is shown"
+            return Refusal("no moment is kept yet", field, fix)
+        since = f"{time_text(oldest.at_s)}, generation {oldest.generation}.{oldest.run}"
+        fix = f"the oldest that is kept is {since}, and now is {now}; raise --history-bytes or "
+        return Refusal("what was then is not kept", field, f"{fix}--history-age to keep more")
+
+    def is_ahead(self, wanted: MomentId) -> bool:
+        """Whether a time has yet to come."""
+        at_s = wanted.at_s(now_s := self.clock())
+        return at_s is not None and at_s > now_s + AHEAD_S
+
+
+def between(one: Picture, other: Picture) -> tuple[Forest, Forest]:
+    """Both forests; of one segment of pieces the second is made of the first. O(nodes)."""
+    first = one.forest()
+    size = len(one.pieces)
+    if size and other.pieces[:size] == one.pieces:
+        return first, rebuilt(other.pieces[size:], first)
+    return first, other.forest()
+
+
+def _made(moment: Moment, old: Forest | None, new: Forest, *, wants_whole: bool) -> Piece | None:
+    """The next piece; None where the forest is the same. Cost: what differs, or O(nodes)."""
+    if old == new:
+        return None
+    changes = () if old is None else compare(old, new, moment.generation)
+    told = replace(moment, changes=counted(changes))
+    return piece(told, None if wants_whole else old, new)
+
+
+def _as_of(each: Piece, now_s: float) -> Piece:
+    return replace(each, moment=replace(each.moment, at_s=now_s))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastCollector(Collector):
+    """What is kept, and how far back."""
+
+    past: Past
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, at scrape time."""
+        ring, oldest = self.past.ring, self.past.ring.oldest
+        yield _gauge("history_bytes", "Memory that kept moments take", ring.held_bytes)
+        yield _gauge("history_moments", "Moments of the tree that are kept", len(ring))
+        yield _gauge(
+            "history_oldest_timestamp_seconds",
+            "Unix time of the oldest moment that is kept, 0 if none",
+            0.0 if oldest is None else oldest.at_s,
+        )
+        text = "Moments that could not be kept, or not on disk"
+        yield CounterMetricFamily(PREFIX + "history_failures", text, value=self.past.failures)
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(PREFIX + name, text, value=value)
+
+
+def build_past(
+    engine: Engine,
+    bounds: tuple[int, float],
+    registry: prom.CollectorRegistry,
+    *,
+    is_shown: Callable[[], bool],
+    store: PastStore | None,
+) -> Past:
+    """The owner of what is kept within (bytes, seconds), told in the registry."""
+    past = Past(engine, Ring(*bounds), is_shown=is_shown, store=store)
+    registry.register(PastCollector(past))
+    return past
