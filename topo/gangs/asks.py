@@ -1,6 +1,7 @@
 """Which placement a gang needs next: for which pods, beside which that stay."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topo.gangs.gang import Binding, Gang, Member, PodUid
@@ -45,29 +46,62 @@ def needed(record: Record) -> Need | Lack | None:
 
     Pods that lost their node and pods that came again are placed beside the others; where that was
     refused and nothing of the gang runs, all of it anew; as is what waits for others to be evicted,
-    since room may come elsewhere before. O(members).
+    since room may come elsewhere before. Where some of it runs, each group goes on by itself.
+    O(members).
     """
     gang = record.gang
     if gang.waived:
         return None
     lack = _lack(record)
     if not record.released:
-        members = tuple(member for member in gang.members if _unplaced(record, member))
+        members = tuple(_unplaced(record))
         return lack or (Need(Purpose.FRESH, members) if members else None)
     displaced = _displaced(record)
     near, new = ([], []) if lack and not lack.some else _arrived(record)
     if record.over and not record.runs:
         return Need(Purpose.WHOLE, _waiting(record))
     moving = tuple(sorted((*displaced, *near), key=lambda member: member.rank))
-    if moving:
-        need = Need(Purpose.MOVE, moving)
-        refused = record.no_room
-        in_vain = refused is not None and (
-            refused.purpose is Purpose.WHOLE
-            or (refused.purpose, refused.uids) == (need.purpose, need.uids)
-        )
-        return Need(Purpose.WHOLE, _waiting(record)) if in_vain and not record.runs else need
-    return Need(Purpose.GROWTH, tuple(new)) if new else lack
+    need = None
+    for need in _moves(record, moving):
+        if not is_in_vain(record, need):
+            return need
+    if new and (need is None or record.runs):
+        return Need(Purpose.GROWTH, tuple(new))
+    return need or lack
+
+
+def is_in_vain(record: Record, need: Need) -> bool:
+    """Whether it was refused, and nothing became free since."""
+    return record.no_room is not None and (need.purpose, need.uids) in record.no_room.asks
+
+
+def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[Need]:
+    """How pods may get nodes beside those that stay, in the order in which it is tried.
+
+    All at once; then, where nothing runs, the whole gang, else each group, and where nothing of
+    that runs, all of it.
+    """
+    if not moving:
+        return
+    yield Need(Purpose.MOVE, moving)
+    waiting = _waiting(record)
+    if not record.runs:
+        yield Need(Purpose.WHOLE, waiting)
+        return
+    gang = record.gang
+    running = {gang.group_of(m.rank) for m in gang.members if m.live and m.node is not None}
+    of_groups = _by_group(gang, waiting)
+    for group, members in _by_group(gang, moving).items():
+        yield Need(Purpose.MOVE, members)
+        if group not in running:
+            yield Need(Purpose.MOVE, of_groups[group])
+
+
+def _by_group(gang: Gang, members: tuple[Member, ...]) -> dict[int, tuple[Member, ...]]:
+    groups: dict[int, list[Member]] = {}
+    for member in members:
+        groups.setdefault(gang.group_of(member.rank), []).append(member)
+    return {group: tuple(found) for group, found in groups.items()}
 
 
 def place(record: Record, need: Need, now_s: float, *, ask: int) -> Place:
@@ -161,15 +195,24 @@ def _displaced(record: Record) -> list[Member]:
     ]
 
 
-def _unplaced(record: Record, member: Member) -> bool:
-    return member.waits and member.gated and member.fixed is None and member.uid not in record.plan
+def _unplaced(record: Record) -> list[Member]:
+    """Pods without a place: gated ones, and those that were made without a gate among them."""
+    slipped = record.gang.slipped()
+    return [
+        member
+        for member in record.gang.members
+        if member.waits
+        and (member.gated or member.uid in slipped)
+        and member.fixed is None
+        and member.uid not in record.plan
+    ]
 
 
 def _arrived(record: Record) -> tuple[list[Member], list[Member]]:
     """Unplanned pods: those of groups that have kept pods, and those of whole new groups."""
     gang = record.gang
     kept = {gang.group_of(m.rank) for m in gang.members if _stays(record, m) is not None}
-    arrived = [member for member in gang.members if _unplaced(record, member)]
+    arrived = _unplaced(record)
     there = Counter(gang.group_of(member.rank) for member in arrived)
     sizes = gang.request.group_pods
     near = [member for member in arrived if gang.group_of(member.rank) in kept]
@@ -195,17 +238,18 @@ def _stays(record: Record, member: Member) -> NodeName | None:
 
 def _waiting(record: Record) -> tuple[Member, ...]:
     """All that is not bound, planned or not."""
+    unplaced = {member.uid for member in _unplaced(record)}
     return tuple(
         member
         for member in record.gang.members
         if member.waits
-        and (member.uid in record.plan or bool(member.selection) or _unplaced(record, member))
+        and (member.uid in record.plan or bool(member.selection) or member.uid in unplaced)
     )
 
 
 def _apart(record: Record, need: Need) -> tuple[NodeName, ...]:
     """Nodes that opened pods could not go to: they have another value than these select."""
-    selected = {member.selection for member in need.members if member.opened}
+    selected = {each.selection for each in need.members if each.opened and each.selection}
     if not selected:
         return ()
     values = {} if need.purpose is Purpose.WHOLE else record.values()

@@ -123,6 +123,21 @@ class Gang:
     labelled: Mapping[NodeName, Selection]
     holds: tuple[HoldId, ...] = ()
 
+    def slipped(self) -> frozenset[PodUid]:
+        """Pods that were made without a gate among gated ones, and wait for these: O(members).
+
+        Of a gang that is bound whole: another scheduler binds such a pod at once.
+        """
+        if self.binding is not Binding.WHOLE or self.waived:
+            return frozenset()
+        slipped = [
+            member.uid
+            for member in self.members
+            if member.opened and not member.selection and member.fixed is None
+        ]
+        waits = slipped and any(member.gated and member.waits for member in self.members)
+        return frozenset(slipped) if waits else frozenset()
+
     def group_of(self, rank: int) -> int:
         """The number of the group that a rank is in."""
         return rank // self.request.pods_per_group

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
-from topo.gangs.asks import Need, needed, place, request_of
+from topo.gangs.asks import Need, is_in_vain, needed, place, request_of
 from topo.gangs.events import (
     CapacityChanged,
     Checked,
@@ -221,7 +221,7 @@ class Gangs:
         plan = {**record.plan, **new}
         no_room = None
         if event.evicts and record.asked.purpose is Purpose.WHOLE:
-            no_room = self._in_vain(record.asked, "there is none but over others")
+            no_room = self._in_vain(record, "there is none but over others")
             self._stranded[event.id] = None
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
         self._put(replace(record, asked=None, check=None, checked=False))
@@ -330,7 +330,7 @@ class Gangs:
         if asked is not None and (asked.until_s <= now_s or not _is_for(asked, need)):
             record = self._void(record)
         direct = need if isinstance(need, Need) and not need.in_line else None
-        if direct is None and record.no_room is not None:
+        if not isinstance(need, Need) or need.purpose is Purpose.FRESH:
             record = replace(record, no_room=None)
         if need is direct or not isinstance(need, Need):
             self._line.leave(gang.id)
@@ -339,17 +339,7 @@ class Gangs:
             if record.in_line_s is None:
                 record = replace(record, in_line_s=now_s)
             self._line.join(gang, self._shape(record, need, now_s))
-        refused = record.no_room
-        known = (
-            refused
-            and direct
-            and (refused.purpose, refused.uids)
-            == (
-                direct.purpose,
-                direct.uids,
-            )
-        )
-        if direct is None or record.asked is not None or known:
+        if direct is None or record.asked is not None or is_in_vain(record, direct):
             return record, ()
         record = self._asked(record, direct, now_s)
         return record, (record.asked.place,) if record.asked is not None else ()
@@ -530,12 +520,16 @@ class Gangs:
     def _strand(self, record: Record, text: str) -> None:
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
         self._stranded[record.gang.id] = None
-        self._put(replace(record, asked=None, no_room=self._in_vain(record.asked, text)))
+        self._put(replace(record, asked=None, no_room=self._in_vain(record, text)))
 
     @staticmethod
-    def _in_vain(asked: Asked, text: str) -> NoRoom:
-        """That this needs not be asked for again before there is more room."""
-        return NoRoom(asked.purpose, frozenset(pod.uid for pod in asked.place.wanted), text)
+    def _in_vain(record: Record, text: str) -> NoRoom:
+        """That what it asked for needs not be asked for again before there is more room."""
+        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
+        asked = record.asked
+        before = record.no_room.asks if record.no_room is not None else frozenset()
+        uids = frozenset(pod.uid for pod in asked.place.wanted)
+        return NoRoom(before | {(asked.purpose, uids)}, text)
 
     def _remind(self, record: Record, now_s: float) -> None:
         """Comes back to a gang when a write, an answer or its wait for whole groups is over."""

@@ -22,7 +22,8 @@ def notes(record: Record, planned: Planned) -> Mapping[PodUid, Note] | None:
     assert record.asked is not None, "a plan is an answer"  # noqa: S101 - for the type checker
     gang, wanted = record.gang, record.asked.place.wanted
     placed = {pod.uid: node for pod, node in zip(wanted, planned.nodes, strict=True)}
-    opened = {m.uid: m.selection for m in gang.members if m.opened and m.uid in placed}
+    selecting = (m for m in gang.members if m.opened and m.selection)
+    opened = {m.uid: m.selection for m in selecting if m.uid in placed}
     by_node = _values_of_others(record, placed)
     for uid, selection in opened.items():
         if by_node.setdefault(placed[uid], selection) != selection:

@@ -38,10 +38,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """The last refusal outside the line, and for what it was."""
+    """What was refused outside the line since there was more room, and why the last was."""
 
-    purpose: Purpose
-    uids: frozenset[PodUid]
+    asks: frozenset[tuple[Purpose, frozenset[PodUid]]]
     text: str
 
 
@@ -93,7 +92,9 @@ class Record:
     @property
     def released(self) -> bool:
         """Whether a pod is out of the gate, so that the rest has to go on beside it."""
-        return any(member.live and not member.gated for member in self.gang.members)
+        out = [each for each in self.gang.members if each.live and not each.gated]
+        slipped = self.gang.slipped() if out else frozenset[PodUid]()
+        return any(member.uid not in slipped for member in out)
 
     @property
     def runs(self) -> bool:

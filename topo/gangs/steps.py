@@ -33,7 +33,7 @@ Example: a gang of two pods, nodes n0 and n1, seen after each step.
 
 from collections.abc import Iterator, Mapping
 
-from topo.gangs.gang import Gang, Member, Note, Selection
+from topo.gangs.gang import Binding, Gang, Member, Note, Selection
 from topo.gangs.instructions import (
     Instruction,
     LabelNodes,
@@ -66,8 +66,10 @@ def wanted(record: Record) -> dict[Key, Instruction]:
         for node in _unlabelled(gang, values):
             want["node", node] = LabelNodes(gang.id, ((node, values[node]),))
     opens = may_open(record)
+    lost = {note.group for _, note in record.planned() if note.node in record.lost}
     for member in gang.members:
-        write = _of_pod(record, member, opens=opens)
+        is_whole = not lost or gang.group_of(member.rank) not in lost
+        write = _of_pod(record, member, opens=opens and is_whole)
         if write is not None:
             want["pod", member.uid] = write
     return want
@@ -82,8 +84,12 @@ def ready_for_check(record: Record) -> bool:
 
 
 def may_open(record: Record) -> bool:
-    """Whether the gates may be taken off now."""
-    passed = record.checked and not record.lost and not record.blocked
+    """Whether the gates may be taken off now.
+
+    Where pods are bound one by one, a group that lost a node holds up no other one.
+    """
+    alone = record.gang.binding is Binding.PIECEMEAL
+    passed = record.checked and not record.blocked and (alone or not record.lost)
     return (passed or bool(record.gang.waived)) and ready_for_check(record)
 
 

@@ -1,0 +1,112 @@
+"""Gangs of which some pods were made without a gate, or lost their node with no room beside."""
+
+import pytest
+
+from tests.gangs.world import Cluster, Leader, dragonflies, job
+from topo.gangs.gang import Binding, GangId
+from topo.gangs.gangs import GangSettings
+from topo.gangs.instructions import Nominate, Reason
+from topo.model.ids import NodeName
+
+A = GangId("a")
+N111, N112, N121, N122 = (NodeName(f"n1-{at}") for at in ("1-1", "1-2", "2-1", "2-2"))
+
+
+def led(*boxes: int) -> tuple[Cluster, Leader]:
+    cluster = Cluster(dragonflies(*boxes))
+    return cluster, Leader.over(cluster, GangSettings())
+
+
+def reason(leader: Leader) -> Reason:
+    found = leader.gangs.standing(A)
+    assert found is not None
+    return found.reason
+
+
+@pytest.mark.parametrize("slipped", [{0}, {1}, {1, 2}, {2, 3}, {0, 1, 2}])
+def test_pods_without_a_gate_of_a_gang_that_is_bound_whole_go_into_its_plan(
+    slipped: set[int],
+) -> None:
+    cluster, leader = led(4)
+    cluster.intrude("f", N111)
+    cluster.submit(job("a", 4))
+    for rank in slipped:
+        cluster.change(cluster.uids(A)[rank], gated=False)
+    leader.settle()
+    assert reason(leader) is Reason.BOUND
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
+    leader.settle()
+    assert not list(cluster.bookings)
+
+
+def test_a_gang_that_was_never_gated_is_left_to_its_scheduler() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("a", 2))
+    for uid in cluster.uids(A):
+        cluster.change(uid, gated=False)
+    leader.settle(schedule=False)
+    assert not any(isinstance(each, Nominate) for each in leader.given)
+
+
+def test_groups_that_can_be_whole_are_let_go_though_one_has_no_room_beside_its_pod() -> None:
+    """Rank 0 was made without a gate, and bound where the other node is somebody else's."""
+    cluster, leader = led(3)
+    cluster.intrude("f", N112)
+    cluster.submit(job("a", 4, binding=Binding.PIECEMEAL))
+    first = cluster.uids(A)[0]
+    cluster.change(first, gated=False)
+    cluster.bind(first, N111)
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [0, 2, 3]
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
+    assert reason(leader) is Reason.HALF_BOUND
+    cluster.leave("f")
+    leader.settle()
+    assert reason(leader) is Reason.BOUND
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
+
+
+def test_of_two_groups_that_lost_a_node_the_one_that_has_room_is_let_go() -> None:
+    cluster, leader = led(2)
+    cluster.submit(job("a", 4, binding=Binding.PIECEMEAL))
+    ranks = {0: N111, 2: N121}
+    for rank, node in ranks.items():
+        uid = cluster.uids(A)[rank]
+        cluster.change(uid, gated=False)
+        cluster.bind(uid, node)
+    cluster.intrude("f", N112)
+    leader.settle()
+    assert cluster.bound(A) == {0: N111, 2: N121, 3: N122}
+    cluster.leave("f")
+    leader.settle()
+    assert cluster.bound(A) == {0: N111, 1: N112, 2: N121, 3: N122}
+
+
+def test_a_group_of_which_nothing_runs_is_placed_anew_beside_those_that_run() -> None:
+    """Its dragonfly has no third node for the pod whose node was taken."""
+    cluster, leader = led(4)
+    cluster.submit(job("a", 4, binding=Binding.PIECEMEAL))
+    leader.settle(schedule=False)
+    uids = cluster.uids(A)
+    for uid in uids[:2]:
+        assert cluster.schedule_pod(uid)
+    taken = cluster.pods[uids[2]].nominated
+    assert taken is not None
+    cluster.intrude("f", taken)
+    leader.settle()
+    assert reason(leader) is Reason.BOUND
+    assert [len(homes) for homes in cluster.groups(A).values()] == [1, 1]
+
+
+def test_a_group_that_lost_its_node_before_the_gates_were_opened_holds_up_no_other() -> None:
+    cluster, leader = led(3)
+    cluster.submit(job("a", 6, binding=Binding.PIECEMEAL))
+    first = cluster.uids(A)[0]
+    cluster.change(first, gated=False)
+    cluster.bind(first, N111)
+    leader.turn()
+    assert all(member.nominated for member in cluster.members(A)[1:])
+    cluster.intrude("f", N112)
+    leader.settle()
+    assert sorted(cluster.bound(A)) == [0, 2, 3, 4, 5]
+    assert all(len(homes) == 1 for homes in cluster.groups(A).values())
