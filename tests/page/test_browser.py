@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.conftest import NODES, RunningDemo
 from tests.page import pictures
 from tests.page.conftest import CEILING_MS, shot
+from tests.page.looking import violations
 from tests.support.waiting import eventually_in_a_thread as eventually
 
 pytestmark = pytest.mark.e2e
@@ -21,7 +21,6 @@ expect.set_options(timeout=CEILING_MS)
 CUT = "1 cable is down: node-sample3 (slot 1) to node-sample4 (slot 1)"
 EVIL = ("<img src=x onerror=alert(1)>", "a\"b'c&d</li>", "\u202egnp.exe", "n" * 253)
 SHOWN = tuple(name.replace("\u202e", "\ufffd") for name in EVIL)
-RULES = {"resultTypes": ["violations"]}
 
 
 @pytest.fixture
@@ -39,14 +38,6 @@ def cut(demo: RunningDemo, page: Page) -> Iterator[Page]:
 def well(page: Page) -> None:
     """Each test begins when the page says that nothing is wrong."""
     expect(page.locator("#problems h2")).to_have_text("Nothing is wrong")
-
-
-def violations(page: Page, complaints: list[str]) -> list[str]:
-    """What of the page axe finds hard to use. Its own styles are refused, which it can bear."""
-    before = len(complaints)
-    found = Axe().run(page, options=RULES).response["violations"]
-    complaints[before:] = [each for each in complaints[before:] if "inline style" not in each]
-    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
 
 
 def colours(page: Page) -> set[tuple[int, ...]]:

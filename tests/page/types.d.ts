@@ -161,9 +161,73 @@ declare namespace Api {
       cordoned: boolean;
     }[];
   }
+  interface PodGroup {
+    index: number;
+    tail: boolean;
+    domains: { kind: string; name: string; path: string[] }[];
+    nodes: { name: string; pods: number }[];
+  }
+  interface Suggestion {
+    kind: string;
+    text: string;
+    request: Record<
+      "pods" | "gpus_per_pod" | "group_size" | "mode" | "within" | "gpu_type",
+      string | number | null
+    > | null;
+    assume: { free: string[]; down: string[]; drain: string[] } | null;
+    owners: string[];
+  }
+  interface Fits {
+    feasible: true;
+    generation: number;
+    mode: string;
+    gpu_type: string;
+    used_reserve: boolean;
+    groups: PodGroup[];
+    objective: Record<string, number | Record<string, number>>;
+    bounds: Record<string, number | null>;
+    certified: Record<string, boolean>;
+    explanation: string[];
+  }
+  interface NoFit {
+    feasible: false;
+    generation: number;
+    failed: string;
+    shortfall: Record<string, number>;
+    never: boolean;
+    largest_pods: number | null;
+    would_fit: Suggestion[];
+    explanation: string[];
+  }
+  type Placement = Fits | NoFit;
+  interface GangSummary {
+    id: string;
+    namespace: string;
+    name: string;
+    kind: string;
+    state: string;
+    text: string;
+    would_fit: string;
+    ahead: number | null;
+    priority: number;
+    age_s: number;
+    mode: string;
+    within: string | null;
+    pods: number;
+    gpus_per_pod: number;
+    group_size: number | null;
+    there: number;
+    placed: number;
+    bound: number;
+  }
+  interface Gang extends GangSummary {
+    members: { name: string; rank: number; group: number; node: string | null; state: string }[];
+    groups: PodGroup[];
+  }
   interface Problem {
     detail?: string;
     fix?: string;
+    field?: string;
     reasons?: string[];
   }
 }

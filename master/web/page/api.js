@@ -1,6 +1,8 @@
 // The calls of the master: each ends, and what it refuses is said in the master's own words.
 
 const ANSWER_MS = 15_000;
+const GET = { headers: { Accept: "application/json" } };
+const POST = { method: "POST", headers: { ...GET.headers, "Content-Type": "application/json" } };
 
 /** What the master, or the way to it, did not answer with. */
 export class Refused extends Error {
@@ -8,11 +10,13 @@ export class Refused extends Error {
    * @param {number} status 0 where nothing came back
    * @param {string} text
    * @param {string} fix
+   * @param {string} field of what was sent that it is about; empty where it is about all
    */
-  constructor(status, text, fix = "") {
+  constructor(status, text, fix = "", field = "") {
     super(text);
     this.status = status;
     this.fix = fix;
+    this.field = field;
   }
 }
 
@@ -32,10 +36,11 @@ export function address(path, query = {}) {
  * The document of a call, and how old a copy of it the replica has (0 at the master that leads).
  * Throws `Refused`, and what `signal` was aborted with.
  * @param {string} path
- * @param {{query?: Record<string, string>, signal?: AbortSignal}} options
+ * @param {{query?: Record<string, string>, body?: object, signal?: AbortSignal}} options with a
+ *   body it is a POST
  * @returns {Promise<{document: any, copy_age_s: number}>}
  */
-export async function ask(path, { query = {}, signal } = {}) {
+export async function ask(path, { query = {}, body: sent, signal } = {}) {
   const limit = AbortSignal.timeout(ANSWER_MS);
   const both = signal === undefined ? limit : AbortSignal.any([signal, limit]);
   let answer;
@@ -43,7 +48,7 @@ export async function ask(path, { query = {}, signal } = {}) {
   try {
     answer = await fetch(address(path, query), {
       signal: both,
-      headers: { Accept: "application/json" },
+      ...(sent === undefined ? GET : { ...POST, body: JSON.stringify(sent) }),
     });
     body = await answer.text();
   } catch (error) {
@@ -53,7 +58,8 @@ export async function ask(path, { query = {}, signal } = {}) {
   const document = parsed(body);
   if (!answer.ok || document === undefined) {
     const said = /** @type {Api.Problem} */ (document ?? {});
-    throw new Refused(answer.status, said.detail ?? `HTTP ${answer.status}`, said.fix ?? "");
+    const text = said.detail ?? `HTTP ${answer.status}`;
+    throw new Refused(answer.status, text, said.fix, said.field);
   }
   return { document, copy_age_s: Number(answer.headers.get("Topo-Age") ?? 0) };
 }

@@ -2,8 +2,9 @@
 // all, and what is broken last and never too small to be seen. Every state has a shape of its own
 // beside its colour: free is hollow, used is solid, held is half, gone is struck through.
 
+import { COLOURS as GROUP_COLOURS } from "./badges.js";
 import { drawBoxes } from "./boxes.js";
-import { drawRings } from "./marks.js";
+import { drawAssumed, drawPods, drawRings } from "./marks.js";
 import { Pen } from "./pen.js";
 import { drawTiles } from "./tiles.js";
 import { drawCuts, drawWires } from "./wires.js";
@@ -20,11 +21,14 @@ import { drawCuts, drawWires } from "./wires.js";
  * @property {string} selected name of a node, or path of a group; empty for none
  * @property {string} pointed the same, under the pointer
  * @property {Set<string>} lit
+ * @property {Map<string, {index: number, pods: number}[]>} pods of groups of pods, by node
+ * @property {Map<string, string>} assumed what is assumed of nodes: `down`, `free`, `drain`
  */
 
 /** @typedef {Record<string, string>} Look colours by the names of the style sheet's variables */
 
 const COLOURS = [
+  ...GROUP_COLOURS,
   "map",
   "box",
   "boxhead",
@@ -89,11 +93,15 @@ export function drawForest(ctx, scene) {
 }
 
 /**
- * Draws the frames around what is chosen, pointed at, or named by a finding, over the forest.
+ * Draws over the forest what is assumed, where pods would stand, and the frames around what is
+ * chosen, pointed at, or named by a finding.
  * @param {CanvasRenderingContext2D} ctx
  * @param {Scene} scene
  */
 export function drawMarks(ctx, scene) {
   ctx.setTransform(scene.ratio, 0, 0, scene.ratio, 0, 0);
-  drawRings(new Pen(ctx, scene));
+  const pen = new Pen(ctx, scene);
+  drawAssumed(pen);
+  drawPods(pen);
+  drawRings(pen);
 }

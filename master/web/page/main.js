@@ -6,6 +6,7 @@ import { Live } from "./live.js";
 import { ForestMap } from "./map.js";
 import { Panels } from "./panels.js";
 import { sum } from "./picture.js";
+import { Placing } from "./placing.js";
 import { problemList } from "./problems.js";
 import { Reasons } from "./reasons.js";
 import { hashOf, placeOf } from "./route.js";
@@ -26,6 +27,10 @@ const map = new ForestMap(/** @type {HTMLCanvasElement} */ (byId("map")), {
     if (panels.take(target)) return;
     location.hash = target === null ? "" : hashOf(target.kind, target.name);
   },
+  reached: (name) => {
+    if (panels.reach(name)) map.mark({ selected: name });
+    else location.hash = hashOf("node", name);
+  },
   pointed: (target, x, y) => showTip(picture, target, { x, y, ...map.size() }),
 });
 const live = new Live({
@@ -35,7 +40,8 @@ const live = new Live({
   state: showLife,
 });
 const reasons = new Reasons();
-const panels = new Panels({ node: reasons, group: reasons, wire: reasons });
+const placing = new Placing(map);
+const panels = new Panels({ node: reasons, group: reasons, wire: reasons, place: placing });
 
 /** @param {import("./picture.js").Picture} of */
 function showPicture(of) {
@@ -60,9 +66,14 @@ function showLife() {
 }
 
 function showPanel() {
-  const { kind, name } = placeOf(location.hash);
-  map.mark({ selected: kind === "node" || kind === "group" ? name : "" });
   panels.show(picture);
+}
+
+/** After another place was named. */
+function showPlace() {
+  const { kind, name } = placeOf(location.hash);
+  if (kind !== "place") map.mark({ selected: kind === "node" || kind === "group" ? name : "" });
+  showPanel();
 }
 
 function showProblems() {
@@ -153,6 +164,8 @@ function key(event) {
   } else if (event.key === "/") {
     event.preventDefault();
     byId("find").focus();
+  } else if (event.key === "j") {
+    location.hash = hashOf("place");
   } else if (event.key === "n" || event.key === "p") {
     nextProblem(event.key === "n" ? 1 : -1);
   }
@@ -190,7 +203,7 @@ function listen() {
     byId("map").focus();
   });
   searching({ picture: () => picture, go: (names) => map.goTo(names) });
-  addEventListener("hashchange", showPanel);
+  addEventListener("hashchange", showPlace);
   addEventListener("keydown", key);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.recolour());
   setInterval(() => {
@@ -208,4 +221,5 @@ speak(asked ?? kept("language", LANGUAGES) ?? native);
 dress(theme);
 translate();
 listen();
+showPlace();
 void live.run();

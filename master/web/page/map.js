@@ -24,7 +24,7 @@ const SHOWN = "forest-shown";
 export class ForestMap {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {{chosen: (target: Target | null) => void,
+   * @param {{chosen: (target: Target | null) => void, reached: (name: string) => void,
    *   pointed: (target: Target | null, x: number, y: number) => void}} told
    */
   constructor(canvas, told) {
@@ -32,7 +32,14 @@ export class ForestMap {
     this.ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { alpha: false }));
     this.told = told;
     this.camera = { x: 0, y: 0, scale: 1 };
-    this.marks = { selected: "", pointed: "", lit: /** @type {Set<string>} */ (new Set()) };
+    /** @type {import("./draw.js").Marks} */
+    this.marks = {
+      selected: "",
+      pointed: "",
+      lit: new Set(),
+      pods: new Map(),
+      assumed: new Map(),
+    };
     /** @type {import("./layout.js").Plan | null} */
     this.plan = null;
     /** @type {import("./picture.js").Picture | null} */
@@ -346,12 +353,13 @@ export class ForestMap {
     else if (event.key === "+" || event.key === "=") this.zoom(1.3);
     else if (event.key === "-") this.zoom(1 / 1.3);
     else if (event.key === "0") this.fit();
+    else if (event.key === "Enter" || event.key === " ") this.chooseReached();
     else return;
     event.preventDefault();
   }
 
   /**
-   * Chooses the nearest node in a direction.
+   * Goes to the nearest node in a direction.
    * @param {number} dx
    * @param {number} dy
    */
@@ -361,7 +369,7 @@ export class ForestMap {
     const here = plan.by_name.get(this.marks.selected);
     if (here === undefined) {
       const first = plan.tiles[0];
-      if (first !== undefined) this.choose(first.node.name);
+      if (first !== undefined) this.reach(first.node.name);
       return;
     }
     let best = Infinity;
@@ -372,12 +380,20 @@ export class ForestMap {
       const far = ahead + 3 * aside;
       if (ahead > 1 && far < best) [best, found] = [far, tile];
     }
-    if (found !== null) this.choose(found.node.name);
+    if (found !== null) this.reach(found.node.name);
   }
 
-  /** @param {string} name */
-  choose(name) {
-    this.told.chosen({ kind: "node", name });
+  chooseReached() {
+    const name = this.marks.selected;
+    if (this.plan?.by_name.has(name)) this.told.chosen({ kind: "node", name });
+  }
+
+  /**
+   * Goes to a node by keys.
+   * @param {string} name
+   */
+  reach(name) {
+    this.told.reached(name);
     const tile = this.plan?.by_name.get(name);
     if (tile === undefined) return;
     const { width, height } = this.size();

@@ -11,6 +11,7 @@ import { placeOf } from "./route.js";
  * @property {() => void} [leave] called before another panel has the room
  * @property {(target: import("./map.js").Target | null) => boolean} [takes] whether a click on the
  *   map was for the panel; without it each opens what it is on
+ * @property {(name: string) => boolean} [reached] the same of a node that was gone to by keys
  */
 
 /** Which panel has the room; the address alone decides. */
@@ -40,5 +41,10 @@ export class Panels {
   /** @param {import("./map.js").Target | null} target */
   take(target) {
     return this.open?.takes?.(target) ?? false;
+  }
+
+  /** @param {string} name */
+  reach(name) {
+    return this.open?.reached?.(name) ?? false;
   }
 }

@@ -1,6 +1,8 @@
 // Why something is as it is: all that the master knows of a node, a group or a wire.
 
+import { commandLine } from "./command.js";
 import { h, marked } from "./dom.js";
+import { quoted } from "./job.js";
 import { matrixPicture } from "./matrix.js";
 import { farEnd, isGroup } from "./picture.js";
 import { hashOf } from "./route.js";
@@ -50,7 +52,7 @@ function ofNode(picture, name, detail) {
     saidBy(picture, path, detail),
     conflictsOf(picture, name),
     identity(detail),
-    command(`topo node ${name}`),
+    commandLine(`topo node ${quoted(name)}`),
   ];
 }
 
@@ -87,7 +89,7 @@ function ofGroup(picture, path) {
     ),
     saidBy(picture, group.path, null),
     conflictsOf(picture, group.name),
-    command(`topo tree --group ${path}`),
+    commandLine(`topo tree --group=${quoted(path)}`),
   ];
 }
 
@@ -426,9 +428,4 @@ function member(vertex) {
 /** @param {string} name */
 function nodeLink(name) {
   return h("a", { href: hashOf("node", name) }, h("bdi", {}, name));
-}
-
-/** @param {string} line */
-function command(line) {
-  return section(t("command"), h("pre", { tabindex: "0" }, line));
 }
