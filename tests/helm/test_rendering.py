@@ -128,7 +128,10 @@ CHANGED = {
     "topoDiscovery.worker.maxUnavailable": 7,
     "topoDiscovery.worker.tokenLifeSeconds": 7200,
     "topoDiscovery.serviceMonitor.interval": "7s",
+    "number": 7.5,
     "placement.gateTimeout": "7s",
+    "placement.preemptAfter": "7m",
+    "placement.certificateLife": "7d",
     "placement.volcanoConfigMap": "other/volcano",
 }
 """Another value for each, by its path, its definition or its type."""
