@@ -3,10 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -68,11 +69,15 @@ def api_url(master: Program) -> str:
 
 @asynccontextmanager
 async def gang_master(
-    cluster: Cluster, world: World, home: Path, *flags: str
+    cluster: Cluster,
+    world: World,
+    home: Path,
+    *flags: str,
+    rules: Sequence[dict[str, Any]] = RULES,
 ) -> AsyncIterator[GangMaster]:
     """A master in mode config that places gangs, until the block ends."""
     async with cluster.api() as api:
-        await service_account(api, NAMESPACE, ACCOUNT, RULES)
+        await service_account(api, NAMESPACE, ACCOUNT, rules)
     access = await account_access(cluster, NAMESPACE, ACCOUNT)
     kubeconfig = access.kubeconfig(home / "kubeconfig")
     config, state = home / "nodegroup.yaml", home / "state"

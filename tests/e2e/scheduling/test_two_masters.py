@@ -1,0 +1,175 @@
+"""Two masters on the real API server: one dies in the middle of a gang; then both are away."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError, ClientSession
+
+from tests.chaos.ports import own_ports
+from tests.e2e.controlplane.client import MERGE, Api, ApiError
+from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.processes import Program
+from tests.e2e.scheduling.gang_master import (
+    RULES,
+    api_url,
+    gang_master,
+)
+from tests.e2e.scheduling.jobs import (
+    JOBS,
+    PODS,
+    are_whole,
+    gang_labels,
+    pods_of,
+    volcano_job,
+)
+from tests.support.waiting import eventually
+from topo.kit.files import write_private
+from topo.sim.worlds.presets import World
+
+PODS_OF_GANG = 4
+TERM_S = 9
+AWAY_S = 10.0
+"""Longer than the term of a leader that gave nothing back."""
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+_SHUT = "gates-stay-shut"
+_SHUT_WHERE = (
+    "!has(oldObject.spec.schedulingGates) || "
+    "(has(object.spec.schedulingGates) && "
+    "object.spec.schedulingGates.size() == oldObject.spec.schedulingGates.size())"
+)
+_ELECTED = (
+    *RULES,
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update"],
+    },
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
+)
+
+
+async def test_what_one_leader_began_the_next_one_ends_and_jobs_of_the_time_without_any_are_placed(
+    cluster: Cluster, api: Api, world: World, tmp_path: Path
+) -> None:
+    async def is_whole(job: str) -> bool:
+        found = await pods_of(api, job)
+        nodes = [each.node for each in found if each.node]
+        if len(nodes) < PODS_OF_GANG:
+            return False
+        assert nodes == [each.planned for each in found]
+        return are_whole(world, "dragonfly", nodes, 2) and len({*nodes}) == PODS_OF_GANG
+
+    async def is_ready_to_open() -> bool:
+        found = await pods_of(api, "halfway")
+        assert all(each.gated for each in found)
+        labelled = set().union(*(await gang_labels(api)).values())
+        planned = {each.planned for each in found}
+        return len(found) == PODS_OF_GANG and "" not in planned and planned == labelled
+
+    async with _two(cluster, world, tmp_path) as (one, other):
+        await eventually(lambda: _leads(one))
+        async with _gates_shut(api):
+            await api.create(JOBS, volcano_job("halfway", PODS_OF_GANG, 16))
+            await eventually(is_ready_to_open)
+            other.start()
+            await asyncio.to_thread(one.stop, number=signal.SIGKILL)
+        await eventually(lambda: is_whole("halfway"))
+        assert await _leads(other)
+
+        await asyncio.to_thread(other.stop, number=signal.SIGKILL)
+        await api.create(JOBS, volcano_job("waited", PODS_OF_GANG, 16))
+        await asyncio.sleep(AWAY_S)
+        waiting = await pods_of(api, "waited")
+        assert len(waiting) == PODS_OF_GANG
+        assert all(each.gated for each in waiting)
+        for program in (one, other):
+            program.start()
+        await eventually(lambda: is_whole("waited"))
+        assert await is_whole("halfway")
+        assert [await _leads(one), await _leads(other)].count(True) == 1
+
+
+@asynccontextmanager
+async def _two(
+    cluster: Cluster, world: World, home: Path
+) -> AsyncIterator[tuple[Program, Program]]:
+    """Two masters that elect who leads, of which the first runs."""
+    token = home / "replica-token"
+    write_private(token, b"a-token-that-all-masters-share")
+    flags = (
+        *("--leader-elect=true", f"--lease-duration={TERM_S}s", "--renew-deadline=5s"),
+        *("--retry-period=1s", f"--replica-token-file={token}", "--pod-ip=127.0.0.1"),
+    )
+    with own_ports() as some, own_ports() as others:
+        first, second = (
+            (f"--server-port={ports[0]}", f"--rpc-server-port={ports[1]}")
+            for ports in (some, others)
+        )
+        async with gang_master(cluster, world, home, *flags, *first, rules=_ELECTED) as master:
+            one = master.program
+            environment = {**one.environment, "POD_NAME": "topo-master-1"}
+            argv = (*one.argv, *second)
+            other = Program("other-topo-master", argv, home / "other.log", environment)
+            try:
+                yield one, other
+            finally:
+                await asyncio.to_thread(other.stop)
+
+
+async def _leads(program: Program) -> bool:
+    """What it says itself."""
+    program.must_live()
+    try:
+        async with (
+            ClientSession() as session,
+            session.get(f"{api_url(program)}/metrics") as answer,
+        ):
+            return "\ntopo_master_leads 1.0\n" in await answer.text()
+    except (ClientError, ValueError):
+        return False
+
+
+@asynccontextmanager
+async def _gates_shut(api: Api) -> AsyncIterator[None]:
+    """The API server takes no gate off any pod, by a rule of its own."""
+    pods = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["pods"],
+    }
+    rule = {
+        "matchConstraints": {"resourceRules": [pods]},
+        "validations": [{"expression": _SHUT_WHERE, "message": "gates stay shut for a while"}],
+    }
+    binding = {"policyName": _SHUT, "validationActions": ["Deny"]}
+    await api.create(_POLICIES, {"metadata": {"name": _SHUT}, "spec": rule})
+    await api.create(_BINDINGS, {"metadata": {"name": _SHUT}, "spec": binding})
+    theirs = {"name": "example.com/probe"}
+    container = {"name": "main", "image": "alpine:3.19"}
+    spec = {"schedulingGates": [theirs], "containers": [container]}
+    await api.create(PODS, {"metadata": {"name": "probe"}, "spec": spec})
+
+    async def is_in_force() -> bool:
+        patch: dict[str, Any] = {"spec": {"schedulingGates": []}}
+        try:
+            await api.call("PATCH", f"{PODS}/probe", patch, content_type=MERGE, dryRun="All")
+        except ApiError as refusal:
+            return "gates stay shut" in str(refusal)
+        return False
+
+    await eventually(is_in_force)
+    try:
+        yield
+    finally:
+        for path in (f"{_BINDINGS}/{_SHUT}", f"{_POLICIES}/{_SHUT}", f"{PODS}/probe"):
+            await api.delete(path)
