@@ -250,6 +250,14 @@ def inside() -> Any:
     }
 
 
+def history() -> Any:
+    """Two moments that are kept."""
+    first = {"at": "2026-11-22T13:58:02.511Z", "generation": 6, "run": "5e0c21af", "moments": 1}
+    counts = {"node-added": 2, "node-status": 4, "group-status": 3}
+    second = {**first, "at": "2026-11-22T14:02:11.020Z", "generation": 8, "changes": counts}
+    return {"now": "2026-11-22T14:05:00.000Z", "moments": [{**first, "changes": {}}, second]}
+
+
 def changes(generation: int = 13) -> Any:
     """What moved from the healthy to the troubled document, in part."""
     return [

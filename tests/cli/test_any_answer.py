@@ -28,6 +28,7 @@ SHARES = {"node": "node-3", "gpus": [0, 1], "n": 2, "why": []}
 DIFF = {"from": 12, "to": 13, "changes": samples.changes()}
 CALLS: dict[bytes, tuple[Any, ...]] = {
     b"GET /v1/topology/diff": (DIFF,),
+    b"GET /v1/history": (samples.history(),),
     b"GET /v1/topology/graph": ({"directed": False, "nodes": [], "edges": []},),
     b"GET /v1/topology": (samples.troubled(), samples.inside()),
     b"GET /v1/fragmentation": (samples.fragmentation(),),
@@ -47,6 +48,7 @@ CALLS: dict[bytes, tuple[Any, ...]] = {
 """What the calls are answered where nothing is bent: the longest start that fits decides."""
 COMMANDS: dict[bytes, tuple[str, ...]] = {
     b"GET /v1/topology/diff": ("diff 12 13", "diff 12 13 -o json"),
+    b"GET /v1/history": ("history", "history -o json"),
     b"GET /v1/topology/graph": ("export", "export --format dot"),
     b"GET /v1/topology": (
         "tree", "tree -o json", "tree -o yaml", "tree --problems", "tree --depth 1", "nodes",

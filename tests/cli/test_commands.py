@@ -90,18 +90,38 @@ def test_diff_without_options_is_the_last_change(topo: Topo, fake_master: FakeMa
 
 
 def test_diff_between_two_named_generations(topo: Topo) -> None:
-    shown = topo("diff", "--from", "3", "--to", "9", "-o", "json")
+    shown = topo("diff", "3", "9", "-o", "json")
     assert json.loads(shown.stdout) == {"from": 3, "to": 9, "changes": []}
-    assert "nothing changed" in topo("diff", "--from", "3", "--to", "9").stdout
+    assert "nothing changed" in topo("diff", "3", "9").stdout
 
 
-def test_a_generation_may_name_its_run_and_nothing_else(
+def test_a_moment_is_a_generation_a_time_or_so_long_ago(
     topo: Topo, fake_master: FakeMaster
 ) -> None:
-    assert topo("diff", "--from", "3.5e0c21af", "--to", "9").exit_code == Exit.OK
+    assert topo("diff", "3.5e0c21af", "9").exit_code == Exit.OK
     assert dict(fake_master.asked[-1].query) == {"from": "3.5e0c21af", "to": "9"}
-    for wrong in ("-1", "", "3.", "3.XYZ", "x", "9" * 19):
-        assert topo("diff", f"--from={wrong}").exit_code == Exit.USAGE, wrong
+    times = {"from_at": "2026-11-22T13:52:11.020Z", "to_at": "2026-11-22T14:02:11.001Z"}
+    told = {"from": 3, "to": 9, "run": "5e0c21af", **times, "changes": samples.changes(9)}
+    fake_master.broken["/v1/topology/diff"] = (200, json.dumps(told), {})
+    shown = topo("diff", "10m")
+    assert dict(fake_master.asked[-1].query) == {"from": "10m"}
+    title = "2026-11-22T13:52:11.020Z (generation 3) to 2026-11-22T14:02:11.001Z (generation 9)"
+    assert title in shown.stdout
+    for wrong in ("", "3.", "3.XYZ", "x", "9" * 19, "yesterday", "2026-11-22"):
+        assert topo("diff", wrong).exit_code == Exit.USAGE, wrong
+
+
+def test_the_history_is_a_table_of_moments(topo: Topo, fake_master: FakeMaster) -> None:
+    """Who came, went, moved or changed its status, in 80 columns."""
+    fake_master.broken["/v1/history"] = (200, json.dumps(samples.history()), {})
+    shown = topo("history", "--from", "1d", "-n", "5")
+    assert dict(fake_master.asked[-1].query) == {"from": "1d", "limit": "5"}
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["at", "generation", "came", "went", "moved", "status", "other"]
+    assert lines[2].split() == ["2026-11-22T14:02:11.020Z", "8.5e0c21af", "2", "4", "3"]
+    assert max(map(len, lines)) <= 80
+    fake_master.broken["/v1/history"] = (200, '{"now": "", "moments": []}', {})
+    assert "no moment is kept yet" in topo("history").stdout
 
 
 def test_the_last_change_is_asked_of_the_run_that_counted_it(
@@ -123,7 +143,7 @@ def test_a_diff_for_programs_is_all_that_the_master_said(
 
 def test_a_forgotten_generation_says_so(topo: Topo, fake_master: FakeMaster) -> None:
     fake_master.broken["/v1/topology/diff"] = (410, '{"detail": "history starts at 7"}', {})
-    shown = topo("diff", "--from", "1", "--to", "9")
+    shown = topo("diff", "1", "9")
     assert shown.exit_code == Exit.REFUSED
     assert "history starts at 7" in shown.stderr
     assert "next: the master keeps a limited history" in shown.stderr

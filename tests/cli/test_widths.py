@@ -85,6 +85,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "topo node": ("node", name(NODE)),
     "topo gpus": ("gpus", name(NODE), "-n", "2"),
     "topo diff": ("diff",),
+    "topo history": ("history",),
     "topo doctor": ("doctor",),
     "topo place": JOB,
     "topo fragmentation": ("fragmentation",),
@@ -110,6 +111,7 @@ def long_master(fake_master: FakeMaster) -> FakeMaster:
     fake_master.changes = long(samples.changes(13))
     fake_master.placement = long({**samples.placement(), "hold": samples.held()})
     fake_master.holds = [long(samples.hold())]
+    fake_master.broken["/v1/history"] = (200, json.dumps(samples.history()), {})
     waiting = {**samples.waiting_gang(), "id": "2", "name": "job-wait", "text": samples.CUT[1]}
     fake_master.gangs = [long(samples.gang(name="job-demo")), long(waiting)]
     fake_master.fragmentation = long(samples.fragmentation())

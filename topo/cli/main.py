@@ -15,7 +15,18 @@ with needs("cli"):
     from typer.core import TyperGroup
 
     from topo.cli import usage_errors
-    from topo.cli.commands import export, gangs, gates, holds, nodes, parse, place, sim, views
+    from topo.cli.commands import (
+        export,
+        gangs,
+        gates,
+        holds,
+        moments,
+        nodes,
+        parse,
+        place,
+        sim,
+        views,
+    )
     from topo.cli.demo import commands as demo
     from topo.cli.exits import CliError, Exit
     from topo.cli.render.safe import plain
@@ -110,7 +121,8 @@ for command in (
     nodes.nodes,
     views.node,
     views.gpus,
-    views.diff,
+    moments.diff,
+    moments.history,
     views.doctor,
     place.place,
 ):

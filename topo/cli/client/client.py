@@ -25,6 +25,7 @@ from topo.model.rest.topology import TopologyDocument
 
 TOPOLOGY_PATH = "/v1/topology"
 DIFF_PATH = "/v1/topology/diff"
+HISTORY_PATH = "/v1/history"
 MAX_ANSWER_BYTES = 256 << 20
 """100,000 nodes with reasons are about 30 MB; anything near this is not a topology."""
 MAX_PROBLEM_BYTES = 1 << 20

@@ -22,7 +22,7 @@ _FIXES = {
     403: "this token may not do that; use another one with --token-file",
     404: "`topo tree` lists the names there are",
     409: "ask again: something else came first",
-    410: "the master keeps a limited history; `topo tree` shows what is now",
+    410: "the master keeps a limited history; `topo history` shows how far back",
 }
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
-"""The commands that show what a master knows: the tree, a node, its GPUs, changes, findings."""
+"""The commands that show what a master knows: the tree, a node, its GPUs, findings."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -18,15 +18,12 @@ from topo.cli.options import (
     asks_master,
     path_segment,
 )
-from topo.model.rest.generation_id import GenerationId
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.text import Text
 
     from topo.cli.client.client import MasterClient
     from topo.cli.diagnosis.checkup import Checkup
-    from topo.cli.render.terminal import Glyphs
     from topo.cli.watching.display import View
 
 NodeName = Annotated[
@@ -130,61 +127,6 @@ def gpus(
     connection.show(raw, output, lambda glyphs: picture.page(document, glyphs))
     if document.choice is not None and not document.choice.fits:
         raise typer.Exit(Exit.NO_FIT)
-
-
-def _generation(text: str) -> GenerationId:
-    found = GenerationId.read(text)
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is no generation; write one such as 7 or 7.5e0c21af")
-    return found
-
-
-@asks_master
-def diff(
-    *,
-    since: Annotated[
-        GenerationId | None,
-        typer.Option(
-            "--from", parser=_generation, metavar="GENERATION", help="Default: the one before --to."
-        ),
-    ] = None,
-    until: Annotated[
-        GenerationId | None,
-        typer.Option(
-            "--to", parser=_generation, metavar="GENERATION", help="Default: the current one."
-        ),
-    ] = None,
-    output: OutputFormat = Output.TABLE,
-    options: MasterOptions,
-) -> None:
-    """Show what changed between two generations; without options, the last change."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from topo.cli.client import connection
-    from topo.cli.client.client import DIFF_PATH
-    from topo.cli.client.reading import read
-    from topo.cli.render import changes
-    from topo.model.rest.changes import DiffDocument
-
-    async def conversation(client: "MasterClient") -> Any:
-        end = until
-        if end is None:
-            now = await client.topology(depth=0)
-            end = GenerationId(now.generation, now.run)
-        query = {"from": str(since or end.previous), "to": str(end)}
-        return await client.document(DIFF_PATH, **query)
-
-    raw = connection.ask(connection.chosen(options), conversation)
-    document = read(DiffDocument, raw)
-
-    def picture(glyphs: "Glyphs") -> "RenderableType":
-        title = Text(f"generation {document.start} to {document.end}", style="bold")
-        nothing = Text("nothing changed", style="dim")
-        moved = document.changes
-        return Group(title, changes.listed(moved, glyphs) if moved else nothing)
-
-    connection.show(raw, output, picture)
 
 
 @asks_master

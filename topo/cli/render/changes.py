@@ -1,18 +1,51 @@
 """Changes between generations: one line each, for a list and for a running log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group as Stack
+from rich.console import RenderableType
 from rich.text import Text
 
 from topo.cli.render.safe import plain
 from topo.cli.render.shapes.layout import Hanging
+from topo.cli.render.shapes.rows import Column, table
 from topo.cli.render.terminal import Glyphs
 from topo.cli.render.words import READY, style
-from topo.model.rest.changes import ChangeDocument
+from topo.model.rest.changes import ChangeDocument, DiffDocument
+from topo.model.rest.history import HistoryDocument, MomentDocument
 
 _GOOD = {"node-added", "group-added", "conflict-removed"}
 _BAD = {"node-removed", "group-removed", "conflict-added"}
+
+
+def title(diff: DiffDocument) -> Text:
+    """Which two moments are compared."""
+    ends = [
+        f"{plain(at)} (generation {number})" if at else str(number)
+        for at, number in ((diff.start_at, diff.start), (diff.end_at, diff.end))
+    ]
+    word = "" if diff.start_at else "generation "
+    return Text(f"{word}{ends[0]} to {ends[1]}", style="bold")
+
+
+_COUNTED = ("node-added", "node-removed", "node-moved", "node-status")
+
+
+def moments(history: HistoryDocument) -> RenderableType:
+    """A row per moment: how many nodes came, went, moved or changed their status, and the rest."""
+    if not history.moments:
+        return Text("no moment is kept yet", style="dim")
+    names = ("came", "went", "moved", "status", "other")
+    counts = (Column(name, right=True) for name in names)
+    return table("at", "generation", *counts, rows=map(_moment, history.moments))
+
+
+def _moment(moment: MomentDocument) -> Iterator[str | int]:
+    yield moment.at
+    yield f"{moment.generation}.{moment.run}"
+    for what in _COUNTED:
+        yield moment.changes.get(what, 0) or ""
+    yield sum(n for what, n in moment.changes.items() if what not in _COUNTED) or ""
 
 
 def listed(changes: Iterable[ChangeDocument], glyphs: Glyphs) -> Stack:
