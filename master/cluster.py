@@ -16,6 +16,7 @@ from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
 from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.denied import DeniedRoom
 from master.controllers.nomination.unattended import Unattended
 from master.controllers.table import (
     Controllers,
@@ -253,6 +254,13 @@ def cluster_works(service: "Service") -> Mapping[str, Work]:
         unattended = _unattended(service, cluster, service.controllers.nomination)
         cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
         works["unattended-gates"] = unattended.run
+        denied = DeniedRoom(
+            service.controllers.nomination.shown.without_room,
+            cluster.pods,
+            service.placements.state,
+            service.registry,
+        )
+        works["gang-recount"] = partial(service.replica.run, denied.run)
         cluster.gang_writer.follow(cluster.nodes)
         cluster.gang_writer.follow(cluster.pods)
         works["kubernetes-gang-writer"] = cluster.gang_writer.run

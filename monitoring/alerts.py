@@ -66,6 +66,8 @@ def _ends_soon(which: str, name: str) -> str:
     return f'label_replace({soon}, "certificate", "{name}", "", "")'
 
 
+_IGNORED = 'topo_master_volcano_groups{heeding="ignored"}'
+_NATIVE = 'topo_master_gangs{reason="native"}'
 _READY = 'topo_master_nodes{status="Ready"}'
 ALERTS = (
     Alert(
@@ -117,6 +119,20 @@ ALERTS = (
         Severity.WARNING,
         "A gang for which there is room, or whose turn it is, does not start:"
         " {{ $labels.reason }} for {{ $value | humanizeDuration }}.",
+    ),
+    Alert(
+        "TopoGangDeniedRoom",
+        f"{_most('topo_master_gangs_denied_room')} > 0",
+        60,
+        Severity.WARNING,
+        "{{ $value }} gangs are told there is no room, and a second count finds some.",
+    ),
+    Alert(
+        "TopoGroupsIgnored",
+        f"{_most(_IGNORED)} == 1 and {_most(_NATIVE)} > 0",
+        60,
+        Severity.WARNING,
+        "Volcano chooses the nodes of jobs, and is configured to ignore their groups.",
     ),
     Alert(
         "TopoGateOpenedUnplanned",

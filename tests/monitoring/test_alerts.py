@@ -56,10 +56,19 @@ def lasting(which: str, begin_s: int, end_s: int) -> dict[str, str]:
     }
 
 
+def native(heeding: str, jobs: int) -> dict[str, str]:
+    """The series of a Volcano that is configured so, with so many native jobs."""
+    return {
+        f'topo_master_volcano_groups{{{WHERE}"a",heeding="{heeding}"}}': "1+0x20",
+        f'topo_master_gangs{{{WHERE}"a",reason="native"}}': f"{jobs}+0x20",
+    }
+
+
 DAY_S = 86400
 GROUPS = 'kind="dragonfly",status="NotReady"'
 SHRANK = "Within an hour more than a fifth of the nodes stopped being Ready; 70 are left."
 UNPLANNED = "Pods were let go without a plan; their groups may be split."
+IGNORED = "Volcano chooses the nodes of jobs, and is configured to ignore their groups."
 MISSED = "The scheduler bound pods elsewhere than they were planned."
 LEADERLESS = "No master leads: nothing is placed, and nothing in the cluster follows the forest."
 FIRES: Mapping[str, tuple[Example, ...]] = {
@@ -120,6 +129,13 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             reason="opened",
         ),
     ),
+    "TopoGangDeniedRoom": (
+        told(
+            *("gangs_denied_room", "0+0x2 2+0x9", "5m"),
+            "2 gangs are told there is no room, and a second count finds some.",
+        ),
+    ),
+    "TopoGroupsIgnored": (Example(native("ignored", jobs=3), "3m", IGNORED),),
     "TopoGateOpenedUnplanned": (
         told("gang_gates_opened_total", "0+0x5 8+0x9", "7m", UNPLANNED, how="unplanned"),
     ),
@@ -183,6 +199,12 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
     "TopoGangWaitsWithRoom": (
         told("gang_longest_seconds", "0+60x90", "80m", reason="no-room"),
         told("gang_longest_seconds", "5+0x90", "80m", reason="placed"),
+    ),
+    "TopoGangDeniedRoom": (told("gangs_denied_room", "0+0x2 1+0x0 0+0x9", "9m"),),
+    "TopoGroupsIgnored": (
+        Example(native("ignored", jobs=0), "9m"),
+        Example(native("heeded", jobs=3), "9m"),
+        Example(native("unreadable", jobs=3), "9m"),
     ),
     "TopoGateOpenedUnplanned": (
         told("gang_gates_opened_total", "0+9x20", "15m", how="planned"),

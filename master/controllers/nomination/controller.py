@@ -182,6 +182,7 @@ class Nomination:
                 host=self.placements.state.capacity.host,
                 unheeded=lambda: self.volcano.unheeded,
             ),
+            said=self._said,
             is_placing=lambda: self.is_placing,
             evicts_nobody=lambda: self.volcano.evicts_nobody,
         )

@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 
 from master.controllers.nomination.before import BeforePlacing
 from master.controllers.nomination.native import NativeStandings
+from master.controllers.nomination.said import Said
 from topo.gangs.gang import Binding, Gang, GangId
 from topo.gangs.gangs import Gangs
 from topo.gangs.instructions import Reason
 from topo.gangs.standing import Standing
 
 Shown = tuple[Gang, Standing]
+_WITHOUT_ROOM = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class ShownGangs:
     known: Mapping[GangId, Gang]
     before: BeforePlacing
     native: NativeStandings
+    said: Said
     is_placing: Callable[[], bool]
     evicts_nobody: Callable[[], str]
 
@@ -47,6 +50,11 @@ class ShownGangs:
             return next((each for each in self.before.standings() if each[0].id == gang_id), None)
         stands, known = self.machine.standing(gang_id), self.known.get(gang_id)
         return None if stands is None or known is None else (known, self._told(known, stands))
+
+    def without_room(self) -> Mapping[GangId, Gang]:
+        """The gangs that are told there is no room, whoever else waits."""
+        told = [each for each, said in self.said.all() if said.reason in _WITHOUT_ROOM]
+        return {each: self.known[each] for each in told if each in self.known}
 
     def _told(self, gang: Gang, stands: Standing) -> Standing:
         text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())

@@ -1,0 +1,95 @@
+"""Whether there is room for a gang that is told there is none: a count of its own, for an alert.
+
+It shares no array, no search and no booking with the engine: what is free is what the cluster's
+nodes have less what its pods and the holds take, and groups are counted domain by domain.
+
+Why a yes is right: a domain whose nodes have S slots for pods of the gang, counted node by node,
+takes S // k groups of k pods whole, and a smaller last group is counted as a whole one. Only nodes
+without any doubt count. So it may say no where there is room: tolerations, pools, preferred groups
+and limits to a kind of group are not judged, and a hold beside the pods that took it counts twice.
+
+Cost: O(nodes) per gang, O(pods) once.
+
+Example: dragonflies of two nodes of 8 GPUs, one pod of 8 in each but the third. A gang of two pods
+in groups of 16 has room there; one of three has none, since its last group needs another pair.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from topo.model.cluster import ClusterNode
+from topo.model.forest import Forest, Group, Node, Status
+from topo.model.ids import NodeName
+from topo.placement.job.policy import Policy
+from topo.placement.job.request import PlacementMode, Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Forest and cluster as they are stated, and the GPUs that pods and holds take of each node."""
+
+    forest: Forest
+    cluster: Mapping[NodeName, ClusterNode]
+    used: Mapping[NodeName, int]
+    policy: Policy
+
+
+def has_room(request: Request, seen: Seen) -> bool:
+    """Whether all groups of the job surely fit now."""
+    if request.mode is not PlacementMode.REQUIRED or request.within is not None:
+        return False
+    pods = min(request.pods_per_group, request.pods)
+    needed = -(-request.pods // pods)
+    domains = _domains(request, seen, pods)
+    types = {node.gpu_type for domain in domains for node in domain}
+    wanted = types if request.eligible.gpu_type is None else types & {request.eligible.gpu_type}
+    return any(
+        sum(_slots(domain, gpu_type, request, seen) // pods for domain in domains) >= needed
+        for gpu_type in wanted
+    )
+
+
+def _domains(request: Request, seen: Seen, pods: int) -> list[list[Node]]:
+    """The nodes of each group of the lowest tier with one that could hold so many pods if empty."""
+    tiers: dict[int, list[list[Node]]] = {}
+    for group in _groups(seen.forest.roots):
+        nodes = [each for _, each in group.walk() if isinstance(each, Node)]
+        tiers.setdefault(group.tier, []).append(nodes)
+    for _, domains in sorted(tiers.items()):
+        largest = max(
+            sum(_gpus(node, seen) // request.gpus_per_pod for node in nodes) for nodes in domains
+        )
+        if largest >= pods:
+            return domains
+    return []
+
+
+def _groups(below: tuple[Group | Node, ...]) -> Iterator[Group]:
+    for each in below:
+        if isinstance(each, Group):
+            yield each
+            yield from _groups(each.children)
+
+
+def _slots(domain: list[Node], gpu_type: str, request: Request, seen: Seen) -> int:
+    return sum(
+        max(0, _gpus(node, seen) - seen.used.get(node.name, 0)) // request.gpus_per_pod
+        for node in domain
+        if node.gpu_type == gpu_type and _is_open(node, request, seen)
+    )
+
+
+def _gpus(node: Node, seen: Seen) -> int:
+    """What the cluster says that pods can get of it."""
+    stated = seen.cluster.get(node.name)
+    there = dict(stated.allocatable or ()) if stated is not None and not stated.shared else {}
+    return next((there[name] for name in seen.policy.gpu_resources if name in there), 0)
+
+
+def _is_open(node: Node, request: Request, seen: Seen) -> bool:
+    stated, eligible = seen.cluster.get(node.name), request.eligible
+    if stated is None or node.status is not Status.READY or node.name in eligible.exclude:
+        return False
+    if not stated.ready or stated.unschedulable or stated.taints or stated.pool:
+        return False
+    return set(eligible.selector) <= set(stated.labels)
