@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from topo.kit.durations import SPAN
@@ -49,6 +49,10 @@ def _split(value: object) -> object:
 
 CommaList = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A setting written `a,b,c`."""
+Port = Annotated[int, Field(ge=0, le=65535)]
+"""0 takes a free one."""
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+"""So many, at least one."""
 
 
 class ServiceSettings(BaseModel):

@@ -1,0 +1,90 @@
+"""What operators decide about placement, and how much may be held."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from master.settings.cluster import ClusterSettings
+from topo.kit.durations import Seconds
+from topo.kit.settings import CommaList, Count
+from topo.model.errors import Refusal
+from topo.model.ids import GroupName, GroupPath
+from topo.placement.booking.holds import Limits
+from topo.placement.job.policy import CANONICAL_GPUS, OTHERS_SHARED, Policy
+
+
+class BookingSettings(ClusterSettings):
+    """What operators decide about placement, and how much may be held."""
+
+    canonical_group_size: Annotated[int, Field(ge=1, le=1_000_000)] = CANONICAL_GPUS
+    """GPUs of the groups whose whole copies placement keeps free for the next job."""
+    reserve_groups: CommaList = ()
+    """Groups of that size to keep free: `<path>=<groups>`, the path's names joined with /. They are
+    used only when nothing else fits."""
+    gpu_type_order: CommaList = ()
+    """GPU types in the order that decides between equal placements of a job that names none."""
+    extra_domains: Annotated[int, Field(ge=0, le=1_000)] = 0
+    """Groups of a tier that a placement may use beyond the fewest where that keeps more groups of
+    the canonical size whole."""
+    max_hold: Annotated[Seconds, Field(ge=1)] = 86_400.0
+    """The longest time that a placement may be held before it is committed."""
+    max_holds: Count = 1000
+    """Holds that there may be at once, committed ones too."""
+    max_hold_pods: Count = 100_000
+    """Pods that one hold may have."""
+    recount_interval: Annotated[Seconds, Field(ge=1)] = 60.0
+    """How often the free capacity is counted anew; a difference is logged and corrected."""
+    booking_log: Path | None = None
+    """Where holds, pods and nodes are recorded as they change, for `topo sim replay`."""
+    gpu_resources: CommaList = ()
+    """Resources of nodes and pods that are whole GPUs, of which the first that a node has counts;
+    `<domain>/gpu` and `nvidia.com/gpu` unless given."""
+    node_usage_key: str = ""
+    """Label and taint of nodes that say what they are for (training, inference, hybrid);
+    `<domain>/node.usage` unless given."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (
+            *super().refusals(),
+            *self._reserve_refusals(),
+        )
+
+    def _reserve_refusals(self) -> tuple[Refusal, ...]:
+        fix = "write <path>=<groups>, such as switchbox-1=2 or switchbox-1/dragonfly-3=1"
+        wrong = [text for text in self.reserve_groups if _reserve(text) is None]
+        return tuple(
+            Refusal(f"{text!r} is no reserve", "--reserve-groups", fix) for text in wrong[:1]
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """What the operator decides about placement."""
+        reserves = (_reserve(text) for text in self.reserve_groups)
+        domain = self.domain
+        return Policy(
+            canonical_gpus=self.canonical_group_size,
+            reserves=tuple(reserve for reserve in reserves if reserve is not None),
+            gpu_types=self.gpu_type_order,
+            extra_domains=self.extra_domains,
+            domain=domain,
+            gpu_resources=self.gpu_resources or (f"{domain}/gpu", "nvidia.com/gpu"),
+            usage_key=self.node_usage_key or f"{domain}/node.usage",
+            hold_key=f"{domain}/hold",
+            shared_resources=(f"{domain}/sgpu", *OTHERS_SHARED),
+        )
+
+    @property
+    def hold_limits(self) -> Limits:
+        """How much may be held."""
+        return Limits(self.max_holds, self.max_hold, self.max_hold_pods)
+
+
+def _reserve(text: str) -> tuple[GroupPath, int] | None:
+    """`switchbox-1/dragonfly-3=2` as a path and a number; None for another text."""
+    path, _, number = text.rpartition("=")
+    names = path.split("/")
+    if not all(names) or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        return None
+    return GroupPath(tuple(map(GroupName, names))), int(number)

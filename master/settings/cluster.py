@@ -1,0 +1,158 @@
+"""What this master has of Kubernetes, and what it writes there."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from master.controllers.table import BY_DEFAULT, ROWS
+from master.kube.accounts import ACCOUNT_NAME, Wanted
+from master.kube.config import KubeConfig
+from topo.gangs.words import Words
+from topo.kit.settings import CommaList, Env, ServiceSettings
+from topo.model.errors import Refusal
+from topo.model.ids import NODE, Kind
+from topo.model.nearest import did_you_mean
+from topo.publish.names import MAX_DNS_NAME_CHARS, is_dns_name
+from topo.publish.node_labels import is_label_key, label_keys
+
+WORKER_ACCOUNT = "topo-worker"
+AUDIENCE = "topo-master"
+"""The same word as in the chart, where kubelet is asked for the workers' tokens."""
+CONFIG_MAP = re.compile(r"([a-z0-9][-a-z0-9]{0,62}/)?[a-z0-9][-a-z0-9.]{0,252}")
+NO_CONTROLLERS = "none"
+
+
+class ClusterSettings(ServiceSettings):
+    """What this master has of Kubernetes, and what it writes there."""
+
+    pod_name: Annotated[str, Env("POD_NAME")] = ""
+    """This pod's name."""
+    pod_namespace: Annotated[str, Env("POD_NAMESPACE")] = ""
+    """This pod's namespace."""
+    deployment_name: str = ""
+    """Deployment that this pod belongs to, on which lost sources are told as Events; else on the
+    pod."""
+    pod_ip: Annotated[str, Env("POD_IP")] = ""
+    """This pod's address, at which other masters reach this one."""
+    kubernetes: Literal["auto", "on", "off"] = "auto"
+    """Whether this master works with Kubernetes; auto: in a pod with a service account, or with a
+    kubeconfig."""
+    kubeconfig: Path | None = None
+    """File by which Kubernetes is found and asked; without it, by the pod's service account."""
+    kube_qps: Annotated[float, Env("CLIENT_GO_QPS"), Field(gt=0)] = 100.0
+    """Requests per second to Kubernetes; watches and the lease do not wait for it."""
+    kube_burst: Annotated[int, Env("CLIENT_GO_BURST", "CLIENT_GO_BRUST"), Field(gt=0)] = 100
+    """Requests to Kubernetes in one go. The vendor writes BRUST."""
+    device_config_map: str = "metax-device-config"
+    """The vendor's ConfigMap that says which nodes share their cards: `<name>` in the namespace of
+    this pod, or `<namespace>/<name>`. One that is not there says nothing."""
+    worker_token_audience: str = AUDIENCE
+    """Audience of the service-account tokens by which Kubernetes says who a worker is."""
+    worker_service_account: str = ""
+    """Service account of the workers, namespace:name; else topo-worker in this pod's namespace."""
+    domain: str = "metax-tech.com"
+    """Prefix of the labels and annotations that this master writes in Kubernetes."""
+    controllers: CommaList = BY_DEFAULT
+    """What this master writes in Kubernetes while it leads: labels and annotations of nodes,
+    hypernodes of Volcano, events, nomination of the nodes of gangs; or none."""
+    label_names: CommaList = ()
+    """Labels that are called otherwise than `<domain>/<kind>`: `<kind>=<label>`, such as
+    dragonfly=example.com/pair."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (
+            *super().refusals(),
+            *self._kubernetes_refusals(),
+        )
+
+    def _kubernetes_refusals(self) -> tuple[Refusal, ...]:
+        found = []
+        if self.kubernetes == "on" and not self._kube_config.is_given:
+            what = "this is no pod with a service account, and there is no kubeconfig"
+            fix = "give --kubeconfig=FILE, or --kubernetes=off"
+            found.append(Refusal(what, "--kubernetes", fix))
+        account = self.worker_service_account
+        if account and not ACCOUNT_NAME.fullmatch(account):
+            fix = "write namespace:name, such as topo:topo-worker"
+            what = f"{account!r} is no service account"
+            found.append(Refusal(what, "--worker-service-account", fix))
+        longest, _, _ = Words(self.domain).node_label("").partition("/")
+        if not is_dns_name(longest):
+            most = MAX_DNS_NAME_CHARS - (len(longest) - len(self.domain))
+            fix = "write a DNS name in small letters, such as metax-tech.com,"
+            fix += f" of {most} characters at most"
+            found.append(Refusal(f"{self.domain!r} is no prefix of labels", "--domain", fix))
+        if not CONFIG_MAP.fullmatch(self.device_config_map):
+            fix = "write <name> or <namespace>/<name>, such as metax/metax-device-config"
+            what = f"{self.device_config_map!r} is no name of a ConfigMap"
+            found.append(Refusal(what, "--device-config-map", fix))
+        return (*found, *self._controller_refusals(), *self._label_refusals())
+
+    def _controller_refusals(self) -> tuple[Refusal, ...]:
+        names = (*ROWS, NO_CONTROLLERS)
+        wrong = [name for name in self.controllers if name not in names]
+        if wrong:
+            fix = did_you_mean(wrong[0], names, f"choose among {', '.join(names)}")
+            return (Refusal(f"{wrong[0]!r} is no controller", "--controllers", fix),)
+        if NO_CONTROLLERS in self.controllers and len(self.controllers) > 1:
+            fix = f"write {NO_CONTROLLERS}, or the names of those that are wanted"
+            what = f"{NO_CONTROLLERS} stands beside other names"
+            return (Refusal(what, "--controllers", fix),)
+        return ()
+
+    def _label_refusals(self) -> tuple[Refusal, ...]:
+        where, fix = "--label-names", "write <kind>=<label>, such as dragonfly=example.com/pair"
+        pairs = [_label_name(text) for text in self.label_names]
+        wrong = [text for text, pair in zip(self.label_names, pairs, strict=True) if pair is None]
+        if wrong:
+            return (Refusal(f"{wrong[0]!r} names no label that Kubernetes takes", where, fix),)
+        if len({pair[0] for pair in pairs if pair}) < len(pairs):
+            return (Refusal("a kind has two labels", where, "name each kind once"),)
+        if len(set(self.label_keys.values())) < len(self.label_keys):
+            fix = "give each kind a label of its own"
+            return (Refusal("two kinds have one label", where, fix),)
+        return ()
+
+    @property
+    def label_keys(self) -> Mapping[Kind, str]:
+        """The label of each kind of group."""
+        pairs = (_label_name(text) for text in self.label_names)
+        return label_keys(self.domain, dict(pair for pair in pairs if pair is not None))
+
+    @property
+    def worker_account(self) -> Wanted | None:
+        """Which account in Kubernetes is that of the workers; None where nobody says."""
+        name = self.worker_service_account
+        if not name and self.pod_namespace:
+            name = f"{self.pod_namespace}:{WORKER_ACCOUNT}"
+        if not name:
+            return None
+        return Wanted(account=name, audience=self.worker_token_audience, on_node=True)
+
+    @property
+    def _kube_config(self) -> KubeConfig:
+        return KubeConfig(kubeconfig=self.kubeconfig)
+
+    @property
+    def kube_config(self) -> KubeConfig | None:
+        """How Kubernetes is found and asked; None without it. Asks the disk."""
+        config = self._kube_config
+        is_on = self.kubernetes == "on" or (self.kubernetes == "auto" and config.is_given)
+        return config if is_on else None
+
+    @property
+    def device_config(self) -> tuple[str, str] | None:
+        """Namespace and name of the vendor's ConfigMap of devices; None where none is read."""
+        namespace, _, name = self.device_config_map.rpartition("/")
+        namespace = namespace or self.pod_namespace
+        return (namespace, name) if namespace and name else None
+
+
+def _label_name(text: str) -> tuple[Kind, str] | None:
+    """`dragonfly=example.com/pair` as a kind and a label; None for another text."""
+    kind, _, key = text.partition("=")
+    return (Kind(kind), key) if kind and kind != NODE and is_label_key(key) else None

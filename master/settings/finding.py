@@ -1,0 +1,118 @@
+"""How groups are found: the sources, and what is judged of what they say."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from master.sources.cluster_manager.settings import address_refusal
+from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
+from topo.discovery.sources import MANAGED
+from topo.kit.durations import Seconds
+from topo.kit.settings import CommaList, Count, ServiceSettings
+from topo.model.errors import Refusal
+from topo.model.nearest import did_you_mean
+
+
+class FindingSettings(ServiceSettings):
+    """How groups are found: the sources, and what is judged of what they say."""
+
+    mode: Mode = Mode.CONFIG
+    """How groups are found: config (the file), dragonfly (workers' peers), switchbox (cluster
+    manager, dragonflies inside from the workers), nvlink (clusterUuid, clique), auto (whatever the
+    workers see)."""
+    node_number: Count = 2
+    """Nodes that make a complete dragonfly; a larger component is reported as a wiring fault."""
+    gpus_per_node: Annotated[int, Field(ge=0, le=128)] = 0
+    """GPUs a healthy node has; 0 means that nobody says."""
+    config_file: Path = Path("/config/nodegroup.yaml")
+    """The configured tree, read in config mode; reloaded when it changes."""
+    config_poll_interval: Annotated[Seconds, Field(ge=0.05)] = 1.0
+    """How often files (configuration, tokens, certificate) are looked at for a change."""
+    cluster_manager_address: str = ""
+    """URL of the cluster manager, such as https://10.0.0.1; needed in switchbox mode."""
+    cluster_manager_poll_topo_period: Annotated[Seconds, Field(ge=0.1)] = 30.0
+    """How often the cluster manager's whole topology is read."""
+    cluster_manager_poll_event_period: Annotated[Seconds, Field(ge=0.1)] = 10.0
+    """How often the cluster manager's events are read."""
+    cluster_manager_ca_file: Path | None = None
+    """PEM authorities that the cluster manager's certificate is verified against."""
+    cluster_manager_insecure: bool = False
+    """Do not verify the cluster manager's certificate. For trials only."""
+    cluster_manager_allow_http: bool = False
+    """Send credentials to the cluster manager over plain http. For trials only."""
+    cluster_manager_mapping_file: Path | None = None
+    """How to read a cluster manager of another shape; see docs/cluster-manager.md."""
+    credentials_dir: Path = Path("/secret")
+    """Directory with the files username and password for the cluster manager."""
+    join_keys: CommaList = JOIN_KEYS
+    """Names by which machines of the cluster manager are matched to nodes, in this order."""
+    worker_token_file: Path | None = None
+    """Tokens of workers, a line each: `<token>`, or `<node-name> <token>`; re-read on change."""
+    allow_anonymous_workers: bool = False
+    """Accept reports without a token. For trials only."""
+    worker_rate_limit: Annotated[float, Field(gt=0, le=1000)] = 20.0
+    """Reports per second that one worker may send before it is told to wait."""
+    beat_interval: Annotated[Seconds, Field(ge=0.1, le=3600)] = 10.0
+    """How often a worker that sees no change says that it is alive."""
+    stale_beats: Count = 3
+    """Missed beats after which a worker is stale and its node NotReady."""
+    bad_readings: Count = 2
+    """Readings in a row after which a GPU or link counts as bad."""
+    good_readings: Count = 3
+    """Readings in a row after which it counts as good again."""
+    missed_hardware: CommaList = MISSED
+    """What makes its node NotReady when it vanishes: gpus, their ports and links, nics."""
+    max_nodes: Count = 20_000
+    """Nodes that may report; one more is refused."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (
+            *super().refusals(),
+            *self._join_key_refusals(),
+            *self._missed_refusals(),
+            *self._manager_refusals(),
+        )
+
+    def _join_key_refusals(self) -> tuple[Refusal, ...]:
+        wrong = [key for key in self.join_keys if key not in JOIN_KEYS]
+        if wrong:
+            fix = did_you_mean(wrong[0], JOIN_KEYS, f"choose among {', '.join(JOIN_KEYS)}")
+            return (Refusal(f"{wrong[0]!r} is no join key", "--join-keys", fix),)
+        if not self.join_keys or len(set(self.join_keys)) < len(self.join_keys):
+            fix = "name each key once, at least one"
+            return (Refusal("the join keys are empty or repeat", "--join-keys", fix),)
+        return ()
+
+    def _missed_refusals(self) -> tuple[Refusal, ...]:
+        wrong = [kind for kind in self.missed_hardware if kind not in MISSED]
+        fix = did_you_mean(wrong[0] if wrong else "", MISSED, f"choose among {', '.join(MISSED)}")
+        what = "is no hardware that can be missed"
+        return tuple(Refusal(f"{kind!r} {what}", "--missed-hardware", fix) for kind in wrong[:1])
+
+    def _manager_refusals(self) -> tuple[Refusal, ...]:
+        if not MANAGED.is_used_in(self.mode):
+            return ()
+        if not self.cluster_manager_address:
+            what = f"mode {self.mode} needs a cluster manager and there is no address"
+            fix = "give its URL, such as https://10.0.0.1"
+            return (Refusal(what, "--cluster-manager-address", fix),)
+        allow_http = self.cluster_manager_allow_http
+        refused = address_refusal(self.cluster_manager_address, allow_http=allow_http)
+        return () if refused is None else (refused,)
+
+    @property
+    def discovery(self) -> DiscoverySettings:
+        """The numbers that the discovery core judges by."""
+        return DiscoverySettings(
+            mode=self.mode,
+            node_number=self.node_number,
+            gpus_per_node=self.gpus_per_node,
+            beat_s=self.beat_interval,
+            stale_beats=self.stale_beats,
+            bad_readings=self.bad_readings,
+            good_readings=self.good_readings,
+            missed=self.missed_hardware,
+            join_keys=self.join_keys,
+        )

@@ -1,0 +1,104 @@
+"""What is done for jobs that ask for groups, and the webhook by which they are known."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from master.controllers.nomination.queue_counts import QueuePlugin
+from master.controllers.table import HYPERNODES, NOMINATION
+from master.settings.cluster import CONFIG_MAP, ClusterSettings
+from topo.gangs.line import Order
+from topo.kit.durations import Seconds
+from topo.kit.settings import Port
+from topo.model.errors import Refusal
+from topo.publish.names import is_dns_name
+
+ADMISSION = "topo-master-admission"
+"""What the chart calls everything of the admission webhook."""
+
+
+class JobSettings(ClusterSettings):
+    """What is done for jobs that ask for groups, and the webhook by which they are known."""
+
+    placement: Literal["off", "nomination", "native"] = "off"
+    """What is done for jobs that ask for groups: nomination (an admission webhook marks them and
+    has their pods wait for a plan), native (it asks Volcano, whose scheduler chooses by HyperNodes;
+    a job may name the other way), or off: nothing."""
+    gang_qps: Annotated[float, Field(gt=0)] = 400.0
+    """Requests per second to Kubernetes by which gangs are placed, besides `--kube-qps`."""
+    gang_burst: Annotated[int, Field(gt=0)] = 400
+    """Such requests in one go."""
+    gang_order: Order = Order.RESERVE
+    """What gangs behind the first one that does not fit may do: reserve (start where they do not
+    delay it), fifo (wait for it), greedy (start where there is room)."""
+    gate_timeout: Annotated[Seconds, Field(ge=0)] = 900.0
+    """After so long in which nobody places gangs, though a master lives and hears the API server,
+    the gates of their pods are opened without a plan; 0: never."""
+    preempt_after: Seconds = 0.0
+    """After this time in line a gang is opened to its scheduler over pods of lower priority, where
+    evicting them costs the least; the scheduler evicts, if it is set up to; 0: never."""
+    queue_plugin: QueuePlugin = QueuePlugin.PROPORTION
+    """Volcano's plugin that keeps queues, as its scheduler's configuration names it: proportion (a
+    gang waits for its queue's share by weight) or capacity (it does not)."""
+    volcano_config_map: str = "volcano-system/volcano-scheduler-configmap"
+    """ConfigMap with the configuration of Volcano's scheduler, `<namespace>/<name>`: without its
+    plugin network-topology-aware it ignores what a native job asks for."""
+    admission_port: Port = 9443
+    """Port of the admission webhook, HTTPS; 0 takes a free one, which the log names."""
+    admission_invalid: Literal["warn", "deny"] = "warn"
+    """What becomes of a job whose groups cannot be: warn: it runs without, or deny: it is refused
+    with 422 and the fix."""
+    admission_certificates: Literal["own", "external"] = "own"
+    """Who makes and renews the webhook's certificates: the leading master, or somebody else, such
+    as cert-manager."""
+    admission_certificate_life: Annotated[Seconds, Field(ge=600)] = 90 * 86400.0
+    """How long a certificate of our own is valid; it is renewed after two thirds of that."""
+    admission_secret: str = ADMISSION
+    """Secret of this pod's namespace that holds the webhook's certificate."""
+    admission_service: str = ADMISSION
+    """Service by which API servers reach the webhook; its certificate names it."""
+    admission_configuration: str = ADMISSION
+    """MutatingWebhookConfiguration that is told which authority to trust."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (
+            *super().refusals(),
+            *self._admission_refusals(),
+        )
+
+    def _admission_refusals(self) -> tuple[Refusal, ...]:
+        if self.placement == "off":
+            return ()
+        if self.kube_config is None or not self.pod_namespace:
+            what = "jobs of Kubernetes are placed through a webhook of the pod's namespace"
+            fix = "give --kubernetes=on and POD_NAMESPACE, or --placement=off"
+            return (Refusal(what, "--placement", fix),)
+        if NOMINATION not in self.controllers:
+            what = "the webhook would gate pods, and no controller opens their gates"
+            fix = f"name {NOMINATION} among them, or give --placement=off"
+            return (Refusal(what, "--controllers", fix),)
+        if self.placement == "native" and HYPERNODES not in self.controllers:
+            what = "Volcano would choose by HyperNodes, and no controller writes them"
+            fix = f"name {HYPERNODES} among them, or give --placement={NOMINATION}"
+            return (Refusal(what, "--controllers", fix),)
+        if not CONFIG_MAP.fullmatch(self.volcano_config_map) or "/" not in self.volcano_config_map:
+            fix = "write <namespace>/<name>, such as volcano-system/volcano-scheduler-configmap"
+            what = f"{self.volcano_config_map!r} is no ConfigMap of a namespace"
+            return (Refusal(what, "--volcano-config-map", fix),)
+        fix = "write a name of Kubernetes in small letters, such as topo-master-admission"
+        return tuple(
+            Refusal(f"{name!r} is no name of an object", f"--admission-{of}", fix)
+            for of, name in (
+                ("secret", self.admission_secret),
+                ("service", self.admission_service),
+                ("configuration", self.admission_configuration),
+            )
+            if not is_dns_name(name)
+        )
+
+    @property
+    def volcano_config(self) -> tuple[str, str]:
+        """Namespace and name of the ConfigMap of Volcano's scheduler."""
+        namespace, _, name = self.volcano_config_map.partition("/")
+        return namespace, name

@@ -1,0 +1,76 @@
+"""Where this master is asked, how safely, and how much of it at once."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from topo.kit.addresses import networks
+from topo.kit.durations import Seconds
+from topo.kit.settings import CommaList, Count, Port, ServiceSettings
+from topo.model.errors import Refusal
+
+
+class ListeningSettings(ServiceSettings):
+    """Where this master is asked, how safely, and how much of it at once."""
+
+    server_port: Port = 9001
+    """Port of the HTTP API; 0 takes a free one, which the log names."""
+    rpc_server_port: Port = 10001
+    """Port that workers report to; 0 takes a free one, which the log names."""
+    bind_address: str = ""
+    """Address to listen on; all of them by default."""
+    tls_cert: Path | None = None
+    """PEM certificate chain of this server; re-read on change."""
+    tls_key: Path | None = None
+    """PEM private key of this server."""
+    tls_scope: Literal["all", "reports"] = "all"
+    """Which ports speak TLS when a certificate is given: all of them, or reports: the workers'
+    one."""
+    tls_proxies: CommaList = ()
+    """Addresses or networks of proxies that end TLS before this master: a token that comes from
+    there is no secret in clear text."""
+    queue_limit: Count = 50_000
+    """Events that may wait for the engine; beyond it workers are told to come back."""
+    history_limit: Count = 50_000
+    """Changes that are remembered for diffs and resumed event streams."""
+    history_bytes: Annotated[int, Field(ge=1 << 20, le=256 << 20)] = 16 << 20
+    """Memory for moments of the tree that are kept for longer, packed; the oldest go."""
+    history_age: Annotated[Seconds, Field(ge=60)] = 7 * 86400.0
+    """How long such a moment is kept."""
+    event_stream_limit: Count = 256
+    """Event streams that may be open at once."""
+    connection_limit: Count = 2048
+    """Connections that the port of the API holds at once; beyond it the one that has been idle
+    longest is closed."""
+    unread_limit: Annotated[int, Field(ge=1024 * 1024)] = 64 * 1024 * 1024
+    """Bytes of answers of the API that wait for their readers; beyond it the slowest are cut."""
+    group_metrics: bool = False
+    """Whether /metrics has a series for each group; there may be thousands."""
+    api_token_file: Path | None = None
+    """Tokens for calls that write (holds), a line each: `<token>`, or `<name> <token>`; re-read on
+    change. Without it nothing can be held; reads are open."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (
+            *super().refusals(),
+            *self._tls_refusals(),
+            *self._proxy_refusals(),
+        )
+
+    def _tls_refusals(self) -> tuple[Refusal, ...]:
+        if (self.tls_cert is None) == (self.tls_key is None):
+            return ()
+        given, missing = (
+            ("--tls-cert", "--tls-key") if self.tls_cert else ("--tls-key", "--tls-cert")
+        )
+        return (Refusal(f"{given} is given without {missing}", missing, f"give {missing} too"),)
+
+    def _proxy_refusals(self) -> tuple[Refusal, ...]:
+        try:
+            networks(self.tls_proxies)
+        except ValueError as error:
+            fix = "write addresses or networks, such as 10.0.0.7,10.1.0.0/16"
+            return (Refusal(f"that is no network: {error}", "--tls-proxies", fix),)
+        return ()

@@ -1,0 +1,121 @@
+"""One of several masters: who leads, and where the state is kept."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from master.kube.election import JITTER, WORK_ENDS_S, LeaseTimes
+from master.settings.cluster import ClusterSettings
+from master.settings.listening import ListeningSettings
+from topo.kit.durations import Seconds
+from topo.model.errors import Refusal
+
+REPLICA_TOKEN = Path("/var/run/secrets/topo-master/token")
+"""Where the chart puts it."""
+
+
+class ReplicaSettings(ListeningSettings, ClusterSettings):
+    """One of several masters: who leads, and where the state is kept."""
+
+    state_file: Path | None = None
+    """Where the last good state is kept, so that a restart answers at once."""
+    state_config_maps: bool = False
+    """Keep the last good state in ConfigMaps of this pod's namespace, not in a file."""
+    state_copy_file: Path | None = None
+    """A file on this master's own disk that answers reads after a restart in which the API server
+    cannot be asked for the state; one of several masters that keep it in ConfigMaps has it."""
+    state_save_interval: Annotated[Seconds, Field(ge=0.05)] = 5.0
+    """The state is written at most this often, and more seldom where it is large."""
+    leader_elect: Literal["auto", "true", "false"] = "auto"
+    """Whether this is one of several masters, of which one leads by a Lease; auto: with Kubernetes
+    where the pod's name, namespace and address are known, and the token is there."""
+    lease_duration: Annotated[Seconds, Field(ge=1, le=3600)] = 12.0
+    """How long a leader that is silent is respected by the others."""
+    renew_deadline: Annotated[Seconds, Field(gt=0)] = 8.0
+    """A leader that could not renew its lease for so long ends."""
+    retry_period: Annotated[Seconds, Field(ge=0.1)] = 2.0
+    """How often the lease is renewed, and looked at; no call about it takes longer."""
+    replica_token_file: Path = REPLICA_TOKEN
+    """Token by which masters know each other: of their service account, with the audience
+    topo-master-replica, or one that all share."""
+    replica_poll_interval: Annotated[Seconds, Field(ge=0.1)] = 1.0
+    """How often a follower asks the leader whether its state has changed."""
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """What is wrong between fields, or with files that must be there from the start."""
+        return (
+            *super().refusals(),
+            *self._replica_refusals(),
+            *self._store_refusals(),
+        )
+
+    def _replica_refusals(self) -> tuple[Refusal, ...]:
+        found = []
+        if self.leader_elect == "true" and self.kube_config is None:
+            what, fix = "the lease is kept in Kubernetes", "give --kubernetes=on, or do not elect"
+            found.append(Refusal(what, "--leader-elect", fix))
+        for field, value in self._place.items() if self.leader_elect == "true" else ():
+            if not value:
+                what = "other masters have to know this one, and it does not say who it is"
+                fix = f"set {field.removeprefix('--').replace('-', '_').upper()} from the pod's own"
+                found.append(Refusal(what, field, f"{fix} fields, or do not elect"))
+        if self.elects_leader and not (self.server_port and self.rpc_server_port):
+            what, fix = "other masters have to know the ports", "give ports that are not 0"
+            found.append(Refusal(what, "--server-port, --rpc-server-port", fix))
+        if not self.lease_times.is_safe:
+            times = (self.lease_duration, self.renew_deadline, self.retry_period)
+            given = ", ".join(f"{time:g}s" for time in times)
+            what = (
+                f"with {given} what a leader wrote may come beside the next one, or it tries once"
+            )
+            where = "--lease-duration, --renew-deadline, --retry-period"
+            fix = f"let the first be more than the second and {WORK_ENDS_S:g}s, and the second "
+            fix += f"more than {1 + JITTER:g} times the third, such as 12s, 8s, 2s"
+            found.append(Refusal(what, where, fix))
+        return tuple(found)
+
+    def _store_refusals(self) -> tuple[Refusal, ...]:
+        if self.state_copy_file is not None and not self._has_copy:
+            what = "the copy is of what a master that stands for election keeps in ConfigMaps"
+            fix = "give --state-config-maps and --leader-elect=true; else --state-file is enough"
+            return (Refusal(what, "--state-copy-file", fix),)
+        if not self.state_config_maps:
+            return ()
+        where = "--state-config-maps"
+        if self.state_file is not None:
+            return (Refusal("the state is to be kept in two places", where, "name one of them"),)
+        if self.kube_config is None or not self.pod_namespace:
+            what = "ConfigMaps are kept in the pod's namespace, and there is none"
+            fix = "give --kubernetes=on and POD_NAMESPACE, or --state-file"
+            return (Refusal(what, where, fix),)
+        return ()
+
+    @property
+    def _has_copy(self) -> bool:
+        return self.state_config_maps and self.elects_leader
+
+    @property
+    def _place(self) -> dict[str, str]:
+        return {
+            "--pod-name": self.pod_name,
+            "--pod-namespace": self.pod_namespace,
+            "--pod-ip": self.pod_ip,
+        }
+
+    @property
+    def elects_leader(self) -> bool:
+        """Whether this master stands for election. Asks the disk."""
+        if self.leader_elect == "auto":
+            is_known = all(self._place.values()) and self.replica_token_file.exists()
+            return self.kube_config is not None and is_known
+        return self.leader_elect == "true"
+
+    @property
+    def lease_times(self) -> LeaseTimes:
+        """How long a term is."""
+        return LeaseTimes(
+            duration_s=self.lease_duration,
+            renew_deadline_s=self.renew_deadline,
+            retry_s=self.retry_period,
+        )
