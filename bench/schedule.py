@@ -131,7 +131,7 @@ async def _runs(made: Stage, rival: Rival, shape: Shape, progress: Progress) -> 
         progress(
             f"{rival.name}, {shape.pods} pods: there {run.there_s:.2f} s, opened "
             f"{run.opened_s:.2f} s, bound {run.bound_s:.2f} s, {run.split} of {run.groups} groups "
-            f"split, master {run.cpu_s:.2f} s of a processor"
+            f"split, {run.slipped} pods without a gate, master {run.cpu_s:.2f} s of a processor"
         )
     return runs
 
@@ -146,6 +146,8 @@ def of_runs(rival: Rival, shape: Shape, runs: Sequence[Run]) -> Iterator[Figure]
         note += f", all opened after {opened.value:.2g} s"
     if late := sum(1 for run in runs if run.bound_s >= LIMIT_S):
         note += f"; {late} of {len(runs)} not bound after {LIMIT_S:g} s"
+    if slipped := sum(run.slipped for run in runs):
+        note += f"; {slipped} pods made without a gate"
     split, groups = sum(run.split for run in runs), sum(run.groups for run in runs)
     yield Figure(name, median([run.bound_s for run in runs]), "s", budget, note)
     budget = at_most(0) if rival.asks else None

@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ _HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 _PUBLISHED_S = 300.0
 _KINDS = ("dragonfly", "switchbox")
 _COUNTS = re.compile(r"^topo_master_gang_decision_seconds_(\S+) (\S+)$", re.MULTILINE)
+_SLIPPED = re.compile(r"^topo_master_gang_pods_slipped_total (\S+)$", re.MULTILINE)
 _WAITING = re.compile(r"^topo_master_kube_writes_waiting\{\S+\} (\S+)$", re.MULTILINE)
 
 
@@ -39,7 +40,8 @@ _WAITING = re.compile(r"^topo_master_kube_writes_waiting\{\S+\} (\S+)$", re.MULT
 class Run:
     """What one job showed: seconds from before its creation until all pods were at each step.
 
-    `split` of the `groups` lie in several domains. `cpu_s`: processor time of the master.
+    `split` of the `groups` lie in several domains. `slipped`: pods that were made without a gate.
+    `cpu_s`: processor time of the master.
     """
 
     there_s: float
@@ -47,6 +49,7 @@ class Run:
     bound_s: float
     groups: int
     split: int
+    slipped: int
     cpu_s: float
 
 
@@ -79,6 +82,7 @@ class Stage:
 
     async def run(self, collection: str, job: Any, count: int, group_pods: int) -> Run:
         """Runs one job of so many pods until all are bound, and takes it away."""
+        slipped = await self._slipped()
         used, began_s = self._cpu_s(), time.monotonic()
         uid = (await self.plane.api.create(collection, job))["metadata"]["uid"]
         await self._until_bound({uid: count})
@@ -91,6 +95,7 @@ class Stage:
             bound_s=max((pod.bound_s or late_s for pod in pods), default=late_s) - began_s,
             groups=math.ceil(count / group_pods),
             split=self._split(pods, group_pods),
+            slipped=await self._slipped() - slipped,
             cpu_s=self._cpu_s() - used,
         )
         await self._end(collection, [(job["metadata"]["name"], uid)])
@@ -152,6 +157,10 @@ class Stage:
             if not sum(float(count) for count in _WAITING.findall(await self._metrics())):
                 return
 
+    async def _slipped(self) -> int:
+        found = _SLIPPED.search(await self._metrics())
+        return int(float(found.group(1))) if found is not None else 0
+
     async def _metrics(self) -> str:
         url = f"{api_url(self.master.program)}/metrics"
         async with ClientSession() as session, session.get(url) as answer:
@@ -161,11 +170,19 @@ class Stage:
         return usage(self.master.program.pid).cpu_s
 
     def _split(self, pods: Sequence[PodTimes], group_pods: int) -> int:
-        """How many groups of pods, in the order of ranks, are not in one domain of their size."""
-        nodes = [pod.node for pod in sorted(pods, key=lambda pod: pod.rank) if pod.node]
         home = homes(self.plane.world, "dragonfly" if group_pods <= 2 else "switchbox")
-        groups = (nodes[at : at + group_pods] for at in range(0, len(nodes), group_pods))
-        return sum(1 for group in groups if len({home[node] for node in group}) > 1)
+        return split_groups(pods, group_pods, home)
+
+
+def split_groups(pods: Iterable[PodTimes], group_pods: int, home: Mapping[str, str]) -> int:
+    """How many groups, each of so many ranks, have pods in several domains; one that is not bound
+    is in none. `home`: the domain of each node.
+    """
+    groups: dict[int, set[str]] = {}
+    for pod in pods:
+        if pod.node:
+            groups.setdefault(pod.rank // group_pods, set()).add(home[pod.node])
+    return sum(len(domains) > 1 for domains in groups.values())
 
 
 @asynccontextmanager
