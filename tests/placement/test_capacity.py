@@ -13,6 +13,7 @@ from topo.model.ids import Kind, NodeName
 from topo.placement.capacity.capacity import CLASSES, Capacity
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
+from topo.placement.capacity.rollups import BROKEN
 from topo.placement.capacity.slots import Slots
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import Eligibility, Toleration
@@ -320,6 +321,10 @@ def test_numbers_of_higher_tiers_follow_every_change_of_one_domain():
         groups = slots.sums.groups(tier, size, layout)
         assert groups.by_top.tolist() == expected
         assert groups.in_all == sum(expected)
+        rest = choice.randrange(size)
+        breaks = [free // size != (free - rest) // size for free in sums.tolist()]
+        missed = [free + BROKEN * breaks[at] for at, free in enumerate(sums.tolist())]
+        assert groups.missed(rest).tolist() == missed
 
 
 def test_groups_that_change_their_tier_are_counted_at_the_new_one():

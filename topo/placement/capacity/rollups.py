@@ -17,6 +17,10 @@ from topo.placement.capacity.layout import Counts, DomainIndices, Layout
 
 _MENDED_AS_FAST = 128
 """Entries that numpy rolls up in all while one change is mended."""
+BROKEN = 1 << 40
+"""More than any sum."""
+_RESTS = 4
+"""Rests for which it is kept how much domains are missed."""
 
 
 class _Rollups(ABC):
@@ -98,14 +102,37 @@ class Most(_Rollups):
 class Groups:
     """Whole groups of `size`, each inside a domain of `tier`: by domain of the top tier, in all."""
 
-    __slots__ = ("by_top", "in_all", "size", "tier")
+    __slots__ = ("_missed", "_sums", "by_top", "in_all", "size", "tier")
 
     def __init__(self, sums: Counts, tier: int, size: int, layout: Layout) -> None:
         self.tier, self.size = tier, size
+        self._sums, self._missed = sums, dict[int, Counts]()
         self.by_top: Counts = sums // size
         if tier < layout.tiers and sums.size:
             self.by_top = np.add.reduceat(self.by_top, layout.starts_in(layout.tiers, tier))
         self.in_all = int(self.by_top.sum())
+
+    def missed(self, rest: int) -> Counts:
+        """How much each domain is missed by what stays: its sum, and `BROKEN` where `rest` breaks.
+
+        `rest` is less than `size`: what it takes beside whole groups breaks one more or none.
+        """
+        found = self._missed.get(rest)
+        if found is None:
+            if len(self._missed) == _RESTS:
+                self._missed.clear()
+            found = self._missed[rest] = self._sums + BROKEN * (self._sums % self.size < rest)
+        return found
+
+    def changed(self, domain: int, top: int, sums: tuple[int, int]) -> None:
+        """The sum of a domain, inside one of the top tier, became another one: from and to."""
+        before, now = sums
+        more = now // self.size - before // self.size
+        if more:
+            self.by_top[top] += more
+            self.in_all += more
+        for rest, missed in self._missed.items():
+            missed[domain] = now + BROKEN * (now % self.size < rest)
 
 
 class Sums(_Rollups):
@@ -143,7 +170,4 @@ class Sums(_Rollups):
                 sums[domain] += by
             now = sums[domain]
             for each in groups:
-                more = now // each.size - (now - by) // each.size
-                if more:
-                    each.by_top[tops[firsts[domain]]] += more
-                    each.in_all += more
+                each.changed(domain, tops[firsts[domain]], (now - by, now))

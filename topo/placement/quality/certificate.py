@@ -77,7 +77,8 @@ def _known_bounds(
     span, loss = plan
     tiers = len(span)
     spans = [
-        least_domains(view, tier, span[tiers - tier], split=split) for tier in range(tiers, 0, -1)
+        1 if used == 1 else least_domains(view, tier, used, split=split)
+        for tier, used in zip(range(tiers, 0, -1), span, strict=True)
     ]
     if tiers == 1:
         spans *= 2

@@ -14,8 +14,7 @@ Both use one dragonfly; the third is better, since no group is lost.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.layout import Layout
@@ -28,8 +27,7 @@ from topo.placement.search.free_view import FreeView
 from topo.placement.search.job_shape import Shape, shape_of
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(NamedTuple):
     """What taking slots changes, number by number of the objective.
 
     `span`: domains used, the top tier first. `lost`: canonical groups. `top`, `low`: the profiles
@@ -110,7 +108,7 @@ def effect_of(view: FreeView, tier1_pods: Mapping[int, int]) -> Effect:
             top = layout.of[layout.tiers][layout.firsts[shape.canonical_tier][domain]]
             tops[top] = tops.get(top, 0) + gone
     free, busy = slots.free_list, slots.busy
-    broken = sum(taken < free[at] and not busy[at] for at, taken in tier1_pods.items())
+    broken = sum([taken < free[at] and not busy[at] for at, taken in tier1_pods.items()])
     return Effect(tuple(span), lost, _top_profile(view, tops), profile_of(low), broken)
 
 

@@ -84,13 +84,18 @@ class FreeView:
     @property
     def tops_before(self) -> Counts:
         """Canonical groups that are free in each domain of the top tier, reserved ones too."""
-        return self._canonical_groups().by_top
+        return self._canonical_groups.by_top
 
     @property
     def whole_before(self) -> int:
         """Canonical groups that are free before the job comes."""
-        return self._canonical_groups().in_all
+        return self._canonical_groups.in_all
 
+    def missed(self, rest: int) -> Counts:
+        """How much each canonical domain is missed if so much beside whole groups is taken."""
+        return self._canonical_groups.missed(rest)
+
+    @cached_property
     def _canonical_groups(self) -> Groups:
         shape = self.shape
         return self.slots.sums.groups(shape.canonical_tier, shape.canonical, self.layout)

@@ -6,7 +6,7 @@ Why it is right: with one domain each number of the objective follows from the f
 domain and of the canonical domain around it. Each step keeps those that are best in one number, in
 the order of the objective.
 
-Cost: one pass over the domains for each number.
+Cost: a few passes over the canonical domains: how much each is missed is kept between calls.
 
 Example: a job of 3 pods, canonical groups of 8, free slots 11, 8, 5 and 3. 11, 5 and 3 lose no
 canonical group, 8 loses one and is out. Of 11, 5 and 3 the smallest leaves the largest ones
@@ -15,10 +15,13 @@ alone: 3 is the answer.
 
 import numpy as np
 
-from topo.placement.capacity.layout import DomainIndices
+from topo.placement.capacity.layout import Counts
+from topo.placement.capacity.rollups import BROKEN
 from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
+_HOLDS_NOT = 1 << 60
+"""Instead of how much a domain is missed in which the job has no room."""
 LOOKED_THROUGH = 4
 """Equal canonical domains that are looked through one by one before all of them are together."""
 
@@ -30,24 +33,28 @@ def best_tier1_domains(view: FreeView) -> list[int]:
     """
     shape, slots, layout = view.shape, view.slots, view.layout
     tier, pods = shape.canonical_tier, shape.pods
-    # Where something is free, one pod has room.
-    most = view.most_in_one(tier) if pods > 1 else view.free_slots_of(tier)
-    holding = (most >= pods).nonzero()[0]
-    if not holding.size:
+    missed = _missed(view)
+    at = int(missed.argmin())
+    least = missed.item(at)
+    if least == _HOLDS_NOT:
         return []
-    domains = _least_missed(view, holding)
     if not slots.penalized:
-        first = _first_in_use(view, domains[:LOOKED_THROUGH].tolist())
+        first = _first_in_use(view, [at])
+        if first is not None:
+            return [first]
+    domains = (missed == least).nonzero()[0]
+    if not slots.penalized:
+        first = _first_in_use(view, domains[1:LOOKED_THROUGH].tolist())
         if first is not None:
             return [first]
     if tier > 1:
         inside = layout.inside(tier, domains)
         domains = inside[view.free[inside] >= pods]
     broken = (slots.busy[domains] == 0) & (slots.free[domains] > pods)
-    first = broken.argmin()
+    at = int(broken.argmin())
     if not slots.penalized:
-        return [domains.item(first)]
-    found: list[int] = domains[broken == broken[first]].tolist()
+        return [domains.item(at)]
+    found: list[int] = domains[broken == broken[at]].tolist()
     return found
 
 
@@ -67,26 +74,25 @@ def _first_in_use(view: FreeView, domains: list[int]) -> int | None:
     return None
 
 
-def _least_missed(view: FreeView, domains: DomainIndices) -> DomainIndices:
-    """Those of some canonical domains that are missed least if the job takes its slots there.
+def _missed(view: FreeView) -> Counts:
+    """How much each canonical domain is missed if the job takes its slots there.
 
     Compared by whether one more canonical group breaks, then, where groups are lost at all, by
-    those of the top domain, then by free slots: three digits of one number, to `base`.
+    those of the top domain, then by free slots: three digits of one number.
     """
     shape, layout = view.shape, view.layout
-    before = missed = view.free_canonical[domains]
-    base = shape.largest + 1
+    tier, pods = shape.canonical_tier, shape.pods
     # Of whole canonical groups all domains lose equally many.
-    lost, rest = divmod(shape.pods, shape.canonical)
-    breaks = before % shape.canonical < rest
+    lost, rest = divmod(pods, shape.canonical)
+    # Where something is free, one pod has room.
+    most = view.most_in_one(tier) if pods > 1 else view.free_slots_of(tier)
+    missed: Counts = np.where(most >= pods, view.missed(rest), _HOLDS_NOT)
     # Where canonical domains are top domains, fewer free slots are no more groups.
-    if shape.canonical_tier < layout.tiers and (lost or breaks.all()):
-        tops = layout.starts_in(shape.canonical_tier, layout.tiers)[domains]
-        missed = view.tops_before[tops] * base + missed
-    if rest:
-        missed = breaks * (base * base) + missed
-    least: DomainIndices = domains[missed == np.minimum.reduce(missed)]
-    return least
+    if tier < layout.tiers and (lost or missed.min(initial=_HOLDS_NOT) >= BROKEN):
+        tops = layout.starts_in(tier, layout.tiers)
+        more = view.tops_before[tops] * (shape.largest + 1)
+        missed = np.where(missed < _HOLDS_NOT, missed + more, missed)
+    return missed
 
 
 def in_tier1_domain(view: FreeView, at: int) -> Allocation:

@@ -98,7 +98,11 @@ def _within_reserves(
     better, so nothing is proven of it. The bounds of all placements hold for it too.
     """
     best = search(view, request)
-    if best is None or taken_from(view, best.found.allocation.tier1_pods, reserves) is None:
+    if (
+        best is None
+        or not reserves
+        or taken_from(view, best.found.allocation.tier1_pods, reserves) is None
+    ):
         return best
     others = [search(view.only(free), request) for free in ways_to_keep(view, reserves)]
     other = min(filter(None, others), key=lambda each: each.vector, default=None)
