@@ -4,7 +4,7 @@ import asyncio
 import copy
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
 from master.controllers.nomination.controller import Nomination, Sources
 from master.controllers.nomination.reading import POD_GROUP
-from master.kube.client import Call
+from master.kube.client import Call, Caller
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
 from master.kube.writer import Writer, WriterMetrics
@@ -25,7 +25,7 @@ from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR
 from topo.gangs.gangs import GangSettings
 from topo.gangs.stamp import Stamp
-from topo.model.forest import Snapshot
+from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory, Limits
 from topo.placement.job.policy import Policy
@@ -224,6 +224,7 @@ class Leader:
     placements: Placements
     nomination: Nomination
     writer: Writer
+    registry: prom.CollectorRegistry
 
     @property
     def holds(self) -> int:
@@ -232,23 +233,24 @@ class Leader:
 
 
 @asynccontextmanager
-async def leader(
-    cluster: GangCluster,
-    way: Way,
+async def leading(
+    api: ApiModel,
+    way: Caller,
+    tree: Forest = VENDOR,
     kept: HoldsMemory | None = None,
-    is_counted: Callable[[], bool] | None = None,
     *,
+    is_counted: Callable[[], bool] | None = None,
+    in_volcano: bool = True,
     leads: bool = True,
 ) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, or follows, with the holds that one before kept."""
-    loop, registry, api = asyncio.get_running_loop(), prom.CollectorRegistry(), cluster.api
+    loop, registry = asyncio.get_running_loop(), prom.CollectorRegistry()
     placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
-    placements.state.follow(Snapshot(Generation(1), VENDOR))
+    placements.state.follow(Snapshot(Generation(1), tree))
     if kept is not None:
         placements.state.restore(kept)
     nodes: Any = ModelStore(api, NODES, delay_s=0.02)
     pods: Any = ModelStore(api, PODS, delay_s=0.02)
-    in_volcano = cluster.scheduler == "volcano"
     capacity = ClusterCapacity(placements.state, nodes, pods)
     writer = Writer(
         way,
@@ -278,12 +280,27 @@ async def leader(
     works = (capacity.run, writer.run, *([nomination.run] if leads else []))
     tasks = [asyncio.ensure_future(work()) for work in works]
     try:
-        yield Leader(placements, nomination, writer)
+        yield Leader(placements, nomination, writer, registry)
         assert not [task for task in tasks if task.done()], "a work ended"
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def leader(
+    cluster: GangCluster,
+    way: Way,
+    kept: HoldsMemory | None = None,
+    is_counted: Callable[[], bool] | None = None,
+    *,
+    leads: bool = True,
+) -> AbstractAsyncContextManager[Leader]:
+    """The same in this cluster, with PodGroups and queues where Volcano binds."""
+    in_volcano = cluster.scheduler == "volcano"
+    return leading(
+        cluster.api, way, kept=kept, is_counted=is_counted, in_volcano=in_volcano, leads=leads
+    )
 
 
 async def until(is_so: Callable[[], bool], limit_s: float = 120.0) -> None:

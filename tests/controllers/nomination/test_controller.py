@@ -1,40 +1,29 @@
 """Gangs at work on a model of the API server: what is written for them, and in which order."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import prometheus_client as prom
 import pytest
 
-from master.booking.metrics import PlacementMetrics
 from master.booking.placements import Placements
-from master.controllers.nomination.controller import Nomination, Sources
+from master.controllers.nomination.controller import Nomination
 from master.controllers.nomination.reading import POD_GROUP
 from master.kube.errors import KubeError
 from master.kube.objects import NODES, PODS
 from master.kube.volcano import POD_GROUPS, QUEUES
-from master.kube.writer import Writer, WriterMetrics
-from master.sources.kubernetes.capacity import ClusterCapacity
+from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import ApiModel
-from tests.kube.model_store import ModelStore
 from tests.publish.forests import VENDOR, forest
-from topo.gangs.gangs import GangSettings
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
-from topo.placement.booking.holds import Limits
-from topo.placement.job.policy import Policy
-from topo.publish.event_series import Reporter
 
 pytestmark = pytest.mark.virtual_time
-
-NAMES = [f"node-{index}" for index in range(1, 9)]
-PAIRS = [set(NAMES[at : at + 2]) for at in range(0, 8, 2)]
 
 
 @dataclass
@@ -45,7 +34,6 @@ class GangWorld:
     placements: Placements
     registry: prom.CollectorRegistry
     nomination: Nomination
-    writers: list[Writer] = field(default_factory=list)
 
     def add_pod(self, index: int, *, job: str = "job-1", group: str = "", **spec: Any) -> Any:
         """A gated pod of the pair `train`, or of another; of a PodGroup of Volcano, if named."""
@@ -120,56 +108,15 @@ class GangWorld:
 @asynccontextmanager
 async def gang_world(tree: Forest = VENDOR) -> AsyncIterator[GangWorld]:
     """A master that leads, its writes and its watches taking their time."""
-    api, loop, registry = (
-        ApiModel(delay_s=0.005),
-        asyncio.get_running_loop(),
-        prom.CollectorRegistry(),
-    )
-    for name in NAMES:
+    api = ApiModel(delay_s=0.005)
+    for name in NODE_NAMES:
         status = {
             "allocatable": {GPU: "8"},
             "conditions": [{"type": "Ready", "status": "True"}],
         }
         api.add(NODES, name, metadata={"labels": {}}, spec={}, status=status)
-    placements = Placements(Policy(), Limits(), PlacementMetrics(registry), loop.time)
-    placements.state.follow(Snapshot(Generation(1), tree))
-    nodes: Any = ModelStore(api, NODES, delay_s=0.02)
-    pods: Any = ModelStore(api, PODS, delay_s=0.02)
-    capacity = ClusterCapacity(placements.state, nodes, pods)
-    writer = Writer(
-        api,
-        WriterMetrics(registry),
-        clock=loop.time,
-        rng=random.Random(1),  # noqa: S311
-    )
-    writer.follow(nodes)
-    writer.follow(pods)
-    nomination = Nomination(
-        sources=Sources(
-            nodes=nodes,
-            pods=pods,
-            pod_groups=ModelStore(api, POD_GROUPS),
-            queues=ModelStore(api, QUEUES),
-        ),
-        writer=writer,
-        placements=placements,
-        is_counted=capacity.settled.is_set,
-        domain="metax-tech.com",
-        settings=GangSettings(),
-        max_hold_s=3600.0,
-        reporter=Reporter("topo-master", "topo-master-0"),
-        registry=registry,
-        clock=loop.time,
-    )
-    works = [capacity.run, writer.run, nomination.run]
-    tasks = [asyncio.ensure_future(work()) for work in works]
-    try:
-        yield GangWorld(api, placements, registry, nomination, [writer])
-        assert not [task for task in tasks if task.done()], "a work ended"
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with leading(api, api, tree) as leader:
+        yield GangWorld(api, leader.placements, leader.registry, leader.nomination)
 
 
 def is_open(pod: Any) -> bool:
@@ -186,7 +133,7 @@ async def test_a_pair_gets_a_whole_dragonfly_and_every_write_is_in_its_order():
         pods = [world.add_pod(index) for index in range(2)]
         await asyncio.sleep(10)
         nodes = [nominated(pod) for pod in pods]
-        assert set(nodes) in PAIRS
+        assert set(nodes) in FLIES
         assert all(is_open(pod) for pod in pods)
         assert world.labelled() == set(nodes)
         order = [
@@ -223,7 +170,7 @@ async def test_a_pod_of_somebody_else_on_a_planned_node_moves_the_gang():
         await asyncio.sleep(30)
         nodes = {nominated(pod) for pod in pods}
         assert lost not in nodes
-        assert nodes in PAIRS
+        assert nodes in FLIES
         assert world.labelled() == nodes
 
 
@@ -237,12 +184,12 @@ async def test_a_pod_that_others_change_all_the_while_is_placed_all_the_same(eve
             await asyncio.sleep(every_s)
         await asyncio.sleep(30)
         assert all(is_open(pod) for pod in pods)
-        assert {nominated(pod) for pod in pods} in PAIRS
+        assert {nominated(pod) for pod in pods} in FLIES
 
 
 async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_there_is_some():
     async with gang_world() as world:
-        for pair in PAIRS:
+        for pair in FLIES:
             world.take(min(pair))
         pods = [world.add_pod(index) for index in range(2)]
         await asyncio.sleep(10)
@@ -254,9 +201,9 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
         )
         assert "whole group" in condition["message"]
         assert "it would fit if: " in condition["message"]
-        world.api.remove(PODS, f"taker-{min(PAIRS[2])}", "others")
+        world.api.remove(PODS, f"taker-{min(FLIES[2])}", "others")
         await asyncio.sleep(10)
-        assert {nominated(pod) for pod in pods} == PAIRS[2]
+        assert {nominated(pod) for pod in pods} == FLIES[2]
         assert all(is_open(pod) for pod in pods)
         for pod in pods:
             world.bind(pod)
@@ -290,7 +237,7 @@ async def test_a_write_that_is_refused_for_a_moment_holds_a_gang_up_for_a_moment
 async def test_metrics_say_for_how_long_a_gang_has_waited_for_room():
     """Whatever else changes in what is said of it; 0 once it has its nodes."""
     async with gang_world() as world:
-        for pair in PAIRS:
+        for pair in FLIES:
             world.take(min(pair))
         for index in range(2):
             world.add_pod(index)
@@ -299,7 +246,7 @@ async def test_metrics_say_for_how_long_a_gang_has_waited_for_room():
         assert waited_s is not None
         assert 90 < waited_s <= 100
         assert world.metric("gangs", reason="no-room") == 1
-        world.api.remove(PODS, f"taker-{min(PAIRS[2])}", "others")
+        world.api.remove(PODS, f"taker-{min(FLIES[2])}", "others")
         await asyncio.sleep(10)
         assert world.metric("gang_longest_seconds", reason="no-room") == 0
         assert world.metric("gang_gates_opened_total", how="planned") == 2
@@ -329,13 +276,13 @@ async def test_a_gate_on_a_pod_of_no_gang_is_opened_and_says_why():
 
 
 async def test_a_gang_that_no_group_could_hold_starts_when_the_tree_shows_one():
-    async with gang_world(forest(unplaced=NAMES)) as world:
+    async with gang_world(forest(unplaced=NODE_NAMES)) as world:
         pods = [world.add_pod(index) for index in range(2)]
         await asyncio.sleep(10)
         assert not any(is_open(pod) for pod in pods)
         world.placements.state.follow(Snapshot(Generation(2), VENDOR))
         await asyncio.sleep(10)
-        assert {nominated(pod) for pod in pods} in PAIRS
+        assert {nominated(pod) for pod in pods} in FLIES
 
 
 async def test_two_gangs_that_come_together_do_not_both_take_the_last_room_of_their_queue():
