@@ -1,4 +1,4 @@
-"""A demo of real processes and Debian's Chromium, each started once for all tests of the page."""
+"""A demo of real processes and Debian's Chromium, started once for the tests of the page."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ SHOTS = os.environ.get("TOPO_PAGE_SHOTS")
 """A folder in which the pictures of the page are kept."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
     """Eight nodes in two switchboxes, all of them well."""
     home = tmp_path_factory.mktemp("demo")
@@ -37,7 +37,7 @@ def chromium() -> Iterator[Browser]:
         yield playwright.chromium.launch(executable_path=found, args=arguments)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as begun:
         yield begun

@@ -12,15 +12,13 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.e2e.conftest import NODES, RunningDemo
 from tests.page import pictures
 from tests.page.conftest import CEILING_MS, shot
-from tests.page.looking import violations
+from tests.page.looking import EVIL, SHOWN, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
 
 pytestmark = pytest.mark.e2e
 expect.set_options(timeout=CEILING_MS)
 
 CUT = "1 cable is down: node-sample3 (slot 1) to node-sample4 (slot 1)"
-EVIL = ("<img src=x onerror=alert(1)>", "a\"b'c&d</li>", "\u202egnp.exe", "n" * 253)
-SHOWN = tuple(name.replace("\u202e", "\ufffd") for name in EVIL)
 
 
 @pytest.fixture

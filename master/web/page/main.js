@@ -1,6 +1,9 @@
 // The page: puts the parts together, and holds what is chosen, how it looks and what it speaks.
 
 import { byId, h, refill } from "./dom.js";
+import { gangList } from "./gang_list.js";
+import { GangPanel } from "./gang_panel.js";
+import { Gangs, NOTHING } from "./gangs.js";
 import { keep, kept } from "./kept.js";
 import { Live } from "./live.js";
 import { ForestMap } from "./map.js";
@@ -41,7 +44,9 @@ const live = new Live({
 });
 const reasons = new Reasons();
 const placing = new Placing(map);
-const panels = new Panels({ node: reasons, group: reasons, wire: reasons, place: placing });
+const gangs = new Gangs(showGangs);
+const gang = new GangPanel(map, gangs);
+const panels = new Panels({ node: reasons, group: reasons, wire: reasons, gang, place: placing });
 
 /** @param {import("./picture.js").Picture} of */
 function showPicture(of) {
@@ -63,6 +68,17 @@ function showCounts() {
 function showLife() {
   showStage(live.state);
   showProblems();
+  tickGangs();
+}
+
+function tickGangs() {
+  if (picture !== null) gangs.tick(picture.document.run, live.state.stage === "live");
+}
+
+function showGangs() {
+  byId("gangs").hidden = gangs.is_off || gangs.known === NOTHING;
+  refill(byId("gangs"), gangList(gangs.known));
+  if (placeOf(location.hash).kind === "gang") showPanel();
 }
 
 function showPanel() {
@@ -137,6 +153,7 @@ function translate() {
   byId("theme").setAttribute("title", t(`theme_${theme}`));
   showSum();
   showProblems();
+  showGangs();
   showStage(live.state);
   map.redraw();
   showPanel();
@@ -209,6 +226,7 @@ function listen() {
   setInterval(() => {
     live.tick();
     showStage(live.state);
+    tickGangs();
   }, 1000);
 }
 

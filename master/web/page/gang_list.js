@@ -1,0 +1,58 @@
+// The gangs on the left: those that wait in the order of their turns, each with why and with what
+// would let it in, then the others.
+
+import { h } from "./dom.js";
+import { ageOf, idOf, jobText, stateOf, waits } from "./gang_words.js";
+import { hashOf } from "./route.js";
+import { t } from "./strings.js";
+
+/** So many are listed of those that wait, and of the others. */
+const LISTED = 30;
+
+/**
+ * @param {import("./gangs.js").Known} known
+ * @returns {Child[]}
+ */
+export function gangList({ gangs, at_ms, trouble }) {
+  const waiting = gangs.filter(waits);
+  const others = gangs.filter((gang) => !waits(gang));
+  return [
+    h(
+      "h2",
+      { class: "verdict", id: "gangs-title" },
+      t("gangs"),
+      h("small", {}, t("gangs_n", { n: waiting.length, m: others.length })),
+    ),
+    ...ageOf(at_ms, trouble),
+    gangs.length === 0 && !Number.isNaN(at_ms) && h("p", { class: "quiet" }, t("no_gangs")),
+    items(waiting),
+    items(others),
+  ];
+}
+
+/** @param {Api.GangSummary[]} gangs */
+function items(gangs) {
+  if (gangs.length === 0) return null;
+  return h(
+    "ol",
+    { class: "gangs" },
+    gangs.slice(0, LISTED).map(item),
+    gangs.length > LISTED &&
+      h("li", { class: "quiet" }, `+${gangs.length - LISTED} `, h("code", {}, "topo gangs")),
+  );
+}
+
+/** @param {Api.GangSummary} gang */
+function item(gang) {
+  const id = idOf(gang);
+  return h(
+    "li",
+    {},
+    h("a", { href: hashOf("gang", id), "data-key": `gang ${gang.id}` }, h("bdi", {}, id)),
+    h("p", {}, stateOf(gang), h("small", {}, ` ${jobText(gang)}`)),
+    waits(gang) && gang.text !== "" && h("p", { class: "what" }, gang.text),
+    waits(gang) &&
+      gang.would_fit !== "" &&
+      h("p", { class: "what" }, h("b", {}, t("it_would_fit")), " ", gang.would_fit),
+  );
+}
