@@ -59,8 +59,9 @@ def admission_app(
         metrics.seconds.observe(clock() - began_s)
         metrics.reviews.labels(reviewed.kind, reviewed.result).inc()
         if not reviewed.answer:
-            what = "which groups of nodes there are is not known yet"
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, what, fix="try again in a moment")
+            what = "no groups of nodes are known, or not yet, and a native job needs them"
+            fix = "try again in a moment; `topo doctor` says what is waited for"
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, what, fix=fix)
         return web.Response(body=reviewed.answer, content_type="application/json")
 
     app = web.Application(middlewares=[problems], client_max_size=MAX_BODY_BYTES)

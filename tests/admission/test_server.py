@@ -109,7 +109,7 @@ async def test_what_depends_on_groups_that_are_not_known_is_left_to_the_failure_
     native = volcano(task("w", 4, gpu_group_size="16", placement_mode="native"))
     status, answer = await serving.post(asked(native))
     assert status == 503
-    assert "not known yet" in answer.decode()
+    assert "no groups of nodes are known, or not yet" in answer.decode()
     assert serving.counted("volcano-job", "undecided") == 1
 
 

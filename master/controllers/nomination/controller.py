@@ -299,19 +299,11 @@ class Nomination:
         gang = self._gang(gang_id, pods)
         before = self._known.get(gang_id)
         if before is not None:
-            self._count_bound(before, gang)
+            self._metrics.count_bound(before, gang)
         self._known[gang_id] = gang
         if not any(member.gated for member in gang.members):
             self._queues.seen(gang_id)
         return Observed(gang)
-
-    def _count_bound(self, before: Gang, now: Gang) -> None:
-        waited = {member.uid: member for member in before.members if member.node is None}
-        for member in now.members:
-            if member.uid in waited and member.node is not None:
-                note = member.note or waited[member.uid].note
-                where = "elsewhere" if note is None or note.node != member.node else "as-planned"
-                self._metrics.bound.labels(where).inc()
 
     # What is to be done
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 import prometheus_client as prom
 
 from master.metrics import PREFIX
+from topo.gangs.gang import Gang
 from topo.gangs.instructions import Reason
 
 _DECISION_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -78,3 +79,12 @@ class NominationMetrics:
             "Pods there are that name a group size and were made without a gate",
             registry=registry,
         ).set_function(slipped)
+
+    def count_bound(self, before: Gang, now: Gang) -> None:
+        """Counts the pods that were bound meanwhile, by whether it is where they were planned."""
+        waited = {member.uid: member for member in before.members if member.node is None}
+        for member in now.members:
+            if member.uid in waited and member.node is not None:
+                note = member.note or waited[member.uid].note
+                where = "elsewhere" if note is None or note.node != member.node else "as-planned"
+                self.bound.labels(where).inc()

@@ -18,30 +18,33 @@ from tests.support.waiting import eventually
 
 NAME = "topo-master-admission"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-_RENDERING = "vendor"
+OWN = "vendor"
+"""The rendering of the chart in which the masters make their certificates."""
 _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class AdmissionMaster:
-    """One master, and the namespace of its account and of its Secret."""
+    """One master, the namespace of its account and of its Secret, and where its webhook is."""
 
     program: Program
     namespace: str
+    address: str
 
 
 @asynccontextmanager
 async def admission_master(
-    cluster: Cluster, api: Api, home: Path, *flags: str
+    cluster: Cluster, api: Api, home: Path, *flags: str, rendering: str = OWN
 ) -> AsyncIterator[AdmissionMaster]:
     """The webhook is installed and trusted, and a master answers it, until the block ends.
 
-    It knows no groups but those that `nodegroup.yaml` in its home names.
+    It knows no groups but those that `nodegroup.yaml` in its home names. In another rendering of
+    the chart than `OWN` somebody else makes the certificates, and has the webhook trusted.
     """
     namespace = f"topo-placing-{next(_numbers)}"
     address = f"{cluster.ports.services}.201"
     await api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-    granted = [copy.deepcopy(rule) for _, rule in rules(golden(_RENDERING), "topo-master")]
+    granted = [copy.deepcopy(rule) for _, rule in rules(golden(rendering), "topo-master")]
     await service_account(api, namespace, "topo-master", granted)
     access = await account_access(cluster, namespace, "topo-master")
     config = home / "nodegroup.yaml"
@@ -57,25 +60,28 @@ async def admission_master(
     program = Program("topo-master", argv, home / "master.log", environment)
     program.start()
     try:
-        for path, each in _objects(namespace, address):
+        for path, each in _objects(rendering, namespace, address):
             await api.create(path, each)
-        await eventually(lambda: _is_installed(api, program))
-        yield AdmissionMaster(program, namespace)
+        if rendering == OWN:
+            await eventually(lambda: _is_installed(api, program))
+        yield AdmissionMaster(program, namespace, address)
     finally:
         await asyncio.to_thread(program.stop)
 
 
-def _objects(namespace: str, address: str) -> Iterator[tuple[str, Any]]:
+def _objects(rendering: str, namespace: str, address: str) -> Iterator[tuple[str, Any]]:
     """What the chart installs for the webhook, in this namespace and at this ClusterIP."""
-    found = copy.deepcopy(golden(_RENDERING))
-    secret, service = one(found, "Secret", NAME), one(found, "Service", NAME)
+    found = copy.deepcopy(golden(rendering))
+    service = one(found, "Service", NAME)
     configuration = one(found, "MutatingWebhookConfiguration", NAME)
-    for each in (secret, service):
-        each["metadata"]["namespace"] = namespace
+    service["metadata"]["namespace"] = namespace
     service["spec"] = {"clusterIP": address, "ports": [{"port": 443}]}
     for each in configuration["webhooks"]:
         each["clientConfig"]["service"]["namespace"] = namespace
-    yield f"/api/v1/namespaces/{namespace}/secrets", secret
+    if rendering == OWN:
+        secret = one(found, "Secret", NAME)
+        secret["metadata"]["namespace"] = namespace
+        yield f"/api/v1/namespaces/{namespace}/secrets", secret
     yield f"/api/v1/namespaces/{namespace}/services", service
     yield CONFIGURATIONS, configuration
 

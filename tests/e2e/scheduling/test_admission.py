@@ -1,18 +1,29 @@
 """The admission webhook on a real API server, beside Volcano's own webhooks and controllers."""
 
+import asyncio
+import base64
+import datetime as dt
 import itertools
 import re
+import ssl
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.e2e.controlplane.client import Api, ApiError
+from master.admission.certificates import Pair, issue
+from tests.e2e.controlplane.client import MERGE, Api, ApiError
 from tests.e2e.controlplane.cluster import Cluster
-from tests.e2e.scheduling.admission_master import NAME, admission_master
+from tests.e2e.scheduling.admission_master import (
+    CONFIGURATIONS,
+    NAME,
+    AdmissionMaster,
+    admission_master,
+)
 from tests.gangs.patching import batch, stamps, task, volcano
 from tests.support.waiting import eventually
 
@@ -109,6 +120,75 @@ async def test_while_no_master_answers_jobs_are_created_without_groups(
         made = await api.create(jobs(namespace), SAMPLE)
         assert stamps(made) == [{"gpu-group-size": "64"}, {}]
         assert not any(gates(pod) for pod in await pods(api, namespace, 8))
+
+
+async def test_failing_closed_with_certificates_of_somebody_else_that_change_while_it_serves(
+    cluster: Cluster, api: Api, tmp_path: Path
+) -> None:
+    """`failurePolicy: Fail`: without a webhook jobs that ask for groups are refused, others not.
+
+    What another has written into the Secret since is served without a restart.
+    """
+    flags = ("--admission-certificates=external",)
+    rendering = "placement-cert-manager"
+    async with admission_master(cluster, api, tmp_path, *flags, rendering=rendering) as master:
+        namespace = await a_namespace(api)
+        with pytest.raises(ApiError, match=r"failed calling webhook .+volcano-jobs\.placement"):
+            await api.create(jobs(namespace), SAMPLE)
+        plain = volcano(task("worker", 1))
+        plain["metadata"] = {"name": "plain"}
+        container = plain["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
+        container |= {"name": "main", "image": "alpine:3.19"}
+        await api.create(jobs(namespace), plain)
+        await pods(api, namespace, 1)
+
+        async def is_stamped() -> bool:
+            try:
+                made = await api.call("POST", jobs(namespace), SAMPLE, dryRun="All")
+            except ApiError:
+                return False
+            return "gang-pods" in stamps(made)[0]
+
+        process = master.program.pid
+        names = (f"{NAME}.{master.namespace}.svc",)
+        for _ in range(2):  # a second authority takes the place of the first
+            now = dt.datetime.now(dt.UTC)
+            pair = issue(names, now, dt.timedelta(days=1))
+            await written_as_by_cert_manager(api, master.namespace, pair)
+            await eventually(partial(is_served, master, pair))
+            await eventually(is_stamped)
+        assert master.program.pid == process
+
+
+async def is_served(master: AdmissionMaster, pair: Pair) -> bool:
+    """Whether the port shows a certificate of this authority."""
+    trusting = ssl.create_default_context(cadata=pair.authority.decode())
+    name = f"{NAME}.{master.namespace}.svc"
+    try:
+        _, writer = await asyncio.open_connection(
+            master.address, 443, ssl=trusting, server_hostname=name
+        )
+    except (ssl.SSLError, ConnectionError):
+        return False
+    writer.close()
+    return True
+
+
+async def written_as_by_cert_manager(api: Api, namespace: str, pair: Pair) -> None:
+    """The Secret of its Certificate, and the bundle that its injector writes."""
+    text = {"tls.crt": pair.chain, "tls.key": pair.key, "ca.crt": pair.authority}
+    data = {name: base64.b64encode(each).decode() for name, each in text.items()}
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    secret = {"metadata": {"name": NAME}, "type": "kubernetes.io/tls", "data": data}
+    if any(each["metadata"]["name"] == NAME for each in await api.items(secrets)):
+        await api.call("PATCH", f"{secrets}/{NAME}", {"data": data}, content_type=MERGE)
+    else:
+        await api.create(secrets, secret)
+    path = f"{CONFIGURATIONS}/{NAME}"
+    webhooks = (await api.get(path))["webhooks"]
+    for each in webhooks:
+        each["clientConfig"]["caBundle"] = data["ca.crt"]
+    await api.call("PATCH", path, {"webhooks": webhooks}, content_type=MERGE)
 
 
 async def test_where_that_is_asked_for_a_wrong_job_is_refused_with_the_fix(
