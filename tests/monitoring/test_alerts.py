@@ -65,6 +65,7 @@ def native(heeding: str, jobs: int) -> dict[str, str]:
 
 
 DAY_S = 86400
+EVIL = "<b>{{ $value }}</b> \u202e" + "n" * 253
 GROUPS = 'kind="dragonfly",status="NotReady"'
 SHRANK = "Within an hour more than a fifth of the nodes stopped being Ready; 70 are left."
 UNPLANNED = "Pods were let go without a plan; their groups may be split."
@@ -99,6 +100,12 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             "11m",
             "2 groups of kind dragonfly are not Ready and get no jobs.",
             {"kind": "dragonfly"},
+        ),
+        Example(  # what people call a kind is said as it stands, and is no template
+            {f'topo_master_groups{{{WHERE}"a",kind="{EVIL}",status="NotReady"}}': "1+0x20"},
+            "11m",
+            f"1 groups of kind {EVIL} are not Ready and get no jobs.",
+            {"kind": EVIL},
         ),
     ),
     "TopoForestShrank": (
