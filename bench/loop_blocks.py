@@ -133,6 +133,7 @@ async def _restored(nodes: int, home: Path) -> Blocks:
         await service.engine.restore(memory, 1.0)
         if service.saver is not None:
             await service.saver.loaded(state)
+        await service.engine.memory()
     return seen
 
 

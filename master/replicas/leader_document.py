@@ -59,10 +59,9 @@ class LeaderDocuments:
         return f'"{engine.history.run_id}-{engine.snapshot.generation}-{changes}"'
 
     async def _make(self, now_s: float) -> LeaderDocument:
-        began_s = time.thread_time()
         tag, unix_s = self._tag(), time.time()
-        memory, holds = self._engine.memory(), self._bookings.memory()
-        copied_s = time.thread_time() - began_s
+        memory, copied_s = await self._engine.memory()
+        holds = self._bookings.memory()
 
         def packed() -> tuple[bytes, float]:
             began_s = time.thread_time()

@@ -7,7 +7,7 @@ beside the discovery state that was saved last.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -185,7 +185,7 @@ class StateSaver:
     async def _save(self) -> float:
         """Saves everything; how long to rest."""
         began_s = self.clock()
-        await self._written(self._new_discovery())
+        await self._written(self._new_discovery)
         self.metrics.save_seconds.set(self.clock() - began_s)
         return self._worked_s / MAX_SAVE_TIME_SHARE
 
@@ -206,22 +206,25 @@ class StateSaver:
     async def _saved_last(self) -> bool:
         """Whether all is saved that can be."""
         if self._settled() and self._changed():
-            return await self._written(self._new_discovery())
+            return await self._written(self._new_discovery)
         if self.bookings.saved.changed.is_set() and self._discovery is not None:
             return await self._written(self._last_discovery)
         return True
 
-    def _new_discovery(self) -> Callable[[], SavedDiscovery]:
-        """Makes what is saved of discovery now; what is costly in it is done by the call."""
-        memory, now_s = self.engine.memory(), time.time()
-        return lambda: SavedDiscovery.of(memory, now_s)
+    async def _new_discovery(self) -> SavedDiscovery:
+        """What is saved of discovery now, made in a thread."""
+        now_s = time.time()
+        memory, copied_s = await self.engine.memory()
+        made, packed_s = await asyncio.to_thread(_timed, lambda: SavedDiscovery.of(memory, now_s))
+        self._worked_s = copied_s + packed_s
+        return made
 
-    def _last_discovery(self) -> SavedDiscovery:
+    async def _last_discovery(self) -> SavedDiscovery:
         if self._discovery is None:
             raise BrokenInvariantError("holds are saved beside a judgement, and there is none")
         return self._discovery
 
-    async def _written(self, make: Callable[[], SavedDiscovery]) -> bool:
+    async def _written(self, make: Callable[[], Awaitable[SavedDiscovery]]) -> bool:
         """Saves discovery with the holds as they are now; those who wait for it are told."""
         holds = self.bookings.memory()
         changes = self.bookings.saved.start_save()
@@ -229,7 +232,7 @@ class StateSaver:
         return await uninterrupted(self._written_whole(make, holds, changes))
 
     async def _written_whole(
-        self, make: Callable[[], SavedDiscovery], holds: HoldsMemory, changes: int
+        self, make: Callable[[], Awaitable[SavedDiscovery]], holds: HoldsMemory, changes: int
     ) -> bool:
         if reason := await self._write(make, holds):
             self.bookings.saved.save_failed(reason)
@@ -237,11 +240,13 @@ class StateSaver:
             self.bookings.saved.save_succeeded(changes)
         return not reason
 
-    async def _write(self, make: Callable[[], SavedDiscovery], holds: HoldsMemory) -> str:
+    async def _write(
+        self, make: Callable[[], Awaitable[SavedDiscovery]], holds: HoldsMemory
+    ) -> str:
         """Why it could not be saved; empty if it was."""
         self._worked_s = 0.0
         try:
-            discovery, self._worked_s = await asyncio.to_thread(_timed, make)
+            discovery = await make()
             if discovery is not self._discovery:
                 self.newest = discovery
             self._worked_s += await self.store.save(discovery, self.readiness.mode, holds)

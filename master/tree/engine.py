@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -16,10 +16,18 @@ from master.tree.status_times import StatusTimes
 from topo.discovery.memory import Memory
 from topo.discovery.state import Discovery, NodeDetail
 from topo.discovery.tree.changes import compare
+from topo.kit.tasks import uninterrupted
 from topo.model.forest import Change, Snapshot
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
-from topo.model.observation import ClusterNodesTold, Event, StoodStill, Ticked
+from topo.model.observation import (
+    ClusterNodesTold,
+    ConfigLoaded,
+    Event,
+    ManagerReported,
+    StoodStill,
+    Ticked,
+)
 
 GATHER_S = 0.02
 """Events that come within this are applied together; a change is visible after it at the latest
@@ -33,6 +41,9 @@ BATCH_LIMIT = 128
 0.1 ms, which is what one counts for."""
 TOLD_WEIGHT = 4
 """What a node that the cluster's list tells of counts for: those wired to it are judged anew."""
+AT_LENGTH = (ManagerReported, ConfigLoaded)
+"""Events that may move every node at once: 10,000 take half a second. They are worked out in a
+thread, alone, and change nothing that a reader of one node's detail reads."""
 STUCK_S = 15.0
 """An engine that has not advanced for this long is not alive; it ticks every second."""
 LONGEST_JUMP = 1000
@@ -43,6 +54,7 @@ LOGGED_CHANGES = 20
 _log = structlog.get_logger(__name__)
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 class EventSink(Protocol):
@@ -82,12 +94,15 @@ class Engine:
         self._standstill_s = standstill_s
         self._woken = asyncio.Event()
         self._batch_s = 0.0
+        self._snapshot = discovery.snapshot
+        self._in_use = asyncio.Lock()
+        """Held by who changes the discovery state, or reads all of it in a thread."""
         self.clock = clock
         self.on_published: list[Callable[[Snapshot], None]] = []
         """Called with every snapshot, on the loop: for what must never lag behind the forest."""
         self.before_published: list[Callable[[Snapshot], Awaitable[None]]] = []
-        """Called with a snapshot of another process before it is published: for what would take
-        too long at once then, as all of it may be new."""
+        """Called with a snapshot in which all may be new before it is published: for what would
+        take too long at once then."""
         self.is_fed: Callable[[], bool] = lambda: True
         """Whether events and time may change what is known; else `replicate` alone does."""
         self.on_advanced: Callable[[float], None] | None = None
@@ -99,7 +114,7 @@ class Engine:
     @property
     def snapshot(self) -> Snapshot:
         """What is published now."""
-        return self._discovery.snapshot
+        return self._snapshot
 
     @property
     def waiting(self) -> int:
@@ -127,9 +142,10 @@ class Engine:
         """Whether a worker's facts of this node are applied and not forgotten. O(1)."""
         return self._discovery.facts(node) is not None
 
-    def memory(self) -> Memory:
-        """What a state file keeps."""
-        return self._discovery.memory()
+    async def memory(self) -> tuple[Memory, float]:
+        """What a state file keeps, and the seconds of a core that it took, in a thread."""
+        async with self._in_use:
+            return await uninterrupted(asyncio.to_thread(_timed, self._discovery.memory))
 
     async def restore(self, memory: Memory, age_s: float) -> None:
         """Takes up the state of an earlier process in the place of all that is known.
@@ -177,7 +193,7 @@ class Engine:
             self._show_anew(discovery)
             return
         self._discovery = discovery
-        self._call_back()
+        self._publish()
         for passed in range(before.generation + 1, generation):
             self.history.add(Step(Generation(passed), ()))
         self.history.add(Step(generation, changes))
@@ -186,13 +202,17 @@ class Engine:
     def _show_anew(self, discovery: Discovery) -> None:
         self.history.close()
         self._discovery = discovery
-        self.history = History(self._history_limit, self.snapshot.generation)
+        self.history = History(self._history_limit, discovery.snapshot.generation)
         self.status_times = StatusTimes()
-        self._call_back()
+        self._publish()
 
     async def _tell_ahead(self, snapshot: Snapshot) -> None:
         for listener in self.before_published:
             await listener(snapshot)
+
+    def _publish(self) -> None:
+        self._snapshot = self._discovery.snapshot
+        self._call_back()
 
     def _call_back(self) -> None:
         for listener in self.on_published:
@@ -217,7 +237,7 @@ class Engine:
                     async with asyncio.timeout(self._tick_s):
                         await self._woken.wait()
             await asyncio.sleep(self._rest_s())
-            self._advance()
+            await self._advance()
 
     def _rest_s(self) -> float:
         """How long events are gathered; a full batch waits only until others had their turn."""
@@ -226,41 +246,70 @@ class Engine:
         return min(max(GATHER_S, 2 * self._batch_s), GATHER_CEILING_S)
 
     def _batch(self) -> list[Event]:
-        """Takes the next events out of the queue, up to the limit of what they carry."""
+        """Takes the next events out of the queue, up to the limit of what they carry.
+
+        One that takes long comes alone.
+        """
         batch, weight = list[Event](), 0
-        while self._queue and weight < BATCH_LIMIT:
+        if self._queue and isinstance(self._queue[0], AT_LENGTH):
+            return [self._queue.popleft()]
+        while self._queue and weight < BATCH_LIMIT and not isinstance(self._queue[0], AT_LENGTH):
             event = self._queue.popleft()
             told = event.nodes if isinstance(event, ClusterNodesTold) else ()
             weight += max(1, TOLD_WEIGHT * len(told))
             batch.append(event)
         return batch
 
-    def _advance(self) -> None:
+    async def _advance(self) -> None:
         if not self.is_fed():
             self._queue.clear()
             self.advanced_at_s = self.clock()
             return
-        batch = self._batch() or [Ticked()]
-        began_s = self.clock()
-        if self.on_advanced is not None:
-            self.on_advanced(began_s)
-        paused_s = began_s - self.advanced_at_s
-        if paused_s > self._standstill_s:
-            _log.warning(
-                "the master stood still; workers have time to report", seconds=round(paused_s, 1)
-            )
-            batch.insert(0, StoodStill())
-        before = self.snapshot.generation
-        changes = self._discovery.advance(began_s, *batch)
+        async with self._in_use:
+            batch, began_s = self._batch(), self.clock()
+            if self.on_advanced is not None:
+                self.on_advanced(began_s)
+            paused_s = began_s - self.advanced_at_s
+            at_once: list[Event] = []
+            if paused_s > self._standstill_s:
+                _log.warning(
+                    "the master stood still; workers have time to report",
+                    seconds=round(paused_s, 1),
+                )
+                at_once = [StoodStill()]
+            if not batch or not isinstance(batch[0], AT_LENGTH):
+                self._apply(began_s, [*at_once, *batch] or [Ticked()])
+                return
+            # After it nothing is late at this time: the thread changes no record of a node.
+            self._apply(began_s, at_once or [Ticked()])
+            await self._apply_aside(began_s, batch)
+
+    def _apply(self, now_s: float, batch: list[Event]) -> None:
+        self._applied(batch, now_s, self._discovery.advance(now_s, *batch))
+
+    async def _apply_aside(self, now_s: float, batch: list[Event]) -> None:
+        discovery = self._discovery
+        changes = await uninterrupted(asyncio.to_thread(discovery.advance, now_s, *batch))
+        if changes:
+            await self._tell_ahead(discovery.snapshot)
+        self._applied(batch, now_s, changes)
+
+    def _applied(self, batch: list[Event], began_s: float, changes: tuple[Change, ...]) -> None:
         self.advanced_at_s = self.clock()
         self._batch_s = self.advanced_at_s - began_s
         self._metrics.count(batch, self._batch_s)
-        generation = self.snapshot.generation
+        before, self._snapshot = self._snapshot.generation, self._discovery.snapshot
+        generation = self._snapshot.generation
         if generation != before:
             self._call_back()
             self.history.add(Step(generation, changes))
             self.status_times.note(changes, began_s)
             _log_changes(generation, changes)
+
+
+def _timed(call: Callable[[], T]) -> tuple[T, float]:
+    began_s = time.thread_time()
+    return call(), time.thread_time() - began_s
 
 
 def _log_changes(generation: Generation, changes: tuple[Change, ...]) -> None:

@@ -1,6 +1,7 @@
 """The loop that owns the state: what comes together is applied together, and nobody starves."""
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -15,11 +16,21 @@ from master.tree.document_cache import REST_MAX_S, DocumentCache
 from master.tree.engine import GATHER_CEILING_S, Engine
 from tests.master.world import facts
 from tests.support.waiting import CEILING_S
+from topo.discovery.memory import Memory
 from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.state import Discovery
 from topo.model.forest import Change, Forest, Snapshot
-from topo.model.ids import Generation, NodeName
-from topo.model.observation import Event, Ticked, WorkerBeat, WorkerReported
+from topo.model.ids import SWITCHBOX, Generation, GroupName, NodeName
+from topo.model.observation import (
+    Event,
+    ManagedGroup,
+    ManagedMachine,
+    ManagedTopology,
+    ManagerReported,
+    Ticked,
+    WorkerBeat,
+    WorkerReported,
+)
 from topo.publish.nodegroup import render
 
 pytestmark = pytest.mark.virtual_time
@@ -93,6 +104,94 @@ async def _generation(engine: Engine, at_least: int) -> None:
     async with asyncio.timeout(CEILING_S):
         while engine.snapshot.generation < at_least:
             await engine.history.wait_beyond(engine.snapshot.generation, 1)
+
+
+class _Stopped(Discovery):
+    """A real core that stops in its work until the test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__(DiscoverySettings(mode=Mode.SWITCHBOX))
+        self._loop = asyncio.get_running_loop()
+        self.stopped, self._go_on = asyncio.Event(), threading.Event()
+
+    def advance(self, now_s: float, *events: Event) -> tuple[Change, ...]:
+        if any(isinstance(event, ManagerReported) for event in events):
+            self._stop()
+        return super().advance(now_s, *events)
+
+    def memory(self) -> Memory:
+        self._stop()
+        return super().memory()
+
+    def go_on(self) -> None:
+        self._go_on.set()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self.stopped.set)
+        assert self._go_on.wait(CEILING_S), "the loop had no turn meanwhile"
+        self._go_on.clear()
+
+
+def _boxes(*names: str) -> ManagerReported:
+    group = ManagedGroup("s1", GroupName("sbox-1"), SWITCHBOX)
+    machines = [ManagedMachine(name, (("node_name", name),), "s1") for name in names]
+    return ManagerReported(ManagedTopology((group,), tuple(machines)))
+
+
+async def test_others_have_their_turn_while_a_managers_answer_is_worked_out() -> None:
+    """Readers see the tree from before until placements have taken over the one after it."""
+    core = _Stopped()
+    engine = _engine(core)
+    taken_over: list[Snapshot] = []
+
+    async def take_over(snapshot: Snapshot) -> None:
+        await asyncio.sleep(0)
+        assert engine.snapshot is before
+        taken_over.append(snapshot)
+
+    async with _running(engine):
+        engine.submit(WorkerReported(facts("n1")))
+        await _generation(engine, 1)
+        engine.before_published.append(take_over)
+        engine.submit(_boxes("n1"))
+        await core.stopped.wait()
+        before = engine.snapshot
+        assert [each.node.name for each in before.forest.unplaced] == ["n1"]
+        engine.submit(WorkerReported(facts("n2")))
+        core.go_on()
+        await _generation(engine, 2)
+        assert taken_over == [engine.snapshot]
+        assert [group.name for group in engine.snapshot.forest.roots] == ["sbox-1"]
+        await _generation(engine, 3)
+    core.validate()
+
+
+async def test_who_is_cancelled_leaves_no_thread_behind_that_works_on_the_state() -> None:
+    core = _Stopped()
+    engine = _engine(core)
+    async with _running(engine):
+        engine.submit(_boxes("n1"))
+        await core.stopped.wait()
+        asyncio.get_running_loop().call_soon(core.go_on)
+    assert core.snapshot.generation > engine.snapshot.generation
+    core.validate()
+
+
+async def test_nothing_is_applied_while_what_a_restart_keeps_is_gathered() -> None:
+    core = _Stopped()
+    engine = _engine(core)
+    async with _running(engine):
+        engine.submit(WorkerReported(facts("n1")))
+        await _generation(engine, 1)
+        gathering = asyncio.create_task(engine.memory())
+        await core.stopped.wait()
+        engine.submit(WorkerReported(facts("n2")))
+        await asyncio.sleep(0)
+        core.go_on()
+        memory, _ = await gathering
+        await _generation(engine, 2)
+    assert [node.identity.name for node in memory.nodes] == ["n1"]
+    assert memory.generation == 1
 
 
 async def test_events_that_come_together_are_one_step() -> None:
