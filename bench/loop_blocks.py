@@ -117,7 +117,7 @@ async def _take_up(nodes: int, home: Path) -> Blocks:
     async with _counted(service, _Pages(_names(cluster.cluster(nodes)), 0)):
         collector.settle()
         with (seen := Blocks()).watched():
-            await take_up(memory, None)
+            await take_up.state(memory, None)
             await asyncio.sleep(0)
     return seen
 

@@ -11,12 +11,13 @@ from aiohttp import web
 from master.api.booking_events import CapacityEvents, hold_event
 from master.api.changes import TEXTS
 from master.api.openapi import openapi_route
-from master.api.replica import get_replica
+from master.api.replica import get_replica, get_replica_sources
 from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.api.step_texts import StepTexts
 from master.certificate import renewal
 from master.cluster import cluster_works, opened
+from master.replicas import source_states
 from master.replicas.follower import PATH
 from master.replicas.replicas import standing, tell_age
 from master.restoring import restore, show_copy, show_kept
@@ -50,6 +51,7 @@ def build_app(service: Service, tls: SSLContext | None = None) -> web.Applicatio
     add_routes(app, ALL_ROUTES)
     if service.replicas is not None:
         app.router.add_get(PATH, get_replica)
+        app.router.add_get(source_states.PATH, get_replica_sources)
         app.on_response_prepare.append(partial(tell_age, service.replicas))
     app.cleanup_ctx.append(partial(opened, service))
     app.cleanup_ctx.append(partial(standing, service.replicas))

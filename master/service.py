@@ -520,7 +520,7 @@ def _state_copy(
 def taking_up(
     engine: Engine, placements: Placements, replica: Replica, readiness: Readiness
 ) -> TakeUp:
-    """Shows what the leader knows, while this master follows."""
+    """What shows what the leader knows, while this master follows."""
 
     async def take_up(memory: Memory, holds: HoldsMemory | None) -> None:
         await engine.replicate(memory)
@@ -528,7 +528,7 @@ def taking_up(
             readiness.restored = engine.snapshot.forest != Forest()
             placements.state.replicate(holds or HoldsMemory(FORMAT, ()))
 
-    return take_up
+    return TakeUp(take_up, engine.replicate_sources)
 
 
 def _tree_collector(service: Service) -> TreeCollector:

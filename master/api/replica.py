@@ -1,8 +1,9 @@
-"""The call by which followers ask the leader for its state. It is no call for people."""
+"""The calls by which followers ask the leader for what it knows. They are no calls for people."""
 
 from aiohttp import web
 
 from master.replicas.follower import AGE
+from master.replicas.source_states import told
 from master.role import not_leader
 from master.service import SERVICE
 from topo.kit.problem import problem
@@ -15,15 +16,9 @@ async def get_replica(request: web.Request) -> web.StreamResponse:
     know is better.
     """
     service = request.app[SERVICE]
-    replicas = service.replicas
-    if replicas is None or not await replicas.credential.admits(request):
-        headers = {"WWW-Authenticate": "Bearer"}
-        fix = "show the token of --replica-token-file"
-        return problem(401, "this call is for masters alone", fix=fix, headers=headers)
-    if not service.role.acts:
-        return not_leader(service.role)
-    missing = service.missing() if service.replica.is_fed else ("the kept state is taken up",)
-    if missing:
+    if (refusal := await _refusal(request)) is not None:
+        return refusal
+    if missing := service.missing():
         headers = {"Retry-After": "1"}
         return problem(503, "; ".join(missing), fix="ask again", headers=headers)
     document = await service.documents.newest()
@@ -33,3 +28,32 @@ async def get_replica(request: web.Request) -> web.StreamResponse:
         return web.Response(status=304, headers=headers)
     headers["Content-Encoding"] = "gzip"
     return web.Response(body=document.packed, content_type="application/json", headers=headers)
+
+
+async def get_replica_sources(request: web.Request) -> web.StreamResponse:
+    """How the sources of this leader fare now, as JSON, also before there is a tree.
+
+    401 for who is no master; 503 of a follower.
+    """
+    engine = request.app[SERVICE].engine
+    if (refusal := await _refusal(request)) is not None:
+        return refusal
+    content = told(engine.snapshot.sources, engine.clock())
+    headers = {"Cache-Control": "no-store"}
+    return web.Response(body=content, content_type="application/json", headers=headers)
+
+
+async def _refusal(request: web.Request) -> web.Response | None:
+    """The answer to who is no master, or to any while this one has nothing to tell."""
+    service = request.app[SERVICE]
+    replicas = service.replicas
+    if replicas is None or not await replicas.credential.admits(request):
+        headers = {"WWW-Authenticate": "Bearer"}
+        fix = "show the token of --replica-token-file"
+        return problem(401, "this call is for masters alone", fix=fix, headers=headers)
+    if not service.role.acts:
+        return not_leader(service.role)
+    if not service.replica.is_fed:
+        headers = {"Retry-After": "1"}
+        return problem(503, "the kept state is taken up", fix="ask again", headers=headers)
+    return None

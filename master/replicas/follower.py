@@ -4,20 +4,22 @@ What it knows it goes on showing, whatever becomes of the leader, and says how o
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import structlog
 
+from master.replicas import source_states
 from master.replicas.credential import Credential
-from master.replicas.peer import NoAnswerError, Peer
+from master.replicas.peer import NoAnswerError, Peer, PeerAnswer
 from master.role import Role
 from master.state.document import State, Unusable, decode
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.kit.boot import boot_id
 from topo.model.errors import BadInputError
+from topo.model.forest import SourceState
 from topo.placement.booking.holds import HoldsMemory, Moment
 
 PATH = "/v1/replica"
@@ -68,8 +70,15 @@ class Origin(StrEnum):
     COPY = "state-copy"
 
 
-TakeUp = Callable[[Memory, HoldsMemory | None], Awaitable[None]]
-"""Shows another master's judgement and holds."""
+@dataclass(frozen=True, slots=True)
+class TakeUp:
+    """Shows what another master knows: its judgement with its holds, and its sources.
+
+    Times of sources are on our clock.
+    """
+
+    state: Callable[[Memory, HoldsMemory | None], Awaitable[None]]
+    sources: Callable[[tuple[SourceState, ...]], None]
 
 
 class Follower:
@@ -91,6 +100,7 @@ class Follower:
         self._credential = credential
         self._role = role
         self._take_up = take_up
+        self._sources: tuple[SourceState, ...] = ()
         self._poll_s = poll_s
         self._clock = clock
         self._tag = ""
@@ -114,7 +124,7 @@ class Follower:
 
     async def show_kept(self, kept: State, age_s: float, origin: Origin) -> None:
         """Shows what a store or a copy keeps, until the leader says more."""
-        await self._take_up(kept.memory, kept.holds)
+        await self._take_up.state(kept.memory, kept.holds)
         self.heard_s = self._clock() - age_s
         self.kept, self.origin = Replicated(kept, self.heard_s), origin
 
@@ -127,27 +137,29 @@ class Follower:
         await asyncio.Event().wait()
 
     async def _ask(self, url: str) -> None:
-        asked_s, self._worked_s = self._clock(), 0.0
+        """Hears the state, and how the sources fare where there is something to show beside."""
+        self._worked_s = 0.0
+        failure = await self._failed(self._heard(url, self._clock()))
+        if self.origin is not None:
+            failure = await self._failed(self._hear_sources(url)) or failure
+        if failure and not self._failure:
+            _log.warning("the leader's state is not known", leader=url, why=failure[:300])
+        if self._failure and not failure:
+            _log.info("the leader's state is known again", leader=url)
+        self._failure = failure
+
+    async def _failed(self, hearing: Awaitable[None]) -> str:
+        """Why nothing was heard; empty where it was."""
         try:
-            await self._heard(url, asked_s)
+            await hearing
         except (NoAnswerError, BadInputError, ValueError) as error:
-            if not self._failure:
-                _log.warning("the leader's state is not known", leader=url, why=str(error)[:300])
-            self._failure = str(error)
-        else:
-            if self._failure:
-                _log.info("the leader's state is known again", leader=url)
-            self._failure = ""
+            return str(error) or "no reason is known"
+        return ""
 
     async def _heard(self, url: str, asked_s: float) -> None:
         """Raises `NoAnswerError`, `BadInputError`; `ValueError` where the answer is no state."""
-        token = await self._credential.own()
-        headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip"}
-        if self._tag:
-            headers["If-None-Match"] = self._tag
-        answer = await self._peer.ask(
-            "GET", url + PATH, headers=headers, limit_bytes=MAX_BYTES, timeout_s=TIMEOUT_S
-        )
+        known = {"If-None-Match": self._tag} if self._tag else {}
+        answer = await self._answer(url + PATH, MAX_BYTES, known)
         if answer.status not in {200, 304}:
             raise NoAnswerError(f"the leader answers {answer.status}")
         heard_s = asked_s - min(max(0.0, float(answer.headers.get(AGE, "0"))), 3600.0)
@@ -160,8 +172,26 @@ class Follower:
             if self._role().acts:
                 return  # it was on its way when we came to lead
             newest = Replicated(found, heard_s)
-            await self._take_up(found.memory, newest.holds)
+            await self._take_up.state(found.memory, newest.holds)
             self.newest, self._tag = newest, answer.headers.get("ETag", "")
             self.origin, self.kept = Origin.LEADER, None
             self._worked_s = self._clock() - began_s
         self.heard_s = heard_s
+
+    async def _hear_sources(self, url: str) -> None:
+        """Raises `NoAnswerError`; `ValueError` where the answer is of something else."""
+        asked_s = self._clock()
+        answer = await self._answer(url + source_states.PATH, source_states.MAX_BYTES, {})
+        if answer.status == 404:
+            return  # a leader of an earlier version, while masters are updated
+        if answer.status != 200:
+            raise NoAnswerError(f"the leader answers {answer.status} to what its sources say")
+        self._sources = source_states.heard(answer.body, asked_s, self._sources)
+        self._take_up.sources(self._sources)
+
+    async def _answer(self, url: str, limit_bytes: int, known: Mapping[str, str]) -> PeerAnswer:
+        token = await self._credential.own()
+        headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip", **known}
+        return await self._peer.ask(
+            "GET", url, headers=headers, limit_bytes=limit_bytes, timeout_s=TIMEOUT_S
+        )

@@ -17,7 +17,7 @@ from topo.discovery.memory import Memory
 from topo.discovery.state import Discovery, NodeDetail
 from topo.discovery.tree.changes import compare
 from topo.kit.tasks import uninterrupted
-from topo.model.forest import Change, Snapshot
+from topo.model.forest import Change, Snapshot, SourceState
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
 from topo.model.observation import (
@@ -95,6 +95,8 @@ class Engine:
         self._woken = asyncio.Event()
         self._batch_s = 0.0
         self._snapshot = discovery.snapshot
+        self._told_sources: tuple[SourceState, ...] = ()
+        """How the sources of another process fare, while that feeds this one."""
         self._in_use = asyncio.Lock()
         """Held by who changes the discovery state, or reads all of it in a thread."""
         self.clock = clock
@@ -162,6 +164,7 @@ class Engine:
 
         discovery = await asyncio.to_thread(work_out)
         await self._tell_ahead(discovery.snapshot)
+        self._told_sources = ()  # what is asked from here on is asked by this process
         self._show_anew(discovery)
 
     async def replicate(self, memory: Memory) -> None:
@@ -199,6 +202,12 @@ class Engine:
         self.history.add(Step(generation, changes))
         self.status_times.note(changes, now_s)
 
+    def replicate_sources(self, states: tuple[SourceState, ...]) -> None:
+        """Shows how the sources of another process fare, on our clock, beside what it knows."""
+        if not self.is_fed():
+            self._told_sources = states
+            self._snapshot = replace(self._snapshot, sources=states or self._snapshot.sources)
+
     def _show_anew(self, discovery: Discovery) -> None:
         self.history.close()
         self._discovery = discovery
@@ -211,7 +220,8 @@ class Engine:
             await listener(snapshot)
 
     def _publish(self) -> None:
-        self._snapshot = self._discovery.snapshot
+        snapshot = self._discovery.snapshot
+        self._snapshot = replace(snapshot, sources=self._told_sources or snapshot.sources)
         self._call_back()
 
     def _call_back(self) -> None:

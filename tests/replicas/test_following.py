@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from master.replicas.follower import AGE, PATH
-from tests.master.placing import WRITER, Caller
+from tests.master.placing import WRITER, Caller, config
 from tests.master.world import TOKEN, Master, facts
 from tests.replicas.installation import Installation, becomes, follows, installation, leads
 from tests.support.raw_http import answered, packed_head
@@ -37,12 +38,12 @@ def flags(tmp_path: Path) -> tuple[str, ...]:
 
 
 def timeless(document: Any) -> Any:
-    """A document without since when nodes are as they are: each master tells what it saw."""
+    """A document without ages and since when nodes are as they are: each master tells its own."""
     if isinstance(document, list):
         return [timeless(each) for each in document]
     if not isinstance(document, dict):
         return document
-    return {name: timeless(each) for name, each in document.items() if name != "since_s"}
+    return {name: timeless(each) for name, each in document.items() if not name.endswith("_s")}
 
 
 def statuses(topology: Any) -> dict[str, str]:
@@ -74,6 +75,56 @@ async def test_both_answer_alike_and_the_follower_says_how_old_it_is(
         assert float((await follower.get("/node_group")).headers[AGE]) <= 2
         assert AGE not in (await leader.get("/node_group")).headers
         assert (await follower.get("/ready")).status == 200
+
+
+def said_of_sources(topology: Any) -> list[dict[str, Any]]:
+    """What a document of the topology says of each source, without ages."""
+    return [
+        {name: each[name] for name in each if not name.endswith("_s")}
+        for each in topology["sources"]
+    ]
+
+
+async def test_a_follower_shows_the_leaders_sources_and_how_old_what_they_said_is(
+    installed: Installation, flags: tuple[str, ...]
+) -> None:
+    file = installed.home / "nodegroup.yaml"
+    file.write_text(config())
+    flags = (*flags, "--mode=config", f"--config-file={file}", "--config-poll-interval=1s")
+
+    async def sources(master: Master) -> dict[str, dict[str, Any]]:
+        found = (await master.get("/v1/topology")).json["sources"]
+        return {each["source"]: each for each in found}
+
+    async def says(state: str) -> bool:
+        return str((await sources(follower))["config-file"]["state"]) == state
+
+    async def is_alike() -> bool:
+        ours, theirs = await sources(follower), await sources(leader)
+        return bool(timeless(ours) == timeless(theirs))
+
+    async with installed.master("a", *flags) as leader, installed.master("b", *flags) as follower:
+        await leads(leader)
+        await leader.ready()
+        await follows(follower, leader)
+        await becomes(is_alike)
+        assert await says("ok")
+        generation = await leader.generation()
+        file.write_text("group: [")
+        await becomes(partial(says, "failing"))
+        await asyncio.sleep(30)
+        ours, theirs = await sources(follower), await sources(leader)
+        assert timeless(ours) == timeless(theirs)
+        assert await leader.generation() == generation, "nothing but a source changed"
+        for source, said in theirs.items():
+            for age in ("age_s", "failing_s"):
+                assert ours[source][age] == pytest.approx(said[age], abs=2), (source, age)
+        assert ours["config-file"]["age_s"] > 29
+        tag = (await follower.get("/v1/topology")).headers["ETag"]
+        await asyncio.sleep(5)
+        assert (await follower.get("/v1/topology")).headers["ETag"] == tag, "only ages moved"
+        file.write_text(config())
+        await becomes(partial(says, "ok"))
 
 
 async def test_a_report_to_the_follower_is_one_to_the_leader(

@@ -1,0 +1,90 @@
+"""How the leader's sources fare, as followers show it: ages on the wire, times on each own clock.
+
+It is told beside the state, at each poll: sources give good answers all the time, and of an
+unchanged state nothing else is sent.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from topo.model.forest import Reason, SourceState
+from topo.model.ids import SourceName
+
+PATH = "/v1/replica/sources"
+MAX_BYTES = 4 << 20
+MAX_SOURCES = 64
+MAX_AGE_S = 1e9
+STEADY_S = 5.0
+"""A time that two answers put so close to each other is one time: they were under way unlike long,
+and documents are made anew for another one."""
+
+_AgeS = Annotated[float, Field(ge=0, le=MAX_AGE_S, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class _Told:
+    source: SourceName
+    good_age_s: _AgeS | None
+    failing_age_s: _AgeS | None
+    trouble: str
+    fix: str
+    warnings: tuple[Reason, ...]
+
+
+_TOLD = TypeAdapter(Annotated[tuple[_Told, ...], Field(max_length=MAX_SOURCES)])
+
+
+def told(states: Iterable[SourceState], now_s: float) -> bytes:
+    """The states as JSON; `now_s` is on their clock."""
+
+    def age_s(at_s: float | None) -> float | None:
+        return None if at_s is None else min(max(0.0, now_s - at_s), MAX_AGE_S)
+
+    return _TOLD.dump_json(
+        tuple(
+            _Told(
+                state.source,
+                age_s(state.last_good_at_s),
+                age_s(state.failing_since_s),
+                state.trouble,
+                state.fix,
+                state.warnings,
+            )
+            for state in states
+        )
+    )
+
+
+def heard(
+    content: bytes, heard_s: float, before: Iterable[SourceState] = ()
+) -> tuple[SourceState, ...]:
+    """The states with times on the clock of `heard_s`, when they were as told.
+
+    Times that are near those of `before` stay what they were. Raises `ValueError`.
+    """
+    known = {state.source: state.failing_since_s for state in before}
+    return tuple(
+        _steady(
+            SourceState(
+                each.source,
+                None if each.good_age_s is None else heard_s - each.good_age_s,
+                None if each.failing_age_s is None else heard_s - each.failing_age_s,
+                each.trouble,
+                each.fix,
+                each.warnings,
+            ),
+            known.get(each.source),
+        )
+        for each in _TOLD.validate_json(content)
+    )
+
+
+def _steady(state: SourceState, before_s: float | None) -> SourceState:
+    since_s = state.failing_since_s
+    if since_s is None or before_s is None or abs(since_s - before_s) > STEADY_S:
+        return state
+    return replace(state, failing_since_s=before_s)
