@@ -1,5 +1,6 @@
 """The `topo-master` command."""
 
+import faulthandler
 import resource
 import sys
 from collections.abc import Sequence
@@ -45,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BadInputError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
+    faulthandler.enable()  # where native code breaks, each thread's stack is all that is known
     _fit_to_file_limit(sites)
     warn_of_tokens(settings)
     collector.settle()

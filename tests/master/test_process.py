@@ -37,6 +37,14 @@ async def test_a_signal_ends_it_with_0_and_with_its_streams(
     assert [e["event"] for e in master.log][-2:] == ["stopping", "stopped"]
 
 
+async def test_a_crash_in_native_code_leaves_the_stack_of_each_thread(token_flag: str) -> None:
+    async with master_process("--mode=dragonfly", token_flag) as master:
+        master.process.send_signal(signal.SIGSEGV)
+        _, said = await master.process.communicate()
+    assert b"Fatal Python error: Segmentation fault" in said
+    assert b"topo/kit/tasks.py" in said
+
+
 async def test_a_master_that_ends_before_its_tree_settled_leaves_the_older_state(
     tmp_path: Path, token_flag: str
 ) -> None:
