@@ -18,7 +18,7 @@ from topo.placement.engine import place
 from topo.placement.job.plan import NoFit, Plan
 from topo.placement.job.request import Request
 from topo.sim.baselines import volcano
-from topo.sim.baselines.cluster import Cluster
+from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.baselines.cluster import place as place_by
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS, cluster, requests
 
@@ -215,7 +215,7 @@ def ratios(
     keeps its own, what its rule pays for is trying the gang everywhere.
     """
     capacity = cluster(nodes, "8", LOAD, SEED)
-    records, counted = naive.fleet(capacity), Cluster(capacity)
+    records, counted = naive.fleet(capacity), BaselineCluster(capacity)
     stir = _stirring(capacity)
     Collector.AS_MASTER.prepare()
     found: dict[str, dict[int, tuple[float, ...]]] = {}

@@ -14,7 +14,7 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import Host
 from topo.placement.job.request import Eligibility, Request
 from topo.sim.baselines import BASELINES, STRICT
-from topo.sim.baselines.cluster import Cluster, place
+from topo.sim.baselines.cluster import BaselineCluster, place
 
 every_baseline = pytest.mark.parametrize("name", BASELINES)
 domains = st.lists(st.integers(0, 8), min_size=1, max_size=5)
@@ -45,7 +45,7 @@ def test_a_plan_is_all_pods_in_groups_on_room_that_is_there(name, tops, request)
 def test_a_strict_policy_keeps_each_group_in_one_domain(name, seed):
     instance = mixed(seed)
     groups = place(instance.capacity, instance.request, BASELINES[name])
-    view = next(Cluster(instance.capacity).views(instance.request))
+    view = next(BaselineCluster(instance.capacity).views(instance.request))
     if groups is None or view.group_tier is None:
         return
     for group in groups:
@@ -57,7 +57,7 @@ def test_a_strict_policy_keeps_each_group_in_one_domain(name, seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_without_a_tail_strict_policies_fit_what_has_whole_groups_enough(name, seed):
     capacity, request = (instance := aligned(seed)).capacity, instance.request
-    view = next(Cluster(capacity).views(request))
+    view = next(BaselineCluster(capacity).views(request))
     assert view.group_tier is not None
     groups = sum(slots // request.pods_per_group for slots in view.slots[view.group_tier])
     fits = place(capacity, request, BASELINES[name]) is not None
@@ -84,7 +84,7 @@ def test_the_order_of_arrival_changes_nothing(name):
 @settings(max_examples=40)
 @given(tops=clusters, steps=st.lists(st.tuples(st.integers(0, 79), st.integers(1, 8)), max_size=12))
 def test_a_cluster_that_follows_jobs_equals_one_counted_anew(tops, steps):
-    cluster = Cluster(tree(*tops, size=8))
+    cluster = BaselineCluster(tree(*tops, size=8))
     capacity = cluster.capacity
     requests = [ask(1, gpus) for gpus in (1, 2, 8)]
     before = [next(cluster.views(request)) for request in requests]
@@ -94,7 +94,7 @@ def test_a_cluster_that_follows_jobs_equals_one_counted_anew(tops, steps):
         cluster.book(f"job-{number}", {name: min(gpus, capacity.free(name))})
         if number % 3 == 2:
             cluster.release(f"job-{number}")
-    anew = Cluster(capacity)
+    anew = BaselineCluster(capacity)
     assert cluster.used == anew.used
     for request, kept in zip(requests, before, strict=True):
         assert next(cluster.views(request)) is kept

@@ -8,7 +8,7 @@ from tests.sim.forests import flat, tree
 from topo.model.errors import BadInputError
 from topo.placement.capacity.capacity import Capacity
 from topo.sim.baselines import STRICT
-from topo.sim.baselines.cluster import Cluster
+from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.streams import stream
 from topo.sim.streams.figures import Figures, average
 from topo.sim.streams.jobs import MIXES, Flow, StreamJob, drawn, request
@@ -71,7 +71,7 @@ def test_the_capacity_given_stays_as_it_is():
 @pytest.mark.parametrize("policy", [OURS, "kueue-best-fit"])
 def test_when_all_jobs_have_ended_all_is_free(policy):
     capacity, jobs = small()
-    cluster = Cluster(capacity)
+    cluster = BaselineCluster(capacity)
     started: list[int] = []
     Stream(cluster, placer_of(cluster, policy), jobs).run(started.append)
     assert sum(started) == len(jobs)

@@ -6,7 +6,7 @@ import numpy as np
 
 from topo.model.ids import NodeName
 from topo.placement.advice.refused_job import RefusedJob
-from topo.placement.advice.repairs import SCOPES_TRIED, RepairCandidate
+from topo.placement.advice.repairs import REGIONS_TRIED, RepairCandidate
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.layout import Counts
@@ -84,14 +84,14 @@ def _could_hold_more(job: RefusedJob, free: int, nodes: _Nodes) -> bool:
 def _lacking_least(job: RefusedJob) -> Counts:
     """Domains in which GPUs are booked, the one that lacks fewest slots for one more group first.
 
-    Before all others come those of the scopes with most free slots.
+    Before all others come those of the regions with most free slots.
     """
     view = job.view
     size = view.shape.k if view.shape.m else view.shape.r
     lacks = size - view.free_slots % size
     rank = np.ones(len(lacks), np.int64)
-    for scope in job.scopes[:SCOPES_TRIED]:
-        rank[job.domains(scope)] = 0
+    for region in job.regions[:REGIONS_TRIED]:
+        rank[job.domains(region)] = 0
     booked = np.flatnonzero(view.layout.rolled(view.slots.busy, view.shape.tier))
     ordered: Counts = booked[np.lexsort((lacks[booked], rank[booked]))]
     return ordered

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from topo.placement.advice.refused_job import RefusedJob, Scope
+from topo.placement.advice.refused_job import RefusedJob, Region
 from topo.placement.advice.suggestion import Suggestion
 from topo.placement.advice.suggestion import SuggestionKind as Kind
 from topo.placement.capacity.capacity import Capacity
@@ -62,26 +62,26 @@ def fewer_pods(
 
 
 def most_pods(capacity: Capacity, job: RefusedJob) -> int:
-    """The most pods, fewer than asked for, for which there are slots in one scope; 0 for none.
+    """The most pods, fewer than asked for, for which there are slots in one region; 0 for none.
 
     In preferred mode any slots; else all whole groups, and a tail as large as the largest rest.
     """
     request, view = job.request, job.view
     below = request.pods - 1
     if request.mode is PlacementMode.PREFERRED:
-        return min(below, job.scopes[0].free_slots) if job.scopes else 0
+        return min(below, job.regions[0].free_slots) if job.regions else 0
     if request.group_size is None or not view.group_can_fit:
         return _most_in_one_domain(capacity, job)
     k = view.shape.k
 
-    def pods(scope: Scope) -> int:
-        free = job.free_slots(scope)
+    def pods(region: Region) -> int:
+        free = job.free_slots(region)
         if not free.size:
             # A part of a domain of the groups: whoever has fewer pods than a group is whole in it.
-            return min(scope.free_slots, k - 1)
+            return min(region.free_slots, k - 1)
         return int((free // k).sum()) * k + int((free % k).max(initial=0))
 
-    return min(below, _most_over(job.scopes, pods))
+    return min(below, _most_over(job.regions, pods))
 
 
 def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
@@ -95,22 +95,22 @@ def _most_in_one_domain(capacity: Capacity, job: RefusedJob) -> int:
     for tier in range(view.shape.tier, 0, -1):
         free = view.free_slots_of(tier)
 
-        def pods(scope: Scope, tier: int = tier, free: Counts = free) -> int:
-            return int(free[job.domains(scope, tier)].max(initial=0))
+        def pods(region: Region, tier: int = tier, free: Counts = free) -> int:
+            return int(free[job.domains(region, tier)].max(initial=0))
 
-        most = min(job.request.pods - 1, peaks[tier], _most_over(job.scopes, pods))
+        most = min(job.request.pods - 1, peaks[tier], _most_over(job.regions, pods))
         if most > peaks[tier - 1]:
             return most
     return 0
 
 
-def _most_over(scopes: Sequence[Scope], pods: Callable[[Scope], int]) -> int:
-    """The most pods in any scope; stops at scopes with fewer slots than found pods."""
+def _most_over(regions: Sequence[Region], pods: Callable[[Region], int]) -> int:
+    """The most pods in any region; stops at regions with fewer slots than found pods."""
     best = 0
-    for scope in scopes:
-        if scope.free_slots <= best:
+    for region in regions:
+        if region.free_slots <= best:
             break
-        best = max(best, pods(scope))
+        best = max(best, pods(region))
     return best
 
 

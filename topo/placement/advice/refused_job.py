@@ -13,7 +13,7 @@ from topo.placement.job.request import Request
 from topo.placement.search.free_view import FreeView
 
 
-class Scope(NamedTuple):
+class Region(NamedTuple):
     """Where a whole job may stand: the tier-1 domains `first` to `last` - 1, the group that they
     are, their free slots.
     """
@@ -32,7 +32,7 @@ class RefusedJob:
     view: FreeView
 
     @cached_property
-    def scopes(self) -> tuple[Scope, ...]:
+    def regions(self) -> tuple[Region, ...]:
         """All nodes, or each group of the kind that the job must stay in; most free slots first.
 
         Empty where no such group exists. O(domains).
@@ -40,29 +40,29 @@ class RefusedJob:
         layout, within = self.view.layout, self.request.within
         sums = [0, *self.view.free.cumsum().tolist()]
         if within is None:
-            return (Scope(0, len(layout.domains), ROOT, sums[-1]),)
-        scopes = []
+            return (Region(0, len(layout.domains), ROOT, sums[-1]),)
+        regions = []
         for tier, domain in layout.groups_of(within):
             first, last = layout.firsts[tier][domain], layout.firsts[tier][domain + 1]
             path = layout.ref(tier, domain).path
-            scopes.append(Scope(first, last, path, sums[last] - sums[first]))
-        return tuple(sorted(scopes, key=lambda scope: (-scope.free_slots, scope.first)))
+            regions.append(Region(first, last, path, sums[last] - sums[first]))
+        return tuple(sorted(regions, key=lambda region: (-region.free_slots, region.first)))
 
-    def domains(self, scope: Scope, tier: int | None = None) -> slice:
-        """The domains of a tier (the one of the job's groups) that a scope consists of.
+    def domains(self, region: Region, tier: int | None = None) -> slice:
+        """The domains of a tier (the one of the job's groups) that a region consists of.
 
-        Empty where the scope is only a part of one.
+        Empty where the region is only a part of one.
         """
         tier = tier or self.view.shape.tier
         of, firsts = self.view.layout.of[tier], self.view.layout.firsts[tier]
-        first, last, *_ = scope
+        first, last, *_ = region
         if first == last or firsts[of[first]] < first or firsts[of[last - 1] + 1] > last:
             return slice(0, 0)
         return slice(of[first], of[last - 1] + 1)
 
-    def free_slots(self, scope: Scope) -> Counts:
-        """Free slots of the domains of a scope that may hold a group of the job."""
-        return self.view.free_slots[self.domains(scope)]
+    def free_slots(self, region: Region) -> Counts:
+        """Free slots of the domains of a region that may hold a group of the job."""
+        return self.view.free_slots[self.domains(region)]
 
 
 def refused_jobs(capacity: Capacity, request: Request) -> list[RefusedJob]:

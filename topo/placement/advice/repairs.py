@@ -9,7 +9,7 @@ gives some domain one more group of the job at the least cost. That may take sev
 are added in the order of their cost, or of their cost per slot, whichever comes out cheaper. At
 last every change without which the job fits as well is dropped, the dearest first.
 
-Why it is right: a job fits a scope exactly if its domains have slots for all whole groups and, in
+Why it is right: a job fits a region exactly if its domains have slots for all whole groups and, in
 one domain beside them, for the tail. That is counted with every change, so a set that is returned
 suffices, and none of it can be left out. That it is the cheapest is not proven: owners span
 domains, which makes it a set cover. In small random worlds at least 95 of 100 are the cheapest of
@@ -31,11 +31,11 @@ from operator import attrgetter
 
 import numpy as np
 
-from topo.placement.advice.refused_job import RefusedJob, Scope
+from topo.placement.advice.refused_job import RefusedJob, Region
 from topo.placement.capacity.layout import Counts
 from topo.placement.job.request import PlacementMode
 
-SCOPES_TRIED = 3
+REGIONS_TRIED = 3
 """Scopes of a job to look into: those with most free slots, of those with candidates enough."""
 MOST_CHANGES = 32
 """Changes in one repair; a longer list is no advice."""
@@ -66,27 +66,29 @@ class Repair:
 def cheapest_repair(jobs: Iterable[tuple[RefusedJob, Sequence[RepairCandidate]]]) -> Repair | None:
     """The cheapest repair found for a job on each GPU type, with the candidates for it, if any."""
     repairs = (
-        _repair(job, scope, candidates)
+        _repair(job, region, candidates)
         for job, candidates in jobs
-        for scope in _scopes(job, candidates)
+        for region in _regions(job, candidates)
     )
     return min((one for one in repairs if one), key=attrgetter("cost", "names"), default=None)
 
 
-def _scopes(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable[Scope]:
-    """The scopes to look into."""
+def _regions(job: RefusedJob, candidates: Iterable[RepairCandidate]) -> Iterable[Region]:
+    """The regions to look into."""
     gains = np.zeros(len(job.view.free) + 1, np.int64)
     for candidate in candidates:
         for at, slots in candidate.slots.items():
             gains[at + 1] += slots
     sums, pods = gains.cumsum(), job.request.pods
-    able = (s for s in job.scopes if s.free_slots + sums[s.last] - sums[s.first] >= pods)
-    return islice(able, SCOPES_TRIED)
+    able = (r for r in job.regions if r.free_slots + sums[r.last] - sums[r.first] >= pods)
+    return islice(able, REGIONS_TRIED)
 
 
-def _repair(job: RefusedJob, scope: Scope, candidates: Iterable[RepairCandidate]) -> Repair | None:
+def _repair(
+    job: RefusedJob, region: Region, candidates: Iterable[RepairCandidate]
+) -> Repair | None:
     """Group by group where that is cheapest, then the tail; then less what is not needed."""
-    domains = _domains(job, scope, candidates)
+    domains = _domains(job, region, candidates)
     chosen: list[RepairCandidate] = []
     for size in filter(None, (domains.k, domains.tail)):
         for additions in sorted(domains.additions(size, chosen), key=_order):
@@ -106,21 +108,21 @@ def _repair(job: RefusedJob, scope: Scope, candidates: Iterable[RepairCandidate]
     return Repair(tuple(one.name for one in chosen), sum(one.cost for one in chosen))
 
 
-def _domains(job: RefusedJob, scope: Scope, candidates: Iterable[RepairCandidate]) -> "_Domains":
-    """The domains of a scope before any change.
+def _domains(job: RefusedJob, region: Region, candidates: Iterable[RepairCandidate]) -> "_Domains":
+    """The domains of a region before any change.
 
-    In preferred mode any slots will do: the scope is one domain, and the job one group.
+    In preferred mode any slots will do: the region is one domain, and the job one group.
     """
     shape = job.view.shape
     if job.request.mode is PlacementMode.PREFERRED:
-        domains = _Domains(np.array([scope.free_slots]), shape.pods, 1, 0)
-        domain_of, first = [0] * scope.last, 0
+        domains = _Domains(np.array([region.free_slots]), shape.pods, 1, 0)
+        domain_of, first = [0] * region.last, 0
     else:
-        domains = _Domains(job.free_slots(scope).copy(), shape.k, shape.m, shape.r)
-        domain_of, first = job.view.layout.of[shape.tier], job.domains(scope).start
+        domains = _Domains(job.free_slots(region).copy(), shape.k, shape.m, shape.r)
+        domain_of, first = job.view.layout.of[shape.tier], job.domains(region).start
     for candidate in candidates:
         for at, slots in candidate.slots.items():
-            if scope.first <= at < scope.last and domains.free.size:
+            if region.first <= at < region.last and domains.free.size:
                 gains = domains.gains.setdefault(domain_of[at] - first, {})
                 gains[candidate] = gains.get(candidate, 0) + slots
     return domains

@@ -115,7 +115,7 @@ def _closed(capacity: Capacity, wish: Eligibility) -> str:
 def _fullest(job: RefusedJob) -> str:
     """The domains that lack least for one more group, or the groups that the job may stand in."""
     if job.request.within is not None:
-        return _fullest_scopes(job)
+        return _fullest_regions(job)
     view, shape = job.view, job.view.shape
     if not view.group_can_fit:
         return ""
@@ -133,13 +133,13 @@ def _fullest(job: RefusedJob) -> str:
     return f"Nearest to {of} are the {plural(noun)} with room left {listed(names)}."
 
 
-def _fullest_scopes(job: RefusedJob) -> str:
+def _fullest_regions(job: RefusedJob) -> str:
     names = []
-    for scope in job.scopes[:_SHOWN]:
-        groups = int((job.free_slots(scope) // job.view.shape.k).sum())
+    for region in job.regions[:_SHOWN]:
+        groups = int((job.free_slots(region) // job.view.shape.k).sum())
         names.append(
-            f"{'/'.join(scope.path)} for {counted(groups, 'whole group')} "
-            f"or {counted(scope.free_slots, 'pod')}"
+            f"{'/'.join(region.path)} for {counted(groups, 'whole group')} "
+            f"or {counted(region.free_slots, 'pod')}"
         )
     if not names:
         return ""  # the sentence of the failed test says so, with the kinds that there are

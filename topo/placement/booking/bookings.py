@@ -50,7 +50,8 @@ from topo.placement.booking.holds import (
     booked,
 )
 from topo.placement.booking.refusals import beyond_limits, no_longer_fits, of_another
-from topo.placement.capacity.capacity import Capacity, Difference
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.difference import Difference
 
 _REMEMBERED_ENDS = 1000
 """Ends of holds that are told apart from holds that never were."""

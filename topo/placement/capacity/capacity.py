@@ -7,7 +7,7 @@ over an array and an event costs O(classes).
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from weakref import WeakSet
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from topo.model.ids import NodeName, natural_key
 from topo.placement.capacity.columns import HostColumns, HostsOfType
+from topo.placement.capacity.difference import Difference
 from topo.placement.capacity.eligible import eligible
 from topo.placement.capacity.host import Host
 from topo.placement.capacity.label_values import LabelValues
@@ -31,15 +32,6 @@ CLASSES = 64
 _AT_ONCE = 16
 """Nodes booked together from which on passes over arrays are quicker than a step for each."""
 ClassKey = tuple[str, object, object, object, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A node whose free GPUs (or its tier-1 group's free slots) were kept wrongly."""
-
-    node: NodeName
-    counted: int
-    kept: int
 
 
 class Capacity:

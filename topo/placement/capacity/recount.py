@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from topo.model.cluster import ClusterNode
 from topo.model.forest import Forest
 from topo.model.ids import NodeName
-from topo.placement.capacity.capacity import Capacity, Difference
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.difference import Difference
 from topo.placement.capacity.follow import hosts_of
 from topo.placement.capacity.host import Host
 

@@ -72,7 +72,7 @@ class View:
     """
 
     def __init__(
-        self, cluster: "Cluster", slots: Slots, nodes: range, group_tier: int | None
+        self, cluster: "BaselineCluster", slots: Slots, nodes: range, group_tier: int | None
     ) -> None:
         self.cluster, self.tree, self.group_tier = cluster, cluster.tree, group_tier
         self.gpu_type, self.gpus_per_pod = slots.eligibility.gpu_type, slots.gpus
@@ -152,7 +152,7 @@ Baseline = Callable[[View, Request], tuple[Pods, ...] | None]
 """A scheduler's rule: the groups of a job in rank order, or None where it finds no place now."""
 
 
-class Cluster:
+class BaselineCluster:
     """A capacity, and what is free on each of its nodes.
 
     Its owner books and releases here, and the capacity follows. `free[node]` are GPUs;
@@ -241,8 +241,8 @@ class Cluster:
 
 
 def place(capacity: Capacity, request: Request, baseline: Baseline) -> tuple[Pods, ...] | None:
-    """`Cluster.place` on a capacity as it is now: counts all its nodes."""
-    return Cluster(capacity).place(request, baseline)
+    """`BaselineCluster.place` on a capacity as it is now: counts all its nodes."""
+    return BaselineCluster(capacity).place(request, baseline)
 
 
 def in_ranks(view: View, taken: Iterable[tuple[int, int]], request: Request) -> tuple[Pods, ...]:

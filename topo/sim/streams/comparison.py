@@ -13,7 +13,7 @@ from topo.placement.job.plan import NoFit
 from topo.placement.job.request import Request
 from topo.placement.quality.measure import measure
 from topo.sim.baselines import BASELINES
-from topo.sim.baselines.cluster import Cluster
+from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.streams.stream import OURS
 
 CALLS = 5
@@ -60,8 +60,8 @@ def compare(capacity: Capacity, request: Request) -> Comparison:
     return Comparison(tuple(outcomes), counting_us)
 
 
-def _counted(capacity: Capacity, request: Request) -> Cluster:
-    cluster = Cluster(capacity)
+def _counted(capacity: Capacity, request: Request) -> BaselineCluster:
+    cluster = BaselineCluster(capacity)
     for _ in cluster.views(request):
         pass
     return cluster

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from topo.placement.job.plan import Pods
-from topo.sim.baselines.cluster import Cluster
+from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.streams.jobs import StreamJob, request
 from topo.sim.worlds.clusters import GROUP_GPUS, NODE_GPUS
 
@@ -50,7 +50,7 @@ class Statistics:
     """Counts while a stream runs."""
 
     def __init__(
-        self, cluster: Cluster, jobs: Sequence[StreamJob], spans: Mapping[int, int]
+        self, cluster: BaselineCluster, jobs: Sequence[StreamJob], spans: Mapping[int, int]
     ) -> None:
         self._cluster, self._spans = cluster, spans
         ordered = sorted(jobs, key=lambda job: job.arrival_s)

@@ -18,7 +18,7 @@ from topo.placement.engine import place
 from topo.placement.job.plan import Plan, Pods
 from topo.placement.job.request import PlacementMode, Request
 from topo.sim.baselines import BASELINES
-from topo.sim.baselines.cluster import Cluster
+from topo.sim.baselines.cluster import BaselineCluster
 from topo.sim.streams.figures import Figures, Statistics
 from topo.sim.streams.jobs import StreamJob
 
@@ -55,13 +55,13 @@ def run(
     copy = capacity.copy()
     if policy in EXTRA_DOMAINS:
         copy.policy = replace(copy.policy, extra_domains=EXTRA_DOMAINS[policy])
-    cluster = Cluster(copy)
+    cluster = BaselineCluster(copy)
     stream = Stream(cluster, placer_of(cluster, policy), jobs)
     stream.run(tick)
     return stream.statistics.figures(policy, len(jobs))
 
 
-def placer_of(cluster: Cluster, policy: str) -> Placer:
+def placer_of(cluster: BaselineCluster, policy: str) -> Placer:
     """What a policy does on the cluster as it is at each call."""
     if policy in BASELINES:
         return lambda request: cluster.place(request, BASELINES[policy])
@@ -76,7 +76,7 @@ def placer_of(cluster: Cluster, policy: str) -> Placer:
 class Stream:
     """One run: the clock, the queue, the jobs that run."""
 
-    def __init__(self, cluster: Cluster, place: Placer, jobs: Sequence[StreamJob]) -> None:
+    def __init__(self, cluster: BaselineCluster, place: Placer, jobs: Sequence[StreamJob]) -> None:
         self.statistics = Statistics(cluster, jobs, spans(cluster.capacity, jobs))
         self._cluster, self._place = cluster, place
         self._coming = sorted(jobs, key=lambda job: job.arrival_s, reverse=True)
