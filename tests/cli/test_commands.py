@@ -410,7 +410,7 @@ def test_bad_usage_is_2(topo: Topo, tmp_path: Path, arguments: list[str], words:
         ),
         (["tree", "--output", "foo"], ["'foo' is not one of", "at --output", "`topo tree --help`"]),
         (["nodes", "--fre", "1"], ["no such option", "at --fre", "did you mean --free?"]),
-        (["demo", "fault"], ["it is missing", "at SENTENCE", "`topo demo fault --help`"]),
+        (["why"], ["it is missing", "at JOB|POD", "`topo why --help`"]),
         (["nodez"], ["No such command 'nodez'", "at topo", "`topo --help`"]),
         (["sim", "nothing"], ["No such command 'nothing'", "at topo sim", "`topo sim --help`"]),
         (
