@@ -82,6 +82,12 @@ async def test_the_vendors_sample_is_stamped_and_its_pods_wait_with_their_ranks(
         assert ranks["0"] == "pytorch-demo-master-0"
         assert ranks["7"] == "pytorch-demo-worker-6"
 
+        async def is_told_that_there_are_no_groups() -> bool:  # the config file names none
+            events = await api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+            return "GangFindsNoGroups" in {each["reason"] for each in events}
+
+        await eventually(is_told_that_there_are_no_groups)
+
 
 async def test_an_indexed_job_is_stamped_and_its_completion_index_is_the_rank(
     cluster: Cluster, api: Api, tmp_path: Path
