@@ -68,13 +68,13 @@ class ConfigMapName(NamedTuple):
 class _Found:
     """What was found, why groups are not heeded or that nobody knows, and the next step.
 
-    `config` where it was understood.
+    `preemption`: that nobody is evicted, with what to do; empty where that is not so, or not known.
     """
 
     heeding: Heeding
     why: str = ""
     fix: str = ""
-    config: SchedulerConfig | None = None
+    preemption: tuple[WarningDocument, ...] = ()
 
     @property
     def code(self) -> str:
@@ -120,23 +120,12 @@ class SchedulerConfigReader:
     @property
     def evicts_nobody(self) -> str:
         """Why no pod is evicted for one of higher priority; empty where it may be."""
-        config = self._found.config
-        if config is None or PREEMPT in config.actions:
-            return ""
-        has = ", ".join(config.actions) or "none"
-        return f"Volcano evicts nobody: {PREEMPT} is not among its actions ({has}; {self._name})"
+        return next((each.text for each in self._found.preemption), "")
 
     @property
     def preemption_warnings(self) -> tuple[WarningDocument, ...]:
         """The same for who runs the cluster, with what to do."""
-        config, why = self._found.config, self.evicts_nobody
-        if config is None or not why:
-            return ()
-        text = with_action(config, PREEMPT, after=ALLOCATE)
-        needs = "jobs are evicted only where the plugin gang has enablePreemptable: false"
-        add = f"add {PREEMPT} to its actions, behind {ALLOCATE}; {needs}"
-        fix = add if text is None else f"{add}:\n{self._command(config, text)}"
-        return (WarningDocument(code=EVICTS_NOBODY, text=why, fix=fix),)
+        return self._found.preemption
 
     @property
     def warnings(self) -> tuple[WarningDocument, ...]:
@@ -174,9 +163,20 @@ class SchedulerConfigReader:
             why = f"{_NOT_KNOWN}: {name} is not understood: {config.what} ({config.where})"
             return _Found(Heeding.UNREADABLE, why, config.fix)
         if PLUGIN in config.plugins:
-            return _Found(Heeding.HEEDED, config=config)
+            return _Found(Heeding.HEEDED, preemption=self._preemption(config))
         why = f"Volcano's scheduler ignores them without its plugin {PLUGIN} ({name})"
-        return _Found(Heeding.IGNORED, why, self._patch(config), config)
+        return _Found(Heeding.IGNORED, why, self._patch(config), self._preemption(config))
+
+    def _preemption(self, config: SchedulerConfig) -> tuple[WarningDocument, ...]:
+        if PREEMPT in config.actions:
+            return ()
+        has = ", ".join(config.actions) or "none"
+        why = f"Volcano evicts nobody: {PREEMPT} is not among its actions ({has}; {self._name})"
+        text = with_action(config, PREEMPT, after=ALLOCATE)
+        needs = "jobs are evicted only where the plugin gang has enablePreemptable: false"
+        add = f"add {PREEMPT} to its actions, behind {ALLOCATE}; {needs}"
+        fix = add if text is None else f"{add}:\n{self._command(config, text)}"
+        return (WarningDocument(code=EVICTS_NOBODY, text=why, fix=fix),)
 
     def _patch(self, config: SchedulerConfig) -> str:
         """What adds the plugin: a sentence, and the command on a line of its own."""

@@ -183,6 +183,7 @@ class Nomination:
                 unheeded=lambda: self.volcano.unheeded,
             ),
             said=self._said,
+            preempts=self.settings.preempt_s is not None,
             is_placing=lambda: self.is_placing,
             evicts_nobody=lambda: self.volcano.evicts_nobody,
         )

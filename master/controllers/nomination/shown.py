@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 from master.controllers.nomination.before import BeforePlacing
 from master.controllers.nomination.native import NativeStandings
 from master.controllers.nomination.said import Said
+from topo.gangs.asks import is_mixed
 from topo.gangs.gang import Binding, Gang, GangId
 from topo.gangs.gangs import Gangs
 from topo.gangs.instructions import Reason
 from topo.gangs.standing import Standing
 
 Shown = tuple[Gang, Standing]
+_ONE_DOMAIN = (
+    "it is opened over pods of lower priority only where one domain holds all of its groups, since"
+    " Volcano might mix them"
+)
 _WITHOUT_ROOM = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
 
 
@@ -28,6 +33,8 @@ class ShownGangs:
     before: BeforePlacing
     native: NativeStandings
     said: Said
+    preempts: bool
+    """Whether gangs may be opened over pods of lower priority."""
     is_placing: Callable[[], bool]
     evicts_nobody: Callable[[], str]
 
@@ -58,7 +65,14 @@ class ShownGangs:
 
     def _told(self, gang: Gang, stands: Standing) -> Standing:
         text = in_words(gang, stands.reason, stands.text, self.evicts_nobody())
+        if self.preempts and stands.reason is Reason.NO_ROOM and _might_be_mixed(gang):
+            text = f"{text}; {_ONE_DOMAIN}"
         return replace(stands, text=text)
+
+
+def _might_be_mixed(gang: Gang) -> bool:
+    several = gang.request.pods > gang.request.pods_per_group
+    return several and gang.preempts and is_mixed(gang)
 
 
 def in_words(gang: Gang | None, reason: Reason, text: str, evicts_nobody: str) -> str:
