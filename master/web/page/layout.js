@@ -149,19 +149,20 @@ function boxPiece(plan, group, inner, depth) {
  * @returns {Piece}
  */
 function packed(pieces, proportion, between, below) {
-  /** @type {Rows} */
-  let best = { at: [], width: 0, height: 0 };
+  const gaps = { between, below };
+  let best = { limit: 0, width: 0, height: 0 };
   let least = Infinity;
   for (const limit of limitsOf(pieces, between)) {
-    const rows = rowsOf(pieces, limit, between, below);
-    const size = Math.max(rows.width / proportion, rows.height);
-    if (size < least - 0.5) [least, best] = [size, rows];
+    const { width, height } = rows(pieces, limit, gaps);
+    const size = Math.max(width / proportion, height);
+    if (size < least - 0.5) [least, best] = [size, { limit, width, height }];
   }
+  const { limit, width, height } = best;
   return {
-    width: best.width,
-    height: best.height,
+    width,
+    height,
     place: (left, top) => {
-      for (const each of best.at) each.piece.place(left + each.x, top + each.y);
+      rows(pieces, limit, gaps, (piece, x, y) => piece.place(left + x, top + y));
     },
   };
 }
@@ -183,17 +184,15 @@ function limitsOf(pieces, between) {
   return limits;
 }
 
-/** @typedef {{at: {piece: Piece, x: number, y: number}[], width: number, height: number}} Rows */
-
 /**
+ * The size of pieces in rows. Many lengths are tried, so nothing is made but for who asks where.
  * @param {Piece[]} pieces
  * @param {number} limit of the length of a row that has more than one
- * @param {number} between
- * @param {number} below
- * @returns {Rows}
+ * @param {{between: number, below: number}} gaps
+ * @param {(piece: Piece, x: number, y: number) => void} [stands] is told where each piece stands
  */
-function rowsOf(pieces, limit, between, below) {
-  const rows = { at: /** @type {Rows["at"]} */ ([]), width: 0, height: 0 };
+function rows(pieces, limit, { between, below }, stands) {
+  let width = 0;
   let x = 0;
   let y = 0;
   let row = 0;
@@ -203,13 +202,12 @@ function rowsOf(pieces, limit, between, below) {
       x = 0;
       row = 0;
     }
-    rows.at.push({ piece, x, y });
+    if (stands !== undefined) stands(piece, x, y);
     row = Math.max(row, piece.height);
     x += piece.width + between;
-    rows.width = Math.max(rows.width, x - between);
+    width = Math.max(width, x - between);
   }
-  rows.height = y + row;
-  return rows;
+  return { width, height: y + row };
 }
 
 /**
