@@ -22,13 +22,15 @@ from bench.core import built_state
 from bench.figure import Figure, at_most, worst
 from bench.processes import in_child
 from bench.scale import CannotRunError, Progress, Scale
+from master.composition.service import build_service
+from master.composition.tree import taking_up
 from master.kube.client import Call, KubeClient
 from master.kube.config import KubeConfig
 from master.kube.metrics import KubeMetrics
 from master.kube.objects import NODES, PODS, NodeObject, PodObject
 from master.kube.reflector import PAGE, Reflector
 from master.role import ALONE, FOLLOWER, Role
-from master.service import Service, build_service, taking_up
+from master.service import Service
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.node_source import NodeSource

@@ -13,8 +13,8 @@ with ending_at_once(), needs("master"):
     import structlog
 
     from master.app import build_app
+    from master.composition.service import build_service
     from master.controllers import cleanup
-    from master.service import build_service
     from master.settings import MasterSettings
     from topo.kit import collector
     from topo.kit.logs import configure_logs

@@ -6,8 +6,8 @@ from pathlib import Path
 from prometheus_client.registry import Collector
 
 from master.app import build_app
+from master.composition.service import build_service
 from master.metrics import MAX_KINDS, MAX_SEEN, Seen, TreeCollector
-from master.service import build_service
 from tests.master.world import settings
 from topo.model.forest import Conflict, Forest, Group, Node, Reason, Snapshot, Status, Unplaced
 from topo.model.ids import Generation, GroupName, Kind, NodeName

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from master.app import build_app
-from master.service import build_service
+from master.composition.service import build_service
 from master.sources.row import SourceContext, SourceRow
 from master.sources.table import SOURCE_ROWS, source_works
 from tests.builders import discovery

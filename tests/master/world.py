@@ -16,8 +16,9 @@ from aiohttp import ClientResponse, ClientSession
 from pydantic import TypeAdapter
 
 from master.app import build_app
+from master.composition.service import build_service
 from master.role import ALONE, Role
-from master.service import Service, build_service
+from master.service import Service
 from master.settings import MasterSettings
 from master.sources.row import SourceRow
 from master.sources.table import SOURCE_ROWS

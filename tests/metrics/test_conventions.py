@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from master.app import build_app
-from master.service import build_service
+from master.composition.service import build_service
 from tests.builders import facts
 from tests.master.world import settings
 from topo.model.machine import LinkPort, PortState, ProbeHealth, ProbeState
