@@ -199,8 +199,7 @@ class Nomination:
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
         known = self._known if self.is_placing else self._before.known
-        told = ((known.get(gang_id), told) for gang_id, told in self._said.all())
-        stands = ((gang, told) for gang, told in told if gang is not None)
+        stands = ((known[each], told) for each, told in self._said.all() if each in known)
         return gang_warnings(stands, self._passed_by.pods(), self.clock())
 
     def waive(self, gang_ids: Iterable[GangId], why: str) -> None:
@@ -324,9 +323,9 @@ class Nomination:
             case Nominate() | Open() | OpenUnplanned():
                 self._write_pod(each)
             case Say():
-                gang = self._known.get(each.id)
-                text = in_words(gang, each.reason, each.note, self.volcano.evicts_nobody)
-                self._said.say(replace(each, note=text), gang)
+                gang, doubt = self._known.get(each.id), self.volcano.evicts_nobody
+                note = in_words(gang, each.reason, each.note, doubt)
+                self._said.say(replace(each, note=note), gang)
 
     def _place(self, asked: Place) -> Event:
         began_s = time.perf_counter()

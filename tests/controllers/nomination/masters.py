@@ -242,6 +242,7 @@ async def leading(
     is_counted: Callable[[], bool] | None = None,
     in_volcano: bool = True,
     leads: bool = True,
+    settings: GangSettings = GangSettings(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Leader]:
     """A master that leads until the block ends, or follows, with the holds that one before kept."""
     loop, registry = asyncio.get_running_loop(), prom.CollectorRegistry()
@@ -271,7 +272,7 @@ async def leading(
         placements=placements,
         is_counted=is_counted or capacity.settled.is_set,
         domain="metax-tech.com",
-        settings=GangSettings(),
+        settings=settings,
         max_hold_s=3600.0,
         reporter=Reporter("topo-master", "topo-master-0"),
         registry=registry,

@@ -8,8 +8,17 @@ import pytest
 
 from master.controllers.nomination.denied import RECOUNT_S, DeniedRoom
 from master.kube.objects import PODS
-from tests.controllers.nomination.masters import FLIES, GangCluster, Leader, Way, leader
+from tests.controllers.nomination.masters import (
+    FLIES,
+    GangCluster,
+    Leader,
+    Way,
+    leader,
+    leading,
+)
 from topo.gangs.gang import Gang, GangId
+from topo.gangs.gangs import GangSettings
+from topo.gangs.instructions import Reason
 
 pytestmark = pytest.mark.virtual_time
 
@@ -35,6 +44,26 @@ async def test_a_gang_that_waits_for_room_that_there_is_not_is_none():
         for _ in range(3):
             await looking.look()
         assert looking.denied == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("in_volcano", "preempt_s", "told"),
+    [(True, 600.0, 1), (True, None, 0), (False, 600.0, 0)],
+)
+async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it(
+    *, in_volcano: bool, preempt_s: float | None, told: int
+):
+    cluster = GangCluster("volcano" if in_volcano else "kube-scheduler")
+    for fly in FLIES[:3]:
+        cluster.take(min(fly))
+    settings = GangSettings(preempt_s=preempt_s)
+    way = Way(cluster.api)
+    async with leading(cluster.api, way, in_volcano=in_volcano, settings=settings) as made:
+        cluster.submit()
+        await asyncio.sleep(10)
+        ((_, stands),) = made.nomination.shown.all()
+        assert stands.reason is Reason.NO_ROOM
+        assert stands.text.count("only where one domain holds all of its groups") == told
 
 
 async def test_one_that_is_denied_room_counts_from_the_second_look_on_until_it_is_not():
