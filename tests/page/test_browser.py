@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -242,6 +243,8 @@ def test_names_with_markup_are_text_everywhere(page: Page, demo: RunningDemo) ->
         page.locator("#find").fill(name)
         page.locator("#found a", has_text=shown).last.click()
         expect(page.locator("#why .name")).to_have_text(shown)
+        line = page.locator("#why pre.command").inner_text()
+        assert shlex.split(line) == ["topo", "node", shown]
     assert page.locator("img").count() == 0
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 1440
     shot(page, "names")
