@@ -1,10 +1,11 @@
 """The options that commands share, with their environment variables."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from inspect import Signature, signature
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,17 +69,24 @@ class MasterOptions:
     ] = None
 
 
-def asks_master(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer shall see it: the fields of its `options` are options of its own."""
-    own, shared = signature(command).parameters.values(), signature(MasterOptions).parameters
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer shall see it: a dataclass that it takes is the options of its fields."""
+    own = signature(command).parameters.values()
+    kinds: dict[str, type] = {
+        each.name: each.annotation
+        for each in own
+        if isinstance(each.annotation, type) and is_dataclass(each.annotation)
+    }
+    fields = {name: signature(kind).parameters for name, kind in kinds.items()}
 
     @wraps(command)
     def called(**given: Any) -> None:
-        options = MasterOptions(**{name: given.pop(name) for name in shared})
-        command(**given, options=options)
+        for name, kind in kinds.items():
+            given[name] = kind(**{field: given.pop(field) for field in fields[name]})
+        command(**given)
 
-    kept = [parameter for parameter in own if parameter.name != "options"]
-    called.__signature__ = Signature([*kept, *shared.values()])  # type: ignore[attr-defined]
+    shown = [fields[each.name].values() if each.name in fields else (each,) for each in own]
+    called.__signature__ = Signature([*chain(*shown)])  # type: ignore[attr-defined]
     return called
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from topo.cli.options import GroupName, MasterOptions, asks_master
+from topo.cli.options import GroupName, MasterOptions, takes_options
 
 GRAPH_PATH = "/v1/topology/graph"
 
@@ -20,7 +20,7 @@ class GraphFormat(StrEnum):
     DOT = "dot"
 
 
-@asks_master
+@takes_options
 def export(
     *,
     graph_format: Annotated[

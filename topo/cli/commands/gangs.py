@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master
+from topo.cli.options import MasterOptions, Output, OutputFormat, takes_options
 
 if TYPE_CHECKING:
     from topo.cli.client.client import MasterClient
     from topo.model.rest.topology import GroupDocument
 
 
-@asks_master
+@takes_options
 def gangs(
     *,
     namespace: Annotated[
@@ -33,7 +33,7 @@ def gangs(
     )
 
 
-@asks_master
+@takes_options
 def why(
     name: Annotated[
         str, typer.Argument(metavar="JOB|POD", help="Its name, or namespace/name where it is not.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from topo.cli.options import MasterOptions, asks_master
+from topo.cli.options import MasterOptions, takes_options
 from topo.cli.render.safe import plain
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def gates() -> None:
 
 
 @app.command("open")
-@asks_master
+@takes_options
 def open_(
     name: Annotated[
         str | None, typer.Argument(metavar="JOB|POD", help="Whose gates, as `topo why` takes it.")

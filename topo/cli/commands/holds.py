@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master, path_segment
+from topo.cli.options import MasterOptions, Output, OutputFormat, path_segment, takes_options
 from topo.cli.render.safe import plain
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ HoldId = Annotated[str, typer.Argument(metavar="ID", help="The hold, as `topo ho
 
 
 @app.callback()
-@asks_master
+@takes_options
 def holds(
     context: typer.Context, *, output: OutputFormat = Output.TABLE, options: MasterOptions
 ) -> None:
@@ -39,7 +39,7 @@ def holds(
 
 
 @app.command()
-@asks_master
+@takes_options
 def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show one hold with its nodes inside the tree."""
     from topo.cli.client import connection, placements
@@ -60,7 +60,7 @@ def show(hold: HoldId, *, output: OutputFormat = Output.TABLE, options: MasterOp
 
 
 @app.command()
-@asks_master
+@takes_options
 def commit(hold: HoldId, *, options: MasterOptions) -> None:
     """Keep a hold without a time limit: its job has started."""
     from topo.cli.client import connection
@@ -71,7 +71,7 @@ def commit(hold: HoldId, *, options: MasterOptions) -> None:
 
 
 @app.command()
-@asks_master
+@takes_options
 def release(hold: HoldId, *, options: MasterOptions) -> None:
     """Give the nodes of a hold back."""
     from topo.cli.client import connection

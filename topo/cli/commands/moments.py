@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from topo.cli.options import MasterOptions, Output, OutputFormat, asks_master
+from topo.cli.options import MasterOptions, Output, OutputFormat, takes_options
 from topo.model.rest.generation_id import GenerationId
 from topo.model.rest.moment_id import EXAMPLES, MomentId
 
@@ -22,7 +22,7 @@ def _moment(text: str) -> str:
     return text
 
 
-@asks_master
+@takes_options
 def diff(
     since: Annotated[
         str | None,
@@ -68,7 +68,7 @@ def diff(
     connection.show(raw, output, picture)
 
 
-@asks_master
+@takes_options
 def history(
     *,
     since: Annotated[

@@ -1,13 +1,18 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo nodes`: all nodes as a flat list, or those that one asks for."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from topo.cli.completing import group_names, node_names
-from topo.cli.options import MasterOptions, Output, asks_master
+from topo.cli.options import MasterOptions, Output, takes_options
+
+if TYPE_CHECKING:
+    from topo.cli.node_list import ListedNode, Wanted
 
 
 class NodesOutput(StrEnum):
@@ -27,8 +32,43 @@ class NodeStatus(StrEnum):
     NOT_READY = "NotReady"
 
 
-@asks_master
-def nodes(  # noqa: PLR0913 - a parameter per option
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterOptions:
+    """Which nodes are listed, beside their names."""
+
+    status: Annotated[
+        NodeStatus | None, typer.Option(case_sensitive=False, help="Only those that are so.")
+    ] = None
+    gpu_type: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Only those with GPUs of this type.")
+    ] = None
+    free: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only those with so many free GPUs or more."),
+    ] = None
+    held: Annotated[
+        bool | None, typer.Option("--held/--not-held", help="Only those that holds keep, or not.")
+    ] = None
+    cordoned: Annotated[
+        bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those that are so.")
+    ] = None
+
+    def wanted(self, names: Sequence[str]) -> "Wanted":
+        """These, of nodes that one of the patterns fits."""
+        from topo.cli.node_list import Wanted
+
+        return Wanted(
+            names=tuple(names),
+            status=None if self.status is None else str(self.status),
+            gpu_type=self.gpu_type,
+            free=self.free,
+            held=self.held,
+            cordoned=self.cordoned,
+        )
+
+
+@takes_options
+def nodes(
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -46,22 +86,7 @@ def nodes(  # noqa: PLR0913 - a parameter per option
             autocompletion=group_names,
         ),
     ] = None,
-    status: Annotated[
-        NodeStatus | None, typer.Option(case_sensitive=False, help="Only those that are so.")
-    ] = None,
-    gpu_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Only those with GPUs of this type.")
-    ] = None,
-    free: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Only those with so many free GPUs or more."),
-    ] = None,
-    held: Annotated[
-        bool | None, typer.Option("--held/--not-held", help="Only those that holds keep, or not.")
-    ] = None,
-    cordoned: Annotated[
-        bool | None, typer.Option("--cordoned/--not-cordoned", help="Only those that are so.")
-    ] = None,
+    filters: FilterOptions,
     output: Annotated[
         NodesOutput,
         typer.Option(
@@ -78,25 +103,25 @@ def nodes(  # noqa: PLR0913 - a parameter per option
     from topo.cli.client import connection
     from topo.cli.client.client import TOPOLOGY_PATH
     from topo.cli.client.reading import read
-    from topo.cli.render import nodes as picture
-    from topo.cli.render.safe import escaped, plain
     from topo.model.rest.topology import TopologyDocument
 
     document = read(TopologyDocument, connection.document(options, TOPOLOGY_PATH, group=group))
-    wanted = node_list.Wanted(
-        names=tuple(names or ()),
-        status=None if status is None else str(status),
-        gpu_type=gpu_type,
-        free=free,
-        held=held,
-        cordoned=cordoned,
-    )
+    wanted = filters.wanted(names or ())
     found = [n for n in node_list.listed(document, unplaced=group is None) if wanted.has(n)]
+    _show(found, document.generation, output)
+
+
+def _show(found: "list[ListedNode]", generation: int, output: NodesOutput) -> None:
+    from topo.cli import node_list
+    from topo.cli.client import connection
+    from topo.cli.render import nodes as picture
+    from topo.cli.render.safe import escaped, plain
+
     if output is NodesOutput.CSV:
         print(escaped(node_list.as_csv(found)), end="")
     elif output is NodesOutput.NAME:
         for node in found:
             print(plain(node.name))
     else:
-        raw = node_list.as_document(document.generation, found)
+        raw = node_list.as_document(generation, found)
         connection.show(raw, Output(output), lambda glyphs: picture.page(found, glyphs))

@@ -1,13 +1,14 @@
 # ruff: noqa: PLC0415 - what is heavy is imported when a command runs; see main.py
 """`topo place`: which whole groups a job should get, and why."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from topo.cli.exits import Exit
-from topo.cli.options import MasterOptions, Output, asks_master
+from topo.cli.options import MasterOptions, Output, takes_options
 
 if TYPE_CHECKING:
     from topo.cli.client.client import MasterClient, Target
@@ -40,40 +41,88 @@ class PlaceOutput(StrEnum):
     NODES = "nodes"
 
 
-@asks_master
-def place(  # noqa: PLR0913 - a parameter per option
-    *,
-    pods: Annotated[int, typer.Option(metavar="N", help="Pods of the job.")],
-    gpus: Annotated[int, typer.Option(metavar="G", help="GPUs of each pod.")],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """The job that is to be placed."""
+
+    pods: Annotated[int, typer.Option(metavar="N", help="Pods of the job.")]
+    gpus: Annotated[int, typer.Option(metavar="G", help="GPUs of each pod.")]
     group_size: Annotated[
         int | None,
         typer.Option(metavar="GPUS", help="GPUs of one group. Default: the job is one group."),
-    ] = None,
+    ] = None
     mode: Annotated[
         PlaceMode, typer.Option(help="required: no group is split; preferred: as few as possible.")
-    ] = PlaceMode.REQUIRED,
+    ] = PlaceMode.REQUIRED
     within: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="All of the job in one group of this kind."),
-    ] = None,
+    ] = None
     gpu_type: Annotated[
         str | None, typer.Option(metavar="TYPE", help="Only nodes with GPUs of this type.")
-    ] = None,
+    ] = None
     selector: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Only nodes with this label; repeatable."),
-    ] = None,
+    ] = None
     toleration: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY[=VALUE][:EFFECT]", help="A taint to put up with; repeatable."),
-    ] = None,
+    ] = None
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="NODE", help="Not this node; repeatable.")
-    ] = None,
+    ] = None
     usage: Annotated[
         JobUsage | None,
         typer.Option(help="What the job is: nodes that are for the other are out."),
-    ] = None,
+    ] = None
+
+    def body(self) -> dict[str, Any]:
+        """These fields of a request."""
+        from topo.cli.client import placements
+
+        return placements.body(
+            pods=self.pods,
+            gpus_per_pod=self.gpus,
+            group_size=self.group_size,
+            mode=str(self.mode),
+            within=self.within,
+            gpu_type=self.gpu_type,
+            selector=placements.selector(self.selector or []),
+            tolerations=placements.tolerations(self.toleration or []),
+            exclude=self.exclude,
+            usage=None if self.usage is None else str(self.usage),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssumeOptions:
+    """What if nodes were otherwise."""
+
+    assume_free: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="What if this node were open and empty; repeatable."),
+    ] = None
+    assume_down: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="What if it were down; repeatable.")
+    ] = None
+    assume_drain: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="What if it were cordoned; repeatable.")
+    ] = None
+
+    def body(self) -> dict[str, Any]:
+        """What a request assumes; empty: the nodes as they are."""
+        from topo.cli.client import placements
+
+        return placements.body(
+            free=self.assume_free, down=self.assume_down, drain=self.assume_drain
+        )
+
+
+@takes_options
+def place(
+    *,
+    job: JobOptions,
     hold: Annotated[
         str | None, typer.Option(metavar="TIME", help="Reserve the nodes for so long, such as 10m.")
     ] = None,
@@ -84,16 +133,7 @@ def place(  # noqa: PLR0913 - a parameter per option
     explain: Annotated[
         bool, typer.Option("--explain", help="Say for every objective what was refused and why.")
     ] = False,
-    assume_free: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NODE", help="What if this node were open and empty; repeatable."),
-    ] = None,
-    assume_down: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="What if it were down; repeatable.")
-    ] = None,
-    assume_drain: Annotated[
-        list[str] | None, typer.Option(metavar="NODE", help="What if it were cordoned; repeatable.")
-    ] = None,
+    assume: AssumeOptions,
     output: Annotated[
         PlaceOutput,
         typer.Option("--output", "-o", help="nodes: a name per pod in rank order, a hostfile."),
@@ -102,35 +142,17 @@ def place(  # noqa: PLR0913 - a parameter per option
 ) -> None:
     """Find the whole groups that a job should get; exit code 5 when it does not fit now."""
     from topo.cli.client import connection, placements
-    from topo.cli.render import placement
 
-    assume = placements.body(free=assume_free, down=assume_down, drain=assume_drain)
-    request = placements.body(
-        pods=pods,
-        gpus_per_pod=gpus,
-        group_size=group_size,
-        mode=str(mode),
-        within=within,
-        gpu_type=gpu_type,
-        selector=placements.selector(selector or []),
-        tolerations=placements.tolerations(toleration or []),
-        exclude=exclude,
-        usage=None if usage is None else str(usage),
-        hold_s=placements.hold_s(hold),
-        key=key,
-        assume=assume,
-        explain=explain or None,
+    asked = placements.body(
+        hold_s=placements.hold_s(hold), key=key, assume=assume.body(), explain=explain or None
     )
+    request = job.body() | asked
     find = connection.chosen if hold is None else connection.trusted
     raw, document, roots = _place(find(options), request, output)
     if output is PlaceOutput.NODES:
         _print_nodes(document, request)
     else:
-        connection.show(
-            raw,
-            Output.TABLE if output is PlaceOutput.TREE else Output(output),
-            lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain),
-        )
+        _show((raw, document, roots), request, output, explain=explain)
     if not document.feasible:
         raise typer.Exit(Exit.NO_FIT)
 
@@ -148,6 +170,21 @@ def _place(to: "Target", request: dict[str, Any], output: PlaceOutput) -> "_Answ
         return raw, document, await placements.roots(client, placed)
 
     return connection.ask(to, conversation)
+
+
+def _show(
+    answer: "_Answer", request: dict[str, Any], output: PlaceOutput, *, explain: bool
+) -> None:
+    """The picture, or the document as it came."""
+    from topo.cli.client import connection
+    from topo.cli.render import placement
+
+    raw, document, roots = answer
+    connection.show(
+        raw,
+        Output.TABLE if output is PlaceOutput.TREE else Output(output),
+        lambda glyphs: placement.answer(document, request, roots, glyphs, explain=explain),
+    )
 
 
 def _print_nodes(document: "FitsDocument | NoFitDocument", request: dict[str, Any]) -> None:

@@ -2,11 +2,14 @@
 """`topo sim stream`: the same stream of jobs under every policy, as a table, CSV and a picture."""
 
 import re
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from topo.cli.options import takes_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from topo.cli.render.shapes.rows import Rows
     from topo.placement.capacity.capacity import Capacity
     from topo.sim.streams.figures import Figures
-    from topo.sim.streams.jobs import Flow, StreamJob
+    from topo.sim.streams.jobs import StreamJob
 
 MAX_NODES = 20_000
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})x(\d{1,4})", re.ASCII)
@@ -29,8 +32,10 @@ class Mix(StrEnum):
     UNEVEN = "uneven"
 
 
-def stream(  # noqa: PLR0913 - a parameter per option
-    *,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """The cluster that all streams run on."""
+
     size: Annotated[
         str,
         typer.Option(
@@ -38,7 +43,7 @@ def stream(  # noqa: PLR0913 - a parameter per option
             metavar="TOPSxDOMAINSxNODES|MACHINE",
             help="An even cluster, or one of real machines, such as cm384-48x8.",
         ),
-    ] = "10x16x8",
+    ] = "10x16x8"
     map_file: Annotated[
         Path | None,
         typer.Option(
@@ -46,93 +51,121 @@ def stream(  # noqa: PLR0913 - a parameter per option
             metavar="FILE",
             help="Instead a real one: CSV, a node a line, then its groups from the top down.",
         ),
-    ] = None,
+    ] = None
+
+    def capacity(self) -> "tuple[Capacity, str]":
+        """The cluster, and what it is called."""
+        from topo.cli.exits import usage
+        from topo.sim.worlds.maps import MACHINES, capacity_of, grid, read_map
+
+        if self.map_file is not None:
+            hosts = read_map(self.map_file)
+            return capacity_of(hosts), f"{self.map_file.name}, {len(hosts):,} nodes"
+        if self.size in MACHINES:
+            hosts = MACHINES[self.size]()
+            return capacity_of(hosts), f"{self.size}, {len(hosts):,} nodes"
+        found = _SIZE.fullmatch(self.size)
+        tops, domains, nodes = (int(n) for n in found.groups()) if found else (0, 0, 0)
+        if not 1 <= tops * domains * nodes <= MAX_NODES:
+            fix = f"up to {MAX_NODES:,} nodes, such as 10x16x8; or one of {', '.join(MACHINES)}"
+            raise usage(f"{self.size!r} is no size of a cluster", "--cluster", fix)
+        return capacity_of(grid(tops, domains, nodes)), f"{self.size} nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsOptions:
+    """The jobs of the streams, and how many streams there are."""
+
     mix: Annotated[
         Mix,
         typer.Option(
             help="Sizes of the jobs; llm-tails: a job in fifty has a tail; uneven: many have."
         ),
-    ] = Mix.LLM,
+    ] = Mix.LLM
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Instead the sizes of an openb pod list (CSV)."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=100_000, help="Jobs of a stream.")] = 1000,
+    ] = None
+    jobs: Annotated[int, typer.Option(min=1, max=100_000, help="Jobs of a stream.")] = 1000
     load: Annotated[
         float, typer.Option(min=0.05, max=2.0, help="GPUs that jobs ask for over GPUs there are.")
-    ] = 1.0,
-    seeds: Annotated[int, typer.Option(min=1, max=100, help="Streams; figures are means.")] = 1,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this policy; repeatable. Default: all."),
-    ] = None,
+    ] = 1.0
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Streams; figures are means.")] = 1
+
+    def streams(self, gpus: int) -> "list[tuple[StreamJob, ...]]":
+        """The streams, on a cluster of so many GPUs."""
+        from topo.sim.streams.jobs import MIXES, Flow, drawn, pod_list, replayed
+
+        flow = Flow(jobs=self.jobs, load=self.load, capacity_gpus=gpus)
+        seeds = range(1, self.seeds + 1)
+        if self.trace is None:
+            return [drawn(MIXES[str(self.mix)], flow, seed) for seed in seeds]
+        sizes = pod_list(self.trace)
+        return [replayed(sizes, flow, seed) for seed in seeds]
+
+    def title(self, where: str) -> str:
+        """What runs where, in a line."""
+        from topo.cli.render.safe import plain
+
+        what = plain(self.trace.name) if self.trace else str(self.mix)
+        jobs = f"{self.seeds} x {self.jobs:,} jobs of {what}"
+        return f"{plain(where)}, {jobs}, load {self.load:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesOptions:
+    """The files that the figures are written to."""
+
     trade_off: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE.svg",
             help="Draw over-span against integrity; ours also with extra domains.",
         ),
-    ] = None,
+    ] = None
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the figures of every stream.")
-    ] = None,
+    ] = None
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.svg", help="Draw the means as a picture.")
+    ] = None
+
+    def write(self, found: "Mapping[str, Sequence[Figures]]", title: str) -> None:
+        """Write those that are asked for."""
+        from topo.cli import sim_files
+
+        if self.csv is not None:
+            sim_files.write(self.csv, sim_files.as_csv(found))
+        if self.plot is not None:
+            sim_files.write(self.plot, sim_files.as_svg(found, title))
+        if self.trade_off is not None:
+            sim_files.write(self.trade_off, sim_files.as_trade_off(found, title))
+
+
+@takes_options
+def stream(
+    *,
+    cluster: ClusterOptions,
+    jobs: JobsOptions,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this policy; repeatable. Default: all."),
     ] = None,
+    files: FilesOptions,
 ) -> None:
     """Run the same streams of jobs under every policy and compare."""
-    from topo.cli import sim_files
     from topo.cli.render import terminal
-    from topo.cli.render.safe import plain
-    from topo.sim.streams.jobs import Flow
     from topo.sim.streams.stream import EXTRA_DOMAINS, POLICIES
 
-    capacity, where = _cluster(size, map_file)
-    gpus_there = max(1, sum(host.gpus for host in capacity.hosts()))
-    flow = Flow(jobs=jobs, load=load, capacity_gpus=gpus_there)
-    streams = _streams(flow, seeds, mix, trace)
-    policies = policy or (*POLICIES, *(EXTRA_DOMAINS if trade_off else ()))
+    capacity, where = cluster.capacity()
+    streams = jobs.streams(max(1, sum(host.gpus for host in capacity.hosts())))
+    policies = policy or (*POLICIES, *(EXTRA_DOMAINS if files.trade_off else ()))
     found = _run(capacity, streams, tuple(dict.fromkeys(policies)))
-    what = plain(trace.name) if trace else str(mix)
-    title = f"{plain(where)}, {seeds} x {jobs:,} jobs of {what}, load {load:g}"
+    title = jobs.title(where)
     console = terminal.out()
     console.print(title)
     console.print(_table(found))
-    if csv is not None:
-        sim_files.write(csv, sim_files.as_csv(found))
-    if plot is not None:
-        sim_files.write(plot, sim_files.as_svg(found, title))
-    if trade_off is not None:
-        sim_files.write(trade_off, sim_files.as_trade_off(found, title))
-
-
-def _cluster(size: str, map_file: Path | None) -> "tuple[Capacity, str]":
-    from topo.cli.exits import usage
-    from topo.sim.worlds.maps import MACHINES, capacity_of, grid, read_map
-
-    if map_file is not None:
-        hosts = read_map(map_file)
-        return capacity_of(hosts), f"{map_file.name}, {len(hosts):,} nodes"
-    if size in MACHINES:
-        hosts = MACHINES[size]()
-        return capacity_of(hosts), f"{size}, {len(hosts):,} nodes"
-    found = _SIZE.fullmatch(size)
-    tops, domains, nodes = (int(n) for n in found.groups()) if found else (0, 0, 0)
-    if not 1 <= tops * domains * nodes <= MAX_NODES:
-        fix = f"up to {MAX_NODES:,} nodes, such as 10x16x8; or one of {', '.join(MACHINES)}"
-        raise usage(f"{size!r} is no size of a cluster", "--cluster", fix)
-    return capacity_of(grid(tops, domains, nodes)), f"{size} nodes"
-
-
-def _streams(
-    flow: "Flow", seeds: int, mix: Mix, trace: Path | None
-) -> "list[tuple[StreamJob, ...]]":
-    from topo.sim.streams.jobs import MIXES, drawn, pod_list, replayed
-
-    if trace is None:
-        return [drawn(MIXES[str(mix)], flow, seed) for seed in range(1, seeds + 1)]
-    sizes = pod_list(trace)
-    return [replayed(sizes, flow, seed) for seed in range(1, seeds + 1)]
+    files.write(found, title)
 
 
 def _run(

@@ -15,8 +15,8 @@ from topo.cli.options import (
     MasterOptions,
     Output,
     OutputFormat,
-    asks_master,
     path_segment,
+    takes_options,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NodeName = Annotated[
 ]
 
 
-@asks_master
+@takes_options
 def tree(
     *,
     watch: Annotated[
@@ -86,7 +86,7 @@ def _watch(
         connection.ask(connection.chosen(options), conversation)
 
 
-@asks_master
+@takes_options
 def node(name: NodeName, *, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show one node: GPUs, link matrix, ports, servers at the other end, probes, reasons."""
     from topo.cli.client import connection
@@ -101,7 +101,7 @@ def node(name: NodeName, *, output: OutputFormat = Output.TABLE, options: Master
     )
 
 
-@asks_master
+@takes_options
 def gpus(
     name: NodeName,
     *,
@@ -129,7 +129,7 @@ def gpus(
         raise typer.Exit(Exit.NO_FIT)
 
 
-@asks_master
+@takes_options
 def doctor(
     *,
     kubeconfig: Annotated[
@@ -179,7 +179,7 @@ def doctor(
         raise typer.Exit(Exit.FINDING)
 
 
-@asks_master
+@takes_options
 def fragmentation(*, output: OutputFormat = Output.TABLE, options: MasterOptions) -> None:
     """Show how broken up the free GPUs are, and the largest job that fits now."""
     from topo.cli.client import connection
