@@ -124,3 +124,30 @@ def number(
         width=width,
         bad_from=bad_from,
     )
+
+
+def told(
+    title: str, means: str, metric: str, by: str, *, unit: Unit = Unit.COUNT, width: int = 8
+) -> Panel:
+    """A line for each value of the labels: what the masters tell."""
+    return _each(title, means, Query(most(metric, by), _legend(by)), unit=unit, width=width)
+
+
+def rates(title: str, means: str, counter: str, by: str) -> Panel:
+    """A line for each value of the labels: how often a second."""
+    query = Query(rate(counter, by), _legend(by))
+    return _each(title, means, query, unit=Unit.PER_SECOND, width=8)
+
+
+def counted(title: str, means: str, counter: str, by: str, *, width: int = 8) -> Panel:
+    """A line for each value of the labels: how often within the interval of a point."""
+    query = Query(happened(counter, by), _legend(by))
+    return _each(title, means, query, unit=Unit.COUNT, width=width)
+
+
+def _legend(by: str) -> str:
+    return " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
+
+
+def _each(title: str, means: str, query: Query, *, unit: Unit, width: int) -> Panel:
+    return Panel(title=title, means=means, queries=(query,), unit=unit, width=width)

@@ -10,6 +10,7 @@ from monitoring.dashboards.board import (
     masters,
     most,
     number,
+    told,
 )
 
 _STATES = ("used", "held", "cordoned", "free")
@@ -36,10 +37,11 @@ _GPUS = Section(
             look=Look.STACK,
             width=12,
         ),
-        Panel(
-            title="Free GPUs by type",
-            means="Free GPUs of open nodes; a job gets one type.",
-            queries=(Query(most("free_gpus", "gpu_type"), "{{gpu_type}}"),),
+        told(
+            "Free GPUs by type",
+            "Free GPUs of open nodes; a job gets one type.",
+            "free_gpus",
+            "gpu_type",
             width=12,
         ),
     ),
@@ -47,21 +49,24 @@ _GPUS = Section(
 _WHOLENESS = Section(
     "Fragmentation",
     (
-        Panel(
-            title="Integrity",
-            means="Share of the free GPUs that lies in whole groups; high is good.",
-            queries=(Query(most("group_integrity_ratio", "gpu_type"), "{{gpu_type}}"),),
+        told(
+            "Integrity",
+            "Share of the free GPUs that lies in whole groups; high is good.",
+            "group_integrity_ratio",
+            "gpu_type",
             unit=Unit.SHARE,
         ),
-        Panel(
-            title="Free whole groups",
-            means="Groups of --canonical-group-size that are free inside groups of each kind.",
-            queries=(Query(most("free_groups", "kind"), "{{kind}}"),),
+        told(
+            "Free whole groups",
+            "Groups of --canonical-group-size that are free inside groups of each kind.",
+            "free_groups",
+            "kind",
         ),
-        Panel(
-            title="Untouched groups",
-            means="Groups of each kind whose open nodes are all free.",
-            queries=(Query(most("pristine_groups", "kind"), "{{kind}}"),),
+        told(
+            "Untouched groups",
+            "Groups of each kind whose open nodes are all free.",
+            "pristine_groups",
+            "kind",
         ),
         Panel(
             title="Largest job that fits",
@@ -74,10 +79,11 @@ _WHOLENESS = Section(
             ),
             width=12,
         ),
-        Panel(
-            title="Unusable GPUs",
-            means="Free GPUs that a job of the usual mix is expected to be unable to use.",
-            queries=(Query(most("unusable_gpus", "gpu_type"), "{{gpu_type}}"),),
+        told(
+            "Unusable GPUs",
+            "Free GPUs that a job of the usual mix is expected to be unable to use.",
+            "unusable_gpus",
+            "gpu_type",
             width=12,
         ),
     ),
@@ -85,10 +91,11 @@ _WHOLENESS = Section(
 _BOOKED = Section(
     "Holds",
     (
-        Panel(
-            title="Holds",
-            means="Holds there are: `held` waits for a decision, `committed` for its pods.",
-            queries=(Query(most("holds", "state"), "{{state}}"),),
+        told(
+            "Holds",
+            "Holds there are: `held` waits for a decision, `committed` for its pods.",
+            "holds",
+            "state",
         ),
         Panel(
             title="Booked GPUs",

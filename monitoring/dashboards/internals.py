@@ -7,12 +7,13 @@ from monitoring.dashboards.board import (
     Query,
     Section,
     Unit,
-    happened,
+    counted,
     masters,
     most,
     number,
     quantiles,
-    rate,
+    rates,
+    told,
 )
 
 _PROCESS = Section(
@@ -46,12 +47,7 @@ _PROCESS = Section(
 _ENGINE = Section(
     "Engine",
     (
-        Panel(
-            title="Events",
-            means="What the engine was told, a second.",
-            queries=(Query(rate("events_total", "type"), "{{type}}"),),
-            unit=Unit.PER_SECOND,
-        ),
+        rates("Events", "What the engine was told, a second.", "events_total", "type"),
         Panel(
             title="Time of a batch",
             means="Time to apply a batch of events and publish the result.",
@@ -66,10 +62,11 @@ _ENGINE = Section(
                 Query(f"sum({masters('events_dropped_total')})", "dropped since the start"),
             ),
         ),
-        Panel(
-            title="Saves of the state",
-            means="Writes of the state; without a good one a restart begins from nothing.",
-            queries=(Query(happened("state_saves_total", "result"), "{{result}}"),),
+        counted(
+            "Saves of the state",
+            "Writes of the state; without a good one a restart begins from nothing.",
+            "state_saves_total",
+            "result",
         ),
         Panel(
             title="Time of a save",
@@ -77,10 +74,11 @@ _ENGINE = Section(
             queries=(Query(most("state_save_duration_seconds"), "last"),),
             unit=Unit.SECONDS,
         ),
-        Panel(
-            title="Size of /node_group",
-            means="The document that schedulers poll, plain and packed.",
-            queries=(Query(most("document_bytes", "encoding"), "{{encoding}}"),),
+        told(
+            "Size of /node_group",
+            "The document that schedulers poll, plain and packed.",
+            "document_bytes",
+            "encoding",
             unit=Unit.BYTES,
         ),
     ),
@@ -88,11 +86,8 @@ _ENGINE = Section(
 _HTTP = Section(
     "Who asks",
     (
-        Panel(
-            title="Requests",
-            means="Requests to the API a second, by status.",
-            queries=(Query(rate("http_requests_total", "code"), "{{code}}"),),
-            unit=Unit.PER_SECOND,
+        rates(
+            "Requests", "Requests to the API a second, by status.", "http_requests_total", "code"
         ),
         Panel(
             title="Connections",
@@ -108,34 +103,30 @@ _HTTP = Section(
             queries=(Query(f"sum by (port) ({masters('unread_bytes')})", "{{port}}"),),
             unit=Unit.BYTES,
         ),
-        Panel(
-            title="Connections that were ended",
-            means="By the master, with why: `room` means more callers than the limit.",
-            queries=(Query(happened("connections_ended_total", "reason"), "{{reason}}"),),
+        counted(
+            "Connections that were ended",
+            "By the master, with why: `room` means more callers than the limit.",
+            "connections_ended_total",
+            "reason",
         ),
         Panel(
             title="Event streams",
             means="Readers who follow the changes.",
             queries=(Query(f"sum({masters('event_streams')})", "open"),),
         ),
-        Panel(
-            title="Malformed requests",
-            means="Bytes that are no HTTP.",
-            queries=(Query(happened("malformed_requests_total", "port"), "{{port}}"),),
+        counted(
+            "Malformed requests", "Bytes that are no HTTP.", "malformed_requests_total", "port"
         ),
     ),
 )
 _MANAGER = Section(
     "Cluster manager",
     (
-        Panel(
-            title="Questions",
-            means="Questions to the cluster manager, and how they ended.",
-            queries=(
-                Query(
-                    happened("cluster_manager_polls_total", "asked, result"), "{{asked}} {{result}}"
-                ),
-            ),
+        counted(
+            "Questions",
+            "Questions to the cluster manager, and how they ended.",
+            "cluster_manager_polls_total",
+            "asked, result",
         ),
         Panel(
             title="Time of an answer",
@@ -158,26 +149,25 @@ _KUBERNETES = Section(
     "Kubernetes",
     (
         number(
-            "Leaders",
-            "Masters that lead: one, or nothing is written.",
-            f"sum({masters('leads')})",
+            "Leaders", "Masters that lead: one, or nothing is written.", f"sum({masters('leads')})"
         ),
         number(
             "Changes of the leader",
             "How often the lease has changed hands, as the lease says.",
             most("lease_transitions"),
         ),
-        Panel(
-            title="Silence of the API server",
-            means="Time since it last told anything: more than 140 s is an outage.",
-            queries=(Query(most("kube_last_heard_age_seconds", "resource"), "{{resource}}"),),
+        told(
+            "Silence of the API server",
+            "Time since it last told anything: more than 140 s is an outage.",
+            "kube_last_heard_age_seconds",
+            "resource",
             unit=Unit.SECONDS,
         ),
-        Panel(
-            title="Requests to the API server",
-            means="A second, by status; `none` without an answer.",
-            queries=(Query(rate("kube_requests_total", "code"), "{{code}}"),),
-            unit=Unit.PER_SECOND,
+        rates(
+            "Requests to the API server",
+            "A second, by status; `none` without an answer.",
+            "kube_requests_total",
+            "code",
         ),
         Panel(
             title="Lists",
@@ -186,20 +176,23 @@ _KUBERNETES = Section(
                 Query(f"sum by (resource) ({masters('kube_relists_total')})", "{{resource}}"),
             ),
         ),
-        Panel(
-            title="Watches that broke",
-            means="By reason; `ended` is the usual one.",
-            queries=(Query(happened("kube_reconnects_total", "reason"), "{{reason}}"),),
+        counted(
+            "Watches that broke",
+            "By reason; `ended` is the usual one.",
+            "kube_reconnects_total",
+            "reason",
         ),
-        Panel(
-            title="Writes",
-            means="Writes to the cluster by result; `denied` means a right is missing.",
-            queries=(Query(happened("kube_writes_total", "result"), "{{result}}"),),
+        counted(
+            "Writes",
+            "Writes to the cluster by result; `denied` means a right is missing.",
+            "kube_writes_total",
+            "result",
         ),
-        Panel(
-            title="Writes that wait",
-            means="Or are under way: they wait for the API server, or for --kube-qps.",
-            queries=(Query(most("kube_writes_waiting", "manager"), "{{manager}}"),),
+        told(
+            "Writes that wait",
+            "Or are under way: they wait for the API server, or for --kube-qps.",
+            "kube_writes_waiting",
+            "manager",
         ),
     ),
     in_kubernetes=True,

@@ -9,7 +9,8 @@ from monitoring.dashboards.board import (
     masters,
     most,
     number,
-    rate,
+    rates,
+    told,
     total,
 )
 
@@ -65,28 +66,25 @@ _FRESH = Section(
             unit=Unit.SECONDS,
             bad_from=60,
         ),
-        Panel(
-            title="Time since the last good answer",
-            means="For each source; a file that does not change is read once and grows old.",
-            queries=(Query(most("source_age_seconds", "source"), "{{source}}"),),
+        told(
+            "Time since the last good answer",
+            "For each source; a file that does not change is read once and grows old.",
+            "source_age_seconds",
+            "source",
             unit=Unit.SECONDS,
         ),
-        Panel(
-            title="Reports of workers",
-            means="Reports a second by what became of them; all but `taken` were refused.",
-            queries=(Query(rate("reports_total", "result"), "{{result}}"),),
-            unit=Unit.PER_SECOND,
+        rates(
+            "Reports of workers",
+            "Reports a second by what became of them; all but `taken` were refused.",
+            "reports_total",
+            "result",
         ),
     ),
 )
 _WHOLE = Section(
     "Is it whole?",
     (
-        number(
-            "Ready nodes",
-            "Nodes that jobs may get.",
-            most("nodes", more='status="Ready"'),
-        ),
+        number("Ready nodes", "Nodes that jobs may get.", most("nodes", more='status="Ready"')),
         number(
             "Nodes that are not Ready",
             "`topo nodes --status notready` has each with its reason.",
@@ -114,18 +112,14 @@ _WHOLE = Section(
             width=6,
             legend="{{kind}}",
         ),
-        Panel(
-            title="Why nodes are not Ready",
-            means="Nodes by each of their reasons; docs/operations.md has the next step for each.",
-            queries=(Query(most("node_reasons", "reason"), "{{reason}}"),),
+        told(
+            "Why nodes are not Ready",
+            "Nodes by each of their reasons; docs/operations.md has the next step for each.",
+            "node_reasons",
+            "reason",
             width=12,
         ),
-        Panel(
-            title="Nodes",
-            means="Nodes by status, in groups and outside.",
-            queries=(Query(most("nodes", "status"), "{{status}}"),),
-            width=6,
-        ),
+        told("Nodes", "Nodes by status, in groups and outside.", "nodes", "status", width=6),
         Panel(
             title="Changes of the forest",
             means="How often another forest was published: a flapping cable shows here.",

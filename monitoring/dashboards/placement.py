@@ -3,14 +3,14 @@
 from monitoring.dashboards.board import (
     Board,
     Panel,
-    Query,
     Section,
     Unit,
-    happened,
+    counted,
     masters,
     most,
     number,
     quantiles,
+    told,
 )
 
 _PROVEN = f"sum({masters('placements_proven_total')})"
@@ -18,12 +18,11 @@ _FOUND = "sum({})".format(masters("placements_total", 'result="feasible"'))
 _PLACEMENTS = Section(
     "Placements",
     (
-        Panel(
-            title="Placements asked for",
-            means="By result; what does not fit by the first test that failed.",
-            queries=(
-                Query(happened("placements_total", "result, failed"), "{{result}} {{failed}}"),
-            ),
+        counted(
+            "Placements asked for",
+            "By result; what does not fit by the first test that failed.",
+            "placements_total",
+            "result, failed",
         ),
         Panel(
             title="Time to place",
@@ -38,16 +37,18 @@ _PLACEMENTS = Section(
             unit=Unit.SHARE,
             width=8,
         ),
-        Panel(
-            title="What became of holds",
-            means="`expired` ones were asked for and not used; `strayed` pods went elsewhere.",
-            queries=(Query(happened("hold_events_total", "event"), "{{event}}"),),
+        counted(
+            "What became of holds",
+            "`expired` ones were asked for and not used; `strayed` pods went elsewhere.",
+            "hold_events_total",
+            "event",
             width=12,
         ),
-        Panel(
-            title="Holds that were not given",
-            means="By what stood against them.",
-            queries=(Query(happened("holds_declined_total", "obstacle"), "{{obstacle}}"),),
+        counted(
+            "Holds that were not given",
+            "By what stood against them.",
+            "holds_declined_total",
+            "obstacle",
             width=12,
         ),
     ),
@@ -55,16 +56,18 @@ _PLACEMENTS = Section(
 _GANGS = Section(
     "Gangs",
     (
-        Panel(
-            title="Where gangs stand",
-            means="Gangs by their reason; `topo gangs` lists them, `topo why JOB` explains one.",
-            queries=(Query(most("gangs", "reason"), "{{reason}}"),),
+        told(
+            "Where gangs stand",
+            "Gangs by their reason; `topo gangs` lists them, `topo why JOB` explains one.",
+            "gangs",
+            "reason",
             width=12,
         ),
-        Panel(
-            title="Longest wait",
-            means="For how long the gang that has stood there longest has done so.",
-            queries=(Query(most("gang_longest_seconds", "reason"), "{{reason}}"),),
+        told(
+            "Longest wait",
+            "For how long the gang that has stood there longest has done so.",
+            "gang_longest_seconds",
+            "reason",
             unit=Unit.SECONDS,
             width=12,
         ),
@@ -80,30 +83,35 @@ _GANGS = Section(
             queries=quantiles("gang_decision_seconds"),
             unit=Unit.SECONDS,
         ),
-        Panel(
-            title="Plans",
-            means="Placements asked for gangs; `again`: of gangs that lost nodes or a pod.",
-            queries=(Query(happened("gang_plans_total", "result"), "{{result}}"),),
+        counted(
+            "Plans",
+            "Placements asked for gangs; `again`: of gangs that lost nodes or a pod.",
+            "gang_plans_total",
+            "result",
         ),
-        Panel(
-            title="Where pods were bound",
-            means="A nomination that was not honoured is `elsewhere`.",
-            queries=(Query(happened("gang_pods_bound_total", "where"), "{{where}}"),),
+        counted(
+            "Where pods were bound",
+            "A nomination that was not honoured is `elsewhere`.",
+            "gang_pods_bound_total",
+            "where",
         ),
-        Panel(
-            title="Gates opened",
-            means="`unplanned`: a pod that its scheduler places alone.",
-            queries=(Query(happened("gang_gates_opened_total", "how"), "{{how}}"),),
+        counted(
+            "Gates opened",
+            "`unplanned`: a pod that its scheduler places alone.",
+            "gang_gates_opened_total",
+            "how",
         ),
-        Panel(
-            title="Writes refused",
-            means="Of pods mostly because somebody else wrote first; they are done anew.",
-            queries=(Query(happened("gang_writes_lost_total", "what"), "{{what}}"),),
+        counted(
+            "Writes refused",
+            "Of pods mostly because somebody else wrote first; they are done anew.",
+            "gang_writes_lost_total",
+            "what",
         ),
-        Panel(
-            title="Does Volcano heed groups",
-            means="1 for what the configuration of its scheduler says; docs/volcano.md has why.",
-            queries=(Query(most("volcano_groups", "heeding"), "{{heeding}}"),),
+        told(
+            "Does Volcano heed groups",
+            "1 for what the configuration of its scheduler says; docs/volcano.md has why.",
+            "volcano_groups",
+            "heeding",
         ),
         number(
             "Nobody places",
@@ -120,12 +128,11 @@ _GANGS = Section(
             bad_from=1,
             width=8,
         ),
-        Panel(
-            title="Objects at the webhook",
-            means="Jobs and pods that API servers asked about, by what became of them.",
-            queries=(
-                Query(happened("admission_reviews_total", "kind, result"), "{{kind}} {{result}}"),
-            ),
+        counted(
+            "Objects at the webhook",
+            "Jobs and pods that API servers asked about, by what became of them.",
+            "admission_reviews_total",
+            "kind, result",
         ),
         Panel(
             title="Time at the webhook",
