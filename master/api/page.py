@@ -11,6 +11,10 @@ from master.web.files import INDEX, PageFile, page
 from topo.kit.problem import problem
 from topo.kit.threads import off_loop
 
+SHOWN = (
+    Parameter("at", "string", "the moment that the page shows; without it what is now"),
+    Parameter("lang", "string", "the language that it speaks: en or zh"),
+)
 FILE = (
     Parameter("release", "string", "of the page that names the file", max_chars=64, place="path"),
     Parameter("file", "string", "one of the page's own", max_chars=64, place="path"),

@@ -263,6 +263,7 @@ ROUTES = (
         handler=page.get_root,
         summary="What this is; the page that people look at where `Accept` names text/html",
         document=IndexDocument,
+        parameters=page.SHOWN,
         other_media=("text/html",),
         problems={406: _NOT_ACCEPTABLE},
         conditional=True,

@@ -101,6 +101,65 @@ def test_a_cut_cable_is_the_first_problem_and_a_click_says_why(
     expect(cut.locator("#why h2")).to_contain_text("node-sample3")
 
 
+def test_a_cable_that_was_cut_is_seen_as_it_was_by_sliding_back(
+    demo: RunningDemo, page: Page, complaints: list[str]
+) -> None:
+    """By keys: the picture says that it is old, what has changed since, and is live again."""
+    problems, state, slider = (
+        page.locator("#problems"),
+        page.locator("#state"),
+        page.locator("#past"),
+    )
+    assert demo.topo("demo", "cut", "node-sample5").returncode == 0
+    expect(problems).to_contain_text("1 cable is down: node-sample5")
+    assert demo.topo("demo", "heal").returncode == 0
+    expect(problems.locator("h2")).to_have_text("Nothing is wrong")
+    moments: str = "fetch('v1/history').then((it) => it.json()).then((it) => it.moments)"
+    healed = "NotReady", "Ready"
+
+    def is_listed() -> bool:
+        kept: int = page.evaluate(f"{moments}.then((all) => all.length)")
+        listed: int = page.evaluate("Number(document.getElementById('past-slider').max)")
+        return kept == listed > 1
+
+    eventually(is_listed)
+    page.locator("#past-slider").focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("body[data-stage=past]")).to_be_attached()
+        expect(slider).not_to_contain_text("Loading")
+        if colour(page, "bad") in colours(page):
+            break
+    expect(state).to_contain_text("Past: ")
+    expect(slider).to_contain_text(re.compile(r"as of \d.+ ago"))
+    expect(problems).to_contain_text("not how it is")
+    link = page.get_by_role("link", name="node-sample5", exact=True)
+    line = problems.locator(".moved").first.locator("li", has=link)
+    expect(line).to_contain_text(" → ".join(healed))
+    expect(page.locator("#sum")).not_to_contain_text("GPU")
+    assert "?at=20" in page.url
+    shot(page, "past")
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert violations(page, complaints) == []
+    line.get_by_role("link").click()
+    expect(page.locator("#why .wires li.down")).to_contain_text("cut")
+    page.reload()
+    expect(state).to_contain_text("Past: ")
+    assert colour(page, "bad") in colours(page)
+    page.get_by_role("button", name="Show what is now").click()
+    expect(state).to_have_text("Live")
+    expect(problems.locator("h2")).to_have_text("Nothing is wrong")
+    assert "at=" not in page.url
+    assert colour(page, "bad") not in colours(page)
+
+
+def test_a_moment_that_is_not_kept_is_said_and_the_page_stays_live(page: Page) -> None:
+    page.goto(page.url.split("#")[0] + "?at=2001-01-01T00:00:00Z")
+    expect(page.locator("#past")).to_contain_text("what was then is not kept")
+    expect(page.locator("#state")).to_have_text("Live")
+
+
 @pytest.mark.usefixtures("cut")
 def test_the_pictures_of_the_docs_are_made_of_a_demo_with_a_cut_cable(
     demo: RunningDemo, browser: Browser, tmp_path: Path

@@ -134,6 +134,21 @@ declare namespace Api {
     sources: Source[];
     warnings: { code: string; text: string; fix: string }[];
     node?: NodeDetail;
+    as_of?: { at: string };
+  }
+  interface Moment {
+    at: string;
+    generation: number;
+    run: string;
+    moments: number;
+    changes: Record<string, number>;
+  }
+  interface Change {
+    what: string;
+    subject: string;
+    before: string;
+    after: string;
+    why: string;
   }
   interface Finding {
     severity: string;

@@ -80,5 +80,5 @@ function drawHead(pen, box, { x, y, w, bad }) {
 /** @param {Api.Group} group */
 function countsOf(group) {
   const { ready, nodes, free_gpus: free, gpus } = group.capacity;
-  return `${ready}/${nodes} · ${free}/${gpus} GPU`;
+  return gpus > 0 ? `${ready}/${nodes} · ${free}/${gpus} GPU` : `${ready}/${nodes}`;
 }

@@ -8,12 +8,14 @@ import { keep, kept } from "./kept.js";
 import { Live } from "./live.js";
 import { ForestMap } from "./map.js";
 import { Panels } from "./panels.js";
+import { Past } from "./past.js";
 import { sum } from "./picture.js";
 import { Placing } from "./placing.js";
 import { problemList } from "./problems.js";
 import { Reasons } from "./reasons.js";
 import { hashOf, placeOf } from "./route.js";
 import { searching } from "./search.js";
+import { addSlider, movedList, showSlider } from "./slider.js";
 import { showStage } from "./stage.js";
 import { LANGUAGES, speak, spoken, t } from "./strings.js";
 import { showTip } from "./tip.js";
@@ -37,10 +39,15 @@ const map = new ForestMap(/** @type {HTMLCanvasElement} */ (byId("map")), {
   pointed: (target, x, y) => showTip(picture, target, { x, y, ...map.size() }),
 });
 const live = new Live({
-  picture: showPicture,
+  picture: (of) => past.then === null && showPicture(of),
   judged: showProblems,
   counts: showCounts,
   state: showLife,
+});
+const past = new Past({
+  shown: () => past.then !== null && showPicture(past.then.picture),
+  listed: () => (showProblems(), showState()),
+  left: () => (live.picture === null ? showState() : showPicture(live.picture)),
 });
 const reasons = new Reasons();
 const placing = new Placing(map);
@@ -55,18 +62,19 @@ function showPicture(of) {
   showSum();
   showProblems();
   showPanel();
-  showStage(live.state);
+  showState();
   document.body.dataset["generation"] = String(of.document.generation);
 }
 
 function showCounts() {
+  if (past.then !== null) return;
   showSum();
   map.redraw();
   showPanel();
 }
 
 function showLife() {
-  showStage(live.state);
+  showState();
   showProblems();
   tickGangs();
 }
@@ -76,7 +84,7 @@ function tickGangs() {
 }
 
 function showGangs() {
-  byId("gangs").hidden = gangs.is_off || gangs.known === NOTHING;
+  byId("gangs").hidden = gangs.is_off || gangs.known === NOTHING || past.then !== null;
   refill(byId("gangs"), gangList(gangs.known));
   if (placeOf(location.hash).kind === "gang") showPanel();
 }
@@ -94,8 +102,18 @@ function showPlace() {
 
 function showProblems() {
   if (picture === null) return;
+  if (past.then !== null) {
+    refill(byId("problems"), movedList(past));
+    return;
+  }
   const is_lost = live.state.stage === "lost";
   refill(byId("problems"), problemList(picture, { go: goTo, light: lit }, is_lost));
+}
+
+/** Whether the picture is live, or of which moment of the past. */
+function showState() {
+  if (past.then === null) showStage(live.state);
+  showSlider(past);
 }
 
 /** @param {string[]} names */
@@ -123,9 +141,10 @@ function showSum() {
     ["gpus_held", String(all.held), "held"],
     ["gpus_out", String(all.out), "out"],
   ];
+  const told = picture.document.as_of === undefined ? parts : parts.slice(0, 1);
   refill(
     byId("sum"),
-    parts.map(([key, number, state]) =>
+    told.map(([key, number, state]) =>
       h(
         "div",
         { class: state },
@@ -154,7 +173,7 @@ function translate() {
   showSum();
   showProblems();
   showGangs();
-  showStage(live.state);
+  showState();
   map.redraw();
   showPanel();
 }
@@ -225,7 +244,8 @@ function listen() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => map.recolour());
   setInterval(() => {
     live.tick();
-    showStage(live.state);
+    void past.tick(live.picture);
+    showState();
     tickGangs();
   }, 1000);
 }
@@ -237,7 +257,9 @@ const asked = new URLSearchParams(location.search).get("lang");
 const native = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 speak(asked ?? kept("language", LANGUAGES) ?? native);
 dress(theme);
+addSlider(past);
 translate();
 listen();
 showPlace();
+past.open(Past.asked());
 void live.run();

@@ -21,9 +21,11 @@ export class Reasons {
    */
   show(place, room, picture) {
     this.picture = picture;
-    const detail = this.known?.name === place.name ? this.known.detail : null;
+    const is_past = picture.document.as_of !== undefined;
+    const detail = !is_past && this.known?.name === place.name ? this.known.detail : null;
     refill(room, whyOf(picture, place, detail));
-    if (place.kind === "node" && picture.nodes.has(place.name)) {
+    // What a worker said is not kept, and what it says now is not what it said then.
+    if (!is_past && place.kind === "node" && picture.nodes.has(place.name)) {
       void this.more(place.name, room);
     }
   }
@@ -41,7 +43,7 @@ export class Reasons {
     try {
       const { document: part } = await ask("v1/topology", { query: { node: name } });
       const { picture } = this;
-      if (isAway() || picture === null) return;
+      if (isAway() || picture === null || picture.document.as_of !== undefined) return;
       this.known = { name, detail: part.node };
       const placed = picture.nodes.get(name);
       const leaf = leafOf(part, name);

@@ -30,12 +30,14 @@ function tipOf(picture, { kind, name }) {
     const group = picture.groups.get(name);
     if (group === undefined) return [name];
     const { ready, nodes, free_gpus: free, gpus } = group.capacity;
-    const counts = `${group.kind} · ${ready}/${nodes} ${t("nodes")} · ${free}/${gpus} ${t("gpus_free")}`;
+    const room = gpus > 0 ? ` · ${free}/${gpus} ${t("gpus_free")}` : "";
+    const counts = `${group.kind} · ${ready}/${nodes} ${t("nodes")}${room}`;
     return [h("b", {}, h("bdi", {}, group.name)), h("br"), counts, why(group.reasons)];
   }
   const node = picture.nodes.get(name)?.node;
   if (node === undefined) return [name];
-  const counts = `${t(node.status)} · ${node.free_gpus}/${node.gpus} ${t("gpus_free")}`;
+  const room = node.gpus > 0 ? ` · ${node.free_gpus}/${node.gpus} ${t("gpus_free")}` : "";
+  const counts = `${t(node.status)}${room}`;
   const reasons = node.reason === undefined ? node.reasons : [node.reason, ...node.reasons];
   return [h("b", {}, h("bdi", {}, name)), h("br"), counts, why(reasons)];
 }

@@ -61,6 +61,6 @@ NOW = MomentId(ago_s=0.0)
 
 
 def time_text(unix_s: float) -> str:
-    """A time as `MomentId.read` takes it, to the millisecond and never later than it was."""
-    whole = datetime.fromtimestamp(int(unix_s * 1000) / 1000, UTC)
+    """A time as `MomentId.read` takes it, to the millisecond; of one rounded to it the same."""
+    whole = datetime.fromtimestamp(round(unix_s, 3), UTC)
     return whole.isoformat(timespec="milliseconds").replace("+00:00", "Z")

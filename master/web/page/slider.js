@@ -1,0 +1,146 @@
+// The slider over the kept moments, and what differs from the one that it stands at.
+
+import { byId, h } from "./dom.js";
+import { hashOf } from "./route.js";
+import { duration, spoken, t } from "./strings.js";
+
+const SHOWN = 200;
+const DAY_S = 86_400;
+
+/**
+ * Puts the slider below the forest.
+ * @param {import("./past.js").Past} past
+ */
+export function addSlider(past) {
+  const slider = h("input", {
+    id: "past-slider",
+    type: "range",
+    min: 0,
+    max: 0,
+    value: 0,
+    "data-label": "past_label",
+    oninput: () => past.open(past.moments[Number(rangeOf().value)]?.at ?? ""),
+  });
+  const bar = h(
+    "div",
+    { id: "past", hidden: true },
+    slider,
+    h("output", { id: "past-time", for: "past-slider" }),
+    h("button", {
+      id: "past-live",
+      type: "button",
+      "data-t": "past_live",
+      onclick: () => past.open(""),
+    }),
+  );
+  byId("forest").append(bar);
+}
+
+function rangeOf() {
+  return /** @type {HTMLInputElement} */ (byId("past-slider"));
+}
+
+/**
+ * Where the slider stands, in words; and where it is in the past, that it is.
+ * @param {import("./past.js").Past} past
+ */
+export function showSlider(past) {
+  const { moments, then, wanted, failure } = past;
+  const range = rangeOf();
+  byId("past").hidden = moments.length === 0 && failure === "";
+  const at = wanted || then?.at || "";
+  range.max = String(moments.length);
+  const place = moments.findLastIndex((moment) => moment.at <= at);
+  range.value = String(at === "" ? moments.length : Math.max(0, place));
+  const words = failure || (wanted !== "" ? t("past_wait") : then === null ? "" : asOf(past));
+  const first = moments[0];
+  const quiet = first === undefined ? "" : t("past_back", { age: duration(past.age_s(first.at)) });
+  const text = words || quiet;
+  if (byId("past-time").textContent !== text) byId("past-time").textContent = text;
+  range.setAttribute("aria-valuetext", text);
+  byId("past").classList.toggle("is-past", then !== null);
+  byId("past").classList.toggle("failed", failure !== "");
+  byId("past-live").hidden = then === null && wanted === "";
+  if (then === null) return;
+  document.body.dataset["stage"] = "past";
+  const pill = byId("state");
+  pill.className = "pill past";
+  const state = t("past_state", { clock: clockOf(past, then.at) });
+  if (pill.textContent !== state) pill.textContent = state;
+  byId("banner").hidden = true;
+}
+
+/**
+ * The time of a moment of the past as it is told: `as of 14:02:11, 3 min ago`.
+ * @param {import("./past.js").Past} past
+ */
+function asOf(past) {
+  const at = past.then?.at ?? "";
+  return t("past_as_of", { clock: clockOf(past, at), age: duration(past.age_s(at)) });
+}
+
+/**
+ * The time of day, with its day where that is another one.
+ * @param {import("./past.js").Past} past
+ * @param {string} at
+ */
+function clockOf(past, at) {
+  const time = new Date(at);
+  const is_today = past.age_s(at) < DAY_S && time.getDate() === new Date().getDate();
+  return is_today ? time.toLocaleTimeString(spoken()) : time.toLocaleString(spoken());
+}
+
+/**
+ * What stands in the place of the problems: what led to the moment, and what has changed since.
+ * @param {import("./past.js").Past} past
+ * @returns {Child[]}
+ */
+export function movedList(past) {
+  const { then } = past;
+  if (then === null) return [];
+  return [
+    h("h2", { class: "verdict", id: "problems-title" }, asOf(past)),
+    h("p", { class: "old" }, t("past_not_now")),
+    ...changes(t("past_since"), then.after, "past_same"),
+    ...changes(t("past_led"), then.before, "past_first"),
+  ];
+}
+
+/**
+ * @param {string} title
+ * @param {Api.Change[]} list
+ * @param {string} nothing
+ * @returns {Child[]}
+ */
+function changes(title, list, nothing) {
+  const more = list.length - SHOWN;
+  return [
+    h("h3", { class: "moved-title" }, title),
+    list.length === 0
+      ? h("p", { class: "quiet" }, t(nothing))
+      : h("ul", { class: "moved" }, list.slice(0, SHOWN).map(change)),
+    more > 0 && h("p", { class: "quiet" }, `+${more}`),
+  ];
+}
+
+/** @param {Api.Change} one */
+function change({ what, subject, before, after, why }) {
+  const kind = what.split("-")[0] ?? "";
+  const name = h("bdi", {}, subject);
+  const is_place = kind === "node" || kind === "group";
+  return h(
+    "li",
+    {},
+    is_place ? h("a", { href: hashOf(kind, subject) }, name) : name,
+    " ",
+    h("span", { class: "what" }, t(`moved_${what.replace("-", "_")}`)),
+    " ",
+    [before, after].filter(Boolean).map((word, nth) => [nth > 0 && " → ", end(word)]),
+    why !== "" && h("p", { class: "quiet" }, why),
+  );
+}
+
+/** A path, a code, or a status in words. @param {string} word */
+function end(word) {
+  return word === "Ready" || word === "NotReady" ? t(word) : h("bdi", {}, word);
+}
