@@ -88,6 +88,8 @@ async def test_a_browser_gets_the_page_and_others_the_index(config_flag: str) ->
         shown = await master.get("/", **BROWSER)
         assert shown.headers["Content-Type"] == "text/html; charset=utf-8"
         assert b"<canvas" in shown.body
+        asked = await master.get("/?lang=zh&at=10m", **BROWSER)
+        assert (asked.status, asked.body) == (200, shown.body)
         assert (await master.get("/")).json["service"] == "topo-master"
         for answer in (shown, await master.get("/")):
             assert "Accept" in answer.headers["Vary"]

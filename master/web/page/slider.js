@@ -101,8 +101,8 @@ export function movedList(past) {
   return [
     h("h2", { class: "verdict", id: "problems-title" }, asOf(past)),
     h("p", { class: "old" }, t("past_not_now")),
-    ...changes(t("past_since"), then.after, "past_same"),
-    ...changes(t("past_led"), then.before, "past_first"),
+    ...changes("past_since", then.after, "past_same"),
+    ...changes("past_led", then.before, "past_first"),
   ];
 }
 
@@ -115,10 +115,10 @@ export function movedList(past) {
 function changes(title, list, nothing) {
   const more = list.length - SHOWN;
   return [
-    h("h3", { class: "moved-title" }, title),
+    h("h3", { class: "moved-title" }, t(title)),
     list.length === 0
       ? h("p", { class: "quiet" }, t(nothing))
-      : h("ul", { class: "moved" }, list.slice(0, SHOWN).map(change)),
+      : h("ul", { class: `moved ${title}` }, list.slice(0, SHOWN).map(change)),
     more > 0 && h("p", { class: "quiet" }, `+${more}`),
   ];
 }
