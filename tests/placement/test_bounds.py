@@ -18,7 +18,7 @@ from topo.placement.job.request import PlacementMode, Request
 from topo.placement.quality.lower_bounds import least_domains, least_inside
 from topo.placement.search.candidate import candidate_of
 from topo.placement.search.domain_bounds import domain_bounds
-from topo.placement.search.fewest_domains import fewest_domains
+from topo.placement.search.fewest_domains import FEW, fewest_domains
 from topo.placement.search.whole_groups import best_whole
 from topo.placement.search.window import fewest, window
 
@@ -54,6 +54,8 @@ def test_a_job_takes_the_fewest_domains_that_hold_it(free, k, m, r):
     if not m and not r:
         return
     ways = fewest_domains(range(len(free)), np.array(free), k, (m, r))
+    among_many = np.array(free + [0] * FEW)
+    assert fewest_domains(range(len(among_many)), among_many, k, (m, r)) == ways
     sizes = range(1, len(free) + 1)
     least = next((q for q in sizes if any(fits(w, k, m, r) for w in combinations(free, q))), None)
     assert bool(ways) == (least is not None)

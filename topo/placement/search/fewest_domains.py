@@ -26,6 +26,8 @@ from topo.placement.capacity.layout import Counts
 from topo.placement.job.allocation import Share
 from topo.placement.search.window import fewest, window
 
+FEW = 64
+"""Domains up to which plain lists are sorted."""
 Shares = tuple[Share, ...]
 Amounts = dict[int, int]
 """Groups by domain."""
@@ -52,31 +54,56 @@ def fewest_domains(
     exact up to the profile of slots.
     """
     m, r = need
-    able = (free_slots >= (min(k, r) if r else k)).nonzero()[0]
-    able = able[(-free_slots[able]).argsort(kind="stable")]  # equal ones stay in natural order
-    ranked = free_slots[able]
-    slots = ranked.tolist()
-    caps = (ranked // k).tolist() if k > 1 else slots
-    pool = Pool(slots, caps, (able + domains.start).tolist())
+    least = min(k, r) if r else k
+    if len(domains) > FEW:
+        pool = _pool_of_many(domains, free_slots, k, least)
+    else:
+        numbers = free_slots.tolist()
+        if not r and max(numbers, default=0) < 2 * k:
+            return _single_groups(domains, numbers, k, m)
+        pool = _pool_of_few(domains, numbers, k, least)
     if r:
         return _with_tail(pool, k, m, r)
-    count = fewest(caps, m)
+    count = fewest(pool.caps, m)
     return [_shares(_window(pool, k, (m, count), None))] if count is not None else []
 
 
 def fewest_for_pods(domains: range, free_slots: list[int], pods: int) -> Amounts | None:
     """Pods by domain where each may go anywhere by itself; None: they do not fit.
 
-    The same rule, for few domains: plain lists cost less than arrays there.
+    The same rule, for the few domains inside another one.
     """
-    able = [at for at, slots in enumerate(free_slots) if slots]
+    pool = _pool_of_few(domains, free_slots, 1, 1)
+    count = fewest(pool.slots, pods)
+    return None if count is None else _window(pool, 1, (pods, count), None)
+
+
+def _pool_of_many(domains: range, free_slots: Counts, k: int, least: int) -> Pool:
+    """Those with so many slots at least; equal ones stay in natural order."""
+    able = (free_slots >= least).nonzero()[0]
+    able = able[(-free_slots[able]).argsort(kind="stable")]
+    ranked = free_slots[able]
+    slots = ranked.tolist()
+    caps = (ranked // k).tolist() if k > 1 else slots
+    return Pool(slots, caps, (able + domains.start).tolist())
+
+
+def _pool_of_few(domains: range, free_slots: list[int], k: int, least: int) -> Pool:
+    """The same: plain lists cost less than arrays where there are few."""
+    able = [at for at, slots in enumerate(free_slots) if slots >= least]
     able.sort(key=free_slots.__getitem__, reverse=True)
     slots = [free_slots[at] for at in able]
-    count = fewest(slots, pods)
-    if count is None:
-        return None
-    pool = Pool(slots, slots, [domains[at] for at in able])
-    return _window(pool, 1, (pods, count), None)
+    caps = [each // k for each in slots] if k > 1 else slots
+    return Pool(slots, caps, [domains[at] for at in able])
+
+
+def _single_groups(domains: range, free_slots: list[int], k: int, m: int) -> list[Shares]:
+    """The window rule where no domain holds two groups: the smallest that hold one."""
+    pool = [each for each in zip(free_slots, domains, strict=True) if each[0] >= k]
+    if len(pool) < m:
+        return []
+    pool.sort()
+    return [tuple([Share(domain, 1) for _, domain in pool[:m]])]
 
 
 def _with_tail(pool: Pool, k: int, m: int, r: int) -> list[Shares]:

@@ -13,15 +13,11 @@ canonical group, 8 loses one and is out. Of 11, 5 and 3 the smallest leaves the 
 alone: 3 is the answer.
 """
 
-import numpy as np
-
-from topo.placement.capacity.layout import Counts
+from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.capacity.rollups import BROKEN
 from topo.placement.job.allocation import Allocation, Share
 from topo.placement.search.free_view import FreeView
 
-_HOLDS_NOT = 1 << 60
-"""Instead of how much a domain is missed in which the job has no room."""
 LOOKED_THROUGH = 4
 """Equal canonical domains that are looked through one by one before all of them are together."""
 
@@ -33,16 +29,18 @@ def best_tier1_domains(view: FreeView) -> list[int]:
     """
     shape, slots, layout = view.shape, view.slots, view.layout
     tier, pods = shape.canonical_tier, shape.pods
-    missed = _missed(view)
-    at = int(missed.argmin())
-    least = missed.item(at)
-    if least == _HOLDS_NOT:
+    # Where something is free, one pod has room.
+    most = view.most_in_one(tier) if pods > 1 else view.free_slots_of(tier)
+    holding = (most >= pods).nonzero()[0]
+    if not holding.size:
         return []
+    missed = _missed(view, holding)
+    at = int(missed.argmin())
     if not slots.penalized:
-        first = _first_in_use(view, [at])
+        first = _first_in_use(view, [holding.item(at)])
         if first is not None:
             return [first]
-    domains = (missed == least).nonzero()[0]
+    domains = holding[missed == missed[at]]
     if not slots.penalized:
         first = _first_in_use(view, domains[1:LOOKED_THROUGH].tolist())
         if first is not None:
@@ -74,24 +72,21 @@ def _first_in_use(view: FreeView, domains: list[int]) -> int | None:
     return None
 
 
-def _missed(view: FreeView) -> Counts:
-    """How much each canonical domain is missed if the job takes its slots there.
+def _missed(view: FreeView, domains: DomainIndices) -> Counts:
+    """How much some canonical domains are missed if the job takes its slots there.
 
     Compared by whether one more canonical group breaks, then, where groups are lost at all, by
     those of the top domain, then by free slots: three digits of one number.
     """
     shape, layout = view.shape, view.layout
-    tier, pods = shape.canonical_tier, shape.pods
+    tier = shape.canonical_tier
     # Of whole canonical groups all domains lose equally many.
-    lost, rest = divmod(pods, shape.canonical)
-    # Where something is free, one pod has room.
-    most = view.most_in_one(tier) if pods > 1 else view.free_slots_of(tier)
-    missed: Counts = np.where(most >= pods, view.missed(rest), _HOLDS_NOT)
+    lost, rest = divmod(shape.pods, shape.canonical)
+    missed: Counts = view.missed(rest)[domains]
     # Where canonical domains are top domains, fewer free slots are no more groups.
-    if tier < layout.tiers and (lost or missed.min(initial=_HOLDS_NOT) >= BROKEN):
-        tops = layout.starts_in(tier, layout.tiers)
-        more = view.tops_before[tops] * (shape.largest + 1)
-        missed = np.where(missed < _HOLDS_NOT, missed + more, missed)
+    if tier < layout.tiers and (lost or missed.min() >= BROKEN):
+        tops = layout.starts_in(tier, layout.tiers)[domains]
+        missed = view.tops_before[tops] * (shape.largest + 1) + missed
     return missed
 
 
