@@ -206,6 +206,45 @@ def test_a_pod_that_comes_again_goes_back_into_its_group() -> None:
     assert cluster.bound(A) == before
 
 
+def test_pods_that_did_their_work_are_not_awaited_and_what_is_left_of_groups_stays_whole() -> None:
+    """The first rank has ended; the others lost their nodes all at once, or were suspended."""
+    for binding in Binding:
+        cluster, leader = led(3)
+        cluster.submit(job("a", 4, binding=binding))
+        leader.settle()
+        first, *others = cluster.uids(A)
+        cluster.change(first, finished=True, succeeded=True)
+        for uid in others:
+            cluster.delete(uid)
+        leader.settle()
+        for rank in (1, 2, 3):
+            cluster.create(A, rank)
+        leader.settle()
+        nodes = [member.node for member in cluster.members(A) if member.live]
+        assert None not in nodes
+        assert len({node.rsplit("-", 1)[0] for node in nodes[1:] if node}) == 1, binding
+        assert reason(leader, A) is Reason.BOUND
+        for uid in cluster.uids(A):
+            cluster.change(uid, finished=True, succeeded=True)
+        leader.settle()
+        assert reason(leader, A) is Reason.BOUND, "a gang that has ended waits for nothing"
+
+
+def test_a_pod_that_comes_again_when_the_rest_of_its_group_has_ended_is_placed() -> None:
+    cluster, leader = led(3)
+    cluster.submit(job("a", 4))
+    leader.settle()
+    first, second, *_ = cluster.uids(A)
+    cluster.change(first, finished=True, succeeded=True)
+    cluster.delete(second)
+    leader.settle()
+    assert reason(leader, A) is Reason.PODS_MISSING
+    cluster.create(A, 1)
+    leader.settle()
+    assert reason(leader, A) is Reason.BOUND
+    assert all(member.node for member in cluster.members(A))
+
+
 def test_a_gang_that_grows_gets_whole_groups_more() -> None:
     cluster, leader = led(3)
     cluster.submit(job("a", 2))

@@ -394,7 +394,8 @@ class Cluster:
                     taken[node] = taken.get(node, 0) + gpus
                     chosen[uid] = node
                     break
-        running = len(self.bound(gang_id))
+        ended = sum(self.pods[uid].succeeded for uid in self.uids(gang_id))
+        running = len(self.bound(gang_id)) + ended
         at_least = self.jobs[gang_id].at_least or self.jobs[gang_id].request.pods
         if not chosen or running + len(chosen) < at_least:
             return self._clear_whole(gang_id, waiting, chosen) if self.preempts else False

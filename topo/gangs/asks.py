@@ -173,9 +173,10 @@ def _lack(record: Record) -> Lack | None:
     if foreign:
         text = f"another scheduling gate is on {len(foreign)} of {len(gated)} pods ({foreign[0]})"
         return Lack(Reason.OTHER_GATE, text)
-    if len(ranks) < len(expected):
-        missing = next(rank for rank in expected if rank not in ranks)
-        text = f"{len(ranks)} of {len(expected)} pods are there; rank {missing} is missing"
+    done = {member.rank for member in gang.members if member.succeeded}
+    if missing := [rank for rank in expected if rank not in ranks and rank not in done]:
+        there = len(expected) - len(missing)
+        text = f"{there} of {len(expected)} pods are there; rank {missing[0]} is missing"
         return Lack(Reason.PODS_MISSING, text, some=True)
     return None
 
@@ -213,7 +214,9 @@ def _arrived(record: Record) -> tuple[list[Member], list[Member]]:
     gang = record.gang
     kept = {gang.group_of(m.rank) for m in gang.members if _stays(record, m) is not None}
     arrived = _unplaced(record)
-    there = Counter(gang.group_of(member.rank) for member in arrived)
+    ranks = {member.rank for member in arrived}
+    ranks |= {member.rank for member in gang.members if member.succeeded}
+    there = Counter(map(gang.group_of, ranks))
     sizes = gang.request.group_pods
     near = [member for member in arrived if gang.group_of(member.rank) in kept]
     new = [

@@ -57,6 +57,7 @@ class Member:
     `gated`: our gate is on; `other_gates`: somebody else's too. `fixed` is the host name that
     another gate keeper chose for it. `node` is where it is bound, `nominated` where it is
     nominated to, `selection` what its selector asks of the gang's label, empty while it does not.
+    `succeeded`: it has finished and done its work, so that its rank need not come again.
     """
 
     uid: PodUid
@@ -72,6 +73,7 @@ class Member:
     selection: Selection = Selection("")
     terminating: bool = False
     finished: bool = False
+    succeeded: bool = False
 
     @property
     def live(self) -> bool:

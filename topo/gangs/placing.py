@@ -119,8 +119,8 @@ def _taken(capacity: Capacity, nodes: Sequence[NodeName], why: str) -> Iterator[
 
 
 def _placed(capacity: Capacity, asked: Place) -> Placed | NoFit:
-    if not asked.kept:
-        return _by_engine(capacity, replace(asked.request, pods=len(asked.wanted)))
+    if not asked.kept and len(asked.wanted) == asked.request.pods:
+        return _by_engine(capacity, asked.request)
     with _taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
         return _beside(capacity, asked)
 
@@ -145,9 +145,9 @@ def _is_certified(plan: Plan) -> bool:
 
 
 def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
-    """Places beside pods of the gang that stay: of one GPU type with them."""
+    """Places beside pods of the gang that stay, of one GPU type with them, or that have ended."""
     size = asked.request.pods_per_group
-    host = capacity.host(asked.kept[0][1])
+    host = capacity.host(asked.kept[0][1]) if asked.kept else None
     gpu_type = host.gpu_type if host is not None else asked.request.eligible.gpu_type
     eligible = replace(asked.request.eligible, gpu_type=gpu_type)
     request = replace(asked.request, eligible=eligible)
@@ -172,7 +172,7 @@ def _beside(capacity: Capacity, asked: Place) -> Placed | NoFit:
     finally:
         for group in found:
             capacity.release(f"{_JOINING} {group}")
-    return fresh if isinstance(fresh, NoFit) else _joined(asked, request, found | fresh)
+    return fresh if isinstance(fresh, NoFit) else _joined(capacity, asked, request, found | fresh)
 
 
 def _fresh(
@@ -181,18 +181,25 @@ def _fresh(
     joining: Mapping[int, int],
     found: Mapping[int, list[NodeName]],
 ) -> dict[int, list[NodeName]] | NoFit:
-    """Places of the groups that have nobody yet, by the engine."""
-    new = {group: pods for group, pods in joining.items() if group not in found}
+    """Places of the groups that have nobody yet, by the engine, as if they came whole.
+
+    A group of which pods have ended finds a domain so, and takes of it what it needs.
+    """
+    new = sorted((group, pods) for group, pods in joining.items() if group not in found)
     if not new:
         return {}
-    plan = _by_engine(capacity, replace(request, pods=sum(new.values())))
+    whole = sum(request.group_pods[group] for group, _ in new)
+    plan = _by_engine(capacity, replace(request, pods=whole))
     if isinstance(plan, NoFit):
         return plan
-    nodes = iter(plan.nodes)
-    return {group: [next(nodes) for _ in range(pods)] for group, pods in sorted(new.items())}
+    left = iter(plan.nodes)
+    nodes = {group: [next(left) for _ in range(request.group_pods[group])] for group, _ in new}
+    return {group: nodes[group][:pods] for group, pods in new}
 
 
-def _joined(asked: Place, request: Request, found: Mapping[int, list[NodeName]]) -> Placed:
+def _joined(
+    capacity: Capacity, asked: Place, request: Request, found: Mapping[int, list[NodeName]]
+) -> Placed:
     """The places in the order of the pods that are wanted."""
     size = request.pods_per_group
     left = {group: iter(nodes) for group, nodes in found.items()}
@@ -202,9 +209,9 @@ def _joined(asked: Place, request: Request, found: Mapping[int, list[NodeName]])
         for group, each in sorted(found.items())
     )
     held = replace(request, pods=len(nodes))
-    return Placed(
-        nodes, held, groups, request.mode, request.eligible.gpu_type or "", certified=False
-    )
+    host = capacity.host(nodes[0])
+    gpu_type = host.gpu_type if host is not None else ""
+    return Placed(nodes, held, groups, request.mode, gpu_type, certified=False)
 
 
 def _counted(nodes: Sequence[NodeName]) -> tuple[tuple[NodeName, int], ...]:
@@ -252,7 +259,7 @@ def _nearest(
 def _out_of_reach(capacity: Capacity, asked: Place) -> list[NodeName]:
     """Nodes outside of the group that all of the gang must share; O(nodes) where there is one."""
     kind = asked.request.within
-    if kind is None:
+    if kind is None or not asked.kept:
         return []
     homes = set()
     for _, node in asked.kept:

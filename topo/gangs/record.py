@@ -223,7 +223,7 @@ def _sound(record: Record) -> bool:
     holds = {note.hold for note in record.plan.values()}
     return (
         {member.uid for member in members} == record.plan.keys()
-        and {member.rank for member in record.gang.members if member.live}
+        and {member.rank for member in record.gang.members if member.live or member.succeeded}
         == set(range(record.gang.request.pods))
         and len(holds) == 1
         and (record.over or holds <= set(record.gang.holds))

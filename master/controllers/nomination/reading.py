@@ -279,6 +279,7 @@ def _member(gang_id: GangId, pod: PodObject, words: Words) -> Member:
         selection=Selection(spec.node_selector.get(words.node_label(gang_id), "")),
         terminating=metadata.deletion_timestamp is not None,
         finished=pod.status.phase in {"Succeeded", "Failed"},
+        succeeded=pod.status.phase == "Succeeded",
     )
 
 
