@@ -28,9 +28,9 @@ from tests.e2e.controlplane.volcano import vendor_configuration
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.admission_master import admission_master
 from tests.e2e.scheduling.gang_master import api_url, document
-from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, WORDS
-from tests.e2e.scheduling.recount import Free, Recount, Wish, recounted
-from tests.e2e.scheduling.replayed import Optima, replayed
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS
+from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, ground, recounted
+from tests.e2e.scheduling.replayed import Life, Optima, replayed
 from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.worlds.presets import World
 from topo.sim.worlds.presets import world as made
@@ -49,13 +49,20 @@ asked about last: what was free then, somebody else may have taken since.
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Jobs of one scheduler: where they are made, and what their user writes."""
+    """Jobs of one scheduler: where they are made, what their user writes, how their pods are known.
+
+    `label` is that of the pods, whose value is the name of the job.
+    """
 
     collection: str
     job: Callable[..., Any]
+    label: str
 
 
-KINDS = {"volcano": Kind(JOBS, asking.volcano_job), "kube": Kind(BATCH_JOBS, asking.batch_job)}
+KINDS = {
+    "volcano": Kind(JOBS, asking.volcano_job, "volcano.sh/job-name"),
+    "kube": Kind(BATCH_JOBS, asking.batch_job, "batch.kubernetes.io/job-name"),
+}
 
 
 def wishes(seed: int, count: int, nodes: int) -> Iterator[Wish]:
@@ -92,8 +99,9 @@ class Course:
 class Stream:
     """Jobs on one cluster while the webhook and a master are in force."""
 
-    def __init__(self, api: Api, url: str, kind: Kind, rng: random.Random) -> None:
-        self._api, self._url, self._kind, self._rng = api, url, kind, rng
+    def __init__(self, api: Api, url: str, kind: Kind, rng: random.Random, on: Ground) -> None:
+        self._api, self._url, self._kind, self._rng, self._ground = api, url, kind, rng, on
+        self._seen: Recount | None = None
         self._live: dict[str, Wish] = {}
         self._others: list[str] = []
         self._done: set[str] = set()
@@ -144,7 +152,17 @@ class Stream:
 
     async def _end_other(self, name: str) -> None:
         self._others.remove(name)
-        await self._api.delete(f"{self._kind.collection}/{name}")
+        await self._end(name)
+
+    async def _end(self, name: str) -> None:
+        """A job goes, and its pods with it: the garbage collector would take some twenty a second.
+
+        Meanwhile nothing stands still.
+        """
+        kind = self._kind
+        await self._api.delete(f"{kind.collection}/{name}")
+        which = {"labelSelector": f"{kind.label}={name}", "gracePeriodSeconds": "0"}
+        await self._api.call("DELETE", PODS, **which)
 
     def _waiting(self) -> list[str]:
         return [name for name in self._live if name not in self._done]
@@ -159,12 +177,12 @@ class Stream:
         await eventually(runs)
         name = self._rng.choice([name for name in self._live if name in self._done])
         del self._live[name]
-        await self._api.delete(f"{self._kind.collection}/{name}")
+        await self._end(name)
         await self._stand_still()
 
     async def _look(self) -> Recount:
         """Counts anew; raises for what must not be at any moment."""
-        found = await recounted(self._api, self._url)
+        found = self._seen = await recounted(self._api, self._ground)
         self.course.looks += 1
         assert not found.overbooked(), f"more GPUs are taken than there are: {found.overbooked()}"
         for name, wish in self._live.items():
@@ -186,7 +204,7 @@ class Stream:
         self.course.waited += len(self._waiting())
 
     async def _untrue(self) -> list[str]:
-        before = await self._look()
+        before = self._seen or await self._look()
         async with ClientSession() as session, session.get(f"{self._url}/v1/gangs") as answer:
             gangs = {each["name"]: each for each in (await answer.json())["gangs"]}
         after = await self._look()
@@ -242,12 +260,14 @@ async def streamed(
     log = home / "bookings.log"
     async with admission_master(cluster, api, home, f"--booking-log={log}") as master:
         rng = random.Random(1)  # noqa: S311 - as above
-        stream = Stream(api, api_url(master.program), KINDS[scheduler], rng)
+        url = api_url(master.program)
+        stream = Stream(api, url, KINDS[scheduler], rng, await ground(api, url))
         await stream.run(jobs, tell)
         events = await api.items("/apis/events.k8s.io/v1/namespaces/default/events")
     assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
     assert stream.course.bound == len(jobs)
-    stream.course.optima = replayed(log, stream.times)
+    lives = [Life(wish, *stream.times[wish.name]) for wish in jobs]
+    stream.course.optima = replayed(log, lives)
     return stream.course
 
 

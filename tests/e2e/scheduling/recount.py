@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.asking import owner_of, rank_of
 from tests.e2e.scheduling.jobs import GPU, NODES, WORDS
+from tests.support.waiting import eventually
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +60,24 @@ class Free:
 
 
 @dataclass(frozen=True, slots=True)
-class Recount:
-    """All pods that ask for GPUs, and the nodes, at one time."""
+class Ground:
+    """The GPUs of each node, and the nodes of each group by its kind: neither changes."""
 
-    pods: Sequence[Any]
     room: Mapping[str, int]
     domains: Mapping[str, Sequence[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """All pods that ask for GPUs, at one time."""
+
+    pods: Sequence[Any]
+    ground: Ground
 
     def overbooked(self) -> dict[str, int]:
         """Nodes on which bound pods take more GPUs than there are."""
         used = self._used(lambda pod: pod["spec"].get("nodeName", ""))
-        return {node: gpus for node, gpus in used.items() if gpus > self.room[node]}
+        return {node: gpus for node, gpus in used.items() if gpus > self.ground.room[node]}
 
     def free(self, job: str) -> Free:
         """What is left for a job beside pods that are bound, and others that have a place."""
@@ -79,8 +87,8 @@ class Recount:
             return str(pod["spec"].get("nodeName", "")) if own else _place(pod)
 
         used = self._used(where)
-        gpus = {node: max(0, room - used[node]) for node, room in self.room.items()}
-        return Free(gpus, self.domains)
+        gpus = {node: max(0, room - used[node]) for node, room in self.ground.room.items()}
+        return Free(gpus, self.ground.domains)
 
     def places(self) -> dict[str, str]:
         """Where each pod is or shall be, by uid."""
@@ -93,7 +101,9 @@ class Recount:
 
     def split(self, wish: Wish, nodes: Sequence[str]) -> list[int]:
         """The groups of a job that lie in several domains."""
-        home = {node: at for at, each in enumerate(self.domains[_kind(wish)]) for node in each}
+        home = {
+            node: at for at, each in enumerate(self.ground.domains[_kind(wish)]) for node in each
+        }
         k = wish.group_pods
         groups = [nodes[at : at + k] for at in range(0, len(nodes), k)]
         return [at for at, group in enumerate(groups) if len({home[each] for each in group}) > 1]
@@ -106,17 +116,27 @@ class Recount:
         return used
 
 
-async def recounted(api: Api, url: str) -> Recount:
-    """What two servers say now."""
-    pods = [pod for pod in await api.items("/api/v1/pods") if _gpus(pod) and not _is_over(pod)]
+async def ground(api: Api, url: str) -> Ground:
+    """What two servers say of the nodes, once one of them knows their groups."""
     nodes = await api.items(NODES)
     room = {node["metadata"]["name"]: int(node["status"]["allocatable"][GPU]) for node in nodes}
-    async with ClientSession() as session, session.get(f"{url}/node_group") as answer:
-        tree = await answer.json(content_type=None)
     domains: dict[str, list[list[str]]] = {}
-    for root in tree:
-        _collect(root, domains)
-    return Recount(pods, room, domains)
+
+    async def are_known() -> bool:
+        async with ClientSession() as session, session.get(f"{url}/node_group") as answer:
+            tree = await answer.json(content_type=None) if answer.ok else ()
+        for root in tree or ():
+            _collect(root, domains)
+        return bool(domains)
+
+    await eventually(are_known)
+    return Ground(room, domains)
+
+
+async def recounted(api: Api, on: Ground) -> Recount:
+    """What the API server says now."""
+    pods = await api.items("/api/v1/pods")
+    return Recount([pod for pod in pods if _gpus(pod) and not _is_over(pod)], on)
 
 
 def _collect(group: Any, into: dict[str, list[list[str]]]) -> list[str]:
