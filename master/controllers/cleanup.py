@@ -44,7 +44,6 @@ from master.kube.objects import (
     object_path,
 )
 from master.kube.rate import RequestRate
-from master.kube.writer import CONCURRENCY
 from master.kube.writes import MANAGER_PREFIX, Apply, Delete, Patch, Target, Write, call_of
 from master.replicas.replicas import LEASE
 from master.settings import MasterSettings
@@ -59,6 +58,8 @@ HOLD_S = 300
 TERM_S = 15.0
 """The term of a leader, if it is not told to be another one; four times that is waited at most."""
 PAGE = 250
+TOGETHER = 16
+"""Writes under way at once: nothing else limits how often they ask."""
 REPAIR_S = 2.0
 """Within this a master that still writes repairs what is taken away, and each time in twice the
 time, as it does with all who change it back."""
@@ -424,7 +425,7 @@ def _deletion(resource: Resource[Any], each: _Object, namespace: str = "") -> De
 
 async def _together(cluster: Cluster, writes: Iterable[Write]) -> None:
     """Does the writes, a few at a time; the first one that fails ends it."""
-    room = asyncio.Semaphore(CONCURRENCY)
+    room = asyncio.Semaphore(TOGETHER)
 
     async def one(write: Write) -> None:
         async with room:
