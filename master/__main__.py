@@ -12,9 +12,9 @@ from topo.kit.signals import ending_at_once
 with ending_at_once(), needs("master"):
     import structlog
 
+    from master import cleanup
     from master.app import build_app
     from master.composition.service import build_service
-    from master.controllers import cleanup
     from master.settings import MasterSettings
     from topo.kit import collector
     from topo.kit.logs import configure_logs

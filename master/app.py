@@ -16,7 +16,7 @@ from master.api.route import add_routes, count_answers
 from master.api.routes import ROUTES
 from master.api.step_texts import StepTexts
 from master.certificate import renewal
-from master.cluster import cluster_works, opened
+from master.composition.cluster_works import cluster_works, opened
 from master.replicas import source_states
 from master.replicas.follower import PATH
 from master.replicas.replicas import standing, tell_age

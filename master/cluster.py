@@ -1,23 +1,20 @@
-"""A master's parts of Kubernetes, put together; nothing here does I/O before `opened`.
+"""A master's parts of Kubernetes, put together; nothing here does I/O.
 
-A part is built in `build_cluster`, and what it does all the time is a line of `cluster_works`.
+A part is built in `build_cluster`; what it does all the time is a line of
+`composition/cluster_works.py`.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import prometheus_client as prom
 import structlog
-from aiohttp import web
 
 from master.booking.placements import Placements
 from master.booking.state import BookingState
 from master.controllers.events import PRODUCT, service_object
-from master.controllers.nomination.controller import Nomination, Sources
-from master.controllers.nomination.denied import DeniedRoom
-from master.controllers.nomination.unattended import Unattended
+from master.controllers.nomination.controller import Sources
 from master.controllers.table import (
     Controllers,
     GangView,
@@ -46,18 +43,12 @@ from master.kube.writer import Writer, WriterMetrics
 from master.settings import MasterSettings
 from master.sources.kubernetes.capacity import ClusterCapacity
 from master.sources.kubernetes.device_config import DeviceConfig, config_map_scope
-from master.sources.kubernetes.node_source import NodeSource
 from master.sources.kubernetes.pods import asks_for_cards
 from master.tree.engine import Clock, Engine
 from topo.gangs.gangs import GangSettings
 from topo.gangs.terms import Way
-from topo.gangs.words import Words
-from topo.kit.tasks import Work
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
-
-if TYPE_CHECKING:
-    from master.service import Service
 
 WARN_AFTER_S = 30.0
 """A watch breaks now and then and is back within seconds; what lasts is for people."""
@@ -236,83 +227,3 @@ def cluster_capacity(cluster: Cluster | None, state: BookingState) -> ClusterCap
     if cluster.device_config is not None:
         DeviceConfig(cluster.device_config, capacity)
     return capacity
-
-
-def cluster_works(service: "Service") -> Mapping[str, Work]:
-    """What runs all the time. Reflectors run in followers, too: they may lead in a moment."""
-    cluster = service.cluster
-    if cluster is None:
-        return {}
-    works: dict[str, Work] = {
-        f"kubernetes-{reflector.name}": reflector.run for reflector in cluster.reflectors
-    }
-    cluster.writer.may_write = lambda: service.role.acts
-    works["kubernetes-writer"] = cluster.writer.run
-    if "hypernodes" in service.controllers.running:
-        works["kubernetes-hypernodes"] = cluster.hypernodes.run
-    if service.controllers.nomination is not None:
-        unattended = _unattended(service, cluster, service.controllers.nomination)
-        cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
-        works["unattended-gates"] = unattended.run
-        denied = DeniedRoom(
-            service.controllers.nomination.shown.without_room,
-            cluster.pods,
-            service.placements.state,
-            service.registry,
-        )
-        works["gang-recount"] = partial(service.replica.run, denied.run)
-        cluster.gang_writer.follow(cluster.nodes)
-        cluster.gang_writer.follow(cluster.pods)
-        works["kubernetes-gang-writer"] = cluster.gang_writer.run
-        works["kubernetes-podgroups"] = cluster.pod_groups.run
-        works["kubernetes-queues"] = cluster.queues.run
-    for name, work in service.controllers.works.items():
-        works[name] = partial(service.replica.run, work)
-    if service.admission is not None:
-        works["admission-certificate"] = service.admission.keeper.run
-        works["admission-tiers"] = service.admission.tiers.run
-        works["volcano-configuration"] = service.admission.reader.run
-    if cluster.device_config is not None:
-        works["kubernetes-device-config"] = cluster.device_config.run
-    if (capacity := service.cluster_capacity) is not None:
-        nodes = NodeSource(cluster.nodes, service.engine, capacity)
-        works["cluster-capacity"] = capacity.run
-        works["cluster-nodes"] = partial(service.replica.run, nodes.run)
-    return works
-
-
-def _unattended(service: "Service", cluster: Cluster, nomination: Nomination) -> Unattended:
-    replicas = service.replicas
-
-    def is_attended() -> bool:
-        """Whoever leads judges itself; that it places is all that others see of it."""
-        if service.role.acts:
-            return nomination.is_placing
-        return replicas is not None and replicas.lease.somebody_leads()
-
-    return Unattended(
-        limit_s=service.settings.gate_timeout,
-        is_attended=is_attended,
-        is_heard=lambda: cluster.pods.synced and cluster.pods.trouble is None,
-        pods=cluster.pods,
-        writer=cluster.gang_writer,
-        telling=nomination.telling,
-        words=Words(service.settings.domain),
-        registry=service.registry,
-        clock=service.engine.clock,
-    )
-
-
-async def opened(service: "Service", _app: web.Application) -> AsyncIterator[None]:
-    """The client can be used while the application lives. Raises `BadInputError`."""
-    cluster = service.cluster
-    if cluster is None:
-        yield
-        return
-    await cluster.client.open()
-    _log.info("Kubernetes is asked", server=cluster.client.server)
-    try:
-        yield
-    finally:
-        await cluster.reviews.close()
-        await cluster.client.close()

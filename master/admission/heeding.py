@@ -21,13 +21,13 @@ from master.kube.advice import next_step
 from master.kube.client import Call, Caller
 from master.kube.errors import KubeError
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject, object_path
-from master.metrics import PREFIX
-from master.sources.kubernetes.volcano_config import (
+from master.kube.volcano_config import (
     SchedulerConfig,
     scheduler_config,
     with_action,
     with_plugin,
 )
+from master.metrics import PREFIX
 from topo.gangs.native import PLUGIN
 from topo.model.errors import Refusal
 from topo.model.rest.topology import WarningDocument

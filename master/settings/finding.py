@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from master.sources.cluster_manager.settings import address_refusal
+from master.settings.cluster_manager import address_refusal
 from topo.discovery.modes import JOIN_KEYS, MISSED, DiscoverySettings, Mode
 from topo.discovery.sources import MANAGED
 from topo.kit.durations import Seconds

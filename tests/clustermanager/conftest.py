@@ -14,7 +14,7 @@ import prometheus_client as prom
 import pytest
 import structlog
 
-from master.sources.cluster_manager.settings import ClusterManagerSettings
+from master.settings.cluster_manager import ClusterManagerSettings
 from master.sources.cluster_manager.source import ClusterManager
 from tests.clustermanager.control import command
 from tests.support.waiting import CEILING_S, eventually

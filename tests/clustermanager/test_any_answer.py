@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from master.sources.cluster_manager.settings import ClusterManagerSettings
+from master.settings.cluster_manager import ClusterManagerSettings
 from master.sources.cluster_manager.source import ClusterManager
 from tests.clustermanager.conftest import Bench, Ear
 from tests.support.answers import answers

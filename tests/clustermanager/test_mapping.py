@@ -19,8 +19,8 @@ from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from master.settings.cluster_manager import ClusterManagerSettings
 from master.sources.cluster_manager.mapping import load_mapping, parse_yaml
-from master.sources.cluster_manager.settings import ClusterManagerSettings
 from tests.clustermanager.conftest import Bench
 from tests.clustermanager.control import command
 from tests.support.answers import bent

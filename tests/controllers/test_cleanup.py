@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from master.controllers import cleanup
-from master.controllers.cleanup import CleanupError, Cluster, Removed, clean_up
+from master import cleanup
+from master.cleanup import CleanupError, Cluster, Removed, clean_up
 from master.kube.errors import KubeError
 from master.kube.objects import (
     CONFIG_MAPS,

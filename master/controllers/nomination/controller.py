@@ -40,9 +40,9 @@ from master.kube.objects import Key, NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
+from master.kube.volcano_config import NOT_READ, Configured
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, Target
-from master.sources.kubernetes.volcano_config import NOT_READ, Configured
 from topo.gangs.events import Event, Leading, Lost, Observed, Planned, Vanished
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection

@@ -14,6 +14,7 @@ import aiohttp
 import orjson
 import structlog
 
+from master.settings.cluster_manager import ClusterManagerSettings
 from master.sources.cluster_manager.http import (
     ManagerQuestion,
     Reply,
@@ -22,7 +23,6 @@ from master.sources.cluster_manager.http import (
     TroubleKind,
 )
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
-from master.sources.cluster_manager.settings import ClusterManagerSettings
 from topo.discovery.manager.rules import BasicAuth, LoginAuth, TokenAuth
 from topo.discovery.manager.translation import Grant, map_login
 from topo.kit.backoff import requested_wait_s

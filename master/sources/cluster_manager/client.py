@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from master.settings.cluster_manager import ClusterManagerSettings
 from master.sources.cluster_manager.auth import (
     Authentication,
     FixedAuthentication,
@@ -23,7 +24,6 @@ from master.sources.cluster_manager.http import (
     TroubleKind,
 )
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
-from master.sources.cluster_manager.settings import ClusterManagerSettings
 from topo.discovery.manager.contract import ManagerAnswer
 from topo.discovery.manager.events import EventPage
 from topo.discovery.manager.mapping import understand_events, understand_topology

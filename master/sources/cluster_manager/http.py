@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
+from master.settings.cluster_manager import ClusterManagerSettings, base_url
 from topo.kit.backoff import RetryLaterError, parse_retry_after
 from topo.kit.bounded import bounded_bytes
 from topo.kit.threads import off_loop

@@ -18,6 +18,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay, 
 from tenacity.stop import stop_base
 
 from master.settings import MasterSettings
+from master.settings.cluster_manager import ClusterManagerSettings, base_url
 from master.sources.cluster_manager.client import ManagerClient
 from master.sources.cluster_manager.http import (
     Transport,
@@ -28,7 +29,6 @@ from master.sources.cluster_manager.http import (
 )
 from master.sources.cluster_manager.mapping import load_mapping
 from master.sources.cluster_manager.metrics import ClusterManagerMetrics
-from master.sources.cluster_manager.settings import ClusterManagerSettings, base_url
 from master.sources.row import SourceContext, SourceRow
 from master.tree.engine import EventSink
 from topo.discovery.manager.events import apply_events

@@ -1,0 +1,98 @@
+"""What a master's parts of Kubernetes do while it runs."""
+
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+
+import structlog
+from aiohttp import web
+
+from master.cluster import Cluster
+from master.controllers.nomination.controller import Nomination
+from master.controllers.nomination.denied import DeniedRoom
+from master.controllers.nomination.unattended import Unattended
+from master.service import Service
+from master.sources.kubernetes.node_source import NodeSource
+from topo.gangs.words import Words
+from topo.kit.tasks import Work
+
+_log = structlog.get_logger(__name__)
+
+
+def cluster_works(service: Service) -> Mapping[str, Work]:
+    """What runs all the time. Reflectors run in followers, too: they may lead in a moment."""
+    cluster = service.cluster
+    if cluster is None:
+        return {}
+    works: dict[str, Work] = {
+        f"kubernetes-{reflector.name}": reflector.run for reflector in cluster.reflectors
+    }
+    cluster.writer.may_write = lambda: service.role.acts
+    works["kubernetes-writer"] = cluster.writer.run
+    if "hypernodes" in service.controllers.running:
+        works["kubernetes-hypernodes"] = cluster.hypernodes.run
+    if service.controllers.nomination is not None:
+        unattended = _unattended(service, cluster, service.controllers.nomination)
+        cluster.gang_writer.may_write = lambda: service.role.acts or unattended.is_over
+        works["unattended-gates"] = unattended.run
+        denied = DeniedRoom(
+            service.controllers.nomination.shown.without_room,
+            cluster.pods,
+            service.placements.state,
+            service.registry,
+        )
+        works["gang-recount"] = partial(service.replica.run, denied.run)
+        cluster.gang_writer.follow(cluster.nodes)
+        cluster.gang_writer.follow(cluster.pods)
+        works["kubernetes-gang-writer"] = cluster.gang_writer.run
+        works["kubernetes-podgroups"] = cluster.pod_groups.run
+        works["kubernetes-queues"] = cluster.queues.run
+    for name, work in service.controllers.works.items():
+        works[name] = partial(service.replica.run, work)
+    if service.admission is not None:
+        works["admission-certificate"] = service.admission.keeper.run
+        works["admission-tiers"] = service.admission.tiers.run
+        works["volcano-configuration"] = service.admission.reader.run
+    if cluster.device_config is not None:
+        works["kubernetes-device-config"] = cluster.device_config.run
+    if (capacity := service.cluster_capacity) is not None:
+        nodes = NodeSource(cluster.nodes, service.engine, capacity)
+        works["cluster-capacity"] = capacity.run
+        works["cluster-nodes"] = partial(service.replica.run, nodes.run)
+    return works
+
+
+def _unattended(service: Service, cluster: Cluster, nomination: Nomination) -> Unattended:
+    replicas = service.replicas
+
+    def is_attended() -> bool:
+        """Whoever leads judges itself; that it places is all that others see of it."""
+        if service.role.acts:
+            return nomination.is_placing
+        return replicas is not None and replicas.lease.somebody_leads()
+
+    return Unattended(
+        limit_s=service.settings.gate_timeout,
+        is_attended=is_attended,
+        is_heard=lambda: cluster.pods.synced and cluster.pods.trouble is None,
+        pods=cluster.pods,
+        writer=cluster.gang_writer,
+        telling=nomination.telling,
+        words=Words(service.settings.domain),
+        registry=service.registry,
+        clock=service.engine.clock,
+    )
+
+
+async def opened(service: Service, _app: web.Application) -> AsyncIterator[None]:
+    """The client can be used while the application lives. Raises `BadInputError`."""
+    cluster = service.cluster
+    if cluster is None:
+        yield
+        return
+    await cluster.client.open()
+    _log.info("Kubernetes is asked", server=cluster.client.server)
+    try:
+        yield
+    finally:
+        await cluster.reviews.close()
+        await cluster.client.close()
