@@ -36,7 +36,7 @@ never starves the tree."""
 GATHER_CEILING_S = 0.1
 RETRY_S = 0.1
 """A full queue is offered the same again after this."""
-BATCH_LIMIT = 128
+BATCH_LIMIT = 96
 """Events applied in one go: bounds how long the loop answers nobody else. A first report costs
 0.1 ms, which is what one counts for."""
 TOLD_WEIGHT = 4
