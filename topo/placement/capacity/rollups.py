@@ -19,7 +19,7 @@ _MENDED_AS_FAST = 128
 """Entries that numpy rolls up in all while one change is mended."""
 BROKEN = 1 << 40
 """More than any sum."""
-_RESTS = 4
+_RESTS = 1
 """Rests for which it is kept how much domains are missed."""
 
 
