@@ -15,12 +15,12 @@ from topo.placement.job.objective import values
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
 from topo.placement.job.request import PlacementMode, Request
+from topo.placement.quality.candidate import candidate_of
 from topo.placement.quality.lower_bounds import least_domains, least_inside
-from topo.placement.search.candidate import candidate_of
 from topo.placement.search.domain_bounds import domain_bounds
 from topo.placement.search.fewest_domains import FEW, fewest_domains
-from topo.placement.search.whole_groups import best_whole
-from topo.placement.search.window import fewest, window
+from topo.placement.view.window import fewest, window
+from topo.placement.whole_groups import best_whole
 
 EVERY = 1_000
 """More domains than any test has: no bound stops early because it says as many."""

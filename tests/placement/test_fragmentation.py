@@ -22,7 +22,7 @@ from topo.placement.report.fragmentation import (
     fragmentation,
     mix_of,
 )
-from topo.placement.search.job_shape import shape_of
+from topo.placement.view.job_shape import shape_of
 
 SIZES = (2, 4, 8, 12, 16, 24, 32, 64, 128)
 

@@ -27,10 +27,11 @@ from topo.placement.job.allocation import Allocation
 from topo.placement.job.objective import Objective
 from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request, flaw
+from topo.placement.one_type import Search, SearchResult, limited, searches
+from topo.placement.quality.candidate import Candidate, Proven
 from topo.placement.quality.certificate import bounds_of, could_be_better, not_proven_worse
 from topo.placement.quality.measure import Key, objective_of
 from topo.placement.search.assign_nodes import penalty_of, planned_groups
-from topo.placement.search.candidate import Candidate, Proven
 from topo.placement.search.fit_tests import (
     impossible_span,
     no_group_known,
@@ -40,10 +41,9 @@ from topo.placement.search.fit_tests import (
     short_of_span,
     unknown_kind,
 )
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.job_shape import shape_of
 from topo.placement.search.one_domain import in_tier1_domain
-from topo.placement.search.one_type import Search, SearchResult, limited, searches
+from topo.placement.view.free_view import FreeView
+from topo.placement.view.job_shape import shape_of
 
 _TESTS = tuple(FitTest)
 

@@ -24,10 +24,10 @@ from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import view_of
 from topo.placement.job.objective import Objective, first_difference, names
 from topo.placement.job.plan import DomainRef, Plan, Rejected
+from topo.placement.one_type import searched
 from topo.placement.quality.measure import objective_of
 from topo.placement.search.assign_nodes import planned_groups
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.one_type import searched
+from topo.placement.view.free_view import FreeView
 
 
 def alternatives(capacity: Capacity, plan: Plan) -> tuple[Rejected, ...]:

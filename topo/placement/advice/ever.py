@@ -24,7 +24,7 @@ from topo.placement.capacity.what_if import opened
 from topo.placement.engine import view_on
 from topo.placement.job.request import Request
 from topo.placement.job.words import counted
-from topo.placement.search.one_type import searched
+from topo.placement.one_type import searched
 
 
 def largest_ever(capacity: Capacity, request: Request) -> int | None:

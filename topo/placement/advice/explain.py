@@ -23,7 +23,7 @@ from topo.placement.engine import view_of
 from topo.placement.job.objective import Profile, names, profile_difference, values
 from topo.placement.job.plan import DomainRef, Plan, Rejected
 from topo.placement.job.words import counted, listed, plural
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 MOST_PODS = 64
 """Pods of a plan up to which alternatives are looked for; above, where two more searches take

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.search.descend import Demand, Demands
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 MOST_DOMAINS = 40
 """Top domains in the knapsack; if more could be part of something better, those that need least."""

@@ -27,10 +27,10 @@ import numpy as np
 
 from topo.placement.exact.tree_dp import MOST_TABLE_STEPS, ExactSearch, exact_search
 from topo.placement.job.allocation import Allocation, Share
-from topo.placement.search.candidate import Candidate, Proven, better_of
+from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.search.domain_bounds import DomainBound
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.window import fewest
+from topo.placement.view.free_view import FreeView
+from topo.placement.view.window import fewest
 
 MOST_STEPS = 3_000
 """Steps (a third of a microsecond each) of exact search that a job may take."""

@@ -30,7 +30,7 @@ from topo.placement.exact.pod_tables import PodTables, pod_tables
 from topo.placement.job.allocation import Allocation, Share, joined
 from topo.placement.quality.measure import Effect, effect_of
 from topo.placement.search.descend import Demand, spread
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 MOST_TABLE_STEPS = 400
 """Steps that the table of one domain of the groups may take; else the window rule has to do."""

@@ -22,10 +22,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from topo.placement.job.objective import Objective, names
+from topo.placement.quality.candidate import Proven
 from topo.placement.quality.lower_bounds import least_domains, quick_least
 from topo.placement.quality.measure import Key
-from topo.placement.search.candidate import Proven
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 Bounds = Mapping[str, int | None]
 _PROVES = (

@@ -18,7 +18,7 @@ slots beside its group, so 3 is the bound.
 import numpy as np
 
 from topo.placement.capacity.layout import Children, Counts, DomainIndices
-from topo.placement.search.free_view import FreeView, fewest_of
+from topo.placement.view.free_view import FreeView, fewest_of
 
 MOST_CELLS = 1 << 15
 """Children looked at to count the fewest inside each of several domains."""

@@ -23,8 +23,8 @@ from topo.placement.job.allocation import Allocation
 from topo.placement.job.objective import Objective, Profile
 from topo.placement.job.plan import Pods
 from topo.placement.job.request import Request
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.job_shape import Shape, shape_of
+from topo.placement.view.free_view import FreeView
+from topo.placement.view.job_shape import Shape, shape_of
 
 
 class Effect(NamedTuple):

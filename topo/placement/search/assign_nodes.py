@@ -21,7 +21,7 @@ from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.job.allocation import Allocation
 from topo.placement.job.plan import DomainRef, PlannedGroup, Pods
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 _Run = deque[tuple[NodeName, int, int]]
 """Nodes, with the pods that are not in a group yet, and their domains."""

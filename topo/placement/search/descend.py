@@ -25,8 +25,8 @@ import numpy as np
 from topo.placement.job.allocation import Allocation, Share, joined
 from topo.placement.quality.measure import Key, effect_of, key_of
 from topo.placement.search.fewest_domains import fewest_domains, fewest_for_pods
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.window import fewest, window
+from topo.placement.view.free_view import FreeView
+from topo.placement.view.window import fewest, window
 
 TAIL_HOSTS = 4
 """Domains above the tier of the groups that are tried as the host of the tail."""

@@ -32,8 +32,8 @@ import numpy as np
 from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.quality.lower_bounds import least_inside, rows_of
 from topo.placement.quality.measure import Key, leximax_key, profile_of
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.job_shape import Shape
+from topo.placement.view.free_view import FreeView
+from topo.placement.view.job_shape import Shape
 
 Sizes = tuple[tuple[int, int], ...]
 """Free slots of domains, and how many of each size, the largest first."""

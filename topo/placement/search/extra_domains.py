@@ -28,8 +28,8 @@ import numpy as np
 
 from topo.placement.capacity.layout import Counts
 from topo.placement.job.allocation import Allocation, Share
-from topo.placement.search.candidate import Candidate, candidate_of
-from topo.placement.search.free_view import FreeView
+from topo.placement.quality.candidate import Candidate, candidate_of
+from topo.placement.view.free_view import FreeView
 
 Search = Callable[[FreeView], Candidate | None]
 """The best candidate with every group whole."""

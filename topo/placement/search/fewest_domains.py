@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from topo.placement.capacity.layout import Counts
 from topo.placement.job.allocation import Share
-from topo.placement.search.window import fewest, window
+from topo.placement.view.window import fewest, window
 
 FEW = 64
 """Domains up to which plain lists are sorted."""

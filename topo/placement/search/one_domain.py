@@ -16,7 +16,7 @@ alone: 3 is the answer.
 from topo.placement.capacity.layout import Counts, DomainIndices
 from topo.placement.capacity.rollups import BROKEN
 from topo.placement.job.allocation import Allocation, Share
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 LOOKED_THROUGH = 4
 """Equal canonical domains that are looked through one by one before all of them are together."""

@@ -26,8 +26,8 @@ import numpy as np
 
 from topo.model.ids import GroupPath
 from topo.placement.capacity.layout import Counts, Layout
-from topo.placement.search.free_view import FreeView
-from topo.placement.search.job_shape import Shape
+from topo.placement.view.free_view import FreeView
+from topo.placement.view.job_shape import Shape
 
 Reserves = Sequence[tuple[GroupPath, int]]
 MOST_WAYS = 8

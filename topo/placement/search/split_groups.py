@@ -18,7 +18,7 @@ import numpy as np
 
 from topo.placement.capacity.layout import Counts
 from topo.placement.job.allocation import Allocation, Share
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 
 def best_split(view: FreeView) -> Allocation | None:

@@ -33,12 +33,12 @@ from topo.placement.capacity.layout import DomainIndices
 from topo.placement.exact.fewest_children import fewest_children
 from topo.placement.exact.improve import improved_in_one, improved_in_several
 from topo.placement.job.allocation import joined
+from topo.placement.quality.candidate import Candidate, Proven, better_of
 from topo.placement.quality.lower_bounds import least_domains
-from topo.placement.search.candidate import Candidate, Proven, better_of
 from topo.placement.search.descend import best_inside, ways_over
 from topo.placement.search.domain_bounds import domain_bounds
-from topo.placement.search.free_view import FreeView
 from topo.placement.search.one_domain import best_tier1_domains, in_tier1_domain
+from topo.placement.view.free_view import FreeView
 
 LOOKED_INTO = 48
 """Domains that could hold the whole job and are looked into, the one with the best bound first."""

@@ -22,13 +22,13 @@ from topo.placement.capacity.layout import Counts, Layout
 from topo.placement.exact.improve import MOST_STEPS
 from topo.placement.exact.split_dp import improved_split
 from topo.placement.job.request import PlacementMode, Request
+from topo.placement.quality.candidate import Candidate, Proven, candidate_of
 from topo.placement.quality.measure import Key
-from topo.placement.search.candidate import Candidate, Proven, candidate_of
 from topo.placement.search.extra_domains import with_extra_domains
-from topo.placement.search.free_view import FreeView
 from topo.placement.search.reserve import Reserves, taken_from, ways_to_keep
 from topo.placement.search.split_groups import best_split
-from topo.placement.search.whole_groups import best_whole
+from topo.placement.view.free_view import FreeView
+from topo.placement.whole_groups import best_whole
 
 _SPLIT_TRIES = 24
 """Groups of the kind asked for in which a job that must be split is tried."""

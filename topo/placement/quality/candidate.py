@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from topo.placement.job.allocation import Allocation
 from topo.placement.quality.measure import Effect, Key, effect_of, key_of
-from topo.placement.search.free_view import FreeView
+from topo.placement.view.free_view import FreeView
 
 
 class Proven(IntEnum):
