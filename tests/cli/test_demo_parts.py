@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 from topo.cli import worlds
 from topo.cli.demo import plan, processes, suggestions
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.plan import free_ports
+from topo.cli.demo.plan import claimed_ports, free_ports
 from topo.cli.demo.processes import Died, Program, Started
 from topo.cli.demo.prometheus import Prometheus
 from topo.cli.exits import CliError, Exit
@@ -176,6 +176,15 @@ def test_a_usual_port_is_used_where_it_is_free_and_another_where_it_is_not() -> 
         found = free_ports((taken, open_again))
     assert found[0] not in {taken, 0, open_again}
     assert found[1] == open_again
+
+
+def test_two_demos_that_start_at_once_have_ports_of_their_own() -> None:
+    """Of neither a process listens yet."""
+    (usual,) = free_ports((0,))
+    with claimed_ports((usual,)) as first, claimed_ports((usual,)) as second:
+        assert first == (usual,)
+        assert second != first
+    assert free_ports((usual,)) == (usual,)
 
 
 # --- processes

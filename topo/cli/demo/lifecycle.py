@@ -3,13 +3,14 @@
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from topo.cli.client.client import MasterClient, connect, target
 from topo.cli.client.following import Connected, Lost, follow
 from topo.cli.demo.messages import Messages
-from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, free_ports, prepare, programs
+from topo.cli.demo.plan import USUAL_PORTS, DemoFiles, Ports, claimed_ports, prepare, programs
 from topo.cli.demo.processes import Died, Program, Started, running
 from topo.cli.demo.prometheus import USUAL_PORT as PROMETHEUS_PORT
 from topo.cli.demo.prometheus import Prometheus
@@ -72,9 +73,13 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
     """
     began, task = clock(), asyncio.current_task()
     # Cancelling takes everything down on the way out.
-    with DemoDirectory() as home, on_signals(lambda _: task and task.cancel(), *_ENDING):
-        names = tuple(str(node.name) for node in world.nodes)
-        files, ports = DemoFiles(home.path), _ports(usual_ports, names if prometheus else ())
+    names = tuple(str(node.name) for node in world.nodes)
+    with (
+        DemoDirectory() as home,
+        _ports(usual_ports, names if prometheus else ()) as ports,
+        on_signals(lambda _: task and task.cancel(), *_ENDING),
+    ):
+        files = DemoFiles(home.path)
         prepare(files, world)
         demo = Demo(
             master=ports.master,
@@ -105,11 +110,12 @@ async def run_demo(  # noqa: PLR0913 - the last three are for tests
     return Exit.OK
 
 
-def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Ports:
+@contextmanager
+def _ports(usual: tuple[int, int, int], scraped: Sequence[str]) -> Iterator[Ports]:
     """The ports of the demo; those of Prometheus too, where it reads these workers."""
     own = (PROMETHEUS_PORT, *(0 for _ in scraped)) if scraped else (0,)
-    api, reports, manager, prometheus, *workers = free_ports((*usual, *own))
-    return Ports(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
+    with claimed_ports((*usual, *own)) as (api, reports, manager, prometheus, *workers):
+        yield Ports(api, reports, manager, prometheus=prometheus, workers=tuple(workers))
 
 
 async def _until_ready(

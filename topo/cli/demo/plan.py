@@ -4,8 +4,8 @@ import secrets
 import socket
 import sysconfig
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,23 +45,46 @@ class Ports:
         return f"http://{LOOPBACK}:{port}"
 
 
-def free_ports(usual: Sequence[int]) -> tuple[int, ...]:
-    """For each usual port itself, or another free one where somebody holds it.
+@contextmanager
+def claimed_ports(usual: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """For each usual port itself, or a free one where somebody holds it or another demo claims it.
 
-    Nothing keeps a port free until it is used; who finds it taken then says so and ends.
+    Nothing keeps a port free until its process listens, a second or two later: until the block
+    ends each is claimed for this demo by the name of an abstract socket, which is gone with its
+    process and seen as far as the port is. Others who find theirs taken say so and end.
     """
-    with ExitStack() as held:
-        return tuple(_held(port, held) for port in usual)
+    with ExitStack() as claims:
+        with ExitStack() as held:
+            ports = tuple(_claimed(port, held, claims) for port in usual)
+        yield ports
 
 
-def _held(port: int, held: ExitStack) -> int:
+def free_ports(usual: Sequence[int]) -> tuple[int, ...]:
+    """Ports as `claimed_ports` finds them, without a claim."""
+    with claimed_ports(usual) as ports:
+        return ports
+
+
+def _claimed(port: int, held: ExitStack, claims: ExitStack) -> int:
     """A port bound until `held` closes, so that one call never names a port twice."""
+    wanted = port
+    while True:
+        with suppress(OSError) if wanted else nullcontext():
+            holder = held.enter_context(socket.create_server((LOOPBACK, wanted)))
+            found: int = holder.getsockname()[1]
+            if _is_claimed(found, claims):
+                return found
+        wanted = 0
+
+
+def _is_claimed(port: int, claims: ExitStack) -> bool:
+    """Whether the port is this demo's until `claims` closes, and not another's."""
+    claim = claims.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
     try:
-        holder = socket.create_server((LOOPBACK, port))
+        claim.bind(f"\0topo-demo-port-{port}")
     except OSError:
-        holder = socket.create_server((LOOPBACK, 0))
-    found: int = held.enter_context(holder).getsockname()[1]
-    return found
+        return False
+    return True
 
 
 class DemoFiles:
