@@ -14,6 +14,7 @@ from tests.history.test_ring import Told
 from tests.master.documents import read
 from tests.master.world import Master, facts, running
 from tests.publish.forests import VENDOR
+from tests.support.waiting import eventually
 from topo.history.ring import Piece, rebuilt
 from topo.model.rest.changes import DiffDocument
 from topo.model.rest.history import HistoryDocument
@@ -182,7 +183,7 @@ async def test_a_restart_goes_on_with_the_kept_moments(tmp_path: Path) -> None:
     async with keeping(flag) as master:
         await master.pair("n1", "n2")
         await master.ready()
-        assert len(master.service.past.ring) >= number
+        await eventually(lambda: len(master.service.past.ring) >= number)
         assert statuses(await topology(master, f"?at={broken}"))["n1"] == "NotReady"
         diff = read(DiffDocument, await master.get(f"/v1/topology/diff?from={whole}&to={broken}"))
         assert (diff.start_run, diff.run) == (run, run)
