@@ -164,8 +164,10 @@ class Past:
             fix = f"the generation now is {now}; moments are kept once the tree is shown"
             return Refusal("no moment is kept yet", field, fix)
         since = f"{time_text(oldest.at_s)}, generation {oldest.generation}.{oldest.run}"
-        fix = f"the oldest that is kept is {since}, and now is {now}; raise --history-bytes or "
-        return Refusal("what was then is not kept", field, f"{fix}--history-age to keep more")
+        fix = f"the oldest that is kept is {since}, and now is {now}"
+        if self.ring.has_dropped:
+            fix += "; raise --history-bytes or --history-age to keep more"
+        return Refusal("what was then is not kept", field, fix)
 
     def is_ahead(self, wanted: MomentId) -> bool:
         """Whether a time has yet to come."""

@@ -142,7 +142,7 @@ async def test_the_list_of_moments_says_how_much_changed_at_each() -> None:
             "the oldest that is kept is 2027-01-15",
         ),
         ("/v1/topology?at=2030-01-14T00:00:00Z", 400, "at", "it is 2027-01-15"),
-        ("/v1/topology/diff?from=1d", 410, "from", "--history-age"),
+        ("/v1/topology/diff?from=1d", 410, "from", "the oldest that is kept is 2027-01-15"),
         ("/v1/topology/diff?from=now&to=1s", 400, "to", "swap"),
         ("/v1/history?limit=1001", 400, "limit", "1 to 1000"),
         ("/v1/history?limit=0", 400, "limit", "1 to 1000"),
@@ -158,6 +158,17 @@ async def test_a_moment_that_cannot_be_told_is_refused_with_the_next_step(
         answer = await master.get(query)
         assert (answer.status, answer.json["field"]) == (status, field)
         assert fix in answer.json["fix"]
+
+
+async def test_to_keep_more_is_advised_only_where_moments_had_to_go() -> None:
+    """What was before the first moment was never seen: no setting brings it back."""
+    async with keeping() as master:
+        await cut_and_heal(master)
+        fixes = []
+        for has_dropped in (False, True):
+            master.service.past.ring.has_dropped = has_dropped
+            fixes.append((await master.get("/v1/topology/diff?from=1d")).json["fix"])
+        assert ["--history-bytes" in each for each in fixes] == [False, True]
 
 
 async def test_what_flaps_all_the_time_is_kept_once_a_second() -> None:

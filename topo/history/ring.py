@@ -114,6 +114,8 @@ class Ring:
         self._pieces: list[Piece] = []
         self._starts: list[int] = []
         self.held_bytes = 0
+        self.has_dropped = False
+        """Whether moments went for their age or for their bytes."""
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -167,8 +169,10 @@ class Ring:
             or self._pieces[self._starts[1]].moment.at_s <= at_s - self._age_s
         ):
             self._drop(self._starts[1])
+            self.has_dropped = True
         if self.held_bytes > self._limit_bytes:
             self.clear()
+            self.has_dropped = True
 
     def clear(self) -> None:
         """Keeps nothing."""
