@@ -73,8 +73,7 @@ def _figures(size: str, count: int, seen: Seen) -> Iterator[Figure]:
     yield Figure(f"{size} created and Ready", exact(seen.nodes_s), "s", None, "held by kwok")
     name = f"list of {size}, real API server"
     yield Figure(name, exact(seen.list.took_s), "s", at_most(2))
-    blocked = exact(seen.list.blocked_ms)
-    yield Figure("worst block meanwhile", blocked, "ms", at_most(50), "of processor time")
+    yield Figure("worst block meanwhile", exact(seen.list.blocked_ms), "ms", at_most(50))
     yield Figure(f"labels from nothing, {size}", exact(seen.labels_s), "s", at_most(300))
     note = f"{seen.hypernodes:,} of them"
     name = f"HyperNodes from nothing, {size}"

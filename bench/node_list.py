@@ -27,10 +27,7 @@ from topo.kit import collector
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How long a list took, for how much work nobody else had a turn at most, what is kept of it.
-
-    `blocked_ms` is of processor time: servers on the same cores take turns of their own.
-    """
+    """How long a list took, how long nobody else had a turn at most, and what is kept of it."""
 
     took_s: float
     blocked_ms: float
@@ -49,7 +46,7 @@ def measure(scale: Scale, progress: Progress) -> Iterator[Figure]:
             kubeconfig = _kubeconfig(home, port)
             progress(f"{scale.builds} lists")
             found = [in_child(listed, kubeconfig, scale.nodes) for _ in range(scale.builds)]
-    note = "of processor time; a page at a time, each read while nobody else has a turn"
+    note = "a page at a time, each read while nobody else has a turn"
     yield Figure(f"list of {size}", median([each.took_s for each in found]), "s", at_most(2))
     blocked = worst([each.blocked_ms for each in found])
     yield Figure("worst block of the loop", blocked, "ms", at_most(50), note)
@@ -104,9 +101,9 @@ async def _client(kubeconfig: Path) -> Any:
 
 async def _gaps(into: list[float]) -> None:
     while True:
-        asked_s = time.thread_time()
+        asked_s = time.perf_counter()
         await asyncio.sleep(0)
-        into.append(time.thread_time() - asked_s)
+        into.append(time.perf_counter() - asked_s)
 
 
 def _resident_mib() -> float:
