@@ -14,6 +14,7 @@ from master.booking.state import BookingState
 from master.state.document import SavedDiscovery
 from master.tree.engine import Engine
 from topo.discovery.modes import Mode
+from topo.kit.threads import timed_in_thread
 
 MAX_TIME_SHARE = 0.1
 _LEVEL = 3
@@ -63,12 +64,11 @@ class LeaderDocuments:
         memory, copied_s = await self._engine.memory()
         holds = self._bookings.memory()
 
-        def packed() -> tuple[bytes, float]:
-            began_s = time.thread_time()
+        def packed() -> bytes:
             content = SavedDiscovery.of(memory, unix_s).with_holds(self._mode, holds)
-            return gzip.compress(content, _LEVEL, mtime=0), time.thread_time() - began_s
+            return gzip.compress(content, _LEVEL, mtime=0)
 
-        content, packed_s = await asyncio.to_thread(packed)
+        content, packed_s = await timed_in_thread(packed)
         self._rests_until_s = now_s + (copied_s + packed_s) / MAX_TIME_SHARE
         self._newest = LeaderDocument(tag, content, now_s)
         return self._newest

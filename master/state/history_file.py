@@ -22,6 +22,7 @@ import structlog
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
+from master.state.aside import free_name
 from master.state.checks import MAX_UNIX_S
 from topo.history.ring import Moment, Piece
 from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
@@ -110,12 +111,7 @@ class HistoryFile:
 
     def _set_aside(self, why: str) -> None:
         """Moves it away, never deletes it; the next moment begins a new one."""
-        stem = f"{self.path.name}.{int(time.time())}"
-        aside = self.path.with_name(f"{stem}.unusable")
-        number = 1
-        while os.path.lexists(aside):
-            number += 1
-            aside = self.path.with_name(f"{stem}-{number}.unusable")
+        aside = free_name(self.path, time.time())
         try:
             self.path.rename(aside)
         except OSError as error:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 
@@ -21,6 +21,7 @@ from master.tree.engine import Engine
 from master.tree.readiness import Readiness
 from topo.discovery.modes import Mode
 from topo.kit.tasks import uninterrupted
+from topo.kit.threads import timed_in_thread
 from topo.model.errors import BrokenInvariantError
 from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory
@@ -40,7 +41,6 @@ LAST_S = 6.0
 a grace period has more beside the time in which requests are drained."""
 LAST_RETRY_S = 0.2
 
-T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
@@ -215,7 +215,7 @@ class StateSaver:
         """What is saved of discovery now, made in a thread."""
         now_s = time.time()
         memory, copied_s = await self.engine.memory()
-        made, packed_s = await asyncio.to_thread(_timed, lambda: SavedDiscovery.of(memory, now_s))
+        made, packed_s = await timed_in_thread(lambda: SavedDiscovery.of(memory, now_s))
         self._worked_s = copied_s + packed_s
         return made
 
@@ -270,9 +270,3 @@ class StateSaver:
         self._is_passing = isinstance(error, BlockingIOError)
         self.metrics.saves.labels("failed").inc()  # last: who sees it counted finds it in the log
         return (isinstance(error, OSError) and error.strerror) or str(error) or "it failed"
-
-
-def _timed(call: Callable[[], T]) -> tuple[T, float]:
-    """What the call returns, and the processor time that it took."""
-    began_s = time.thread_time()
-    return call(), time.thread_time() - began_s

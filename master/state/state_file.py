@@ -15,6 +15,7 @@ from pathlib import Path
 
 import structlog
 
+from master.state.aside import free_name
 from master.state.document import SavedDiscovery, State, Unusable, decode
 from topo.discovery.modes import Mode
 from topo.kit.file_lock import FileLock
@@ -153,11 +154,11 @@ class StateFile:
         try:
             self._lock.acquire()
             if found.rest is None:
-                aside = self._free_name(now_s)
+                aside = free_name(self._path, now_s)
                 self._path.replace(aside)
                 self._known = None
             elif aside is None:  # a master that ends before its first write finds the holds again
-                aside = self._free_name(now_s)
+                aside = free_name(self._path, now_s)
                 replace_whole(aside, content)
         except OSError as error:
             why = error.strerror or str(error)
@@ -166,15 +167,6 @@ class StateFile:
         moved = {"moved_to": str(aside), "put_aside_before": len(earlier)}
         what = "state file not used" if found.rest is None else "a part of the state file not used"
         _log.warning(what, reason=found.reason, **moved)
-
-    def _free_name(self, now_s: float) -> Path:
-        """A name that no file has: two may be put aside in one second."""
-        stem, number = f"{self._path.name}.{int(now_s)}", 1
-        aside = self._path.with_name(f"{stem}.unusable")
-        while os.path.lexists(aside):
-            number += 1
-            aside = self._path.with_name(f"{stem}-{number}.unusable")
-        return aside
 
 
 def _version(path: Path) -> _Version | None:

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import structlog
 
@@ -17,6 +17,7 @@ from topo.discovery.memory import Memory
 from topo.discovery.state import Discovery, NodeDetail
 from topo.discovery.tree.changes import compare
 from topo.kit.tasks import uninterrupted
+from topo.kit.threads import timed_in_thread
 from topo.model.forest import Change, Snapshot, SourceState
 from topo.model.ids import Generation, NodeName
 from topo.model.machine import NodeFacts
@@ -54,7 +55,6 @@ LOGGED_CHANGES = 20
 _log = structlog.get_logger(__name__)
 
 Clock = Callable[[], float]
-T = TypeVar("T")
 
 
 class EventSink(Protocol):
@@ -147,7 +147,7 @@ class Engine:
     async def memory(self) -> tuple[Memory, float]:
         """What a state file keeps, and the seconds of a core that it took, in a thread."""
         async with self._in_use:
-            return await uninterrupted(asyncio.to_thread(_timed, self._discovery.memory))
+            return await uninterrupted(timed_in_thread(self._discovery.memory))
 
     async def restore(self, memory: Memory, age_s: float) -> None:
         """Takes up the state of an earlier process in the place of all that is known.
@@ -315,11 +315,6 @@ class Engine:
             self.history.add(Step(generation, changes))
             self.status_times.note(changes, began_s)
             _log_changes(generation, changes)
-
-
-def _timed(call: Callable[[], T]) -> tuple[T, float]:
-    began_s = time.thread_time()
-    return call(), time.thread_time() - began_s
 
 
 def _log_changes(generation: Generation, changes: tuple[Change, ...]) -> None:

@@ -1,4 +1,6 @@
-"""Calls that may never return, in daemon threads: one that hangs keeps no process from ending.
+"""Calls beside the loop: those that may never return, and those whose cost is counted.
+
+The first are in daemon threads: one that hangs keeps no process from ending.
 
 `asyncio.to_thread` is for work that surely ends: the threads of a loop's own executor are waited
 for when the loop is closed, and when the interpreter ends.
@@ -6,6 +8,7 @@ for when the loop is closed, and when the interpreter ends.
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import ParamSpec, TypeVar
@@ -40,3 +43,13 @@ DAEMON_THREADS = DaemonThreads()
 async def off_loop(call: Callable[[], T]) -> T:
     """The result of a call that may hang; who is cancelled meanwhile leaves it to its thread."""
     return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, call)
+
+
+async def timed_in_thread(call: Callable[[], T]) -> tuple[T, float]:
+    """The result of a call that surely ends, and the seconds of a core that it took."""
+
+    def timed() -> tuple[T, float]:
+        began_s = time.thread_time()
+        return call(), time.thread_time() - began_s
+
+    return await asyncio.to_thread(timed)
