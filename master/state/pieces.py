@@ -20,7 +20,8 @@ from topo.model.ids import Generation
 
 MAX_PIECE_BYTES = 1 << 20
 """A ConfigMap's limit for all its values together; kubernetes.io/docs/concepts/configuration."""
-MAX_DOCUMENT_BYTES = 1 << 30
+MAX_DOCUMENT_BYTES = 1 << 27
+"""What a piece may unpack to is held in memory, and a master has 512 MiB; 10,000 nodes are 7 MB."""
 _INDEX = struct.Struct(">8sQ32sHH")
 _MAGIC = b"topo-st1"
 _LEVEL = 6
@@ -39,7 +40,13 @@ class Index:
 def split(
     content: bytes, generation: Generation, limit_bytes: int = MAX_PIECE_BYTES
 ) -> list[bytes]:
-    """The content as pieces of at most `limit_bytes` with their index; at least one."""
+    """The content as pieces of at most `limit_bytes` with their index; at least one.
+
+    Raises `ValueError` for a content that `join` would refuse.
+    """
+    if len(content) > MAX_DOCUMENT_BYTES:
+        what = f"the state has {len(content)} bytes, and at most {MAX_DOCUMENT_BYTES} are kept"
+        raise ValueError(what)
     packed = zlib.compress(content, _LEVEL)
     room = limit_bytes - _INDEX.size
     digest = hashlib.sha256(packed).digest()
@@ -97,10 +104,15 @@ def _unpacked(parts: Mapping[Index, bytes]) -> bytes | Refusal:
     if hashlib.sha256(packed).digest() != first.digest:
         return _refused("the pieces do not have the digest of their index", first)
     unpack = zlib.decompressobj()
-    content = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
-    if not unpack.eof:
-        return _refused(f"the state is larger than {MAX_DOCUMENT_BYTES} bytes unpacked", first)
-    return content
+    try:
+        content = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
+    except zlib.error as error:  # whoever writes the digest may write it of anything
+        return _refused(f"what the pieces are together cannot be unpacked: {error}", first)
+    if unpack.eof:
+        return content
+    if len(content) < MAX_DOCUMENT_BYTES:
+        return _refused("what the pieces are together ends too soon", first)
+    return _refused(f"the state is larger than {MAX_DOCUMENT_BYTES} bytes unpacked", first)
 
 
 def _refused(what: str, index: Index | None) -> Refusal:

@@ -16,6 +16,7 @@ from master.kube.errors import KubeError
 from master.state.config_maps import BYTES_PER_S, LOAD_S, ConfigMapStore
 from master.state.document import SavedDiscovery, State
 from tests.kube.config_maps import DOMAIN, Maps
+from tests.master.test_pieces import forged
 from topo.discovery.memory import Memory
 from topo.discovery.modes import Mode
 from topo.model.errors import BadInputError
@@ -184,7 +185,7 @@ async def test_a_set_that_was_damaged_is_told_and_kept() -> None:
     assert name in maps.names("unusable")
 
 
-@pytest.mark.parametrize("broken", [b"", b"\0", b"x" * 100])
+@pytest.mark.parametrize("broken", [b"", b"\0", b"x" * 100, forged(b"no state")], ids=len)
 async def test_whatever_somebody_put_there_is_no_reason_to_end(broken: bytes) -> None:
     maps = Maps()
     await saved(maps)

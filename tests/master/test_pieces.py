@@ -1,6 +1,7 @@
 """The state in pieces: what is joined is what was split, or a refusal of the whole set."""
 
 import hashlib
+import zlib
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,14 @@ CONTENT = hashlib.shake_256(b"7").digest(400)
 
 def pieces(content: bytes = CONTENT, generation: int = 7) -> list[bytes]:
     return split(content, Generation(generation), LIMIT)
+
+
+def forged(packed: bytes) -> bytes:
+    """A piece whose index is right, of bytes that are no compressed state."""
+    (real,) = split(b"", Generation(7))
+    head = real[: -len(zlib.compress(b""))]
+    before = hashlib.sha256(real[len(head) :]).digest()
+    return head.replace(before, hashlib.sha256(packed).digest()) + packed
 
 
 def refused(given: list[bytes]) -> str:
@@ -82,12 +91,32 @@ def test_what_is_no_piece_is_refused(given: list[bytes]) -> None:
     assert "no piece of a state" in refused(given)
 
 
-def test_a_state_that_unpacks_to_more_than_the_limit_is_refused(
+def test_a_state_that_unpacks_to_more_than_the_limit_is_refused_and_never_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = split(b"\0" * 5000, Generation(1))
     monkeypatch.setattr("master.state.pieces.MAX_DOCUMENT_BYTES", 4999)
     assert "larger than 4999 bytes" in refused(made)
+    with pytest.raises(ValueError, match="5000 bytes, and at most 4999"):
+        split(b"\0" * 5000, Generation(1))
+
+
+PACKED = zlib.compress(b"a state that somebody wrote")
+
+
+@pytest.mark.parametrize(
+    ("packed", "what"),
+    [
+        (b"garbage", "cannot be unpacked"),
+        (b"", "ends too soon"),
+        (PACKED[:-5], "ends too soon"),
+        (PACKED[:-1] + bytes([PACKED[-1] ^ 1]), "cannot be unpacked"),
+    ],
+    ids=["other", "nothing", "cut", "damaged"],
+)
+def test_pieces_with_the_digest_of_what_is_no_state_are_refused(packed: bytes, what: str) -> None:
+    """A digest proves who counted it, not who wrote it."""
+    assert what in refused([forged(packed)])
 
 
 class PieceStore(StateStore):
