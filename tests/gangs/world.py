@@ -304,6 +304,7 @@ class Cluster:
             mode=found.mode,
             gpu_type=found.gpu_type,
             groups=found.groups,
+            without=asked.without,
         )
         *_, made, _ = self.bookings.advance(0.0, *let_go, *released, ask, HoldCommitted(hold))
         assert isinstance(made, HoldChange), made

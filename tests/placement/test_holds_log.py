@@ -17,6 +17,7 @@ from topo.placement.booking.log import Advanced, HostsChanged, LogHeader, line_o
 from topo.placement.booking.replay import Replay, replay
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.host import joined
+from topo.placement.capacity.meanwhile import taken
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
 from topo.placement.job.policy import Policy
@@ -135,6 +136,21 @@ def test_other_groups_than_the_engine_would_choose_are_told_and_no_difference():
     found = again(it.lines)
     assert found.difference == ""
     assert found.other_choices == ["h1: today from n1 to n2"]
+
+
+def test_what_was_chosen_beside_nodes_kept_for_another_is_what_the_engine_would_choose():
+    it = Recorder()
+    with taken(it.capacity, NODES[1:3], "kept"):
+        plan = place(it.capacity, asked(2).request)
+    assert isinstance(plan, Plan)
+    chosen = HoldAsked.of(asked(2), plan, HoldId("h1"), 3)
+    it.advance(1.0, chosen)
+    it.advance(2.0, HoldReleased(chosen.id))
+    it.advance(3.0, replace(chosen, id=HoldId("h2"), without=NODES[1:3]))
+    found = again(it.lines)
+    assert found.difference == ""
+    assert found.other_choices == ["h1: today from n1 to n2"]
+    assert found.capacity.used(NODES[1]) == 0, "nothing stays kept"
 
 
 def test_a_line_that_was_not_written_to_its_end_is_left_out():

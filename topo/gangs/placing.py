@@ -12,8 +12,7 @@ rank 1 lost n2. It is refused where groups are required: d1 has no other node. P
 n3.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topo.gangs.events import Refused
@@ -23,6 +22,7 @@ from topo.gangs.reservation import reservation
 from topo.model.ids import NodeName
 from topo.placement.booking.holds import booked
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.meanwhile import released, taken
 from topo.placement.engine import place, view_of
 from topo.placement.job.plan import FitTest, NoFit, Plan, PlannedGroup
 from topo.placement.job.request import PlacementMode, Request
@@ -61,7 +61,7 @@ def answered(
     are the pods of lower priority than `asked.over` that its scheduler may evict for the gang.
     """
     with released(capacity, own):
-        with _taken(capacity, asked.without, _KEPT):
+        with taken(capacity, asked.without, _KEPT):
             found = _placed(capacity, asked)
         if isinstance(found, Placed):
             return found
@@ -92,36 +92,10 @@ def _over(capacity: Capacity, asked: Place, evictable: Sequence[Evictable]) -> P
     )
 
 
-@contextmanager
-def released(capacity: Capacity, owners: Sequence[str]) -> Iterator[None]:
-    """What some owners take counts as free for a while."""
-    bookings = capacity.bookings()
-    took = {owner: bookings[owner] for owner in owners if owner in bookings}
-    for owner in took:
-        capacity.release(owner)
-    try:
-        yield
-    finally:
-        for owner, gpus in took.items():
-            capacity.book(owner, gpus)
-
-
-@contextmanager
-def _taken(capacity: Capacity, nodes: Sequence[NodeName], why: str) -> Iterator[None]:
-    """What is free on some nodes counts as taken for a while."""
-    free = {node: free for node in nodes if (free := capacity.free(node))}
-    if free:
-        capacity.book(why, free)
-    try:
-        yield
-    finally:
-        capacity.release(why)
-
-
 def _placed(capacity: Capacity, asked: Place) -> Placed | NoFit:
     if not asked.kept and len(asked.wanted) == asked.request.pods:
         return _by_engine(capacity, asked.request)
-    with _taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
+    with taken(capacity, _out_of_reach(capacity, asked), _BEYOND):
         return _beside(capacity, asked)
 
 

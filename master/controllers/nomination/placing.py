@@ -109,6 +109,7 @@ class Placing:
             mode=found.mode,
             gpu_type=found.gpu_type,
             groups=found.groups,
+            without=asked.without,
         )
         *_, change = self._state.advance(
             *(PodGone(pod.uid) for pod in before),

@@ -20,8 +20,11 @@ from tests.controllers.nomination.masters import FLIES, NODE_NAMES, leading
 from tests.controllers.nomination.objects import GPU, JOB, PAIR, WORDS
 from tests.kube.api_model import ApiModel
 from tests.publish.forests import VENDOR, forest
+from topo.gangs.stamp import Stamp
 from topo.model.forest import Forest, Snapshot
 from topo.model.ids import Generation
+from topo.placement.booking.events import HoldAsked
+from topo.placement.booking.log import Advanced, Entry
 
 pytestmark = pytest.mark.virtual_time
 
@@ -35,11 +38,19 @@ class GangWorld:
     registry: prom.CollectorRegistry
     nomination: Nomination
 
-    def add_pod(self, index: int, *, job: str = "job-1", group: str = "", **spec: Any) -> Any:
+    def add_pod(
+        self,
+        index: int,
+        *,
+        job: str = "job-1",
+        group: str = "",
+        stamp: Stamp = PAIR,
+        **spec: Any,
+    ) -> Any:
         """A gated pod of the pair `train`, or of another; of a PodGroup of Volcano, if named."""
         annotations = {
             WORDS.size: "16",
-            **PAIR.annotations(WORDS),
+            **stamp.annotations(WORDS),
             "batch.kubernetes.io/job-completion-index": str(index),
             **({POD_GROUP: group} if group else {}),
         }
@@ -210,6 +221,24 @@ async def test_a_gang_without_room_keeps_its_gates_says_why_and_starts_when_ther
         await asyncio.sleep(10)
         (condition,) = pods[0].document["status"]["conditions"]
         assert (condition["status"], condition["reason"]) == ("True", "GangBound")
+
+
+async def test_what_is_kept_for_the_head_is_in_the_log_of_the_bookings_of_those_behind_it():
+    async with gang_world() as world:
+        for pair in FLIES:
+            world.take(min(pair))
+        entries: list[Entry] = []
+        world.placements.state.record = entries.append
+        for index in range(2):
+            world.add_pod(index)
+        await asyncio.sleep(10)
+        world.add_pod(0, job="job-2", stamp=Stamp(pods=1, rank_offset=0, pods_per_group=2))
+        await asyncio.sleep(10)
+        steps = [entry for entry in entries if isinstance(entry, Advanced)]
+        (asked,) = (e for step in steps for e in step.events if isinstance(e, HoldAsked))
+        (group,) = asked.groups
+        assert set(asked.without) == FLIES[0]
+        assert {node for node, _ in group.pods} == {max(FLIES[1])}
 
 
 async def test_a_gang_that_never_waited_gets_no_condition():

@@ -45,7 +45,10 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldAsked:
-    """A placement is to be reserved under a new id; `generation` is that of the forest it is on."""
+    """A placement is to be reserved under a new id; `generation` is that of the forest it is on.
+
+    `without`: nodes that it was not to use, whatever is free there: they are kept for another job.
+    """
 
     id: HoldId
     wish: HoldRequest
@@ -53,6 +56,7 @@ class HoldAsked:
     mode: PlacementMode
     gpu_type: str
     groups: tuple[PlannedGroup, ...]
+    without: tuple[NodeName, ...] = ()
     kind: Literal["hold-asked"] = "hold-asked"
 
     @classmethod

@@ -8,8 +8,11 @@ from topo.placement.booking.bookings import Bookings
 from topo.placement.booking.events import Change, Event, HoldAsked
 from topo.placement.booking.log import Advanced, Entry, HostsChanged, LogHeader, entries_in, text_of
 from topo.placement.capacity.capacity import Capacity
+from topo.placement.capacity.meanwhile import taken
 from topo.placement.engine import place
 from topo.placement.job.plan import Plan
+
+_KEPT = "replay: kept for another"
 
 
 @dataclass(slots=True)
@@ -79,7 +82,8 @@ def _advanced(done: Replay, entry: Advanced) -> Iterator[Change]:
 def _compare(done: Replay, asked: HoldAsked) -> None:
     if done.bookings.known(asked.wish) or done.bookings.flaw(asked.wish):
         return  # answered without looking at groups
-    best = place(done.capacity, asked.wish.request)
+    with taken(done.capacity, asked.without, _KEPT):
+        best = place(done.capacity, asked.wish.request)
     if not isinstance(best, Plan):
         done.other_choices.append(f"{asked.id}: no placement today, {best.text}")
     elif [group.pods for group in best.groups] != [group.pods for group in asked.groups]:
