@@ -15,6 +15,7 @@ async def test_no_group_is_split_no_gpu_taken_twice_every_reason_true_and_every_
     cluster: Cluster, api: Api, world: World, tmp_path: Path, scheduler: str, jobs: int
 ) -> None:
     some = list(wishes(7, jobs, len(world.nodes)))
-    course = await streamed(cluster, api, world, tmp_path, some, scheduler=scheduler)
+    course, optima = await streamed(cluster, api, world, tmp_path, some, scheduler=scheduler)
     assert course.bound == jobs
-    assert course.optima.equal > 0
+    assert optima.alone > 0
+    assert optima.oracle.plans == optima.alone + optima.behind

@@ -1,0 +1,282 @@
+"""Jobs that arrive in bursts on one cluster, wait, run and leave, among pods of others.
+
+The judge is a client of its own: it reads pods from the API server, the groups from `/node_group`,
+and counts with its own arithmetic. No verdict hangs on how fast anything is: a turn is over when
+all stands still and every job that waits has a true reason, and it fails once nothing has moved for
+long before that.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import ClientSession
+
+from tests.e2e.controlplane.client import Api
+from tests.e2e.controlplane.kwok import COMPLETE
+from tests.e2e.scheduling import asking
+from tests.e2e.scheduling.asking import owner_of
+from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS
+from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
+from tests.support.waiting import CEILING_S
+
+HIGH = "random-high"
+_BURST = 12
+"""The most jobs that arrive at once."""
+_MOST_WAITING = 6
+_LEAVES, _ENDS = 0.25, 0.5
+"""The shares of running jobs that leave while a burst arrives, and of those that end by themselves;
+the others are deleted.
+"""
+_NODES_PER_OTHER = 20
+_MOVED = "pods moved meanwhile"
+_LOOK_S, _REST = 0.05, 2.0
+"""Between two looks: at least this, and so many times as long as the last one took."""
+_TOLD = {"no-room", "displaced", "behind"}
+"""States of jobs that wait; others pass by themselves. Who is behind others was so when it was
+asked about last: what was free then, somebody else may have taken since.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Jobs of one scheduler: where they are made, what their user writes, how their pods are known.
+
+    `label` is that of the pods, whose value is the name of the job.
+    """
+
+    collection: str
+    job: Callable[..., Any]
+    label: str
+
+
+KINDS = {
+    "volcano": Kind(JOBS, asking.volcano_job, "volcano.sh/job-name"),
+    "kube": Kind(BATCH_JOBS, asking.batch_job, "batch.kubernetes.io/job-name"),
+}
+
+
+@dataclass
+class Course:
+    """What came of a stream until now."""
+
+    bound: int = 0
+    ended: int = 0
+    """Jobs that ran to their end; others were deleted while they ran."""
+    looks: int = 0
+    stood_still: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Of jobs that waited while all stood still, each found to be true."""
+    overtaken: Counter[str] = field(default_factory=Counter)
+    """For each job that waited, how many were bound that came after it, of no higher priority."""
+    slowest: tuple[float, str] = (0.0, "")
+    """The longest that it took until all stood still, in seconds, and what was not so last."""
+
+    def __str__(self) -> str:
+        seconds, last = self.slowest
+        most = self.overtaken.most_common(1)
+        over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
+        return (
+            f"{self.bound} jobs were bound, {self.ended} ran to their end; {self.looks} looks, "
+            f"{self.stood_still} times all stood still, at most after {seconds:.1f} s ({last}); "
+            f"true reasons of those that waited: {dict(self.reasons)}; {over}"
+        )
+
+
+class Stream:
+    """Jobs on one cluster while the webhook and a master are in force."""
+
+    def __init__(self, api: Api, url: str, kind: Kind, rng: random.Random, on: Ground) -> None:
+        self._api, self._url, self._kind, self._rng, self._ground = api, url, kind, rng, on
+        self._seen = Recount((), on)
+        self._moved_s = 0.0
+        self._states: dict[str, str] = {}
+        self._live: dict[str, Wish] = {}
+        """Jobs by name that were made and not told to leave, as they came."""
+        self._others: list[str] = []
+        self._made = 0
+        self._done: set[str] = set()
+        """Jobs that were bound as a whole once."""
+        self._leaving: set[str] = set()
+        """Jobs whose pods have yet to go."""
+        self._ended: list[str] = []
+        """Jobs that ran to their end, and are there still."""
+        self.course = Course()
+
+    async def run(self, jobs: Sequence[Wish], tell: Callable[[str], None]) -> None:
+        """All of them arrive, run and leave; what must never be raises `AssertionError`."""
+        left = list(jobs)
+        while left:
+            size = self._rng.randint(1, _BURST)
+            burst, left = left[:size], left[size:]
+            leave = [name for name in self._running() if self._rng.random() < _LEAVES]
+            await asyncio.gather(
+                *map(self._submit, burst), self._leave(leave), self._others_come_and_go()
+            )
+            await self._stand_still()
+            while len(self._waiting()) > _MOST_WAITING:
+                await self._make_room()
+            tell(f"{len(jobs) - len(left)} of {len(jobs)} jobs came: {self.course}")
+        while self._waiting():
+            await self._make_room()
+
+    # What happens
+
+    async def _submit(self, wish: Wish) -> None:
+        mode = {} if wish.required else {WORDS.mode: "preferred"}
+        job = self._kind.job(wish.name, wish.pods, wish.size, gpus=wish.gpus, **mode)
+        if wish.is_high:
+            for template in _templates(job):
+                template["spec"]["priorityClassName"] = HIGH
+        self._live[wish.name] = wish
+        await self._api.create(self._kind.collection, job)
+
+    async def _others_come_and_go(self) -> None:
+        most = max(3, len(self._ground.room) // _NODES_PER_OTHER)
+        gone = [name for name in self._others if self._rng.random() < _LEAVES]
+        for _ in range(self._rng.randint(0, most - len(self._others))):
+            self._made += 1
+            self._others.append(f"other-{self._made}")
+            await self._api.create(self._kind.collection, self._kind.job(self._others[-1], 1))
+        await self._end_others(gone)
+
+    async def _end_others(self, names: Sequence[str]) -> None:
+        self._others = [name for name in self._others if name not in names]
+        await asyncio.gather(*map(self._delete, names))
+
+    async def _make_room(self) -> None:
+        """Half of what runs leaves; where nothing does, those whose jobs are none of ours."""
+        running = self._running()
+        if running:
+            await self._leave(self._rng.sample(running, (len(running) + 1) // 2))
+        else:
+            waiting = self._waiting()
+            assert self._others, f"the cluster is empty, and jobs wait: {waiting}"
+            await self._end_others(self._others)
+        await self._stand_still()
+
+    async def _leave(self, names: Iterable[str]) -> None:
+        """Jobs that run are deleted, or end as those did that are cleared away now."""
+        cleared, self._ended = self._ended, []
+        deleted = []
+        for name in names:
+            del self._live[name]
+            if self._rng.random() < _ENDS:
+                self._ended.append(name)
+            else:
+                deleted.append(name)
+        self.course.ended += len(self._ended)
+        ends = [self._end(name) for name in self._ended]
+        await asyncio.gather(*ends, *map(self._delete, (*cleared, *deleted)))
+
+    async def _end(self, name: str) -> None:
+        """All pods of a job end well."""
+        self._leaving.add(name)
+        patch = {"metadata": {"annotations": {COMPLETE: "true"}}}
+        own = [pod["metadata"]["name"] for pod in self._seen.pods if owner_of(pod) == name]
+        await asyncio.gather(*(self._api.merge(f"{PODS}/{pod}", patch) for pod in own))
+
+    async def _delete(self, name: str) -> None:
+        """A job goes, and its pods with it: the garbage collector would take some twenty a second.
+
+        Meanwhile nothing stands still.
+        """
+        self._leaving.add(name)
+        kind = self._kind
+        await self._api.delete(f"{kind.collection}/{name}")
+        which = {"labelSelector": f"{kind.label}={name}", "gracePeriodSeconds": "0"}
+        await self._api.call("DELETE", PODS, **which)
+
+    def _waiting(self) -> list[str]:
+        return [name for name in self._live if name not in self._done]
+
+    def _running(self) -> list[str]:
+        return [name for name in self._live if name in self._done]
+
+    # What is judged
+
+    async def _stand_still(self) -> None:
+        """Returns when every job that waits says why, and the recount agrees."""
+        loop, last = asyncio.get_running_loop(), ""
+        began_s = self._moved_s = loop.time()
+        while True:
+            looked_s = loop.time()
+            found = await self._untrue()
+            now_s = loop.time()
+            if not found:
+                break
+            still_s = now_s - self._moved_s
+            last = found[0] if found[0] != _MOVED else last
+            assert still_s < CEILING_S, f"nothing has moved for {still_s:.0f} s:\n" + "\n".join(
+                found
+            )
+            await asyncio.sleep(max(_LOOK_S, _REST * (now_s - looked_s)))
+        self.course.stood_still += 1
+        self.course.slowest = max(self.course.slowest, (now_s - began_s, last))
+        self.course.reasons.update(self._states.values())
+
+    async def _untrue(self) -> list[str]:
+        """Why it cannot be said yet that all is as it should be; what is false for good stays."""
+        before = self._seen
+        async with ClientSession() as session, session.get(f"{self._url}/v1/gangs") as answer:
+            gangs = {each["name"]: each for each in (await answer.json())["gangs"]}
+        after = await self._look()
+        waiting = self._waiting()
+        states = {name: gangs[name]["state"] for name in waiting if name in gangs}
+        if before.places() != after.places() or states != self._states:
+            self._states, self._moved_s = states, asyncio.get_running_loop().time()
+            return [_MOVED]
+        self._leaving &= {owner_of(pod) for pod in after.pods}
+        if self._leaving:
+            return [f"{name} has left, and pods of it are there" for name in sorted(self._leaving)]
+        texts = (_untruth(self._live[n], gangs.get(n), after.free(n)) for n in waiting)
+        return [text for text in texts if text]
+
+    async def _look(self) -> Recount:
+        """Counts anew; raises for what must not be at any moment."""
+        found = self._seen = await recounted(self._api, self._ground)
+        self.course.looks += 1
+        assert not found.overbooked(), f"more GPUs are taken than there are: {found.overbooked()}"
+        for name, nodes in found.bound(self._waiting()).items():
+            wish = self._live[name]
+            if len(nodes) < wish.pods:
+                continue
+            self._done.add(name)
+            self.course.bound += 1
+            split = found.split(wish, nodes)
+            assert not wish.required or not split, f"{name} {wish}: groups {split} are split"
+            self.course.overtaken.update(self._passed(name))
+        return found
+
+    def _passed(self, name: str) -> Iterator[str]:
+        """The jobs that wait although they came before this one, which is bound."""
+        wish = self._live[name]
+        for other in self._live:
+            if other == name:
+                return
+            if other not in self._done and self._live[other].is_high >= wish.is_high:
+                yield other
+
+
+def _untruth(wish: Wish, gang: Mapping[str, Any] | None, free: Free) -> str:
+    """What is not true of the reason that a waiting job gives; empty where it is true."""
+    if gang is None:
+        return f"{wish.name} waits and is not known"
+    state, fits = gang["state"], free.fits(wish)
+    if state == "half-bound":
+        return ""  # where the rest may go is decided by where the first are
+    if state in {"no-room", "displaced"} and fits:
+        return f"{wish} is said to be {state}, and fits: {gang['text']}"
+    if state == "behind" and not gang["ahead"]:
+        return f"{wish} is said to be behind others, and is the first"
+    return "" if state in _TOLD else f"{wish.name} is {state}: {gang['text']}"
+
+
+def _templates(job: Any) -> Iterator[Any]:
+    spec = job["spec"]
+    yield from (task["template"] for task in spec.get("tasks", ()))
+    if "template" in spec:
+        yield spec["template"]
