@@ -1,5 +1,6 @@
 """Holds turn into pods: each GPU counted once, whatever comes in whatever order."""
 
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -37,10 +38,10 @@ from topo.placement.job.request import Request
 NODES = tuple(NodeName(f"n{number}") for number in range(6))
 
 
-def cluster() -> Capacity:
+def cluster(nodes: int = len(NODES)) -> Capacity:
     capacity = Capacity()
-    for number, name in enumerate(NODES):
-        path = GroupPath((GroupName(f"d{number // 3}"),))
+    for number in range(nodes):
+        path, name = GroupPath((GroupName(f"d{number // 3}"),)), NodeName(f"n{number}")
         capacity.upsert(Host(name=name, path=path, kinds=(Kind("leaf"),), tiers=(1,), gpus=8))
     return capacity
 
@@ -135,6 +136,27 @@ def test_a_terminating_pod_counts_until_it_is_gone_and_then_its_hold_waits_again
     assert isinstance(bookings.find(HoldId("h1")), Hold), "a pod that ends is not bound"
     bookings.advance(4, PodGone("p0"))
     assert capacity.bookings()["h1"] == {"n0": 8}
+
+
+def calls_for_a_pod(nodes: int) -> int:
+    """Functions that are called when one pod of a hold of so many nodes is bound."""
+    capacity = cluster(nodes)
+    bookings = Bookings(capacity)
+    wish = HoldRequest(Request(pods=nodes, gpus_per_pod=8, group_size=8), 60)
+    reserved(bookings, capacity, wish, name="h1")
+    bookings.advance(1, *bound(pod("p0", "n0")))
+    called: list[str] = []
+    sys.setprofile(lambda _frame, what, _arg: called.append(what) if "call" in what else None)
+    try:
+        bookings.advance(2, *bound(pod("p1", "n1")))
+    finally:
+        sys.setprofile(None)
+    assert used(capacity)["n1"] == 8
+    return len(called)
+
+
+def test_a_pod_costs_a_large_hold_no_more_calls_than_a_small_one():
+    assert calls_for_a_pod(96) == calls_for_a_pod(6)
 
 
 @pytest.mark.parametrize("ends", ["expired", "released"])

@@ -27,16 +27,17 @@ from master.controllers.nomination.queue_counts import QueueCounts, QueuePlugin,
 from master.controllers.nomination.reading import (
     ReadPod,
     Surroundings,
+    first_of,
     id_of,
     queue_asked,
-    rank_of,
     read_gang,
 )
 from master.controllers.nomination.said import Said
 from master.controllers.nomination.shown import ShownGangs, in_words
 from master.controllers.nomination.telling import Telling, Told
+from master.controllers.nomination.under_way import UnderWay
 from master.controllers.nomination.warnings import gang_warnings
-from master.kube.objects import Key, NodeObject, PodObject, key_of
+from master.kube.objects import NodeObject, PodObject, key_of
 from master.kube.reflector import Changed, Listed, Removed
 from master.kube.store import Store
 from master.kube.volcano import PodGroupObject, QueueObject
@@ -62,7 +63,7 @@ from topo.gangs.instructions import (
 from topo.gangs.terms import Way
 from topo.gangs.words import Words
 from topo.model.forest import Snapshot
-from topo.model.ids import Kind, NodeName
+from topo.model.ids import NodeName
 from topo.model.rest.topology import WarningDocument
 from topo.publish.event_series import Reporter
 
@@ -132,8 +133,7 @@ class Nomination:
         self._room = FreeRoom(self.placements.state)
         self._labels = NodeLabels(self._index, self.sources.nodes, self.writer, self._words)
         self._asked: dict[Target, GangId] = {}
-        self._stale: dict[Key, tuple[GangId, str]] = {}
-        """Pods that had another version than the one that a write named."""
+        self._under_way = UnderWay(self.clock)
         self._answers: list[Event] = []
         self._pace = Pace(self.clock)
         self._ahead_s = self.server_now() - self.clock()
@@ -156,7 +156,7 @@ class Nomination:
             nodes=self._nodes,
             pod_groups=lambda: self.sources.pod_groups.objects,
             no_room=self._queues.missing,
-            kind_of_tier=self._kind_of_tier,
+            kind_of_tier=self._placing.kind_of_tier,
             labelled=self._index.labelled,
             holds=lambda gang_id: self._holds.get(gang_id, ()),
             waived=self.waived,
@@ -222,6 +222,7 @@ class Nomination:
     async def run(self) -> None:
         """Places gangs until cancelled. Whatever the machine raises ends the process."""
         self._before.begin()
+        self._under_way = UnderWay(self.clock)
         while not (self.is_counted() and self.sources.pods.synced):
             self._before.look()
             await asyncio.sleep(SETTLING_POLL_S)
@@ -240,7 +241,8 @@ class Nomination:
         try:
             while True:
                 await self._pace.wait(self._gangs.next_s)
-                self._mark_renewed()
+                for gang_id in self._under_way.renewed(self.sources.pods.objects):
+                    self._index.mark(gang_id)
                 self._said.end_advice()
                 with self._pace.turn():
                     await self._turn(tuple(self._room.changes()))
@@ -265,7 +267,10 @@ class Nomination:
         for number, gang_id in enumerate(self._index.take(), 1):
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0)
-            events.append(self._observed(gang_id))
+            if self._under_way.is_awaited(gang_id, len(self._index.pods(gang_id))):
+                self._index.mark(gang_id)
+            else:
+                events.append(self._observed(gang_id))
         out = self._gangs.advance(self.clock(), *events)
         while out:
             answers = [answer for each in out for answer in self._do(each)]
@@ -277,19 +282,12 @@ class Nomination:
         known = self.sources.pods.objects
         return [known[key] for key in self._index.pods(gang_id) if key in known]
 
-    def _mark_renewed(self) -> None:
-        """A version that only grew is told to nobody: a write that was refused for it waits."""
-        known = self.sources.pods.objects
-        for key, (gang_id, version) in list(self._stale.items()):
-            if key not in known or known[key].metadata.resource_version != version:
-                del self._stale[key]
-                self._index.mark(gang_id)
-
     def _observed(self, gang_id: GangId) -> Event:
         pods = self._pods(gang_id)
         if not pods:
             self._known.pop(gang_id, None)
             self._read.pop(gang_id, None)
+            self._under_way.forget(gang_id)
             self._said.forget(gang_id)
             self._telling.forget(gang_id)
             self._queues.seen(gang_id)
@@ -301,6 +299,7 @@ class Nomination:
         if before is not None:
             self._metrics.count_bound(before, gang)
         self._known[gang_id] = gang
+        self._under_way.read(gang)
         if not any(member.gated for member in gang.members):
             self._queues.seen(gang_id)
         return Observed(gang)
@@ -353,24 +352,21 @@ class Nomination:
     def _write_pod(self, each: Nominate | Open | OpenUnplanned) -> None:
         write = writing.of_pod(each, self._namespace(each.id), self._words)
         self._asked[write.target] = each.id
+        self._under_way.wrote(each.id, (write.target.namespace, write.target.name))
         self.writer.put(write)
 
     def _label(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> None:
+        for name in wanted:
+            self._under_way.wrote(gang_id, ("", name))
         for lost in self._labels.want(gang_id, wanted):
+            self._under_way.came(("", lost.subject))
             self._answers.append(lost)
             self._pace.wake()
 
     def _tell(self, gang_id: GangId, told: Told) -> None:
-        first = self._first(gang_id)
+        first = first_of(self._pods(gang_id), self._words)
         if first is not None:
             self._telling.tell(first, told, self.now())
-
-    def _first(self, gang_id: GangId) -> PodObject | None:
-        """The pod of the lowest rank, on which it is told how the gang stands."""
-        return min(self._pods(gang_id), key=self._order, default=None)
-
-    def _order(self, pod: PodObject) -> tuple[int, str]:
-        return rank_of(pod, self._words), pod.metadata.name
 
     # What became of it
 
@@ -379,6 +375,7 @@ class Nomination:
         gang_id = self._asked.pop(write.target, None)
         if not isinstance(write, Patch):
             return
+        self._under_way.settled(settled, self.sources.pods.objects)
         if settled.error is None:
             if "spec" in write.fields:  # of whoever opens gates in this process
                 self._opened(write)
@@ -386,7 +383,8 @@ class Nomination:
         if gang_id is None:
             return
         self._metrics.lost.labels("pod").inc()
-        self._stale[write.target.namespace, write.target.name] = gang_id, write.version
+        key = write.target.namespace, write.target.name
+        self._under_way.refused(gang_id, key, write.version)
         self._answers.append(Lost(gang_id, write.uid, settled.error.message, write.version))
         self._mark(gang_id)
 
@@ -399,6 +397,7 @@ class Nomination:
             self._metrics.gate_s.observe(max(0.0, self.clock() - gang.created_s))
 
     def _node_written(self, settled: Settled) -> None:
+        self._under_way.settled(settled, self.sources.nodes.objects)
         if settled.error is not None:
             self._metrics.lost.labels("node").inc()
         for lost in self._labels.settled(settled):
@@ -425,6 +424,7 @@ class Nomination:
             pod = told.object if isinstance(told, Changed) else None
             self._index.pod(key, pod)
             self._native.pod(key, pod)
+            self._under_way.came(key)
         self._pace.wake()
 
     def _node_told(
@@ -437,6 +437,7 @@ class Nomination:
             name = NodeName(told.object.metadata.name)
             self._index.node(name, told.object if isinstance(told, Changed) else None)
             names = [name]
+            self._under_way.came(("", name))
         self._labels.seen(names)
         self._pace.wake()
 
@@ -494,7 +495,3 @@ class Nomination:
 
     def _nodes(self) -> Iterable[NodeObject]:
         return self.sources.nodes.objects.values()
-
-    def _kind_of_tier(self, tier: int) -> Kind | None:
-        kinds = self.placements.state.capacity.kinds()
-        return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)

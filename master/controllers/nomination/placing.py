@@ -13,6 +13,7 @@ from topo.gangs.evicting import Evictable, units_of
 from topo.gangs.gang import GangId
 from topo.gangs.instructions import Check, Place
 from topo.gangs.placing import Placed, answered
+from topo.model.ids import Kind
 from topo.placement.booking.events import HoldAsked, HoldChange, HoldReleased, Pod, PodGone
 from topo.placement.booking.holds import Hold, HoldId, HoldRefused, HoldRequest
 from topo.placement.job.words import counted, listed
@@ -37,6 +38,11 @@ class Placing:
     ) -> None:
         self._state, self._evictable = state, evictable
         self._hold_s = min(HOLD_S, max_hold_s)
+
+    def kind_of_tier(self, tier: int) -> Kind | None:
+        """The kind of the groups that Volcano's tier of this number has."""
+        kinds = self._state.capacity.kinds()
+        return next((Kind(kind) for kind, at in kinds.items() if at == tier), None)
 
     def holds(self) -> dict[GangId, tuple[HoldId, ...]]:
         """The holds that were made for gangs, by gang; O(holds)."""

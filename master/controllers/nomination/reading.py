@@ -210,6 +210,11 @@ def rank_of(pod: PodObject, words: Words) -> int:
     return (stamp.rank_offset if isinstance(stamp, Stamp) else 0) + (index or 0)
 
 
+def first_of(pods: Iterable[PodObject], words: Words) -> PodObject | None:
+    """The pod of the lowest rank, on which it is told how its gang stands; None without pods."""
+    return min(pods, key=lambda pod: (rank_of(pod, words), pod.metadata.name), default=None)
+
+
 def gpus_of(pod: PodObject, policy: Policy) -> tuple[str, int]:
     """The resource of whole GPUs that the pod asks for, and how many; empty and 0 for none."""
     named = resources_of(pod.spec)

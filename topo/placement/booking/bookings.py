@@ -14,7 +14,7 @@ pod is bound to n9: pods n1 8, n9 8, hold n2 8, and `STRAYED n9 8`. A pod is bou
 n9 8, n2 8, and the hold has ended, `BOUND n9 8`.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -49,6 +49,7 @@ from topo.placement.booking.holds import (
     Moment,
     booked,
 )
+from topo.placement.booking.pod_counts import PodCounts
 from topo.placement.booking.refusals import beyond_limits, no_longer_fits, of_another
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.difference import Difference
@@ -82,13 +83,12 @@ class Bookings:
         self._ended: deque[HoldId] = deque()
         self._pods: dict[str, PodSeen] = {}
         self._pods_of: dict[HoldId, dict[str, None]] = {}
-        self._gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
-        """What the pods of a hold take in each phase, counted as they come and go."""
-        self._shared_used: dict[NodeName, Counter[str]] = {}
-        """What pods take of shared cards, by node and resource, counted as they come and go."""
+        self._counts = PodCounts()
         self._elsewhere: dict[HoldId, Gpus] = {}
-        self._touched: dict[HoldId, None] = {}
-        """Holds whose pods are to be looked at before `advance` returns."""
+        self._as_planned: set[HoldId] = set()
+        """Holds whose pods take nowhere more than was planned there."""
+        self._touched: dict[HoldId, dict[NodeName, None]] = {}
+        """Holds whose pods are to be looked at before `advance` returns, and the nodes of these."""
         self._most = self._limits.holds
         self.version = 0
         """Grows with every change."""
@@ -127,7 +127,7 @@ class Bookings:
         planned = self._planned[hold_id]
         if hold_id not in self._pods_of:
             return planned
-        taken = self._taken(hold_id)
+        taken = self._counts.taken(hold_id)
         left = max(0, sum(planned.values()) - taken.total())
         awaited: dict[NodeName, int] = {}
         for node, gpus in planned.items():
@@ -143,7 +143,7 @@ class Bookings:
 
     def shared_used(self) -> dict[NodeName, tuple[tuple[str, int], ...]]:
         """What pods take of shared cards, by node: (resource, number); O(nodes with such pods)."""
-        return {node: tuple(used.items()) for node, used in self._shared_used.items()}
+        return self._counts.shared()
 
     # What happens
 
@@ -232,10 +232,11 @@ class Bookings:
             return
         if before is not None and (before.pod.hold, before.pod.owner) != (pod.hold, pod.owner):
             yield from self._pod_gone(pod.uid)
+        if before is not None:
+            self._touch(before.pod)
         self._take(seen)
         self.version += 1
-        if pod.hold is not None:
-            self._touched[pod.hold] = None
+        self._touch(pod)
         yield PodChange(pod, seen.phase)
 
     def _pod_gone(self, uid: str) -> Iterator[Change]:
@@ -244,32 +245,49 @@ class Bookings:
             return
         pod = seen.pod
         self._capacity.release(pod.owner)
-        self._share(pod, -1)
+        self._counts.drop(seen)
         if pod.hold is not None:
-            self._count(seen, -1)
             del self._pods_of[pod.hold][uid]
             if not self._pods_of[pod.hold]:
                 del self._pods_of[pod.hold]
-            self._touched[pod.hold] = None
+        self._touch(pod)
         self.version += 1
         yield PodChange(pod, None)
 
+    def _touch(self, pod: Pod) -> None:
+        if pod.hold is not None:
+            self._touched.setdefault(pod.hold, {})[pod.node] = None
+
     def _follow_pods(self, now_s: float) -> Iterator[Change]:
         """Books what the holds of pods still wait for; ends those that bound pods take all of."""
-        for hold_id in self._touched:
+        for hold_id, nodes in self._touched.items():
             if hold_id in self._holds:
-                yield from self._follow(self._holds[hold_id], now_s)
+                yield from self._follow(self._holds[hold_id], nodes, now_s)
         self._touched.clear()
 
-    def _follow(self, hold: Hold, now_s: float) -> Iterator[Change]:
-        self._book(hold)
+    def _follow(self, hold: Hold, nodes: Iterable[NodeName], now_s: float) -> Iterator[Change]:
+        if not self._booked_on(hold.id, nodes):
+            self._book(hold)
         before, now = self._elsewhere.get(hold.id, ()), self._beyond_plan(hold.id)
         self._elsewhere[hold.id] = now
-        bound, planned = self._taken(hold.id, PodPhase.BOUND), self._planned[hold.id]
-        if bound.total() >= sum(planned.values()):
+        bound = self._counts.total(hold.id, PodPhase.BOUND)
+        if bound >= sum(self._planned[hold.id].values()):
             yield self._end(hold, What.BOUND, now_s)
         elif now and now != before:
             yield HoldChange(What.STRAYED, hold, now)
+
+    def _booked_on(self, hold_id: HoldId, nodes: Iterable[NodeName]) -> bool:
+        """Books what a hold waits for on the nodes on which its pods changed; whether that is all.
+
+        It is while its pods take nowhere more than was planned: what is taken on one node changes
+        then what is awaited there, and nowhere else. A large job changes pod by pod.
+        """
+        planned = self._planned[hold_id]
+        awaited = {n: planned.get(n, 0) - self._counts.taken_on(hold_id, n) for n in nodes}
+        if hold_id not in self._as_planned or min(awaited.values(), default=0) < 0:
+            return False
+        self._capacity.book_on(hold_id, awaited)
+        return True
 
     # A state to go on from, and checks
 
@@ -362,22 +380,12 @@ class Bookings:
         of = {(pod.hold, pod.uid) for pod in self._all_pods() if pod.hold is not None}
         indexed = {(hold_id, uid) for hold_id, uids in self._pods_of.items() for uid in uids}
         yield of != indexed, "the index of pods by hold names others"
-        gpus_of: dict[tuple[HoldId, PodPhase], Counter[NodeName]] = {}
-        for seen in self._pods.values():
-            if seen.pod.hold is not None and seen.pod.gpus:
-                counted = gpus_of.setdefault((seen.pod.hold, seen.phase), Counter())
-                counted[seen.pod.node] += seen.pod.gpus
-        shared: dict[NodeName, Counter[str]] = {}
-        for pod in self._all_pods():
-            for resource, number in pod.shared:
-                shared.setdefault(pod.node, Counter())[resource] += number
-        yield shared != self._shared_used, "what pods take of shared cards is counted wrongly"
-        yield gpus_of != self._gpus_of, "the GPUs of the pods of a hold are counted wrongly"
+        yield from self._counts.flaws(self._pods.values())
         yield self._planned.keys() != holds.keys(), "the plans are not those of the holds"
         for hold_id in self._pods_of.keys() & holds.keys():
-            planned, taken = sum(self._planned[hold_id].values()), self._taken(hold_id).total()
-            total = taken + sum(self.awaited(hold_id).values())
-            yield total != max(planned, taken), f"hold {hold_id} and its pods count {total}"
+            planned, taken = sum(self._planned[hold_id].values()), self._counts.taken(hold_id)
+            total = taken.total() + sum(self.awaited(hold_id).values())
+            yield total != max(planned, taken.total()), f"hold {hold_id} and its pods count {total}"
 
     def _owed(self) -> dict[str, Mapping[NodeName, int]]:
         """GPUs by node for each owner, from holds and pods alone."""
@@ -394,39 +402,11 @@ class Bookings:
 
     # How it is kept
 
-    def _taken(self, hold_id: HoldId, *phases: PodPhase) -> Counter[NodeName]:
-        """GPUs by node that the pods of a hold take, or those of them in some phases."""
-        taken: Counter[NodeName] = Counter()
-        for phase in phases or _PHASES:
-            taken.update(self._gpus_of.get((hold_id, phase), {}))
-        return taken
-
-    def _count(self, seen: PodSeen, sign: int) -> None:
-        """Counts a pod of a hold in, or with -1 out; nothing of 0 GPUs stays behind."""
-        assert seen.pod.hold is not None, "only pods of holds"  # noqa: S101 - for the type checker
-        key, node = (seen.pod.hold, seen.phase), seen.pod.node
-        gpus = self._gpus_of.setdefault(key, Counter())
-        gpus[node] += sign * seen.pod.gpus
-        if not gpus[node]:
-            del gpus[node]
-        if not gpus:
-            del self._gpus_of[key]
-
-    def _share(self, pod: Pod, sign: int) -> None:
-        """Counts what a pod takes of shared cards in, or with -1 out."""
-        if not pod.shared:
-            return
-        used = self._shared_used.setdefault(pod.node, Counter())
-        for resource, number in pod.shared:
-            used[resource] += sign * number
-            if not used[resource]:
-                del used[resource]
-        if not used:
-            del self._shared_used[pod.node]
-
     def _beyond_plan(self, hold_id: HoldId) -> Gpus:
         """What the pods take, but for those that end, on nodes where the hold planned less."""
-        taken, planned = self._taken(hold_id, *_STAYING), self._planned[hold_id]
+        if hold_id in self._as_planned:
+            return ()
+        taken, planned = self._counts.taken(hold_id, *_STAYING), self._planned[hold_id]
         beyond = ((node, gpus - planned.get(node, 0)) for node, gpus in taken.items())
         return tuple(sorted((node, gpus) for node, gpus in beyond if gpus > 0))
 
@@ -434,16 +414,18 @@ class Bookings:
         pod, before = seen.pod, self._pods.get(seen.pod.uid)
         self._pods[pod.uid] = seen
         if before is not None:
-            self._share(before.pod, -1)
-        self._share(pod, 1)
+            self._counts.drop(before)
+        self._counts.add(seen)
         if pod.hold is not None:
-            if before is not None:
-                self._count(before, -1)
-            self._count(seen, 1)
             self._pods_of.setdefault(pod.hold, {})[pod.uid] = None
         self._capacity.book(pod.owner, {pod.node: pod.gpus})
 
     def _book(self, hold: Hold) -> None:
+        taken, planned = self._counts.taken(hold.id), self._planned[hold.id]
+        if all(gpus <= planned.get(node, 0) for node, gpus in taken.items()):
+            self._as_planned.add(hold.id)
+        else:
+            self._as_planned.discard(hold.id)
         self._put(hold.id, self.awaited(hold.id))
 
     def _put(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
@@ -455,10 +437,10 @@ class Bookings:
     def _add(self, hold: Hold, gpus: Mapping[NodeName, int]) -> None:
         self._holds[hold.id] = hold
         self._planned[hold.id] = gpus
-        self._elsewhere[hold.id] = self._beyond_plan(hold.id)
         self._book(hold)
+        self._elsewhere[hold.id] = self._beyond_plan(hold.id)
         if hold.id in self._pods_of:  # pods that came first may take all of it already
-            self._touched[hold.id] = None
+            self._touched.setdefault(hold.id, {})
         if hold.wish.key is not None:
             self._keys[hold.wish.key] = hold.id
         if hold.deadline_s is not None:
@@ -473,6 +455,7 @@ class Bookings:
         """Gives back what the hold books; what its pods took elsewhere."""
         self._capacity.release(hold.id)
         del self._holds[hold.id], self._planned[hold.id]
+        self._as_planned.discard(hold.id)
         if hold.wish.key is not None:
             del self._keys[hold.wish.key]
         self.version += 1

@@ -162,14 +162,19 @@ class Capacity:
             if change:
                 changes[name] = change
         self._shift(changes)
-        self.version += 1
+
+    def book_on(self, owner: str, gpus: Mapping[NodeName, int]) -> None:
+        """What an owner takes of some nodes from now on, 0 for nothing; of others what it had."""
+        had = self._bookings.pop(owner, {})
+        if takes := {name: count for name, count in {**had, **gpus}.items() if count}:
+            self._bookings[owner] = MappingProxyType(takes)
+        self._shift({name: count - had.get(name, 0) for name, count in gpus.items()})
 
     def release(self, owner: str) -> None:
         """Free all that an owner took; an unknown owner is no error."""
         had = self._bookings.pop(owner, None)
         if had is not None:
             self._shift({name: -count for name, count in had.items()})
-            self.version += 1
 
     # Copies and checks
 
@@ -433,6 +438,7 @@ class Capacity:
 
     def _shift(self, changes: Mapping[NodeName, int]) -> None:
         """So many GPUs more are taken of each of these nodes."""
+        self.version += 1
         self._touch(changes)
         used, ids = self._used, self._index.ids
         for name, change in changes.items():

@@ -79,7 +79,8 @@ class Follower:
         O(nodes given).
         """
         gone = [name for name in removed if self.cluster.pop(name, None) is not None]
-        nodes = {node.name: node for node in changed}
+        # A node changes more often than what placement takes of it.
+        nodes = {n.name: n for n in changed if self.cluster.get(n.name) != n}
         self.cluster |= nodes
         hosts = {name: self._capacity.host(name) for name in (*gone, *nodes)}
         halves = {name: host and host.halves[0] for name, host in hosts.items()}

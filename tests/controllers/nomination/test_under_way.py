@@ -1,0 +1,158 @@
+"""When a gang that changes pod by pod is read: once all that is on its way is there, or late."""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from master.controllers.nomination import controller
+from master.controllers.nomination.reading import read_gang
+from master.controllers.nomination.under_way import LATE_S, UnderWay
+from master.kube.client import Call
+from master.kube.errors import KubeError
+from master.kube.objects import PODS, PodObject
+from master.kube.writer import Settled
+from master.kube.writes import Patch, Target
+from tests.controllers.nomination.masters import GangCluster, leading, until
+from tests.controllers.nomination.objects import POD as POD_MODEL
+from tests.controllers.nomination.objects import pod, pod_group, surroundings
+from tests.kube.api_model import ApiModel
+from topo.gangs.gang import GangId
+
+GANG = GangId("job-1")
+POD, NODE = ("jobs", "train-worker-0"), ("", "node-1")
+PAIR = read_gang(GANG, [pod(0), pod(1)], surroundings(pod_group("Inqueue")))
+WRITE = Patch(target=Target(PODS, POD[1], POD[0]), manager="m", uid="pod-0")
+
+
+def known(version: str) -> dict[tuple[str, str], PodObject]:
+    written = POD_MODEL.dump_python(pod(0), by_alias=False)
+    written["metadata"]["resource_version"] = version
+    return {POD: POD_MODEL.validate_python(written)}
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def reading() -> tuple[Clock, UnderWay]:
+    """A pair that was just read, all of it there."""
+    clock = Clock()
+    under_way = UnderWay(clock)
+    under_way.read(PAIR)
+    return clock, under_way
+
+
+def test_a_gang_is_awaited_until_the_last_of_its_writes_shows():
+    _, under_way = reading()
+    assert not under_way.is_awaited(GANG, 2)
+    under_way.wrote(GANG, POD)
+    under_way.wrote(GANG, NODE)
+    under_way.came(POD)
+    assert under_way.is_awaited(GANG, 2)
+    under_way.came(NODE)
+    assert not under_way.is_awaited(GANG, 2)
+
+
+def test_a_gang_of_which_pods_are_to_come_is_awaited():
+    _, under_way = reading()
+    assert under_way.is_awaited(GANG, 1)
+    assert not under_way.is_awaited(GANG, 2)
+
+
+def test_a_gang_that_was_never_read_is_not_awaited():
+    assert not UnderWay(Clock()).is_awaited(GANG, 1)
+
+
+def test_what_is_late_holds_up_nobody():
+    clock, under_way = reading()
+    under_way.wrote(GANG, POD)
+    clock.now_s += LATE_S - 0.01
+    assert under_way.is_awaited(GANG, 1)
+    clock.now_s += 0.01
+    assert not under_way.is_awaited(GANG, 1)
+
+
+def test_a_node_that_was_written_for_two_gangs_came_for_both():
+    _, under_way = reading()
+    other = GangId("job-2")
+    under_way.read(replace(PAIR, id=other))
+    under_way.wrote(GANG, NODE)
+    under_way.wrote(other, NODE)
+    under_way.came(NODE)
+    assert not under_way.is_awaited(GANG, 2)
+    assert not under_way.is_awaited(other, 2)
+
+
+def test_nothing_is_awaited_of_a_gang_that_is_gone_and_of_its_writes():
+    _, under_way = reading()
+    under_way.wrote(GANG, POD)
+    under_way.forget(GANG)
+    under_way.read(PAIR)
+    assert not under_way.is_awaited(GANG, 2)
+    under_way.came(POD)  # what comes after all is no error
+
+
+@pytest.mark.parametrize(
+    ("settled", "version", "awaited"),
+    [
+        (Settled(WRITE, error=KubeError("changed", status=409)), "7", False),
+        (Settled(WRITE, metadata=known("7")[POD].metadata), "7", False),
+        (Settled(WRITE, metadata=known("8")[POD].metadata), "7", True),
+    ],
+    ids=["refused", "changed nothing", "not seen yet"],
+)
+def test_a_write_that_will_show_in_no_event_is_not_awaited(
+    settled: Settled, version: str, *, awaited: bool
+):
+    _, under_way = reading()
+    under_way.wrote(GANG, POD)
+    under_way.settled(settled, known(version))
+    assert under_way.is_awaited(GANG, 2) is awaited
+
+
+def test_a_refused_version_is_told_once_when_the_pod_has_another_one():
+    _, under_way = reading()
+    under_way.refused(GANG, POD, "7")
+    assert list(under_way.renewed(known("7"))) == []
+    assert list(under_way.renewed(known("8"))) == [GANG]
+    assert list(under_way.renewed(known("8"))) == []
+    under_way.refused(GANG, POD, "8")
+    assert list(under_way.renewed({})) == [GANG], "it is gone"
+
+
+@dataclass
+class OneByOne:
+    """An API server that takes its time for each write, one after the other."""
+
+    api: ApiModel
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def call(self, call: Call) -> bytes:
+        async with self._one:
+            await asyncio.sleep(LATE_S / 10)
+            return await self.api.call(call)
+
+
+@pytest.mark.virtual_time
+async def test_a_gang_is_read_for_each_wave_of_its_writes_and_not_for_each_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Eight writes before the gates, and four that open them, seen one by one."""
+    reads: list[Any] = []
+
+    def counted(*args: Any) -> Any:
+        reads.append(args)
+        return read_gang(*args)
+
+    monkeypatch.setattr(controller, "read_gang", counted)
+    cluster = GangCluster("volcano", binds=False)
+    cluster.submit()
+    async with leading(cluster.api, OneByOne(cluster.api)):
+        await until(lambda: cluster.is_open)
+    assert len(cluster.labelled()) == 4
+    assert len(reads) <= 4, "found, planned, all written and checked"
