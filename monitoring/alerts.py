@@ -66,6 +66,14 @@ def _ends_soon(which: str, name: str) -> str:
     return f'label_replace({soon}, "certificate", "{name}", "", "")'
 
 
+def _errors_rise(most: int, kinds: str = "") -> str:
+    """More than so many in a quarter of an hour, on one link."""
+    series = f"topo_worker_link_errors_total{kinds}[15m]"
+    return f"sum by ({_EACH}, node, gpu, link) (increase({series})) > {most}"
+
+
+_HARMFUL = '{kind=~"recovery|recovery-failed|link-integrity|uncorrected"}'
+"""Errors that interrupt a link; the others are mended as they come, at the price of speed."""
 _IGNORED = 'topo_master_volcano_groups{heeding="ignored"}'
 _NATIVE = 'topo_master_gangs{reason="native"}'
 _READY = 'topo_master_nodes{status="Ready"}'
@@ -92,6 +100,13 @@ ALERTS = (
         600,
         Severity.WARNING,
         "{{ $value }} groups of kind {{ $labels.kind }} are not Ready and get no jobs.",
+    ),
+    Alert(
+        "TopoLinkErrors",
+        f"{_errors_rise(0, _HARMFUL)} or {_errors_rise(900)}",
+        300,
+        Severity.WARNING,
+        "Errors rise on link {{ $labels.link }} of GPU {{ $labels.gpu }} of {{ $labels.node }}.",
     ),
     Alert(
         "TopoForestShrank",

@@ -46,7 +46,8 @@ def build_agent(
     """A worker for this host, or for the recording."""
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
-    pending, metrics = PendingReport(), Metrics()
+    pending, host = PendingReport(), HostFacts(identity, probes)
+    metrics = Metrics(host.link_errors)
 
     def with_faults(facts: NodeFacts) -> NodeFacts:
         return replay.with_faults(facts) if replay else facts
@@ -56,7 +57,7 @@ def build_agent(
 
     loops = ProbeLoops(
         probes,
-        HostFacts(identity, probes),
+        host,
         pending,
         pace=Pace(quick_s=settings.quick_interval, absent_s=settings.absent_interval),
         metrics=metrics,

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from types import MappingProxyType
 
 from topo.facts import parse
 from topo.facts.assemble import assemble
 from topo.model.errors import Refusal
 from topo.model.machine import (
+    MAX_LINK_ERRORS,
     Gpu,
     GpuFabric,
+    LinkErrors,
     LinkMatrix,
     LinkPort,
     NetworkPort,
@@ -104,11 +107,15 @@ class HostFacts:
         return not preferred or not probe.gives <= stated
 
     def settled(self) -> bool:
-        """Whether every probe that must run has been read once. Before, the facts would mislead."""
+        """Whether every probe that must run has been read once. Before, the facts would mislead.
+
+        Those that only count are not awaited: a slow tool must not keep a node from being known.
+        """
         self._settled = self._settled or all(
             source.reading is not None
             for source in self._sources.values()
-            if not source.probe.instead_of or self.needed(source.probe.name)
+            if source.probe.awaited
+            and (not source.probe.instead_of or self.needed(source.probe.name))
         )
         return self._settled
 
@@ -122,6 +129,21 @@ class HostFacts:
             health = [source.health for source in used]
             self._facts = assemble(self._identity, parsed, [h for h in health if h is not None])
         return self._facts
+
+    def link_errors(self) -> tuple[LinkErrors, ...]:
+        """What is counted on links, at most `MAX_LINK_ERRORS`; the first source of one decides."""
+        used = (source for name, source in self._sources.items() if self.needed(name))
+        stated = chain.from_iterable(_link_errors(source.parsed) for source in used)
+        found: dict[tuple[int, int, str], LinkErrors] = {}
+        for each in stated:
+            found.setdefault((each.gpu, each.link, each.kind), each)
+        return tuple(islice(found.values(), MAX_LINK_ERRORS))
+
+
+def _link_errors(parsed: ParsedProbe | None) -> Iterator[LinkErrors]:
+    for fact in parsed.facts if parsed is not None else ():
+        if isinstance(fact, tuple):
+            yield from (item for item in fact if isinstance(item, LinkErrors))
 
 
 def _failed(source: _Source, reading: Reading) -> bool:

@@ -1,25 +1,47 @@
-"""The worker's metrics. Labels are bounded: probes, states, kinds, reasons."""
+"""The worker's metrics. Labels are bounded: probes, states, kinds, reasons, GPUs and links."""
 
 import time
 from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
-from topo.model.machine import NodeFacts, PortState, ProbeHealth, ProbeState
+from topo.model.machine import LinkErrors, NodeFacts, PortState, ProbeHealth, ProbeState
 from worker.transport import Trouble
 
 _DURATIONS_S = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10)
 _HEALTH = {True: "healthy", False: "unhealthy", None: "unknown"}
 
 
+class _Errors(Collector):
+    """The drivers' own counters of errors, as last read; what none of them counts has no series."""
+
+    def __init__(self, link_errors: Callable[[], Iterable[LinkErrors]]) -> None:
+        self._link_errors = link_errors
+
+    def collect(self) -> Iterator[Metric]:
+        """The family with a series for each counter."""
+        family = CounterMetricFamily(
+            "topo_worker_link_errors",
+            "Errors that the driver has counted on a link of a GPU, by kind.",
+            labels=("gpu", "link", "kind"),
+        )
+        for each in self._link_errors():
+            family.add_metric((str(each.gpu), str(each.link), each.kind.value), each.count)
+        yield family
+
+
 class Metrics:
     """The worker's metrics in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, link_errors: Callable[[], Iterable[LinkErrors]] = tuple) -> None:
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        registry.register(_Errors(link_errors))
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         self._probe_seconds = Histogram(
             "topo_worker_probe_duration_seconds",

@@ -8,6 +8,7 @@ def _worker(metric: str, more: str = "") -> str:
 
 
 _DOWN = _worker("link_ports", 'state="down"')
+_ERRORS = f"increase({_worker('link_errors_total')}[$__rate_interval])"
 
 
 _HARDWARE = Section(
@@ -45,6 +46,20 @@ _HARDWARE = Section(
             title="Links by state",
             means="Interconnect ports of its GPUs.",
             queries=(Query(f"sum by (state) ({_worker('link_ports')})", "{{state}}"),),
+            width=12,
+        ),
+        Panel(
+            title="Errors on links",
+            means="What the driver counts on the links of its GPUs; docs/metrics.md has the kinds.",
+            queries=(Query(f"sum by (kind) ({_ERRORS})", "{{kind}}"),),
+            width=12,
+        ),
+        Panel(
+            title="Links with the most errors",
+            means="The five of them on which most was counted, by GPU and link.",
+            queries=(
+                Query(f"topk(5, sum by (gpu, link) ({_ERRORS}))", "GPU {{gpu}} link {{link}}"),
+            ),
             width=12,
         ),
     ),

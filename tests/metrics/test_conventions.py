@@ -11,7 +11,14 @@ from master.app import build_app
 from master.composition.service import build_service
 from tests.builders import facts
 from tests.master.world import settings
-from topo.model.machine import LinkPort, PortState, ProbeHealth, ProbeState
+from topo.model.machine import (
+    LinkErrorKind,
+    LinkErrors,
+    LinkPort,
+    PortState,
+    ProbeHealth,
+    ProbeState,
+)
 from worker.metrics import Metrics
 
 PROMTOOL = shutil.which("promtool")
@@ -28,7 +35,7 @@ def master_registry() -> CollectorRegistry:
 
 def worker_registry() -> CollectorRegistry:
     """All metrics of a worker that has read and reported once."""
-    metrics = Metrics()
+    metrics = Metrics(lambda: (LinkErrors(2, 3, LinkErrorKind.CRC, 8814),))
     metrics.read(ProbeHealth("mxsml", ProbeState.OK), 0.01)
     metrics.reported("full", facts("a", ["b"]))
     return metrics.registry
@@ -46,6 +53,13 @@ def test_degraded_ports_are_counted_beside_those_that_are_up():
     page = generate_latest(metrics.registry).decode()
     assert "topo_worker_link_ports_degraded 1.0" in page
     assert 'topo_worker_link_ports{state="up"} 2.0' in page
+
+
+def test_each_counter_of_a_link_is_a_series_and_none_is_made_up():
+    page = generate_latest(worker_registry()).decode()
+    (line,) = (each for each in page.splitlines() if each.startswith("topo_worker_link_errors"))
+    assert line == 'topo_worker_link_errors_total{gpu="2",kind="crc",link="3"} 8814.0'
+    assert "topo_worker_link_errors_total{" not in generate_latest(Metrics().registry).decode()
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian's prometheus) is not installed")

@@ -56,6 +56,14 @@ def lasting(which: str, begin_s: int, end_s: int) -> dict[str, str]:
     }
 
 
+def errors(kind: str, values: str, at: str, summary: str = "") -> Example:
+    """One counter of a link of a node, as its worker tells it."""
+    node = 'job="topo-worker",namespace="topo",node="node-1",gpu="2",link="3"'
+    series = f'topo_worker_link_errors_total{{{node},instance="a",kind="{kind}"}}'
+    own = {"job": "topo-worker", "node": "node-1", "gpu": "2", "link": "3"}
+    return Example({series: values}, at, summary, own)
+
+
 def native(heeding: str, jobs: int) -> dict[str, str]:
     """The series of a Volcano that is configured so, with so many native jobs."""
     return {
@@ -68,6 +76,7 @@ DAY_S = 86400
 EVIL = "<b>{{ $value }}</b> \u202e" + "n" * 253
 GROUPS = 'kind="dragonfly",status="NotReady"'
 SHRANK = "Within an hour more than a fifth of the nodes stopped being Ready; 70 are left."
+RISING = "Errors rise on link 3 of GPU 2 of node-1."
 UNPLANNED = "Pods were let go without a plan; their groups may be split."
 IGNORED = "Volcano chooses the nodes of jobs, and is configured to ignore their groups."
 MISSED = "The scheduler bound pods elsewhere than they were planned."
@@ -107,6 +116,11 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
             f"1 groups of kind {EVIL} are not Ready and get no jobs.",
             {"kind": EVIL},
         ),
+    ),
+    "TopoLinkErrors": (
+        errors("recovery", "5+0x20 6+0x20", "28m", RISING),
+        errors("uncorrected", "0+0x20 1+0x20", "28m", RISING),
+        errors("crc", "0+120x40", "28m", RISING),
     ),
     "TopoForestShrank": (
         told("nodes", "100+0x20 70+0x20", "25m", SHRANK, status="Ready"),
@@ -189,6 +203,11 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
         one("node_reasons", "3+0x20", "9m", reason="port-down"),
     ),
     "TopoGroupDegraded": (told("groups", "5+0x20", "15m", kind="dragonfly", status="Ready"),),
+    "TopoLinkErrors": (
+        errors("crc", "0+10x40", "28m"),  # a few are mended as they come
+        errors("recovery", "65535+0x40", "28m"),  # counted before anybody looked
+        errors("uncorrected", "7+0x10 0+0x30", "28m"),  # the driver was loaded anew
+    ),
     "TopoForestShrank": (
         told("nodes", "100+0x20 85+0x20", "35m", status="Ready"),
         told("nodes", "100+0x5 70+0x90", "80m", status="Ready"),  # so it has been for an hour

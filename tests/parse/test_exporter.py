@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.parse.answers import items, refused, understood
 from topo.model.ids import ServerUuid
-from topo.model.machine import Gpu, LinkPort, Peer, PortState, ServerPeers
+from topo.model.machine import Gpu, LinkErrors, LinkPort, Peer, PortState, ServerPeers
 
 LOCAL = ServerUuid("1b0c2fa6-1dd2-11b2-01cc-b51e3bd74330")
 X = ServerUuid("1ad2e412-1dd2-11b2-01cc-cb1e3bd74330")
@@ -179,3 +179,18 @@ def test_lines_around_the_samples_do_not_matter(before, after):
     sample = f"mx_device_type{device(0, deviceType='MXC550')} 1.0"
     found = understood(f"{before}\n{sample}\n{after}", "mx-exporter")
     assert [gpu.model for gpu in items(found, Gpu)] == ["MXC550"]
+
+
+def test_errors_are_counted_per_link():
+    """`mxlkId` counts from 1, links from 0; a word of a later release is passed over."""
+    samples = (("1", "ce", 12), ("1", "ue", 0), ("7", "ce", 3), ("0", "ce", 1), ("2", "xe", 1))
+    lines = [
+        f"mx_mxlk_aer_count{device(0, mxlkId=link, type=word)} {count}.0"
+        for link, word, count in samples
+    ]
+    found = items(understood("\n".join(lines)), LinkErrors)
+    assert [(each.link, each.kind.value, each.count) for each in found] == [
+        (0, "corrected", 12),
+        (0, "uncorrected", 0),
+        (6, "corrected", 3),
+    ]

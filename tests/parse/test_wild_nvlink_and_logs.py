@@ -60,8 +60,6 @@ def test_the_links_of_a_posted_status(name, gpus, told, warnings):
     [
         ("W07c", "nvlink-capabilities", "nvidia-smi nvlink -c", "nvidia-smi nvlink -s"),
         ("W38", "nvidia-smi-c2c", "nvidia-smi c2c -s", "nvidia-smi nvlink -s"),
-        ("W40", "nvlink-errors", "nvidia-smi nvlink -e", "nvidia-smi nvlink -s"),
-        ("W62", "nvlink-errors", "nvidia-smi nvlink -e", "nvidia-smi nvlink -s"),
         ("W76", "ixsmi", "ixsmi", "nodegroup.yaml"),
         ("W77", "hy-smi", "hy-smi", "nodegroup.yaml"),
     ],

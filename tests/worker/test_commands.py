@@ -75,6 +75,14 @@ async def test_exit_9_of_nvidia_smi_says_what_it_means(programs: Programs) -> No
     assert reading.detail == "nvidia-smi ended with exit status 9: the driver is not loaded"
 
 
+async def test_an_exit_of_hosts_without_the_source_is_no_failure(programs: Programs) -> None:
+    """A card without NVLink is asked for its errors in vain, and is well."""
+    program(programs, "nvidia-smi", "exit 3")
+    reading = await Command(("nvidia-smi",), exits=EXITS, absent_exits={3}).read()
+    assert reading.state is ProbeState.ABSENT
+    assert reading.detail == "nvidia-smi ended with exit status 3: not supported"
+
+
 @pytest.mark.parametrize(
     ("script", "detail"),
     [

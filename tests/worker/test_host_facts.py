@@ -1,10 +1,11 @@
 """The host: who must run, what is believed through failures, and what is settled."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from topo.model.machine import NodeIdentity, ProbeState
+from topo.model.machine import MAX_LINK_ERRORS, NodeIdentity, ProbeState
 from topo.sim.bundles import bundle_of
 from topo.sim.worlds.presets import demo_world, nvlink_world
 from worker import host_facts
@@ -225,3 +226,61 @@ def test_a_library_that_begins_to_fail_is_relieved_without_a_gap(host: HostFacts
         host.add("mxsml", timed_out("no answer"))
         assert len(host.facts().gpus) == 8
     assert states(host)["mxsml"] == "timed-out"
+
+
+ERRORS = {take.probe: take.text for take in bundle_of(TRAY).probes}["nvlink-errors"]
+COUNTING = (probe("mxsml"), probe("nvml"), replace(probe("nvlink-errors"), awaited=False))
+
+
+def errors(host: HostFacts) -> dict[tuple[int, int, str], int]:
+    """(GPU, link, kind) to the count."""
+    return {(each.gpu, each.link, each.kind.value): each.count for each in host.link_errors()}
+
+
+def test_counters_of_links_are_no_facts_and_nobody_waits_for_them() -> None:
+    """A tool that takes ten seconds keeps no node from being known, and a count is no change."""
+    host = HostFacts(TRAY.identity, COUNTING)
+    for name in ("mxsml", "nvml"):
+        host.add(name, absent("not here"))
+    assert host.settled()
+    host.add("nvlink-errors", ok(ERRORS))
+    before, counted = host.facts(), errors(host)
+    assert set(counted.values()) == {0}
+    assert len({(gpu, link) for gpu, link, _ in counted}) == 4 * 18
+    host.add("nvlink-errors", ok(ERRORS.replace("Symbol Errors: 0", "Symbol Errors: 7")))
+    assert {count for key, count in errors(host).items() if key[2] == "symbol"} == {7}
+    assert host.facts() == before
+    assert (before.gpus, before.ports) == ((), ())
+
+
+def test_what_can_no_longer_be_read_is_not_counted_on() -> None:
+    """Neither as it was, nor as zero."""
+    host = HostFacts(TRAY.identity, COUNTING)
+    host.add("nvlink-errors", ok(ERRORS))
+    for _ in range(DROP_AFTER_FAILURES - 1):
+        host.add("nvlink-errors", failed("exit status 15"))
+        assert errors(host)
+    host.add("nvlink-errors", failed("exit status 15"))
+    assert errors(host) == {}
+
+
+def test_the_library_of_metax_counts_per_link() -> None:
+    """A counter that it has not, or that overflowed, is none."""
+    text = json.loads(TEXTS["mxsml"])
+    first = text["devices"][0]["links"]
+    first[0] |= {"corrected": 12, "uncorrected": -1}
+    first[1] |= {"corrected": None}
+    host = HostFacts(HOST.identity, COUNTING)
+    host.add("mxsml", ok(json.dumps(text)))
+    counted = errors(host)
+    assert counted[0, 0, "corrected"] == 12
+    assert {(0, 0, "uncorrected"), (0, 1, "corrected")}.isdisjoint(counted)
+    assert len(counted) == 8 * 7 * 2 - 2
+
+
+def test_so_many_counters_are_told_and_no_more() -> None:
+    """Whatever a tool prints."""
+    lines = [f"GPU {gpu}: H100 (UUID: GPU-{gpu})\n\t Links 0-17: No errors" for gpu in range(100)]
+    host = HostFacts(TRAY.identity, COUNTING)
+    host.add("nvlink-errors", ok("\n".join([*lines, ""])))
+    assert len(host.link_errors()) == MAX_LINK_ERRORS

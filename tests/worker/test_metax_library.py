@@ -48,6 +48,16 @@ def test_ports_carry_speed_width_state_and_the_peer_on_this_host(mxsml: Path) ->
     ]
 
 
+def test_links_carry_what_was_counted_on_them(mxsml: Path, old_mxsml: Path) -> None:
+    """An old library has no such call, which is no fault of it."""
+    second = read(mxsml)["devices"][1]["links"]
+    assert [link["corrected"] for link in second] == list(range(10, 17))
+    assert [link["uncorrected"] for link in second] == [0, 0, 0, 1, 0, 0, 0]
+    old = read(old_mxsml)
+    assert {link["corrected"] for link in old["devices"][1]["links"]} == {None}
+    assert "mxSmlGetMetaXLinkAer" not in {error["call"] for error in old["errors"]}
+
+
 def test_a_call_that_fails_for_a_port_is_noted_once(mxsml: Path) -> None:
     """The answer "no device" is the plain one of an unused port; a sysfs error is not."""
     assert read(mxsml)["errors"] == [

@@ -106,6 +106,7 @@ def test_probes_stand_in_the_order_of_precedence() -> None:
         "mx-exporter",
         "nvidia-smi-xml",
         "nvidia-smi-topo",
+        "nvlink-errors",
         "sysfs-infiniband",
         "sysfs-pci",
     ]

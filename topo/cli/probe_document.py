@@ -9,7 +9,15 @@ import orjson
 from topo.facts import decode, parse
 from topo.facts.outputs import LogOutput, outputs
 from topo.model.errors import Refusal
-from topo.model.machine import Gpu, GpuFabric, LinkMatrix, LinkPort, NetworkPort, ServerPeers
+from topo.model.machine import (
+    Gpu,
+    GpuFabric,
+    LinkErrors,
+    LinkMatrix,
+    LinkPort,
+    NetworkPort,
+    ServerPeers,
+)
 from topo.model.observation import DeclaredForest, ParsedProbe, ProbeFact
 
 _SECTIONS: tuple[tuple[type, str], ...] = (
@@ -18,6 +26,7 @@ _SECTIONS: tuple[tuple[type, str], ...] = (
     (DeclaredForest, "declared"),
     (Gpu, "gpus"),
     (LinkPort, "ports"),
+    (LinkErrors, "link_errors"),
     (GpuFabric, "fabrics"),
     (NetworkPort, "nics"),
 )

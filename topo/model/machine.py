@@ -18,6 +18,8 @@ Text = Annotated[str, MaxLen(256)]
 MAX_GPUS = 128
 """More entries than any host has: a C600 host shows 16 dies, the largest known box 32."""
 MAX_PORTS = 2048
+MAX_LINK_ERRORS = 4096
+"""Counters of one host; eight GPUs with 18 links and ten kinds each have 1,440."""
 MAX_NICS = 256
 MAX_DEVICES = MAX_GPUS + MAX_NICS
 """Rows and columns of a link matrix."""
@@ -126,6 +128,40 @@ class LinkPort:
     width: Annotated[int, Ge(0), Le(1024)] | None = None
     remote: Text | None = None
     trouble: Text = ""
+
+
+class LinkErrorKind(StrEnum):
+    """What a counter of a link counts. NVLink to Hopper has the first three, MetaXLink the last."""
+
+    REPLAY = "replay"
+    RECOVERY = "recovery"
+    CRC = "crc"
+    RECOVERY_FAILED = "recovery-failed"
+    MALFORMED_PACKET = "malformed-packet"
+    BUFFER_OVERRUN = "buffer-overrun"
+    RECEIVE = "receive"
+    RECEIVE_REMOTE = "receive-remote"
+    RECEIVE_GENERAL = "receive-general"
+    LINK_INTEGRITY = "link-integrity"
+    TRANSMIT_DISCARD = "transmit-discard"
+    EFFECTIVE = "effective"
+    SYMBOL = "symbol"
+    CORRECTED = "corrected"
+    UNCORRECTED = "uncorrected"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkErrors:
+    """How many errors a driver has counted on a link of a GPU since it began to.
+
+    No part of `NodeFacts`: a count that rises changes nothing about where a node belongs, and each
+    rise would be a report.
+    """
+
+    gpu: Annotated[int, Ge(0), Le(MAX_GPUS)]
+    link: Annotated[int, Ge(0), Le(1024)]
+    kind: LinkErrorKind
+    count: Annotated[int, Ge(0)]
 
 
 @dataclass(frozen=True, slots=True)

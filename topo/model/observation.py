@@ -8,6 +8,7 @@ from topo.model.ids import GroupName, Kind, NodeName, SourceName
 from topo.model.machine import (
     Gpu,
     GpuFabric,
+    LinkErrors,
     LinkMatrix,
     LinkPort,
     NetworkPort,
@@ -52,6 +53,7 @@ ProbeFact = (
     | DeclaredForest
     | tuple[Gpu, ...]
     | tuple[LinkPort, ...]
+    | tuple[LinkErrors, ...]
     | tuple[GpuFabric, ...]
     | tuple[NetworkPort, ...]
 )

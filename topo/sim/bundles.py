@@ -25,6 +25,7 @@ def bundle_of(node: SimNode) -> Bundle:
             "nvml": nvidia.library(node),
             "nvidia-smi-fabric": nvidia.smi_fabric(node),
             "nvidia-smi-topo": nvidia.smi_topo(node),
+            "nvlink-errors": nvidia.smi_nvlink_errors(node),
         }
     texts["sysfs-infiniband"] = sysfs.infiniband(node)
     texts["sysfs-pci"] = sysfs.pci(node)

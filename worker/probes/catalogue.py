@@ -18,7 +18,7 @@ def probes(settings: WorkerSettings) -> tuple[Probe, ...]:
 
     Sources that the host lacks are absent at their first reading.
     """
-    return (*sorted(_vendors(settings), key=_is_stand_in), *_kernel(settings))
+    return (*sorted(_vendors(settings), key=_precedence), *_kernel(settings))
 
 
 def _vendors(settings: WorkerSettings) -> Iterator[Probe]:
@@ -26,8 +26,8 @@ def _vendors(settings: WorkerSettings) -> Iterator[Probe]:
         yield from importlib.import_module(f"{vendors.__name__}.{file.name}").probes(settings)
 
 
-def _is_stand_in(probe: Probe) -> bool:
-    return bool(probe.instead_of)
+def _precedence(probe: Probe) -> tuple[bool, bool]:
+    return not probe.awaited, bool(probe.instead_of)
 
 
 def _kernel(settings: WorkerSettings) -> Iterator[Probe]:

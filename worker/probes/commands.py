@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
 from topo.kit.child_process import die_with_parent_command
@@ -31,7 +31,10 @@ def find_program(name: str, folders: Sequence[str] = ()) -> str | None:
 
 
 class Command:
-    """A command that can be asked again and again; never two of it at a time."""
+    """A command that can be asked again and again; never two of it at a time.
+
+    `exits` says what its exit statuses mean; `absent_exits` are those of a host without the source.
+    """
 
     def __init__(
         self,
@@ -39,11 +42,13 @@ class Command:
         *,
         folders: Sequence[str] = (),
         exits: Mapping[int, str] = MappingProxyType({}),
+        absent_exits: Container[int] = (),
         limit_bytes: int = MAX_OUTPUT_BYTES,
     ) -> None:
         self._argv = tuple(argv)
         self._folders = tuple(folders)
         self._exits = exits
+        self._absent_exits = absent_exits
         self._limit_bytes = limit_bytes
         self._unkilled: asyncio.SubprocessTransport | None = None
 
@@ -87,7 +92,8 @@ class Command:
             return ok(text)
         message = printed.stderr.decode("utf-8", "replace").strip() or text.strip()
         why = self._exits.get(status) or (message.splitlines() or ["no message"])[0]
-        return failed(f"{name} ended with {status_words(status)}: {why}")
+        ended = f"{name} ended with {status_words(status)}: {why}"
+        return absent(ended) if status in self._absent_exits else failed(ended)
 
 
 class _Printed(asyncio.SubprocessProtocol):

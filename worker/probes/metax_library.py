@@ -66,6 +66,10 @@ class _LinkRemote(ctypes.Structure):
     _fields_ = (("deviceId", c_int), ("bdfId", c_char * 32))
 
 
+class _LinkErrors(ctypes.Structure):
+    _fields_ = (("ceAer", c_int), ("ueAer", c_int))
+
+
 class _Unavailable(ctypes.Structure):
     _fields_ = (("code", c_int), ("reason", c_char * 252))
 
@@ -216,13 +220,15 @@ class MetaxLibrary:
         infos = (_LinkInfo * _MAX_LINKS)()
         if not self._ask("mxSmlGetMetaXLinkInfo_v2", index, ctypes.byref(size), infos):
             return []
-        states = self._port_states(index)
+        states, errors = self._port_states(index), self._link_errors(index)
         return [
             {
                 "link": link,
                 "speed": round(infos[link].speed, 1),
                 "width": infos[link].width,
                 "port_state": states[link] if link < len(states) else None,
+                "corrected": errors[link].ceAer if link < len(errors) else None,
+                "uncorrected": errors[link].ueAer if link < len(errors) else None,
                 "remote_bdf": self._remote_bdf(index, link),
             }
             for link in range(min(size.value, _MAX_LINKS))
@@ -233,6 +239,14 @@ class MetaxLibrary:
         states = (c_int * _MAX_LINKS)()
         known = self._ask("mxSmlGetMetaXLinkPortState", index, states, ctypes.byref(size))
         return states[: min(size.value, _MAX_LINKS)] if known else []
+
+    def _link_errors(self, index: int) -> list[_LinkErrors]:
+        """What was counted on each link; a library that lacks the call has no fault."""
+        size = c_uint(_MAX_LINKS)
+        errors = (_LinkErrors * _MAX_LINKS)()
+        call, out = "mxSmlGetMetaXLinkAer", (ctypes.byref(size), errors)
+        known = self._ask(call, index, *out, fine=NO_SUCH_CALL)
+        return errors[: min(size.value, _MAX_LINKS)] if known else []
 
     def _remote_bdf(self, index: int, link: int) -> str | None:
         """The card of this host at the other end; none for unused ports and those that leave it."""

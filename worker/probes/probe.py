@@ -65,7 +65,8 @@ class Probe:
     (its time is up) it stops what it started. `instead_of` names probes that this one stands in
     for: it runs only while they fail, or note failures and do not state all of `gives` (names of
     `NodeFacts` fields).
-    `close` ends what the probe keeps between readings.
+    `close` ends what the probe keeps between readings. `awaited` is false for one that states
+    nothing of what is reported: the first report does not wait for it.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Probe:
     read: Callable[[], Awaitable[Reading]]
     instead_of: tuple[str, ...] = ()
     gives: frozenset[str] = frozenset()
+    awaited: bool = True
     close: Callable[[], None] = _nothing
 
 

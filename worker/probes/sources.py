@@ -1,6 +1,6 @@
 """The kinds of probes that a vendor has. A probe has the name of the format that it reads."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 
 from topo.facts.registry import READERS
@@ -34,6 +34,25 @@ def command(
     """The command that prints this format, looked for on the PATH and in `folders`."""
     tool = Command(READERS[name].command.split(), folders=folders, exits=exits)
     return stand_in(settings, name, tool.read, instead_of=instead_of)
+
+
+def counters(
+    settings: WorkerSettings,
+    name: str,
+    *,
+    exits: Mapping[int, str] = MappingProxyType({}),
+    absent_exits: Container[int] = (),
+) -> Probe:
+    """The command that prints counters of this format: for the metrics, not for the report."""
+    words = READERS[name].command.split()
+    return Probe(
+        name=name,
+        format=name,
+        interval_s=settings.command_interval,
+        timeout_s=settings.command_timeout,
+        read=Command(words, exits=exits, absent_exits=absent_exits).read,
+        awaited=False,
+    )
 
 
 def stand_in(

@@ -24,6 +24,7 @@ typedef struct {
 } info_t;
 typedef struct { long visTotal, visUse, vramTotal, vramUse, xttTotal, xttUse; } memory_t;
 typedef struct { float speed; unsigned width; } link_t;
+typedef struct { int ceAer, ueAer; } aer_t;
 typedef struct { int deviceId; char bdfId[32]; } remote_t;
 typedef struct { int code; char reason[64]; } unavailable_t;
 
@@ -117,6 +118,15 @@ unsigned mxSmlGetMetaXLinkRemoteInfo(unsigned i, unsigned link, remote_t *remote
 unsigned mxSmlGetMetaXLinkPortState(unsigned i, int *states, unsigned *size) {
     (void)i;
     for (unsigned link = 0; link < LINKS; link++) states[link] = link < 3 ? 1 : link == 3 ? 2 : 5;
+    *size = LINKS;
+    return SUCCESS;
+}
+
+unsigned mxSmlGetMetaXLinkAer(unsigned i, unsigned *size, aer_t *errors) {
+    for (unsigned link = 0; link < LINKS; link++) {
+        errors[link].ceAer = (int)(10 * i + link);
+        errors[link].ueAer = link == 3;
+    }
     *size = LINKS;
     return SUCCESS;
 }

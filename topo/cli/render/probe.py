@@ -24,6 +24,7 @@ from topo.model.errors import Refusal
 from topo.model.machine import (
     Gpu,
     GpuFabric,
+    LinkErrors,
     LinkKind,
     LinkMatrix,
     LinkPort,
@@ -112,6 +113,8 @@ def _rows(parsed: ParsedProbe, glyphs: Glyphs) -> Iterator[_Row]:
     }
     yield from (_Row(label, lines) for label, lines in core.items() if lines)
     yield from _links(tuple(_each(parsed, LinkPort)), parsed.absent_links)
+    if errors := tuple(_each(parsed, LinkErrors)):
+        yield _link_errors(errors)
     if fabrics := tuple(_each(parsed, GpuFabric)):
         yield _Row("fabric", _fabric(fabrics, glyphs))
     for peers in _each(parsed, ServerPeers):
@@ -238,6 +241,14 @@ def _links(ports: Sequence[LinkPort], absent: Sequence[str]) -> Iterator[_Row]:
         for (gpu, trouble), links in bad.items()
     ]
     yield _Row("links", (head, *told, *absent), bad=bool(told))
+
+
+def _link_errors(errors: Sequence[LinkErrors]) -> _Row:
+    """The counters above zero, the largest first."""
+    risen = sorted((e for e in errors if e.count), key=lambda e: (-e.count, e.gpu, e.link))
+    head = f"{len(errors)} counter{plural(len(errors))}, {len(risen) or 'none'} above zero"
+    told = (f"GPU {e.gpu} link {e.link}: {e.count} {e.kind}" for e in risen)
+    return _Row("link errors", (head, *told), bad=bool(risen))
 
 
 def _fabric(fabrics: Sequence[GpuFabric], glyphs: Glyphs) -> tuple[str, ...]:

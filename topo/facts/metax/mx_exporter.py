@@ -17,7 +17,15 @@ from topo.facts.reading.identity import gpu_uuid, known, normal_bdf, server_uuid
 from topo.facts.reading.text import numbered_lines, shorten, stated, whole
 from topo.model.errors import Refusal
 from topo.model.ids import ServerUuid
-from topo.model.machine import MAX_GPUS, Gpu, LinkPort, Peer, ServerPeers
+from topo.model.machine import (
+    MAX_GPUS,
+    Gpu,
+    LinkErrorKind,
+    LinkErrors,
+    LinkPort,
+    Peer,
+    ServerPeers,
+)
 from topo.model.observation import ParsedProbe
 
 FORMAT = "mx-exporter"
@@ -26,6 +34,8 @@ _SAMPLE = re.compile(r"(mx_[a-z_]{1,60})(?:\{(.{0,4000})\})?\s+(\S{1,40})(?:\s+-
 _LABEL = re.compile(r'([A-Za-z_]\w{0,60})\s*=\s*"((?:[^"\\]|\\.){0,1000})"')
 _ESCAPED = re.compile(r"\\(.)")
 _KIB = 1024
+_ERRORS = {"ce": LinkErrorKind.CORRECTED, "ue": LinkErrorKind.UNCORRECTED}
+"""The exporter's words for what PCI Express calls correctable and uncorrectable."""
 _FAMILIES = frozenset(
     {
         "mx_device_type",
@@ -34,6 +44,7 @@ _FAMILIES = frozenset(
         "mx_memory_total",
         "mx_mxlk_speed",
         "mx_mxlk_width",
+        "mx_mxlk_aer_count",
         "mx_server_info",
         "mx_server_conn_status",
     }
@@ -63,6 +74,7 @@ class _Device:
     reasons: list[str] = field(default_factory=list)
     speeds: dict[int, float] = field(default_factory=dict)
     widths: dict[int, float] = field(default_factory=dict)
+    errors: dict[tuple[int, LinkErrorKind], float] = field(default_factory=dict)
 
 
 def recognises(text: str) -> bool:
@@ -92,6 +104,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     facts = (
         tuple(_gpu(index, device) for index, device in sorted(devices.items())),
         tuple(_ports(devices, warnings)),
+        tuple(_errors(devices)),
         _peers(servers, warnings),
     )
     if not any(facts):
@@ -157,6 +170,10 @@ def _note(device: _Device, sample: _Sample) -> None:
         if port:
             speeds = sample.family == "mx_mxlk_speed"
             (device.speeds if speeds else device.widths)[port - 1] = sample.number
+    elif sample.family == "mx_mxlk_aer_count":
+        port, kind = sample.whole("mxlkId"), _ERRORS.get(labels.get("type", ""))
+        if port and port <= 1024 and kind and sample.number >= 0:
+            device.errors[port - 1, kind] = sample.number
 
 
 def _gpu(index: int, device: _Device) -> Gpu:
@@ -183,6 +200,12 @@ def _ports(devices: Mapping[int, _Device], warnings: list[str]) -> Iterator[Link
         half = device.speeds.keys() ^ device.widths.keys()
         if half:
             warnings.append(f"GPU {index}: {len(half)} ports have a speed or a width, not both")
+
+
+def _errors(devices: Mapping[int, _Device]) -> Iterator[LinkErrors]:
+    for index, device in sorted(devices.items()):
+        for (link, kind), count in sorted(device.errors.items()):
+            yield LinkErrors(index, link, kind, int(min(count, 2**62)))
 
 
 def _peers(samples: list[_Sample], warnings: list[str]) -> ServerPeers | None:

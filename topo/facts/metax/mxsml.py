@@ -3,6 +3,7 @@
 Source: the library's interface as public bindings document it, version 2.3.1 and older.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -26,6 +27,8 @@ from topo.model.machine import (
     MAX_NUMA,
     Gpu,
     Link,
+    LinkErrorKind,
+    LinkErrors,
     LinkKind,
     LinkMatrix,
     LinkPort,
@@ -55,6 +58,8 @@ class _PortText(LibraryText):
     speed: Annotated[float, Ge(0)] | None = None
     width: Annotated[int, Ge(0), Le(1024)] | None = None
     port_state: int | None = None
+    corrected: int | None = None
+    uncorrected: int | None = None
     remote_bdf: str | None = None
 
 
@@ -81,7 +86,7 @@ class _Text(LibraryText):
 
 
 def read(text: str) -> ParsedProbe | Refusal:
-    """GPUs, ports, the link matrix and the server's peers; failed calls become warnings.
+    """GPUs, ports, their errors, the link matrix and peers; failed calls become warnings.
 
     Refused: another shape, no device, one index twice.
     """
@@ -92,6 +97,7 @@ def read(text: str) -> ParsedProbe | Refusal:
     warnings = library_json.failures(library.errors)
     others = (
         tuple(_port(device.index, port) for device in devices for port in device.links),
+        tuple(each for device in devices for each in _errors(device)),
         _matrix(library, devices, warnings),
         _peers(library.servers),
     )
@@ -116,6 +122,17 @@ def _port(gpu: int, port: _PortText) -> LinkPort:
     remote = normal_bdf(port.remote_bdf or "")
     speed, width = port.speed or 0.0, port.width or 0
     return link_port(gpu, port.link, speed, width, state=port.port_state, remote=remote)
+
+
+def _errors(device: _DeviceText) -> Iterator[LinkErrors]:
+    """The counters that the library knows; a negative one has overflowed."""
+    for port in device.links:
+        for kind, count in (
+            (LinkErrorKind.CORRECTED, port.corrected),
+            (LinkErrorKind.UNCORRECTED, port.uncorrected),
+        ):
+            if count is not None and count >= 0:
+                yield LinkErrors(device.index, port.link, kind, count)
 
 
 def _matrix(library: _Text, devices: list[_DeviceText], warnings: list[str]) -> LinkMatrix | None:

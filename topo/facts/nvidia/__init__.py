@@ -3,7 +3,14 @@
 from functools import partial
 
 from topo.facts.link_matrix import matrix
-from topo.facts.nvidia import nvidia_smi_fabric, nvidia_smi_xml, nvlink, nvml
+from topo.facts.nvidia import (
+    nvidia_smi_fabric,
+    nvidia_smi_xml,
+    nvlink,
+    nvlink_errors,
+    nvlink_sections,
+    nvml,
+)
 from topo.facts.reader import Mark, Reader, Vendor
 from topo.facts.reading import library_json, log_marks
 
@@ -37,7 +44,14 @@ VENDOR = Vendor(
             nvlink.recognises_status,
             nvlink.read_status,
             command="nvidia-smi nvlink -s",
-            begins=log_marks.repeats(nvlink.GPU_LINE),  # all options of nvlink and -L print it
+            begins=log_marks.repeats(nvlink_sections.GPU_LINE),  # as all options of nvlink, and -L
+        ),
+        Reader(
+            nvlink_errors.FORMAT,
+            Mark.LINES,
+            nvlink_errors.recognises,
+            nvlink_errors.read,
+            command="nvidia-smi nvlink -e",
         ),
         Reader(
             nvidia_smi_fabric.FORMAT,

@@ -19,7 +19,6 @@ from topo.model.machine import Gpu, LinkPort, PortState
 from topo.model.observation import ParsedProbe
 
 STATUS, REMOTE = "nvlink-status", "nvlink-remote"
-GPU_LINE = re.compile(r"^" + nvlink_sections.HEAD.pattern, re.MULTILINE)
 _STATUS_LINE = re.compile(
     r"^[ \t]*Link[ \t]+[0-9]{1,4}[ \t]*:[ \t]*(?:[0-9.]{1,12}[ \t]*GB/s|<?inactive>?|<?active>?)",
     re.MULTILINE | re.IGNORECASE,
@@ -40,14 +39,14 @@ _END = re.compile(r"(\S+) link ([0-9]{1,4})")
 
 def recognises_status(text: str) -> bool:
     """Whether `text` lists speeds or inactive links per GPU. O(len(text))."""
-    if "GPU" not in text or GPU_LINE.search(text) is None:
+    if "GPU" not in text or nvlink_sections.GPU_LINE.search(text) is None:
         return False
     return _STATUS_LINE.search(text) is not None or nvlink_sections.says_no_list(text)
 
 
 def recognises_remote(text: str) -> bool:
     """Whether `text` lists remote ends per GPU. O(len(text))."""
-    if "Link" not in text or GPU_LINE.search(text) is None:
+    if "Link" not in text or nvlink_sections.GPU_LINE.search(text) is None:
         return False
     return _REMOTE_LINE.search(text) is not None
 

@@ -17,6 +17,7 @@ from topo.model.machine import Gpu
 
 MAX_LINKS = 1024
 HEAD = re.compile(r"[ \t]*GPU[ \t]+([0-9]{1,4}):")
+GPU_LINE = re.compile(r"^" + HEAD.pattern, re.MULTILINE)
 _GPU = re.compile(r"GPU ([0-9]{1,4}): ?(.{0,200}?) ?(?:\(UUID: ?(?:([^) ]{1,80})\)|.{0,80}))?")
 _LINK = re.compile(r"Link ([0-9]{1,4}) ?: ?(.{1,120})")
 _STARTS = re.compile(r"[ \t]*(?:GPU |C2C |Links? |NVML|Device |$)")
@@ -34,6 +35,15 @@ _ELISION = re.compile(
     r"|(?:same|and so on|etc)\b.{0,60})\W{0,8}",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A `GPU n:` line and those below it, each with its number and single spaces."""
+
+    line: int
+    gpu: Gpu
+    lines: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -94,11 +104,6 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
     `all_links`: the option lists every link that the GPU has, active or not, so GPUs of one model
     have lists of one length, and that of a chip we know. O(len(text)).
     """
-    elided = (
-        f"line {number}: the text is shortened here ({shorten(line, 40)})"
-        for number, line in numbered_lines(text)
-        if _ELISION.fullmatch(line.strip()[:100])
-    )
     last: dict[str, int] = {}
     for section in found:
         model = section.gpu.model or ""
@@ -117,7 +122,14 @@ def missing(text: str, found: Sequence[Section], *, all_links: bool) -> list[str
         if s.again is not None
     )
     gaps = gpu_list.missing([(section.line, section.gpu) for section in found], None)
-    return [*elided, *cut, *again, *gaps, *filter(None, lacking)]
+    return [*elisions(text), *cut, *again, *gaps, *filter(None, lacking)]
+
+
+def elisions(text: str) -> Iterator[str]:
+    """Warnings about lines in the place of others that somebody left out. O(len(text))."""
+    for number, line in numbered_lines(text):
+        if _ELISION.fullmatch(line.strip()[:100]):
+            yield f"line {number}: the text is shortened here ({shorten(line, 40)})"
 
 
 def _lacking(section: Section, last: int) -> str:
@@ -133,19 +145,28 @@ def _lacking(section: Section, last: int) -> str:
 
 
 def _cut(text: str) -> Iterator[Section]:
-    section: Section | None = None
+    for block in blocks(text):
+        section = Section(block.line, block.gpu)
+        for number, bare in block.lines:
+            _note(section, number, bare)
+        yield section
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The text cut at its `GPU n:` lines; what stands above the first is left out. O(len(text))."""
+    block: Block | None = None
     for number, line in _unfolded(list(numbered_lines(text))):
         bare = " ".join(line.split())
         gpu = _GPU.fullmatch(bare)
         if gpu is not None:
-            if section is not None:
-                yield section
+            if block is not None:
+                yield block
             index, name, uuid = gpu.groups(default="")
-            section = Section(number, Gpu(int(index), gpu_uuid(uuid), model=shorten(name) or None))
-        elif section is not None:
-            _note(section, number, bare)
-    if section is not None:
-        yield section
+            block = Block(number, Gpu(int(index), gpu_uuid(uuid), model=shorten(name) or None))
+        elif block is not None:
+            block.lines.append((number, bare))
+    if block is not None:
+        yield block
 
 
 def _note(section: Section, number: int, bare: str) -> None:

@@ -106,12 +106,6 @@ UNSUPPORTED = (
         "nvidia-smi-table", "the table of nvidia-smi", r"\|[ \t]*NVIDIA-SMI[ \t]+[0-9]", _NVIDIA
     ),
     _unsupported(
-        "nvlink-errors",
-        "the error counters of NVLinks by nvidia-smi nvlink -e",
-        r"^[ \t]*Links? [0-9-]{1,9}: .{0,40}\b[Ee]rrors?\b",
-        _NVLINK,
-    ),
-    _unsupported(
         "nvlink-capabilities",
         "the capabilities of NVLinks by nvidia-smi nvlink -c",
         r"^[ \t]*Link [0-9]{1,4}, .{1,60} supported: (?:true|false)",
@@ -131,7 +125,7 @@ UNSUPPORTED = (
     ),
     _unsupported(
         "nvlink-other",
-        "an output of nvidia-smi nvlink with an option other than -s, -R and -p",
+        "an output of nvidia-smi nvlink with an option other than -s, -R, -p and -e",
         r"^[ \t]*GPU [0-9]{1,4}: .{0,200}\n[ \t]+(?:Links? [0-9]|NVLE:)",
         _NVLINK,
     ),

@@ -131,6 +131,7 @@ def exporter(node: SimNode) -> str:
         "mx_topo_info": [],
         "mx_mxlk_speed": [],
         "mx_mxlk_width": [],
+        "mx_mxlk_aer_count": [],
         "mx_server_info": [],
         "mx_server_conn_status": [],
     }
@@ -167,6 +168,10 @@ def _export_gpu(node: SimNode, index: int, families: dict[str, list[str]]) -> No
         port = f'{{{device},mxlkId="{int(str(link["link"])) + 1}"}}'
         families["mx_mxlk_speed"].append(f"{port} {link['speed']}")
         families["mx_mxlk_width"].append(f"{port} {link['width']}.0")
+        families["mx_mxlk_aer_count"] += [
+            f'{{type="{word}",{port.removeprefix("{")} {link[name]}.0'
+            for word, name in (("ce", "corrected"), ("ue", "uncorrected"))
+        ]
 
 
 def _levels(node: SimNode) -> list[list[int]]:
@@ -198,6 +203,8 @@ def _links(node: SimNode, index: int) -> list[dict[str, object]]:
                 "speed": METAXLINK_SPEED_GTS if used else 0.0,
                 "width": METAXLINK_WIDTH if used else 0,
                 "port_state": PORT_UP if used else PORT_NO_USE,
+                "corrected": 0,
+                "uncorrected": 0,
                 "remote_bdf": bdf(island[port]) if port < len(island) else None,
             }
         )

@@ -16,6 +16,20 @@ SUMMARY_HEALTHY = 1
 
 _SYSTEM, _INTERNAL = 50, 0
 _LINK_UP, _REMOTE_SWITCH = 1, 2
+_COUNTERS = (
+    "Malformed packet Errors",
+    "Buffer overrun Errors",
+    "Rx Errors",
+    "Rx remote Errors",
+    "Rx General Errors",
+    "Local link integrity Errors",
+    "Tx discards",
+    "Link recovery successful events",
+    "Link recovery failed events",
+    "Total link recovery events",
+    "Effective Errors",
+    "Symbol Errors",
+)
 
 
 def library(node: SimNode) -> str:
@@ -55,6 +69,16 @@ def smi_topo(node: SimNode) -> str:
         "  NV#  = Connection traversing a bonded set of #",
     ]
     return "\n".join(["\t" + "\t".join(columns), *rows, *legend, ""])
+
+
+def smi_nvlink_errors(node: SimNode) -> str:
+    """`nvidia-smi nvlink -e`, with the counters' names of driver 595."""
+    lines: list[str] = []
+    for index in range(node.hardware.gpus):
+        lines.append(f"GPU {index}: {node.hardware.model} (UUID: {node.gpu_uuid(index)})")
+        for link in range(node.hardware.ports):
+            lines += [f"\t Link {link}: {counter}: 0" for counter in _COUNTERS]
+    return "\n".join([*lines, ""])
 
 
 def smi_fabric(node: SimNode) -> str:
