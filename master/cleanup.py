@@ -70,6 +70,7 @@ UNHEARD_S = 2.0
 BINDING_S = 20.0
 """Pods that were opened are bound in seconds; labels that they select are waited for so long."""
 RETRY_S = 1.0
+MOST_NAMED = 5
 
 _log = structlog.get_logger(__name__)
 
@@ -89,6 +90,7 @@ class _Metadata(BaseModel):
     namespace: str = ""
     uid: str
     labels: dict[str, str] = {}
+    deleted_at: str = Field("", alias="deletionTimestamp")
     managers: list[_Manager] = Field([], alias="managedFields")
 
 
@@ -177,18 +179,24 @@ class Removed:
     config_maps: set[str] = field(default_factory=set)
     selected: set[str] = field(default_factory=set)
     """Nodes that keep a label which a pod selects that nobody has bound yet."""
+    leaving: set[str] = field(default_factory=set)
+    """Objects that are deleted and wait for a finalizer of somebody else."""
 
     def __str__(self) -> str:
         stays = (
             f"; {len(self.selected)} nodes keep the label of a gang whose pods wait to be bound:"
             " run again once they run"
         )
+        leaving = (
+            f"; {', '.join(sorted(self.leaving)[:MOST_NAMED])} is deleted and waits for a finalizer"
+            " of somebody else: end what set it, or take it out of metadata.finalizers"
+        )
         return (
             f"labels and annotations of {len(self.nodes)} nodes, {len(self.hypernodes)} HyperNodes"
             f" and {len(self.config_maps)} ConfigMaps are taken away, and the lease;"
             f" the gates of {len(self.gates)} pods are open;"
             " Events end by themselves within an hour or so"
-            f"{stays if self.selected else ''}"
+            f"{stays if self.selected else ''}{leaving if self.leaving else ''}"
         )
 
 
@@ -323,8 +331,9 @@ async def _remove_all(cluster: Cluster, removed: Removed) -> None:
         pods = await _waiting_pods(cluster)
         found = await _open_gates(cluster, pods, removed.gates)
         found += await _remove_from_nodes(cluster, removed, pods)
-        found += await _remove_hypernodes(cluster, removed.hypernodes)
-        found += await _remove_config_maps(cluster, removed.config_maps)
+        removed.leaving.clear()
+        found += await _remove_hypernodes(cluster, removed)
+        found += await _remove_config_maps(cluster, removed)
         if not found:
             return
     fix = "end every topo-master, also those that run with --leader-elect=false, and run again"
@@ -396,31 +405,45 @@ def _ours(managers: Iterable[_Manager]) -> set[str]:
     }
 
 
-async def _remove_hypernodes(cluster: Cluster, removed: set[str]) -> int:
+async def _remove_hypernodes(cluster: Cluster, removed: Removed) -> int:
     """Parents before their children, so that no tree names what is missing."""
-    tiers: dict[int, list[Delete]] = {}
+    tiers: dict[int, list[_Object]] = {}
     labels = {managed_by(cluster.domain), SOURCE_LABEL}
     async for each in cluster.objects(HYPERNODES):
         if any(each.metadata.labels.get(label) == PRODUCT for label in labels):
-            tiers.setdefault(each.spec.tier, []).append(_deletion(HYPERNODES, each))
+            tiers.setdefault(each.spec.tier, []).append(each)
+    found = 0
     for tier in sorted(tiers, reverse=True):
-        await _together(cluster, tiers[tier])
-        removed.update(write.target.name for write in tiers[tier])
-    return sum(map(len, tiers.values()))
+        writes = _deletions(HYPERNODES, tiers[tier], removed)
+        await _together(cluster, writes)
+        removed.hypernodes.update(write.target.name for write in writes)
+        found += len(writes)
+    return found
 
 
-async def _remove_config_maps(cluster: Cluster, removed: set[str]) -> int:
+async def _remove_config_maps(cluster: Cluster, removed: Removed) -> int:
     ours = f"{managed_by(cluster.domain)}={PRODUCT}"
     found = cluster.objects(CONFIG_MAPS, cluster.namespace, labelSelector=ours)
-    writes = [_deletion(CONFIG_MAPS, each, cluster.namespace) async for each in found]
+    writes = _deletions(CONFIG_MAPS, [each async for each in found], removed, cluster.namespace)
     await _together(cluster, writes)
-    removed.update(write.target.name for write in writes)
+    removed.config_maps.update(write.target.name for write in writes)
     return len(writes)
 
 
-def _deletion(resource: Resource[Any], each: _Object, namespace: str = "") -> Delete:
-    target = Target(resource, each.metadata.name, namespace)
-    return Delete(target=target, manager=f"{MANAGER_PREFIX}cleanup", uid=each.metadata.uid)
+def _deletions(
+    resource: Resource[Any], found: Iterable[_Object], removed: Removed, namespace: str = ""
+) -> list[Delete]:
+    """Of what is not deleted yet; the rest is told."""
+    writes = []
+    for each in found:
+        metadata = each.metadata
+        target = Target(resource, metadata.name, namespace)
+        if metadata.deleted_at:
+            removed.leaving.add(str(target))
+        else:
+            manager = f"{MANAGER_PREFIX}cleanup"
+            writes.append(Delete(target=target, manager=manager, uid=metadata.uid))
+    return writes
 
 
 async def _together(cluster: Cluster, writes: Iterable[Write]) -> None:

@@ -49,11 +49,16 @@ def managed_by(domain: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The HyperNodes that there are: ours as values and as objects, and those of others."""
+    """The HyperNodes that there are: ours as values and as objects, and those of others.
+
+    `leaving` are ours that are deleted and wait for a finalizer of somebody else, maybe for ever.
+    Until then who looks sees them and their members, so these are in no other one.
+    """
 
     ours: HyperNodes
     objects: Mapping[str, HyperNodeObject]
     others: HyperNodes
+    leaving: HyperNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,9 @@ class HyperNodeComparer:
         taken = _taken(found.others, wanted)
         if names or taken:
             wanted = without(wanted, names, taken.keys())
+        if found.leaving:
+            held = {member for each in found.leaving.values() for member in members(each)}
+            wanted = without(wanted, found.leaving.keys(), held)
         validate(wanted)
         kept = keeping(wanted, found.ours, unheard) if unheard else wanted
         if kept is not wanted and not any(faults(kept)):
@@ -151,6 +159,7 @@ class HyperNodeComparer:
     def _found(self, present: Mapping[Key, HyperNodeObject]) -> Found:
         ours: dict[str, HyperNode] = {}
         others: dict[str, HyperNode] = {}
+        leaving: dict[str, HyperNode] = {}
         objects: dict[str, HyperNodeObject] = {}
         for (_, name), each in present.items():
             labels = each.metadata.labels
@@ -158,10 +167,13 @@ class HyperNodeComparer:
             if not carried:
                 others[name] = _value(each)
                 continue
+            if each.metadata.deletion_timestamp:
+                leaving[name] = _value(each)
+                continue
             objects[name], ours[name] = each, _value(each)
             if len(carried) < len(self._labels):  # one was taken off: it is to be written anew
                 ours[name] = replace(ours[name], tier_name="")
-        return Found(ours, objects, others)
+        return Found(ours, objects, others, leaving)
 
     def _tell(self, conflicts: tuple[str, ...]) -> None:
         for text in conflicts:

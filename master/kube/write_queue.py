@@ -172,10 +172,11 @@ class WriteQueue:
         return None
 
     def done(self, write: Write, version: str, now_s: float) -> None:
-        """It was written; `version` is that of the object now."""
+        """It was written; `version` is that of the object now, empty for one that is gone."""
         _repeated(self._done, write, now_s)
         self._refused.pop((write.manager, write.target), None)
-        effect = GONE if isinstance(write, Delete) else number(version)
+        is_gone = isinstance(write, Delete) and not version
+        effect = GONE if is_gone else number(version)
         self._settle(write, effect, now_s + ECHO_S)
 
     def give_up(self, write: Write, now_s: float) -> None:

@@ -171,8 +171,7 @@ class Writer:
         except KubeError as error:
             self._failed(write, error)
         else:
-            version = metadata.resource_version if metadata is not None else ""
-            self._queue.done(write, version, self._clock())
+            self._queue.done(write, _version(write, metadata), self._clock())
             self._settled(Settled(write, metadata), result)
         self._woken.set()
 
@@ -231,6 +230,16 @@ def _metadata(body: bytes) -> Metadata | None:
         return _answer.validate_json(body).metadata
     except ValidationError:
         return None  # some deletes answer a status
+
+
+def _version(write: Write, metadata: Metadata | None) -> str:
+    """The version of the object now; empty for one that is gone.
+
+    One that is deleted and waits for a finalizer is answered as it is until then.
+    """
+    if metadata is None or (isinstance(write, Delete) and not metadata.deletion_timestamp):
+        return ""
+    return metadata.resource_version
 
 
 def _result(error: KubeError) -> str:

@@ -105,6 +105,17 @@ async def test_parents_go_before_their_children():
         assert gone == ["switchbox"] * 2 + ["dragonfly"] * 4 + ["topo"]
 
 
+async def test_what_waits_for_a_finalizer_of_somebody_else_is_told_and_keeps_nothing_up():
+    async with cluster_world(NAMES, VENDOR) as world:
+        await deliver()
+        await world.end()
+        world.api.hold(HYPERNODES, "dragonfly-1", "example.com/somebody")
+        removed = await clean_up(cluster(world.api))
+        assert names(world.api) == {"dragonfly-1"}
+        assert len(removed.hypernodes) == 6
+        assert "HyperNode dragonfly-1 is deleted and waits for a finalizer" in str(removed)
+
+
 async def test_it_takes_the_lease_and_waits_until_the_leader_has_ended():
     """A leader that sees another holder ends, at the latest when its term is over."""
     api, loop = ApiModel(), asyncio.get_running_loop()

@@ -171,6 +171,35 @@ async def test_what_somebody_deletes_comes_back():
 
 
 @virtual
+async def test_one_that_waits_for_a_finalizer_of_somebody_else_holds_no_other_up():
+    """It is deleted and still there, maybe for ever: Volcano sees it, and what it holds."""
+    async with cluster_world(NAMES, VENDOR) as world:
+        await deliver()
+        watcher, before = Watcher(world), len(world.hypernode_writes())
+        world.api.hold(HYPERNODES, "dragonfly-2", "example.com/somebody")
+        one = box("switchbox-1", {"dragonfly-1": NAMES[:2]})
+        world.publish(forest(one, VENDOR.roots[1], unplaced=NAMES[2:4]))
+        await deliver(2.0)
+        gone = [("PATCH", "switchbox-1"), ("DELETE", "dragonfly-2")]
+        assert world.hypernode_writes()[before:] == gone
+        other = box("switchbox-2", {"dragonfly-3": NAMES[4:6]})
+        world.publish(forest(one, other, unplaced=[*NAMES[2:4], *NAMES[6:]]))
+        await deliver(2.0)
+        assert read(world)["switchbox-2"].groups == {"dragonfly-3"}
+        moved = {"dragonfly-1": [*NAMES[:2], "node-3"], "dragonfly-2": ["node-4"]}
+        world.publish(forest(box("switchbox-1", moved), VENDOR.roots[1]))
+        await deliver(2.0)
+        assert read(world)["switchbox-2"].groups == {"dragonfly-3", "dragonfly-4"}
+        assert read(world)["switchbox-1"].groups == {"dragonfly-1"}, "the other may end"
+        assert read(world)["dragonfly-1"].nodes == {"node-1", "node-2"}, "the third is held"
+        world.publish(VENDOR)
+        world.api.hold(HYPERNODES, "dragonfly-2", "")
+        await deliver(2.0)
+        assert read(world) == hypernodes(VENDOR)
+        assert watcher.seen == []
+
+
+@virtual
 async def test_a_hypernode_of_somebody_else_with_the_name_of_a_group_is_not_touched_and_told():
     async with cluster_world(NAMES, forest()) as world:
         theirs = world.api.add(HYPERNODES, "dragonfly-1", **foreign("dragonfly-1", "other", tier=9))

@@ -108,6 +108,16 @@ class ApiModel:
         del self.objects[at, name]
         self._changed(at, name, None)
 
+    def hold(self, resource: Resource[Any], name: str, finalizer: str) -> None:
+        """Has an object wait for this finalizer when it is deleted; for none where it is empty."""
+        at = collection_path(resource)
+        metadata = self.objects[at, name].document["metadata"]
+        metadata["finalizers"] = [finalizer] if finalizer else []
+        if metadata["finalizers"] or "deletionTimestamp" not in metadata:
+            self._changed(at, name, self.objects[at, name].document)
+        else:
+            self.remove(resource, name)
+
     def labels(self, resource: Resource[Any] = NODES) -> dict[str, dict[str, str]]:
         """The labels of all objects by name."""
         of = collection_path(resource)
@@ -147,12 +157,24 @@ class ApiModel:
             self._changed(at, name, stored.document)
             return orjson.dumps(stored.document)
         if call.method == "DELETE":
+            return self._delete(at, name)
+        change = self._patch if call.content_type == STRATEGIC else self._apply
+        return change(call, at, name, asked)
+
+    def _delete(self, at: str, name: str) -> bytes:
+        """Gone at once; one with finalizers is marked, stays, and is the answer."""
+        document = self.objects[at, name].document
+        metadata = document["metadata"]
+        if not metadata.get("finalizers"):
             del self.objects[at, name]
             self._changes.append(("DELETE", name))
             self._changed(at, name, None)
             return b'{"kind":"Status"}'
-        change = self._patch if call.content_type == STRATEGIC else self._apply
-        return change(call, at, name, asked)
+        if "deletionTimestamp" not in metadata:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            self._changes.append(("DELETE", name))
+            self._changed(at, name, document)
+        return orjson.dumps(document)
 
     def _read(self, call: Call) -> bytes:
         """One object, or a page of all, with who applied what."""

@@ -72,13 +72,13 @@ def test_what_is_under_way_is_not_asked_for_again():
 
 def test_a_write_whose_answer_was_lost_is_not_waited_for_once_the_watch_has_shown_it():
     """It is tried again, changes nothing, and the watch has nothing more to show."""
-    for write, version in ((apply("a", "1"), 7.0), (delete("a"), GONE)):
+    for write, made, version in ((apply("a", "1"), "7", 7.0), (delete("a"), "", GONE)):
         of = queue(write)
         begun(of)
         of.again(write, 1.0)
         of.saw(write.target, version)
         assert begun(of, 1.0) == [write]
-        of.done(write, "7", 1.0)
+        of.done(write, made, 1.0)
         assert not of.is_busy(LABELS, 1.0)
 
 
@@ -154,6 +154,15 @@ def test_a_deletion_is_seen_when_the_object_is_gone():
     of.put(delete("a"), 0.0)
     assert begun(of) == []
     of.saw(Target(HYPERNODES, "a"), GONE)
+    assert not of.is_busy(LABELS, 0.0)
+
+
+def test_a_deletion_that_waits_for_a_finalizer_is_seen_when_the_object_is_marked():
+    of = queue(delete("a"))
+    begun(of)
+    of.done(delete("a"), "9", 0.0)
+    assert of.is_busy(LABELS, 0.0)
+    of.saw(Target(HYPERNODES, "a"), 9)
     assert not of.is_busy(LABELS, 0.0)
 
 
@@ -243,7 +252,7 @@ def test_more_writes_than_it_holds_are_refused_and_those_of_other_managers_are_n
 def test_a_list_shows_what_is_there_and_that_all_else_is_gone():
     of = queue(apply("a", "1"), delete("b"), delete("c"))
     for write in begun(of):
-        of.done(write, "7", 0.0)
+        of.done(write, "7" if isinstance(write, Apply) else "", 0.0)
     of.saw_all(HYPERNODES, {("", "c"): 9.0})
     of.put(delete("b"), 0.0)
     of.put(delete("c"), 0.0)

@@ -138,6 +138,27 @@ async def test_edits_and_deletions_are_repaired(
         await eventually(as_in(api, VENDOR))
 
 
+async def test_one_that_waits_for_a_finalizer_of_somebody_else_holds_no_other_up(
+    cluster: Cluster, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    held = f"{HYPERNODES}/dragonfly-2"
+    one = {"switchbox-1": {"dragonfly-1": VENDOR["switchbox-1"]["dragonfly-1"]}}
+    less = {**one, "switchbox-2": {"dragonfly-3": VENDOR["switchbox-2"]["dragonfly-3"]}}
+    async with forest_master(cluster, namespace, tmp_path, VENDOR) as master:
+        await eventually(as_in(api, VENDOR))
+        await api.merge(held, {"metadata": {"finalizers": ["example.com/somebody"]}})
+        try:
+            for tree in ({**VENDOR, **one}, less):
+                master.declare(tree)
+                await eventually(
+                    as_in(api, tree, **{"dragonfly-2": {"node-sample3", "node-sample4"}})
+                )
+            master.declare(VENDOR)
+        finally:
+            await api.merge(held, {"metadata": {"finalizers": None}})
+        await eventually(as_in(api, VENDOR))
+
+
 async def test_a_hypernode_of_somebody_else_is_untouched_and_its_node_is_in_no_second_one(
     cluster: Cluster, api: Api, namespace: str, tmp_path: Path
 ) -> None:
