@@ -12,7 +12,7 @@ from tests.e2e.controlplane.client import Api
 from tests.e2e.scheduling.gang_master import TOKEN, GangMaster
 from tests.e2e.scheduling.jobs import JOBS, PODS, bound, pods_of, taker, volcano_job
 from tests.support.waiting import eventually
-from topo.model.rest.gangs import GangDocument, GangsDocument
+from topo.model.rest.gangs import GangDocument, GangsDocument, GangSummary
 from topo.sim.worlds.presets import World
 
 
@@ -37,10 +37,14 @@ async def topo(master: GangMaster, *words: str) -> str:
     return printed.decode()
 
 
+async def gangs_of(master: GangMaster) -> tuple[GangSummary, ...]:
+    """All gangs that the master tells of."""
+    return tuple(GangsDocument(**await answered(master, "/v1/gangs")).gangs)
+
+
 async def stands(master: GangMaster, job: str) -> str:
     """Where a gang stands; empty where none of the name is known."""
-    found = GangsDocument(**await answered(master, "/v1/gangs"))
-    return next((gang.state for gang in found.gangs if gang.name == job), "")
+    return next((gang.state for gang in await gangs_of(master) if gang.name == job), "")
 
 
 async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
@@ -52,7 +56,7 @@ async def test_a_gang_is_told_while_it_waits_and_once_it_runs(
     await api.create(JOBS, volcano_job("waits", 8, 64))
     await eventually(lambda: bool(master.url))
     await eventually(lambda: _stands(master, "waits", "no-room"))
-    (told,) = GangsDocument(**await answered(master, "/v1/gangs")).gangs
+    (told,) = await gangs_of(master)
     assert (told.there, told.placed, told.bound, told.ahead) == (8, 0, 0, 0)
     why = " ".join((await topo(master, "why", "waits")).split())
     assert "default/waits ✗ no-room 8 pods of 8 GPUs in groups of 64" in why
