@@ -1,12 +1,15 @@
 """`topo gangs` and `topo why`: where jobs stand whose pods go together, and why."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.cli import samples
 from tests.cli.conftest import FakeMaster, Topo
 from topo.cli.exits import Exit
+from topo.cli.render.safe import is_safe
 
 
 def test_every_gang_is_a_row_and_one_that_waits_says_why(
@@ -94,3 +97,43 @@ def test_gates_are_opened_of_one_job_or_of_all(topo: Topo, words: tuple[str, ...
     shown = topo("gates", "open", *words)
     assert shown.exit_code == Exit.USAGE
     assert "name a job, or give --all" in shown.stderr
+
+
+EVIL = "<b>\x1b[2J\x9b31m\u202egnp\u2066\u200b\u2028\r\x07" + "n" * 253
+
+
+def texts(document: Any, *path: str) -> Iterator[tuple[str, ...]]:
+    """The paths to all texts in a document; `*` stands for every element of a list."""
+    if isinstance(document, str):
+        yield path
+    elif isinstance(document, dict):
+        for key, inside in document.items():
+            yield from texts(inside, *path, key)
+    elif isinstance(document, list):
+        for inside in document:
+            yield from texts(inside, *path, "*")
+
+
+def with_evil(document: Any, path: tuple[str, ...]) -> Any:
+    """The document with what nobody should write in the place of its texts at this path."""
+    if not path:
+        return EVIL
+    if path[0] == "*":
+        return [with_evil(inside, path[1:]) for inside in document]
+    return {**document, path[0]: with_evil(document[path[0]], path[1:])}
+
+
+def test_whatever_stands_in_a_gang_a_terminal_shows_and_does_not_obey(
+    topo: Topo, fake_master: FakeMaster
+) -> None:
+    """Each of its texts in turn: annotations and reasons are checked by nobody at their source."""
+    waiting = samples.gang(state="no-room", text="none is free", would_fit="1 pod", ahead=2)
+    shown_as_text = 0
+    for path in dict.fromkeys(texts(waiting)):
+        fake_master.gangs = [with_evil(waiting, path)]
+        for words in (("gangs",), ("why", "pytorch-demo")):
+            shown = topo(*words)
+            assert is_safe(shown.stdout), (path, words)
+            assert is_safe(shown.stderr), (path, words)
+            shown_as_text += "gnp" in shown.stdout
+    assert shown_as_text > 5

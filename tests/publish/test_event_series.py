@@ -1,9 +1,12 @@
 """Events of Kubernetes: what repeats is counted, what flaps floods nobody, what is last is told."""
 
 import re
+import unicodedata
 from datetime import datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from topo.model.ids import NodeName
 from topo.publish.event_series import (
@@ -157,6 +160,18 @@ def test_a_long_note_is_cut_to_what_the_server_takes(note):
     (told,) = due(events)
     assert len(told.fields["note"].encode()) <= 1024
     assert told.fields["note"].endswith("…")
+
+
+@given(st.text(max_size=40), st.integers(1, 60))
+def test_a_note_is_shown_by_a_terminal_and_taken_by_the_server_whatever_a_peer_wrote(text, times):
+    """Words of drivers and of users are in it: nothing turns or hides what stands beside it."""
+    events = series()
+    events.add(NODE, occurrence(note=f"GPU 3 \x1b[2J\u202egnp.exe\n{text * times}"), T0)
+    (told,) = due(events)
+    note = told.fields["note"]
+    assert len(note.encode()) <= 1024
+    assert {unicodedata.category(char) for char in note}.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
+    assert note.startswith("GPU 3 \ufffd[2J\ufffdgnp.exe\ufffd")
 
 
 def test_memory_is_bounded_and_what_went_untold_is_counted():

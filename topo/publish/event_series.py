@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
+from topo.model.plain_text import plain
 from topo.publish.node_events import EventType
 
 BURST = 25
@@ -193,7 +194,7 @@ def _told(series: _Series, reporter: Reporter) -> Told:
             "uid": about.uid,
             **({"namespace": about.namespace} if about.namespace else {}),
         },
-        "note": _cut(what.note, NOTE_BYTES),
+        "note": _cut(plain(what.note), NOTE_BYTES),
         "type": what.type.value,
     }
     if series.count > 1:

@@ -1,16 +1,8 @@
 """Text that others wrote, without what a terminal would obey."""
 
-import unicodedata
+from topo.model.plain_text import is_unsafe, plain
 
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode's categories of what moves a cursor, turns or hides its neighbours, or breaks a line."""
-
-
-def plain(text: str) -> str:
-    """`text` without what a terminal obeys instead of showing: a name must not move its cursor."""
-    if text.isprintable():
-        return text
-    return "".join("\N{REPLACEMENT CHARACTER}" if _is_unsafe(char) else char for char in text)
+__all__ = ["escaped", "is_safe", "plain"]
 
 
 def escaped(document: str) -> str:
@@ -30,12 +22,8 @@ def is_safe(text: str) -> bool:
     return all(line == plain(line) for line in text.split("\n"))
 
 
-def _is_unsafe(char: str) -> bool:
-    return unicodedata.category(char) in _UNSAFE
-
-
 def _escaped(char: str) -> str:
-    if not _is_unsafe(char):
+    if not is_unsafe(char):
         return char
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
