@@ -20,6 +20,7 @@ with ending_at_once(), needs("master"):
     from topo.kit.logs import configure_logs
     from topo.kit.settings import load
     from topo.kit.tasks import Site, run, serve
+    from topo.kit.threads import favour_the_loop
     from topo.kit.tls import server_context
     from topo.model.errors import BadInputError
 
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _fit_to_file_limit(sites)
     warn_of_tokens(settings)
     collector.settle()
+    favour_the_loop()
     return run(serve(*sites))
 
 

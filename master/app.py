@@ -25,6 +25,7 @@ from master.service import SERVICE, Service
 from master.sources.row import SourceContext
 from master.sources.table import source_works
 from master.tree.engine import Clock
+from topo.kit import collector
 from topo.kit.problem import problems
 from topo.kit.tasks import Work, background
 from topo.kit.threads import off_loop
@@ -95,6 +96,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
     settings, engine = service.settings, service.engine
     works: dict[str, Work] = {
         "engine": engine.run,
+        "collector": collector.look_often,
         "history": service.past.run,
         "placements": partial(service.placements.maintenance.run, settings.recount_interval),
         "capacity-events": CapacityEvents(

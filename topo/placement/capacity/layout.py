@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.ma
 from numpy.typing import NDArray
 
 from topo.model.ids import NODE, GroupName, GroupPath, Kind, NodeName, natural_key
