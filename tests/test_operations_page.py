@@ -4,9 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from topo.diagnosis.steps import FILES, STEPS
+from topo.diagnosis.steps import FILES, GANGS, STEPS
+from topo.publish.gang_events import GANG_REASONS
+from topo.publish.node_events import REASONS, EventType
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+_CONDITION = re.compile(r"\b(?:Conflict|Failure|Reason)\(\s*\"([a-z-]+)\"")
+_CODE = re.compile(r"^[A-Z_]+ = \"([a-z]+(?:-[a-z]+)+)\"$", re.MULTILINE)
 PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")
 
 
@@ -36,11 +41,38 @@ def test_every_condition_of_the_doctor_is_there_with_its_next_step() -> None:
     assert {code: cells[-1] for code, cells in table("condition").items()} == dict(STEPS)
 
 
-def test_every_warning_of_the_master_is_there() -> None:
-    """Their codes are written where they are made: in `code=`, or in a table of the file."""
-    master = DOCS.parent / "master"
-    texts = [path.read_text(encoding="utf-8") for path in master.rglob("*.py")]
-    coded = {code for text in texts for code in re.findall(r"\bcode=\"([a-z-]+)\"", text)}
-    in_clear = set(re.findall(r"\"([a-z-]+-in-clear)\"", (master / "clear_text.py").read_text()))
+def sources(*folders: str) -> str:
+    """The text of all modules in these folders."""
+    files = (path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return "\n".join(path.read_text(encoding="utf-8") for path in files)
+
+
+def test_every_code_that_discovery_gives_is_there_and_every_conflict_is_one() -> None:
+    """They are written where they are made, or as a constant of the module."""
+    discovery = sources("topo/discovery", "topo/model")
+    given = set(_CONDITION.findall(discovery)) | set(_CODE.findall(discovery))
+    given |= set(_CODE.findall(sources("master/sources/workers")))
+    assert len(given) > 40
+    unlisted = {"machine-unjoined"}  # a machine without a worker yet, and no conflict
+    assert {code for code in given - unlisted if f"`{code}`" not in PAGE} == set()
+    assert table("conflict").keys() <= given
+
+
+def test_every_warning_of_the_master_is_there_and_every_one_there_is_given() -> None:
+    """Their codes are written where they are made: in `code=`, as a constant, or in a table."""
+    master = sources("master")
+    coded = set(re.findall(r"\bcode=\"([a-z-]+)\"", master))
+    in_clear = set(
+        re.findall(r"\"([a-z-]+-in-clear)\"", (ROOT / "master/clear_text.py").read_text())
+    )
+    of_resources = {f"kubernetes-{plural}" for plural in ("nodes", "pods")}
     assert len(in_clear) == 3
-    assert table("warning").keys() >= coded | in_clear | FILES
+    assert 'code=f"kubernetes-{' in master
+    listed = table("warning").keys()
+    assert listed >= coded | in_clear | FILES | GANGS | of_resources
+    assert listed <= coded | in_clear | FILES | GANGS | of_resources | set(_CODE.findall(master))
+
+
+def test_every_event_that_warns_is_there_and_every_one_there_is_told() -> None:
+    told = {**REASONS, **GANG_REASONS}
+    assert table("event").keys() == {e for e, of in told.items() if of is EventType.WARNING}
