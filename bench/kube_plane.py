@@ -35,7 +35,6 @@ _AT_ONCE = 32
 _LEASE_S = 3600
 """Of each node: kwok renews it four times meanwhile. A machine of two cores may lose nodes whose
 leases are of minutes by being late, and then measures their coming and going."""
-_GRACE_S = 2 * _LEASE_S
 _NICE = shutil.which("nice") or "nice"
 _YIELDING = 10
 """The niceness of the control plane, see nice(1). A cluster's API server, etcd and kubelets are not
@@ -127,7 +126,6 @@ async def plane(count: int, *, volcano_configuration: str | None = None) -> Asyn
             lease_s=_LEASE_S,
         )
         cluster.api_server.argv += ("--disable-admission-plugins=TaintNodesByCondition",)
-        cluster.controllers.argv += (f"--node-monitor-grace-period={_GRACE_S}s",)
         for program in cluster.programs:
             program.argv = (_NICE, "-n", str(_YIELDING), *program.argv)
         try:

@@ -29,7 +29,11 @@ _QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
 
 
 class Cluster:
-    """One control plane. `start` and `stop` may be called from any loop: it holds none."""
+    """One control plane. `start` and `stop` may be called from any loop: it holds none.
+
+    `lease_s`: how long the lease of a node is. More nodes need longer ones, and controllers that
+    wait for them.
+    """
 
     def __init__(
         self,
@@ -47,6 +51,8 @@ class Cluster:
         self.api_server, self.admin = core.api_server(self.files, ports)
         self.admin.kubeconfig(self.files.kubeconfig)
         self.controllers = core.controller_manager(self.files)
+        if lease_s > LEASE_S:
+            self.controllers.argv += (f"--node-monitor-grace-period={2 * lease_s}s",)
         self.scheduler = core.scheduler(self.files)
         self.kwok = kwok(self.files, lease_s=lease_s)
         self.volcano: tuple[Program, ...] = ()

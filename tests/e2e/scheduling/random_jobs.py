@@ -65,16 +65,19 @@ async def streamed(
     jobs: Sequence[Wish],
     *,
     scheduler: str = "volcano",
+    away_s: float = 0.0,
     tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Course, Optima]:
-    """What came of the jobs on a cluster that runs; raises for what must not be."""
+    """What came of the jobs on a cluster that runs; raises for what must not be.
+
+    Once, when a job waits in the second half, the only master is killed, and gone for `away_s`.
+    """
     (home / "nodegroup.yaml").write_text(yaml.safe_dump(document(world)))
     await api.create(_CLASSES, {"metadata": {"name": HIGH}, "value": 1000})
     log = home / "bookings.log"
     async with admission_master(cluster, api, home, f"--booking-log={log}") as master:
-        rng = random.Random(1)  # noqa: S311 - as above
-        url = api_url(master.program)
-        stream = Stream(api, url, KINDS[scheduler], rng, await ground(api, url))
+        on = await ground(api, api_url(master.program))
+        stream = Stream(api, master.program, KINDS[scheduler], on, away_s)
         await stream.run(jobs, tell)
         events = await api.items(_EVENTS)
     assert not [each["note"] for each in events if each["reason"] == "GangSplit"]
@@ -85,7 +88,7 @@ async def streamed(
 
 async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> None:
     dragonflies = min(_BOX_NODES, options.nodes) // 2
-    world = made(max(1, options.nodes // _BOX_NODES), dragonflies, 2, 8, stem="sample")
+    world = made(math.ceil(options.nodes / _BOX_NODES), dragonflies, 2, 8, stem="sample")
     began_s = time.monotonic()
 
     def tell(text: object) -> None:
@@ -97,7 +100,14 @@ async def _run(options: argparse.Namespace, cluster: Cluster, home: Path) -> Non
     jobs = list(wishes(options.seed, options.jobs, len(world.nodes)))
     async with cluster.api() as api:
         course, optima = await streamed(
-            cluster, api, world, home, jobs, scheduler=options.scheduler, tell=tell
+            cluster,
+            api,
+            world,
+            home,
+            jobs,
+            scheduler=options.scheduler,
+            away_s=options.away_s,
+            tell=tell,
         )
     tell(f"all held: {course}")
     tell(f"the plans: {optima}")
@@ -109,6 +119,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--nodes", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--away-s", type=float, default=60.0)
     parser.add_argument("--scheduler", choices=KINDS, default="volcano")
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="topo-random-"))

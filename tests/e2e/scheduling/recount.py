@@ -105,6 +105,11 @@ class Recount:
             for job, pods in own.items()
         }
 
+    def gated(self, jobs: Collection[str]) -> Counter[str]:
+        """How many pods of each of these jobs wait behind a gate; O(pods)."""
+        gated = (owner_of(pod) for pod in self.pods if pod["spec"].get("schedulingGates"))
+        return Counter(job for job in gated if job in jobs)
+
     def split(self, wish: Wish, nodes: Sequence[str]) -> list[int]:
         """The groups of a job that lie in several domains."""
         home = {

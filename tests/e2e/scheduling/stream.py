@@ -8,17 +8,20 @@ long before that.
 
 import asyncio
 import random
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import ClientSession
+from aiohttp import ClientError, ClientSession
 
 from tests.e2e.controlplane.client import Api
 from tests.e2e.controlplane.kwok import COMPLETE
+from tests.e2e.controlplane.processes import Program
 from tests.e2e.scheduling import asking
 from tests.e2e.scheduling.asking import owner_of
+from tests.e2e.scheduling.gang_master import api_url
 from tests.e2e.scheduling.jobs import BATCH_JOBS, JOBS, PODS, WORDS
 from tests.e2e.scheduling.recount import Free, Ground, Recount, Wish, recounted
 from tests.support.waiting import CEILING_S
@@ -27,12 +30,13 @@ HIGH = "random-high"
 _BURST = 12
 """The most jobs that arrive at once."""
 _MOST_WAITING = 6
-_LEAVES, _ENDS = 0.25, 0.5
+_LEAVES, _ENDS = 0.15, 0.5
 """The shares of running jobs that leave while a burst arrives, and of those that end by themselves;
 the others are deleted.
 """
 _NODES_PER_OTHER = 20
 _MOVED = "pods moved meanwhile"
+_AWAY_LOOK_S = 1.0
 _LOOK_S, _REST = 0.05, 2.0
 """Between two looks: at least this, and so many times as long as the last one took."""
 _TOLD = {"no-room", "displaced", "behind"}
@@ -66,6 +70,8 @@ class Course:
     bound: int = 0
     ended: int = 0
     """Jobs that ran to their end; others were deleted while they ran."""
+    while_away: int = 0
+    """Jobs that waited behind their gates while no master was there, with room for some."""
     looks: int = 0
     stood_still: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -80,17 +86,20 @@ class Course:
         most = self.overtaken.most_common(1)
         over = f"{most[0][0]} was overtaken most, by {most[0][1]}" if most else "none was overtaken"
         return (
-            f"{self.bound} jobs were bound, {self.ended} ran to their end; {self.looks} looks, "
-            f"{self.stood_still} times all stood still, at most after {seconds:.1f} s ({last}); "
-            f"true reasons of those that waited: {dict(self.reasons)}; {over}"
+            f"{self.bound} jobs were bound, {self.ended} ran to their end, {self.while_away} waited"
+            f" while no master was there; {self.looks} looks, {self.stood_still} times all stood"
+            f" still, at most after {seconds:.1f} s ({last}); true reasons of those that waited: "
+            f"{dict(self.reasons)}; {over}"
         )
 
 
 class Stream:
     """Jobs on one cluster while the webhook and a master are in force."""
 
-    def __init__(self, api: Api, url: str, kind: Kind, rng: random.Random, on: Ground) -> None:
-        self._api, self._url, self._kind, self._rng, self._ground = api, url, kind, rng, on
+    def __init__(self, api: Api, master: Program, kind: Kind, on: Ground, away_s: float) -> None:
+        self._api, self._master, self._kind, self._ground = api, master, kind, on
+        self._away_s = away_s
+        self._rng = random.Random(1)  # noqa: S311 - the same course each time
         self._seen = Recount((), on)
         self._moved_s = 0.0
         self._states: dict[str, str] = {}
@@ -117,6 +126,9 @@ class Stream:
                 *map(self._submit, burst), self._leave(leave), self._others_come_and_go()
             )
             await self._stand_still()
+            is_late = len(left) <= len(jobs) // 2
+            if self._away_s and is_late and self._waiting() and not self.course.while_away:
+                await self._without_a_master()
             while len(self._waiting()) > _MOST_WAITING:
                 await self._make_room()
             tell(f"{len(jobs) - len(left)} of {len(jobs)} jobs came: {self.course}")
@@ -151,11 +163,30 @@ class Stream:
         """Half of what runs leaves; where nothing does, those whose jobs are none of ours."""
         running = self._running()
         if running:
-            await self._leave(self._rng.sample(running, (len(running) + 1) // 2))
+            await self._leave(self._half_of(running))
         else:
             waiting = self._waiting()
             assert self._others, f"the cluster is empty, and jobs wait: {waiting}"
             await self._end_others(self._others)
+        await self._stand_still()
+
+    def _half_of(self, names: Sequence[str]) -> list[str]:
+        return self._rng.sample(names, (len(names) + 1) // 2)
+
+    async def _without_a_master(self) -> None:
+        """For a while there is room and no master: who waits keeps its gates, and goes on then."""
+        waiting = self._waiting()
+        gated = self._seen.gated(waiting)
+        await asyncio.to_thread(self._master.stop, number=signal.SIGKILL)
+        await self._leave(self._half_of(self._running()))
+        loop = asyncio.get_running_loop()
+        back_s = loop.time() + self._away_s
+        while loop.time() < back_s:
+            await asyncio.sleep(_AWAY_LOOK_S)
+            found = (await self._look()).gated(waiting)
+            assert found == gated, f"without a master gates were opened: {gated}, then {found}"
+        self._master.start()
+        self.course.while_away = len(gated)
         await self._stand_still()
 
     async def _leave(self, names: Iterable[str]) -> None:
@@ -221,9 +252,10 @@ class Stream:
     async def _untrue(self) -> list[str]:
         """Why it cannot be said yet that all is as it should be; what is false for good stays."""
         before = self._seen
-        async with ClientSession() as session, session.get(f"{self._url}/v1/gangs") as answer:
-            gangs = {each["name"]: each for each in (await answer.json())["gangs"]}
+        gangs = await self._gangs()
         after = await self._look()
+        if gangs is None:
+            return ["the master does not answer"]
         waiting = self._waiting()
         states = {name: gangs[name]["state"] for name in waiting if name in gangs}
         if before.places() != after.places() or states != self._states:
@@ -234,6 +266,18 @@ class Stream:
             return [f"{name} has left, and pods of it are there" for name in sorted(self._leaving)]
         texts = (_untruth(self._live[n], gangs.get(n), after.free(n)) for n in waiting)
         return [text for text in texts if text]
+
+    async def _gangs(self) -> dict[str, Any] | None:
+        """What the master says of each gang by the name of its job; None where it says nothing."""
+        self._master.must_live()
+        try:
+            async with (
+                ClientSession() as session,
+                session.get(f"{api_url(self._master)}/v1/gangs") as answer,
+            ):
+                return {each["name"]: each for each in (await answer.json())["gangs"]}
+        except (ClientError, ValueError):  # it has just begun, and does not listen yet
+            return None
 
     async def _look(self) -> Recount:
         """Counts anew; raises for what must not be at any moment."""

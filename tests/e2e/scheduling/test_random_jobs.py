@@ -9,13 +9,19 @@ from tests.e2e.controlplane.cluster import Cluster
 from tests.e2e.scheduling.random_jobs import streamed, wishes
 from topo.sim.worlds.presets import World
 
+AWAY_S = 2.0
+"""`make e2e-random` has no master for 60 s."""
+
 
 @pytest.mark.parametrize(("scheduler", "jobs"), [("volcano", 15), ("kube", 8)])
 async def test_no_group_is_split_no_gpu_taken_twice_every_reason_true_and_every_plan_the_best(
     cluster: Cluster, api: Api, world: World, tmp_path: Path, scheduler: str, jobs: int
 ) -> None:
     some = list(wishes(7, jobs, len(world.nodes)))
-    course, optima = await streamed(cluster, api, world, tmp_path, some, scheduler=scheduler)
+    course, optima = await streamed(
+        cluster, api, world, tmp_path, some, scheduler=scheduler, away_s=AWAY_S
+    )
     assert course.bound == jobs
+    assert course.while_away > 0
     assert optima.alone > 0
     assert optima.oracle.plans == optima.alone + optima.behind
