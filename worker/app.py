@@ -2,14 +2,14 @@
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from topo.kit.tasks import Work, background
-from topo.model.machine import NodeFacts, NodeIdentity
+from topo.model.machine import LinkErrors, NodeFacts, NodeIdentity
 from worker.host_facts import HostFacts
 from worker.metrics import Metrics
 from worker.pending_report import PendingReport
@@ -47,7 +47,12 @@ def build_agent(
     identity = identity_of(settings, replay)
     probes = probes_of_host(settings) if replay is None else replay.probes(settings)
     pending, host = PendingReport(), HostFacts(identity, probes)
-    metrics = Metrics(host.link_errors)
+
+    def link_errors() -> Iterable[LinkErrors]:
+        counted = host.link_errors()
+        return replay.with_errors(identity.name, counted) if replay else counted
+
+    metrics = Metrics(link_errors)
 
     def with_faults(facts: NodeFacts) -> NodeFacts:
         return replay.with_faults(facts) if replay else facts

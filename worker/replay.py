@@ -5,7 +5,8 @@ worker) and `faults.txt` (sentences that hold as long as they stand there; the f
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import structlog
 from topo.kit.files import AbsentFile, WatchedFile, read_bounded
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
-from topo.model.machine import NodeFacts, NodeIdentity
+from topo.model.machine import LinkErrorKind, LinkErrors, NodeFacts, NodeIdentity
 from topo.recording import bundle, timeline
 from topo.recording.bundle import Bundle, RecordedProbe
 from topo.recording.timeline import Fault, Timeline
@@ -23,6 +24,9 @@ from worker.settings import WorkerSettings
 
 TIMELINE_FILE = "timeline.txt"
 FAULTS_FILE = "faults.txt"
+ERRORS_PER_S = 10
+"""On a simulated link that counts errors: enough for the alert on it."""
+_MENDED = frozenset({LinkErrorKind.CORRECTED, LinkErrorKind.SYMBOL, LinkErrorKind.CRC})
 _MAX_FILE_BYTES = 1 << 20
 
 _log = structlog.get_logger(__name__)
@@ -45,6 +49,8 @@ class TimelineReplay:
         self._begun_s = clock()
         self._file = WatchedFile(directory / FAULTS_FILE, _MAX_FILE_BYTES)
         self._standing: frozenset[Fault] = frozenset()
+        self._risen: defaultdict[tuple[int, int], float] = defaultdict(float)
+        self._counted_s = self._begun_s
 
     def probes(self, settings: WorkerSettings) -> tuple[Probe, ...]:
         """One per recorded probe. The first is read quickly: faults change the facts of all."""
@@ -68,6 +74,16 @@ class TimelineReplay:
         """The facts under the faults that stand now."""
         faults = self._faults()
         return timeline.apply(faults, facts) if faults else facts
+
+    def with_errors(self, node: NodeName, errors: Iterable[LinkErrors]) -> Iterator[LinkErrors]:
+        """The counters, risen on the links of the node that count errors; what rose stays."""
+        now_s = self._clock()
+        for link in timeline.counting(self._faults(), node):
+            self._risen[link] += (now_s - self._counted_s) * ERRORS_PER_S
+        self._counted_s = now_s
+        for each in errors:
+            risen = self._risen.get((each.gpu, each.link), 0) if each.kind in _MENDED else 0
+            yield replace(each, count=each.count + int(risen))
 
     def is_silent(self, node: NodeName) -> bool:
         """Whether the node's worker must send nothing now."""

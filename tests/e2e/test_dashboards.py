@@ -101,6 +101,18 @@ def test_every_query_of_every_panel_has_an_answer(
         pytest.fail("without an answer:\n" + "\n".join(left))
 
 
+def test_errors_that_a_link_counts_rise_on_the_panel_of_its_node(
+    demo: RunningDemo, prometheus: Prometheus
+) -> None:
+    """Of that link first, and of no other."""
+    assert demo.topo("demo", "fault", f"link 1 of gpu 2 of {CUT} counts errors").returncode == 0
+    errors = f'topo_worker_link_errors_total{{node="{CUT}"}}'
+    risen = f"topk(5, sum by (gpu, link) (increase({errors}[1m]))) > 0"
+    eventually(lambda: bool(prometheus.query(risen)))
+    ((labels, _),) = prometheus.query(risen)
+    assert labels == {"gpu": "2", "link": "1"}
+
+
 def test_the_variables_of_the_dashboards_have_values(prometheus: Prometheus) -> None:
     """As Grafana asks for them: the values that a label has on the series of a metric."""
     for name, metric in (("job", "topo_master_build_info"), ("node", "topo_worker_build_info")):

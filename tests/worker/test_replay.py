@@ -12,7 +12,8 @@ from topo.facts import parse
 from topo.kit.settings import read
 from topo.model.errors import BadInputError, Refusal
 from topo.model.ids import NodeName
-from topo.model.machine import NodeFacts, ProbeState
+from topo.model.machine import LinkErrorKind, LinkErrors, NodeFacts, ProbeState
+from topo.recording import timeline
 from topo.recording.bundle import Bundle, RecordedProbe
 from topo.recording.bundle import read as read_bundle
 from topo.recording.timeline import Timeline, parse_timeline
@@ -101,6 +102,33 @@ def test_faults_hold_as_long_as_they_stand_in_the_file(folder: Path) -> None:
     (folder / "faults.txt").unlink()
     seen.append(replay.is_silent(NODE))
     assert seen == [False, True, False, True, False]
+
+
+def test_errors_rise_on_a_link_that_counts_them_and_stay_when_it_counts_none() -> None:
+    """Of those that are mended as they come; other links, and what they are added to, stay."""
+    now_s = 0.0
+    script = parse_timeline(
+        f"at 5s: link 3 of gpu 2 of {NODE} counts errors\n"
+        "at 5s: link 0 of gpu 0 of another counts errors\n"
+        f"at 9s: link 3 of gpu 2 of {NODE} counts none\n"
+    )
+    assert isinstance(script, Timeline)
+    recording = Bundle(HOST.identity, ())
+    replay = TimelineReplay(Path("/nowhere"), recording, script, clock=lambda: now_s)
+    counters = (
+        LinkErrors(0, 0, LinkErrorKind.CORRECTED, 1),
+        LinkErrors(2, 3, LinkErrorKind.CORRECTED, 7),
+        LinkErrors(2, 3, LinkErrorKind.UNCORRECTED, 0),
+    )
+
+    def counts_at(at_s: float) -> list[int]:
+        nonlocal now_s
+        now_s = at_s
+        return [each.count for each in replay.with_errors(NODE, counters)]
+
+    counts = [counts_at(at_s) for at_s in (4.0, 6.0, 6.05, 7.0, 20.0)]
+    assert counts == [[1, 7, 0], [1, 27, 0], [1, 27, 0], [1, 37, 0], [1, 37, 0]]
+    assert timeline.apply(script.faults_at(6), FACTS) == FACTS
 
 
 def test_faults_that_make_no_sense_change_nothing_and_are_told_once(folder: Path) -> None:

@@ -17,7 +17,7 @@ from topo.model.machine import NodeFacts, PortState
 from topo.recording.bundle import Bundle
 from topo.recording.timeline import Fault, FaultKind, Sentence, has_nvlink
 
-_OF_LINKS = frozenset({FaultKind.LINK_DOWN, FaultKind.LINK_SLOW})
+_OF_LINKS = frozenset({FaultKind.LINK_DOWN, FaultKind.LINK_SLOW, FaultKind.LINK_ERRORS})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ that the same sentences work on every format and on recordings of real hosts.
 | `gpu 2 of node-1 fails` | `gpu 2 of node-1 heals` |
 | `link 3 of gpu 2 of node-1 goes down` | `link 3 of gpu 2 of node-1 comes up` |
 | `link 3 of gpu 2 of node-1 slows down` | `link 3 of gpu 2 of node-1 speeds up` |
+| `link 3 of gpu 2 of node-1 counts errors` | `link 3 of gpu 2 of node-1 counts none` |
 | `fabric of gpu 2 of node-1 breaks` | `fabric of gpu 2 of node-1 heals` |
 | `fabric of gpu 2 of node-1 degrades` | `fabric of gpu 2 of node-1 recovers` |
 | `node-1 falls silent` | `node-1 speaks` |
@@ -42,6 +43,7 @@ class FaultKind(StrEnum):
     GPU_FAILED = "gpu"
     LINK_DOWN = "link"
     LINK_SLOW = "link-slow"
+    LINK_ERRORS = "link-errors"
     FABRIC_BROKEN = "fabric-broken"
     FABRIC_DEGRADED = "fabric-degraded"
     SILENT = "silent"
@@ -96,6 +98,9 @@ _FORMS = (
     _Form(FaultKind.REMOTE_GONE, "remote {index} of {node}", "vanishes", "returns"),
     _Form(FaultKind.LINK_DOWN, "link {index} of gpu {gpu} of {node}", "goes down", "comes up"),
     _Form(FaultKind.LINK_SLOW, "link {index} of gpu {gpu} of {node}", "slows down", "speeds up"),
+    _Form(
+        FaultKind.LINK_ERRORS, "link {index} of gpu {gpu} of {node}", "counts errors", "counts none"
+    ),
     _Form(FaultKind.FABRIC_BROKEN, "fabric of gpu {gpu} of {node}", "breaks", "heals"),
     _Form(FaultKind.FABRIC_DEGRADED, "fabric of gpu {gpu} of {node}", "degrades", "recovers"),
     _Form(FaultKind.GPU_FAILED, "gpu {gpu} of {node}", "fails", "heals"),
@@ -153,8 +158,8 @@ def parse_faults(text: str) -> frozenset[Fault] | Refusal:
 def apply(faults: frozenset[Fault], facts: NodeFacts) -> NodeFacts:
     """The facts as the host would report them under these faults; other hosts' faults are skipped.
 
-    Falling silent changes no fact: see `is_silent`. A fault on something that the host does not
-    have changes nothing. O(faults x facts).
+    Falling silent changes no fact, see `is_silent`, nor do errors, see `counting`. A fault on
+    something that the host does not have changes nothing. O(faults x facts).
     """
     for fault in sorted(faults):
         if fault.node == facts.identity.name:
@@ -165,6 +170,15 @@ def apply(faults: frozenset[Fault], facts: NodeFacts) -> NodeFacts:
 def is_silent(faults: frozenset[Fault], node: NodeName) -> bool:
     """Whether the node's worker must send nothing at all."""
     return Fault(FaultKind.SILENT, node) in faults
+
+
+def counting(faults: frozenset[Fault], node: NodeName) -> frozenset[tuple[int, int]]:
+    """The links (GPU, number) of the node on which errors are counted."""
+    return frozenset(
+        (fault.gpu, fault.index)
+        for fault in faults
+        if fault.kind is FaultKind.LINK_ERRORS and fault.node == node
+    )
 
 
 def _with_fault(fault: Fault, facts: NodeFacts) -> NodeFacts:

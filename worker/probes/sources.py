@@ -9,6 +9,9 @@ from worker.probes.helper_process import HelperProcess
 from worker.probes.probe import Probe, Reading
 from worker.settings import WorkerSettings
 
+_COUNT_INTERVAL_S = 60.0
+"""Who reads counters looks at them over minutes, and a vendor's tool opens every card anew."""
+
 
 def library(settings: WorkerSettings, name: str, module: str, *arguments: str) -> Probe:
     """A vendor library in a helper process; `module` binds it, see `worker.probes.helper`."""
@@ -48,7 +51,7 @@ def counters(
     return Probe(
         name=name,
         format=name,
-        interval_s=settings.command_interval,
+        interval_s=max(_COUNT_INTERVAL_S, settings.command_interval),
         timeout_s=settings.command_timeout,
         read=Command(words, exits=exits, absent_exits=absent_exits).read,
         awaited=False,
