@@ -88,18 +88,6 @@ async def test_a_tree_is_served_while_the_api_server_is_away_and_followed_once_i
     await eventually(lambda: _is_labelled(settled, "node-sample5", right))
 
 
-async def test_a_leader_that_cannot_renew_ends_and_all_is_right_once_it_can(
-    settled: Release, control_plane: Cluster
-) -> None:
-    right = await _label(settled, "node-sample5")
-    restarts = _restarts(settled)
-    await control_plane.stop_api_server()
-    await eventually(lambda: _restarts(settled) > restarts)
-    await control_plane.start_api_server()
-    await settled.api.merge(f"{NODES}/node-sample5", {"metadata": {"labels": {LABEL: None}}})
-    await eventually(lambda: _is_labelled(settled, "node-sample5", right))
-
-
 async def _all_are_ready(release: Release) -> bool:
     """Whether no master is being started again."""
     pods = release.kubelet.pods("topo-master")
@@ -187,10 +175,6 @@ async def _written_after(release: Release, then: dt.datetime) -> set[str]:
         if each["manager"] == "topo-master/labels"
         and dt.datetime.fromisoformat(each["time"]) > then
     }
-
-
-def _restarts(release: Release) -> Counter[str]:
-    return Counter({pod.path: pod.restarts for pod in release.kubelet.pods("topo-master")})
 
 
 async def _has_status(release: Release, url: str, status: str, *nodes: str) -> bool:
