@@ -160,15 +160,15 @@ class Stream:
         await asyncio.gather(*map(self._delete, names))
 
     async def _make_room(self) -> None:
-        """Half of what runs leaves; where nothing does, those whose jobs are none of ours."""
-        running = self._running()
+        """Half of what runs leaves, else all others' pods; returns once a job is bound by that."""
+        bound, running = self.course.bound, self._running()
         if running:
             await self._leave(self._half_of(running))
         else:
             waiting = self._waiting()
             assert self._others, f"the cluster is empty, and jobs wait: {waiting}"
             await self._end_others(self._others)
-        await self._stand_still()
+        await self._until(lambda: self.course.bound > bound)
 
     def _half_of(self, names: Sequence[str]) -> list[str]:
         return self._rng.sample(names, (len(names) + 1) // 2)
@@ -231,23 +231,27 @@ class Stream:
 
     async def _stand_still(self) -> None:
         """Returns when every job that waits says why, and the recount agrees."""
+        took_s, last = await self._until(lambda: False)
+        self.course.stood_still += 1
+        self.course.slowest = max(self.course.slowest, (took_s, last))
+        self.course.reasons.update(self._states.values())
+
+    async def _until(self, is_so: Callable[[], bool]) -> tuple[float, str]:
+        """Looks until it is so, or all stands still: how long it took, and what was not so last."""
         loop, last = asyncio.get_running_loop(), ""
         began_s = self._moved_s = loop.time()
         while True:
             looked_s = loop.time()
             found = await self._untrue()
             now_s = loop.time()
-            if not found:
-                break
+            if not found or is_so():
+                return now_s - began_s, last
             still_s = now_s - self._moved_s
             last = found[0] if found[0] != _MOVED else last
             assert still_s < CEILING_S, f"nothing has moved for {still_s:.0f} s:\n" + "\n".join(
                 found
             )
             await asyncio.sleep(max(_LOOK_S, _REST * (now_s - looked_s)))
-        self.course.stood_still += 1
-        self.course.slowest = max(self.course.slowest, (now_s - began_s, last))
-        self.course.reasons.update(self._states.values())
 
     async def _untrue(self) -> list[str]:
         """Why it cannot be said yet that all is as it should be; what is false for good stays."""
