@@ -23,6 +23,8 @@ class KubeMetrics:
             "Requests to the API server, by method and status; none without an answer",
             ["method", "code"],
         )
+        self._answers: dict[tuple[str, int | None], prom.Counter] = {}
+        """The series of those that there were: to look one up costs more than to count."""
         self._relists = counter(PREFIX + "relists", "Lists begun, by resource", ["resource"])
         self._reconnects = counter(
             PREFIX + "reconnects",
@@ -41,20 +43,28 @@ class KubeMetrics:
 
     def asked(self, method: str, status: int | None) -> None:
         """A request was answered, or not."""
-        self._requests.labels(method, "none" if status is None else str(status)).inc()
+        counted = self._answers.get((method, status))
+        if counted is None:
+            code = "none" if status is None else str(status)
+            counted = self._answers[method, status] = self._requests.labels(method, code)
+        counted.inc()
 
-    def watch(self, resource: str, age_s: Callable[[], float]) -> None:
-        """There is a reflector of that resource; `age_s` is how long nothing was heard."""
+    def watch(
+        self,
+        resource: str,
+        age_s: Callable[[], float],
+        objects: Callable[[], int],
+        unreadable: Callable[[], int],
+    ) -> None:
+        """There is a reflector of that resource; `age_s` is how long nothing was heard, `objects`
+        are known and `unreadable` cannot be read.
+        """
         self._silence.labels(resource).set_function(age_s)
+        self._objects.labels(resource).set_function(objects)
+        self._unreadable.labels(resource).set_function(unreadable)
         self._relists.labels(resource)
         for reason in (ENDED, *Failure):
             self._reconnects.labels(resource, reason)
-        self.holds(resource, 0, 0)
-
-    def holds(self, resource: str, objects: int, unreadable: int) -> None:
-        """So many objects are known and cannot be read."""
-        self._objects.labels(resource).set(objects)
-        self._unreadable.labels(resource).set(unreadable)
 
     def relisted(self, resource: str) -> None:
         """A list began."""

@@ -308,6 +308,10 @@ class Resource(Generic[T_co]):
     model: type[T_co]
     namespaced: bool = True
 
+    def __hash__(self) -> int:
+        """Of what tells them apart: targets of writes are looked up several times for each."""
+        return hash(self.plural)
+
     @property
     def base(self) -> str:
         """The path that the paths of this API begin with."""

@@ -119,7 +119,12 @@ class Reflector(Generic[T]):
         """When the API server last told anything, by the clock."""
         self.trouble: KubeError | None = None
         """Why nothing is heard now; None while all is well."""
-        metrics.watch(resource.plural, self.silent_s)
+        metrics.watch(
+            resource.plural,
+            self.silent_s,
+            objects=lambda: len(self._objects),
+            unreadable=lambda: len(self._unreadable),
+        )
 
     @property
     def objects(self) -> Mapping[Key, T]:
@@ -246,7 +251,6 @@ class Reflector(Generic[T]):
         is_news = gathered.differs or len(gathered.objects) != len(self._objects) or not self.synced
         self._objects, self._unreadable = gathered.objects, gathered.unreadable
         self.synced = True
-        self._measure()
         if is_news:
             self._tell(Listed(self.objects))
 
@@ -275,7 +279,6 @@ class Reflector(Generic[T]):
                 self._objects[key] = found
                 if is_news:
                     self._tell(Changed(found))
-        self._measure()
 
     def _apply_unreadable(self, what: Happening, found: Unreadable) -> None:
         """It is gone if the server says so; else what was known of it stays."""
@@ -306,6 +309,3 @@ class Reflector(Generic[T]):
                 object=name[:MOST_SHOWN_CHARS],
                 why=found.why,
             )
-
-    def _measure(self) -> None:
-        self._metrics.holds(self.name, len(self._objects), len(self._unreadable))

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 GATHER_S, GATHER_MOST_S = 0.01, 0.2
 """What happens within this is looked at together; within longer where turns take long."""
-SHARE_OF_OTHERS = 4.0
+SHARE_OF_OTHERS = 9.0
 """How much longer than the turn before took the others have the loop: a large gang changes pod by
 pod, is read whole each time, and reviews of its pods wait for the same loop."""
 TICK_S = 0.1

@@ -123,9 +123,11 @@ class QueueCounts:
 
 def share_of(pod: PodObject, policy: Policy, words: Words) -> Share | None:
     """What a pod has of its queue, or asks for: what was opened here, it has."""
-    gpus = gpus_of(pod, policy)[1]
     group = pod.metadata.annotations.get(POD_GROUP)
-    if group is None or not gpus or pod.status.phase in {"Succeeded", "Failed"}:
+    if group is None or pod.status.phase in {"Succeeded", "Failed"}:
+        return None
+    gpus = gpus_of(pod, policy)[1]
+    if not gpus:
         return None
     is_opened = not pod.spec.scheduling_gates and words.placement in pod.metadata.annotations
     has = pod.spec.node_name or is_opened

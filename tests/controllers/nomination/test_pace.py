@@ -23,7 +23,7 @@ async def _waited_s(pace: Pace, due_s: float | None = None) -> float:
 
 
 @pytest.mark.parametrize("turn_s", [0.0, 0.02, 0.04, 5.0])
-async def test_after_a_turn_others_have_the_loop_for_four_times_as_long_within_bounds(
+async def test_after_a_turn_others_have_the_loop_for_nine_times_as_long_within_bounds(
     turn_s: float,
 ) -> None:
     pace = Pace(asyncio.get_running_loop().time)
