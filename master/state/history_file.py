@@ -6,7 +6,8 @@ and are written whole: there the history is not kept.
 
 After a line that names the format come records: length and CRC-32 of what follows (4 bytes each,
 big endian), a line of JSON about the moment, and its content. What a kill left of the last record
-is cut off. It is written without waiting for the disk: after a power cut the end may be missing.
+is cut off. A record is on the disk before the next is made: a power cut costs the last one, and
+what was just before it is what somebody will ask for.
 """
 
 import os
@@ -83,6 +84,7 @@ class HistoryFile:
             flaw = str(error)
         if flaw:
             self._set_aside(flaw)
+            self._keep_good(pieces)
             return pieces
         self._is_begun = end == len(content)  # else the next one is written behind what is whole
         self._written_bytes = len(content)
@@ -99,6 +101,8 @@ class HistoryFile:
         self._is_begun = False  # a half record is followed by nothing
         with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "wb") as file:
             file.write(record)
+            file.flush()
+            os.fdatasync(file.fileno())
         self._is_begun = True
         self._written_bytes += len(record)
 
@@ -108,6 +112,15 @@ class HistoryFile:
         content = b"".join((_FORMAT, *map(_record, pieces)))
         replace_whole(self.path, content)
         self._is_begun, self._written_bytes = True, len(content)
+
+    def _keep_good(self, pieces: Sequence[Piece]) -> None:
+        """What came before the flaw is there for the next start, should no moment follow."""
+        if not pieces:
+            return
+        try:
+            self._replace(pieces)
+        except OSError as error:
+            _log.warning("history not written", why=error.strerror or str(error))
 
     def _set_aside(self, why: str) -> None:
         """Moves it away, never deletes it; the next moment begins a new one."""

@@ -165,8 +165,8 @@ class Past:
             return Refusal("no moment is kept yet", field, fix)
         since = f"{time_text(oldest.at_s)}, generation {oldest.generation}.{oldest.run}"
         fix = f"the oldest that is kept is {since}, and now is {now}"
-        if self.ring.has_dropped:
-            fix += "; raise --history-bytes or --history-age to keep more"
+        if reached := [f"--history-{limit}" for limit, count in self.ring.dropped.items() if count]:
+            fix += f"; raise {' and '.join(reached)} to keep more"
         return Refusal("what was then is not kept", field, fix)
 
     def is_ahead(self, wanted: MomentId) -> bool:
@@ -213,6 +213,14 @@ class PastCollector(Collector):
             "Unix time of the oldest moment that is kept, 0 if none",
             0.0 if oldest is None else oldest.at_s,
         )
+        dropped = CounterMetricFamily(
+            PREFIX + "history_dropped_moments",
+            "Moments that went, by the limit that they were beyond: age or bytes",
+            labels=["limit"],
+        )
+        for limit, count in ring.dropped.items():
+            dropped.add_metric([limit], count)
+        yield dropped
         text = "Moments that could not be kept, or not on disk"
         yield CounterMetricFamily(PREFIX + "history_failures", text, value=self.past.failures)
 

@@ -8,6 +8,7 @@ from monitoring.dashboards.board import (
     Section,
     Unit,
     counted,
+    happened,
     masters,
     most,
     number,
@@ -80,6 +81,36 @@ _ENGINE = Section(
             "document_bytes",
             "encoding",
             unit=Unit.BYTES,
+        ),
+    ),
+)
+_HISTORY = Section(
+    "History",
+    (
+        Panel(
+            title="Reach of the history",
+            means="How far back the slider and `topo diff` go; --history-age at most.",
+            queries=(
+                Query(
+                    f"max(time() - ({masters('history_oldest_timestamp_seconds')} > 0))", "reach"
+                ),
+            ),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
+            title="Memory of the history",
+            means="Bytes that kept moments take, by master; --history-bytes at most.",
+            queries=(Query(masters("history_bytes"), "{{instance}}"),),
+            unit=Unit.BYTES,
+        ),
+        Panel(
+            title="Moments",
+            means="Moments of the tree that are kept; those that went, and by which limit.",
+            queries=(
+                Query(most("history_moments"), "kept"),
+                Query(happened("history_dropped_moments_total", "limit"), "gone by {{limit}}"),
+                Query(f"sum({masters('history_failures_total')})", "failed since the start"),
+            ),
         ),
     ),
 )
@@ -201,5 +232,5 @@ INTERNALS = Board(
     "internals",
     "Service internals",
     "How the masters themselves are.",
-    (_PROCESS, _ENGINE, _HTTP, _MANAGER, _KUBERNETES),
+    (_PROCESS, _ENGINE, _HISTORY, _HTTP, _MANAGER, _KUBERNETES),
 )

@@ -124,6 +124,8 @@ CHANGED = {
     "topoDiscovery.master.gpuResources": ["example.com/gpu"],
     "topoDiscovery.master.reserveGroups": ["a=1"],
     "topoDiscovery.master.gpuTypeOrder": ["A"],
+    "topoDiscovery.master.historyBytes": 1 << 20,
+    "topoDiscovery.master.historyAge": "7d",
     "topoDiscovery.worker.driverPaths": ["/opt/other"],
     "topoDiscovery.worker.maxUnavailable": 7,
     "topoDiscovery.worker.tokenLifeSeconds": 7200,

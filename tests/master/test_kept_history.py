@@ -1,6 +1,8 @@
 """What was is told: by the API, after a restart, and never at the cost of what is."""
 
 import asyncio
+import os
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,9 +31,7 @@ BEGAN_S = 1_800_000_000.0
 @asynccontextmanager
 async def keeping(*flags: str) -> AsyncIterator[Master]:
     """A master whose time of day goes with its clock."""
-    loop = asyncio.get_running_loop()
-    async with running(*FLAGS, *flags) as master:
-        master.service.past.clock = lambda: BEGAN_S + loop.time()
+    async with running(*FLAGS, *flags, began_s=BEGAN_S) as master:
         yield master
 
 
@@ -160,15 +160,21 @@ async def test_a_moment_that_cannot_be_told_is_refused_with_the_next_step(
         assert fix in answer.json["fix"]
 
 
-async def test_to_keep_more_is_advised_only_where_moments_had_to_go() -> None:
-    """What was before the first moment was never seen: no setting brings it back."""
+async def test_to_keep_more_is_advised_by_the_limit_for_which_moments_had_to_go() -> None:
+    """The metrics tell it too. What was before the first was never seen: no setting brings it."""
     async with keeping() as master:
         await cut_and_heal(master)
-        fixes = []
-        for has_dropped in (False, True):
-            master.service.past.ring.has_dropped = has_dropped
-            fixes.append((await master.get("/v1/topology/diff?from=1d")).json["fix"])
-        assert ["--history-bytes" in each for each in fixes] == [False, True]
+        dropped = master.service.past.ring.dropped
+        advised = []
+        for by_bytes, by_age in ((0, 0), (1, 0), (0, 1)):
+            dropped.update(bytes=by_bytes, age=by_age)
+            fix = (await master.get("/v1/topology/diff?from=1d")).json["fix"]
+            advised.append(re.findall("--history-[a-z]+", fix))
+            metrics = (await master.get("/metrics")).body.decode()
+            for each, count in dropped.items():
+                series = f'topo_master_history_dropped_moments_total{{limit="{each}"}}'
+                assert _value(metrics, series) == count
+        assert advised == [[], ["--history-bytes"], ["--history-age"]]
 
 
 async def test_what_flaps_all_the_time_is_kept_once_a_second() -> None:
@@ -248,6 +254,21 @@ def test_what_a_kill_cut_short_is_left_out_and_the_rest_is_read(tmp_path: Path) 
     assert not list(tmp_path.glob("*.unusable"))
 
 
+@pytest.mark.parametrize("tail", [b"\0" * 4096, b"\xff" * 512, b"\0\0\0\4\0\0\0\0abcd"])
+def test_a_garbled_end_costs_no_moment_before_it_at_any_later_start(
+    tmp_path: Path, tail: bytes
+) -> None:
+    """A power cut may leave such an end: what is before it is read, and is there the next time."""
+    kept = _Kept(tmp_path)
+    kept.tell(4)
+    content = kept.file.path.read_bytes() + tail
+    kept.file.path.write_bytes(content)
+    for _ in range(3):
+        assert kept.loaded() == list(kept.told.ring.pieces)
+    (aside,) = tmp_path.glob("*.unusable")
+    assert aside.read_bytes() == content
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"topo-master-history 2\nxx", b"\0" * 9])
 def test_a_file_that_is_no_history_is_put_aside(tmp_path: Path, content: bytes) -> None:
     """And the next moment begins a new one beside it."""
@@ -271,8 +292,11 @@ def test_after_a_cut_tail_the_next_moment_is_kept_behind_what_is_whole(tmp_path:
     assert kept.loaded() == list(kept.told.ring.pieces)
 
 
-def test_the_file_stays_in_proportion_to_what_is_kept(tmp_path: Path) -> None:
+def test_the_file_stays_in_proportion_to_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many moments come and go; only its owner can read it."""
+    monkeypatch.setattr(os, "fdatasync", lambda _: None)  # 3,000 waits tell nothing more
     kept = _Kept(tmp_path)
     kept.told = Told(limit_bytes=200_000, age_s=1e9)
     kept.tell(3000)

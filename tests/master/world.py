@@ -172,10 +172,16 @@ async def running(
     role: Role = ALONE,
     source_rows: Sequence[SourceRow] = SOURCE_ROWS,
     ports: tuple[int, int] = (0, 0),
+    began_s: float | None = None,
 ) -> AsyncIterator[Master]:
-    """A master in this process on the loopback, on free ports if none are given; then stopped."""
+    """A master in this process on the loopback, on free ports if none are given; then stopped.
+
+    `began_s`: the Unix time at which its clock was 0; without it the past has the machine's time.
+    """
     clock = asyncio.get_running_loop().time
     service = build_service(settings(*flags), role, source_rows, clock)
+    if began_s is not None:
+        service.past.clock = lambda: began_s + clock()
     sites = (
         (build_app(service), service.api_connections, ports[0]),
         (service.worker_port.app(), service.report_connections, ports[1]),

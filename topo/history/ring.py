@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -21,6 +21,8 @@ from topo.model.forest import Change, Forest
 from topo.model.ids import Generation
 from topo.model.rest.generation_id import GenerationId
 
+Limit = Literal["age", "bytes"]
+LIMITS: tuple[Limit, ...] = ("age", "bytes")
 MOMENT_BYTES = 600
 """What a moment counts for beside its content: 430 are measured, and some to spare."""
 MAX_EDITS = 128
@@ -114,8 +116,8 @@ class Ring:
         self._pieces: list[Piece] = []
         self._starts: list[int] = []
         self.held_bytes = 0
-        self.has_dropped = False
-        """Whether moments went for their age or for their bytes."""
+        self.dropped: dict[Limit, int] = dict.fromkeys(LIMITS, 0)
+        """How many moments went for their age, and how many for their bytes."""
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -164,15 +166,20 @@ class Ring:
             raise BrokenEditError("the first piece is an edit of nothing")
         self._pieces.append(new)
         self.held_bytes += new.held_bytes
-        while len(self._starts) > 1 and (
-            self.held_bytes > self._limit_bytes
-            or self._pieces[self._starts[1]].moment.at_s <= at_s - self._age_s
-        ):
-            self._drop(self._starts[1])
-            self.has_dropped = True
+        while len(self._starts) > 1 and (limit := self._passed(at_s)) is not None:
+            self._go(self._starts[1], limit)
         if self.held_bytes > self._limit_bytes:
-            self.clear()
-            self.has_dropped = True
+            self._go(len(self._pieces), "bytes")
+
+    def _passed(self, at_s: float) -> Limit | None:
+        """The limit that the oldest segment is beyond."""
+        if self._pieces[self._starts[1]].moment.at_s <= at_s - self._age_s:
+            return "age"
+        return "bytes" if self.held_bytes > self._limit_bytes else None
+
+    def _go(self, stop: int, limit: Limit) -> None:
+        self.dropped[limit] += stop
+        self._drop(stop)
 
     def clear(self) -> None:
         """Keeps nothing."""
