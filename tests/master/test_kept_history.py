@@ -167,7 +167,7 @@ async def test_to_keep_more_is_advised_by_the_limit_for_which_moments_had_to_go(
         dropped = master.service.past.ring.dropped
         advised = []
         for by_bytes, by_age in ((0, 0), (1, 0), (0, 1)):
-            dropped.update(bytes=by_bytes, age=by_age)
+            dropped["bytes"], dropped["age"] = by_bytes, by_age
             fix = (await master.get("/v1/topology/diff?from=1d")).json["fix"]
             advised.append(re.findall("--history-[a-z]+", fix))
             metrics = (await master.get("/metrics")).body.decode()
