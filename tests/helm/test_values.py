@@ -40,6 +40,53 @@ def test_every_value_has_a_default_and_every_default_is_a_value() -> None:
     given(values(), "")
 
 
+PUBLISHED = {
+    "registry": "",
+    "domain": "metax-tech.com",
+    "log": {"dir": "/var/log/metax", "level": "info", "format": "json"}
+    | {"rotationTime": "1w", "maxAge": "26w"},
+    "topoDiscovery": {
+        "deploy": False,
+        "enabled": False,
+        "mode": "config",
+        "rpcServerPort": 10001,
+        "dragonfly": {"nodeNumber": 2, "enableTraining": False},
+        "switchbox": {
+            "nodeNumber": 2,
+            "enableTraining": False,
+            "clusterManagerAddress": "",
+            "clusterManagerUser": "",
+            "clusterManagerPassword": "",
+            "clusterManagerPollTopoPeriod": 30,
+            "clusterManagerPollEventPeriod": 10,
+        },
+        "master": {"serverPort": 9001, "env": [], "affinity": {}, "log": {}},
+        "worker": {"metricsPort": 9002, "env": [], "affinity": {}, "log": {}},
+    },
+}
+"""Of the vendor's charts, 0.13 to 0.15; what the manual leaves open is empty."""
+RESOURCES = {
+    "requests": {"cpu": "100m", "memory": "128Mi"},
+    "limits": {"cpu": "500m", "memory": "512Mi"},
+}
+
+
+def test_the_vendors_values_have_the_vendors_names_and_defaults() -> None:
+    def compare(published: Any, at: str) -> None:
+        for name, default in published.items():
+            path = f"{at}.{name}" if at else name
+            if isinstance(default, dict) and default:
+                compare(default, path)
+            else:
+                assert value_at(path) == default, path
+
+    compare(PUBLISHED, "")
+    for program in ("master", "worker"):
+        assert value_at(f"topoDiscovery.{program}.resources") == RESOURCES
+    tolerated = {each["key"] for each in value_at("topoDiscovery.master.tolerations")}
+    assert tolerated == {f"node-role.kubernetes.io/{each}" for each in ("control-plane", "master")}
+
+
 def test_every_value_is_explained() -> None:
     assert all(said.get("description") for _, said in leaves(schema()))
 
