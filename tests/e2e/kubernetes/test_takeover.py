@@ -1,0 +1,24 @@
+"""The end of a leader in the middle of a thousand writes, on a control plane of its own.
+
+`make bench-kube` measures the same: how soon another leads is a figure, and no verdict.
+"""
+
+from bench import kube_takeover
+from master.kube.writer import CONCURRENCY
+
+NODES = 1000
+DEADLINE_S = 8.0
+"""After which a leader that is only stopped would have ended: `--renew-deadline`."""
+
+
+async def test_a_leader_killed_while_it_labels_leaves_no_node_wrong_and_none_written_twice() -> (
+    None
+):
+    """SIGKILL when half of the nodes have their labels; a second client watches all the while."""
+    seen = await kube_takeover.seen(NODES, print)
+    assert seen.at_kill >= NODES / 2
+    assert seen.led_s > DEADLINE_S, "the lease was respected"
+    assert seen.wrong == 0
+    again = [name for name, made in seen.writes.items() if made > 1]
+    assert len(again) <= CONCURRENCY, "only what was under way may have to be made again"
+    assert max(seen.writes.values()) <= 2
