@@ -5,6 +5,7 @@ A demo is started, a cable is cut, and what Chromium and the commands show of it
 
 import io
 import re
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,20 +17,32 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from tests.e2e.conftest import TOPO, RunningDemo, environment, running
+from tests.page import recording
 from tests.page.conftest import CEILING_MS, chromium
 from tests.support.waiting import CEILING_S
 from tests.support.waiting import eventually_in_a_thread as eventually
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 MOST_BYTES = 300_000
+RECORDING = "recording.svg"
 BROKEN = "node-sample3"
 """The node whose cable is cut."""
 USUAL = "http://127.0.0.1:9001"
 """Where a demo listens that finds its ports free."""
 _SCREEN = ViewportSize(width=1360, height=760)
 _COLUMNS = 104
-_COMMANDS = {"tree": ("tree",), "doctor": ("doctor",)}
-_FONTS = "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace"
+_COMMANDS = {"doctor": ("doctor",)}
+SCREENS = (
+    ("topo tree",),
+    (f"topo demo cut {BROKEN}", "topo tree"),
+    ("topo doctor",),
+    ("topo demo heal", "topo place --pods 4 --gpus 8 --group-size 16"),
+)
+"""What the recording shows: the commands of each screen."""
+STILL = 1
+"""The screen that is shown where nothing may move."""
+_PASSING = ((r"generation \d+", "generation 7"), (r"\d+\.\d s ago", "0.5 s ago"))
+"""What is another at each run, and how it is written instead."""
 Scheme = Literal["dark", "light"]
 
 
@@ -65,8 +78,29 @@ def _terminal(demo: RunningDemo, name: str, command: tuple[str, ...]) -> str:
     drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
     drawn = re.sub(r"<!--.*?-->", "", drawn, flags=re.DOTALL)
     return "\n".join(
-        line.rstrip() for line in drawn.replace("Fira Code, monospace", _FONTS).splitlines()
+        line.rstrip()
+        for line in drawn.replace("Fira Code, monospace", recording.FONTS).splitlines()
     )
+
+
+def recorded(demo: RunningDemo) -> str:
+    """The recording of a demo in which nothing is broken, before and after it."""
+    screens = [[recording.Said(each, _said(demo, each)) for each in screen] for screen in SCREENS]
+    return recording.drawn(screens, STILL)
+
+
+def _said(demo: RunningDemo, command: str) -> str:
+    """What a command says once the demo has come to what the one before it wanted."""
+    _, *arguments = shlex.split(command)
+    said = recording.said((TOPO, *arguments), environment(demo.directory))
+    if arguments[:2] == ["demo", "cut"]:
+        eventually(lambda: _wrong(demo) == ["link-down"])
+    elif arguments[:2] == ["demo", "heal"]:
+        eventually(demo.is_ready)
+    said = said.replace(demo.told()["master"], USUAL)
+    for passing, usual in _PASSING:
+        said = re.sub(passing, usual, said)
+    return said
 
 
 def _page(demo: RunningDemo, browser: Browser, scheme: Scheme, place: str) -> bytes:
@@ -95,8 +129,11 @@ def main() -> None:
         chromium() as browser,
     ):
         eventually(lambda: "Ctrl-C ends everything" in demo.text)
+        eventually(demo.is_ready)
+        eventually(lambda: not _wrong(demo))  # workers of other demos may speak, too
+        (FOLDER / RECORDING).write_text(recorded(demo), encoding="utf-8")
         demo.topo("demo", "cut", BROKEN)
-        eventually(lambda: _wrong(demo) == ["link-down"])  # workers of other demos may speak, too
+        eventually(lambda: _wrong(demo) == ["link-down"])
         taken(demo, browser, FOLDER)
 
 
