@@ -236,6 +236,19 @@ def test_whatever_is_sent_as_a_token_is_denied_or_read(text: str) -> None:
     assert isinstance(claims_of(text), Claims | Denied)
 
 
+@pytest.mark.parametrize("spoilt", ["\udcff", "é", "\x00", "a b", "a=b"])
+@pytest.mark.parametrize("part", [0, 2])
+async def test_a_token_of_other_characters_is_denied_and_costs_the_api_server_nothing(
+    world: World, spoilt: str, part: int
+) -> None:
+    """Bytes of a header that are no UTF-8 come as lone surrogates, which no JSON has."""
+    parts = GOOD.split(".")
+    parts[part] = spoilt
+    found = await world.denied(".".join(parts))
+    assert found.code is Code.NO_ACCOUNT
+    assert world.server.asked == []
+
+
 async def test_a_known_account_is_not_asked_for_again_while_it_is_fresh(world: World) -> None:
     for _ in range(100):
         await world.accepted()
