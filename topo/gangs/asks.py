@@ -1,13 +1,13 @@
-"""Which placement a gang needs next: for which pods, beside which that stay."""
+"""What a gang asks next: a placement, of which pods beside which others, or a look at its nodes."""
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from topo.gangs.gang import Binding, Gang, Member, PodUid
-from topo.gangs.instructions import Place, Reason
-from topo.gangs.record import Purpose, Record
-from topo.gangs.steps import pod_of
+from topo.gangs.instructions import Check, Place, Reason
+from topo.gangs.record import Asked, NoRoom, Purpose, Record
+from topo.gangs.steps import pod_of, ready_for_check
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode, Request
 
@@ -75,6 +75,21 @@ def is_in_vain(record: Record, need: Need) -> bool:
     return record.no_room is not None and (need.purpose, need.uids) in record.no_room.asks
 
 
+def asked_in_vain(record: Record, text: str) -> NoRoom:
+    """That what it asked for needs not be asked for again before there is more room."""
+    asked = record.asked
+    assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
+    before = record.no_room.asks if record.no_room is not None else frozenset()
+    uids = frozenset(pod.uid for pod in asked.place.wanted)
+    return NoRoom(before | {(asked.purpose, uids)}, text)
+
+
+def is_for(asked: Asked, need: Need | Lack | None) -> bool:
+    """Whether what was asked for is what is needed."""
+    pods = frozenset(pod.uid for pod in asked.place.wanted)
+    return isinstance(need, Need) and (need.purpose, need.uids) == (asked.purpose, pods)
+
+
 def _moves(record: Record, moving: tuple[Member, ...]) -> Iterator[Need]:
     """How pods may get nodes beside those that stay, in the order in which it is tried.
 
@@ -134,6 +149,28 @@ def place(record: Record, need: Need, now_s: float, *, ask: int) -> Place:
         if need.purpose is Purpose.WHOLE and record.over and record.lost
         else None,
         mixed=is_mixed(gang),
+    )
+
+
+def check(record: Record, now_s: float, *, ask: int) -> Check | None:
+    """The look at its nodes that is due before more of it is opened; None: none is. O(members)."""
+    gang = record.gang
+    if record.checked or record.check is not None:
+        return None
+    if not (record.unproven or ready_for_check(record)):
+        return None
+    waiting = tuple((pod_of(member), note.node) for member, note in record.planned())
+    bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
+    if not (waiting or record.strayed):
+        return None
+    return Check(
+        id=gang.id,
+        ask=ask,
+        request=request_of(gang, now_s),
+        waiting=waiting,
+        bound=bound,
+        holds=tuple(sorted(record.holds())),
+        over=gang.priority if record.over else None,
     )
 
 

@@ -22,9 +22,17 @@ Example: a gang of two pods that selects nodes by the label of its hold.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
 
-from topo.gangs.asks import Need, is_in_vain, needed, place, request_of
+from topo.gangs.asks import (
+    Need,
+    asked_in_vain,
+    check,
+    is_for,
+    is_in_vain,
+    needed,
+    place,
+    request_of,
+)
 from topo.gangs.events import (
     CapacityChanged,
     Checked,
@@ -39,24 +47,25 @@ from topo.gangs.events import (
 from topo.gangs.flaws import flaws
 from topo.gangs.gang import GangId
 from topo.gangs.giving import Times, given_now, still_under_way, wanted_of_gone
-from topo.gangs.instructions import Check, Instruction, Place, Reason, Release, Say
+from topo.gangs.instructions import Instruction, Place, Reason, Release, Say
 from topo.gangs.line import Line, Order, Shape
 from topo.gangs.notes import notes
+from topo.gangs.planned_nodes import PlannedNodes
 from topo.gangs.record import (
     Asked,
     Given,
+    Gone,
     Key,
-    NoRoom,
     Purpose,
     Record,
-    Writes,
     adopted,
     observed,
     parted,
     unplanned,
 )
+from topo.gangs.reminders import Reminders
 from topo.gangs.standing import Standing, reason_of, standing
-from topo.gangs.steps import pod_of, ready_for_check, wanted
+from topo.gangs.steps import wanted
 from topo.model.errors import require
 from topo.model.ids import NodeName
 from topo.placement.job.request import PlacementMode
@@ -80,14 +89,6 @@ class GangSettings:
     def refused_s(self, refusals: int) -> float:
         """How long a write waits that was refused so often."""
         return min(self.retry_ceiling_s, self.retry_s * 2.0 ** min(refusals - 1, 10))
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """What is left of a gang whose job is gone."""
-
-    left: Vanished
-    given: Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +116,12 @@ class Gangs:
         self._turn: GangId | None = None
         """The gang in line whose placement is being asked for."""
         self._asks = 0
-        self._on_node: dict[NodeName, dict[GangId, None]] = {}
-        """Gangs with planned pods that wait, by node."""
+        self._planned_nodes = PlannedNodes()
         self._stranded: dict[GangId, None] = {}
         """Gangs that wait for room outside the line."""
         self._untold: dict[GangId, None] = {}
         """Gangs that were told no more than that their turn comes."""
-        self._due: list[tuple[float, GangId]] = []
-        self._reminders: dict[GangId, float] = {}
-        """The earliest time of each gang in the heap."""
+        self._reminders = Reminders()
         self._touched: dict[GangId, None] = {}
 
     # What there is
@@ -134,7 +132,7 @@ class Gangs:
     @property
     def next_s(self) -> float | None:
         """When `advance` is to be called at the latest, events or not; None: only with events."""
-        return self._due[0][0] if self._due else None
+        return self._reminders.next_s
 
     def standing(self, gang_id: GangId) -> Standing | None:
         """Where a gang stands and why; None for one that is not known. O(gangs)."""
@@ -165,10 +163,7 @@ class Gangs:
         Until `Leading` it only takes up. O(members) for each gang that an event is about, O(log
         gangs) for the line, O(distinct requests) where there is more room.
         """
-        while self._due and self._due[0][0] <= now_s:
-            due_s, gang_id = heappop(self._due)
-            if self._reminders.get(gang_id) == due_s:
-                del self._reminders[gang_id]
+        for gang_id in self._reminders.take(now_s):
             if gang_id in self._records or gang_id in self._gone:
                 self._touched[gang_id] = None
         out: list[Instruction] = []
@@ -208,8 +203,8 @@ class Gangs:
             known = self._records.get(event.id)
             in_use = known is not None and event.hold in known.holds()
             return () if in_use else (Release(event.id, event.hold),)
-        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
         asked = record.asked
+        assert asked is not None, "it was answered"  # noqa: S101 - for the type checker
         may_split = asked.place.request.mode is PlacementMode.PREFERRED
         split = event.mode is PlacementMode.PREFERRED and not may_split
         require(not split, f"gangs: a plan of {event.id} splits groups that are required whole")
@@ -220,8 +215,8 @@ class Gangs:
         lost = {node: why for node, why in record.lost.items() if node not in event.nodes}
         plan = {**record.plan, **new}
         no_room = None
-        if event.evicts and record.asked.purpose is Purpose.WHOLE:
-            no_room = self._in_vain(record, "there is none but over others")
+        if event.evicts and asked.purpose is Purpose.WHOLE:
+            no_room = asked_in_vain(record, "there is none but over others")
             self._stranded[event.id] = None
         record = replace(record, plan=plan, lost=lost, evicts=event.evicts, no_room=no_room)
         self._put(replace(record, asked=None, check=None, checked=False))
@@ -256,7 +251,7 @@ class Gangs:
 
     def _capacity_changed(self, event: CapacityChanged, _now_s: float) -> Iterable[Instruction]:
         for node in event.nodes:
-            for gang_id in self._on_node.get(node, {}):
+            for gang_id in self._planned_nodes.gangs(node):
                 self._put(replace(self._records[gang_id], checked=False, check=None))
         if event.grew:
             self._line.grew()
@@ -304,13 +299,13 @@ class Gangs:
         if gang_id not in self._records:
             return
         record, asked = self._asking(self._records[gang_id], now_s)
-        record, check = self._checking(record, now_s)
+        record, looks = self._checking(record, now_s)
         under_way = still_under_way(record.given, record.gang)
         writes, kept = given_now(under_way, wanted(record), gang_id, times)
         record, said = self._saying(replace(record, given=kept))
         self._store(record)
         self._remind(record, now_s)
-        yield from (*asked, *writes, *check, *said)
+        yield from (*asked, *writes, *looks, *said)
 
     def _settle_gone(self, gone: Gone, times: Times) -> Iterator[Instruction]:
         left = gone.left
@@ -321,13 +316,14 @@ class Gangs:
         under_way = {key: each for key, each in gone.given.items() if key in want}
         writes, kept = given_now(under_way, want, left.id, times)
         self._gone[left.id] = Gone(left, kept)
-        self._due_at(left.id, min(each.until_s for each in kept.values()), times.now_s)
+        due_s = min(each.until_s for each in kept.values())
+        self._reminders.put(left.id, due_s, times.now_s)
         yield from writes
 
     def _asking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
         """The record with the placement that it needs asked for, or its gang in the line."""
         gang, need, asked = record.gang, needed(record), record.asked
-        if asked is not None and (asked.until_s <= now_s or not _is_for(asked, need)):
+        if asked is not None and (asked.until_s <= now_s or not is_for(asked, need)):
             record = self._void(record)
         direct = need if isinstance(need, Need) and not need.in_line else None
         if not isinstance(need, Need) or need.purpose is Purpose.FRESH:
@@ -368,8 +364,7 @@ class Gangs:
         """The question, kept off what other gangs are planned over: that is booked nowhere."""
         if asked.over is None:
             return asked
-        others = (node for node, gangs in self._on_node.items() if gangs.keys() != {asked.id})
-        return replace(asked, spoken_for=tuple(sorted(others)))
+        return replace(asked, spoken_for=self._planned_nodes.of_others(asked.id))
 
     def _next_turn(self, now_s: float) -> Iterator[Instruction]:
         """Asks for the gang whose turn it is, while no other one's answer is awaited."""
@@ -392,26 +387,11 @@ class Gangs:
 
     def _checking(self, record: Record, now_s: float) -> tuple[Record, tuple[Instruction, ...]]:
         """The record with a look at its nodes under way, where one is due."""
-        gang = record.gang
-        if record.checked or record.check is not None:
+        asked = check(record, now_s, ask=self._asks + 1)
+        if asked is None:
             return record, ()
-        if not (record.unproven or ready_for_check(record)):
-            return record, ()
-        waiting = tuple((pod_of(member), note.node) for member, note in record.planned())
-        bound = tuple((m.rank, m.node) for m in gang.members if m.live and m.node is not None)
-        if not (waiting or record.strayed):
-            return record, ()
-        self._asks += 1
-        check = Check(
-            id=gang.id,
-            ask=self._asks,
-            request=request_of(gang, now_s),
-            waiting=waiting,
-            bound=bound,
-            holds=tuple(sorted(record.holds())),
-            over=gang.priority if record.over else None,
-        )
-        return replace(record, check=self._asks), (check,)
+        self._asks = asked.ask
+        return replace(record, check=asked.ask), (asked,)
 
     def _saying(self, record: Record) -> tuple[Record, tuple[Instruction, ...]]:
         said = reason_of(record, self._line)
@@ -450,12 +430,8 @@ class Gangs:
     def _broken(self) -> Iterator[tuple[bool, str]]:
         """Each invariant as (does it fail, what fails)."""
         records = self._records
-        on_node: dict[NodeName, set[GangId]] = {}
-        for record in records.values():
-            for _, note in record.planned():
-                on_node.setdefault(note.node, set()).add(record.gang.id)
-        indexed = {node: set(gangs) for node, gangs in self._on_node.items()}
-        yield on_node != indexed, "the index of gangs by node names others"
+        indexed = self._planned_nodes.is_of(records.values())
+        yield not indexed, "the index of gangs by node names others"
         yield not records.keys().isdisjoint(self._gone), "a gang is there and gone"
         yield self._turn is not None and records[self._turn].asked is None, "nothing is asked"
         yield not self._stranded.keys() <= records.keys(), "a gang that is gone waits for room"
@@ -476,27 +452,13 @@ class Gangs:
 
     def _store(self, record: Record) -> None:
         gang_id = record.gang.id
-        self._index(gang_id, record)
+        self._planned_nodes.follow(gang_id, self._records.get(gang_id), record)
         self._records[gang_id] = record
-
-    def _index(self, gang_id: GangId, record: Record | None) -> None:
-        before = self._records.get(gang_id)
-        if before is not None and record is not None and before.plans_as(record):
-            return
-        had = {note.node for _, note in before.planned()} if before is not None else set()
-        has = {note.node for _, note in record.planned()} if record is not None else set()
-        for node in had - has:
-            del self._on_node[node][gang_id]
-            if not self._on_node[node]:
-                del self._on_node[node]
-        for node in has - had:
-            self._on_node.setdefault(node, {})[gang_id] = None
 
     def _forget(self, record: Record) -> None:
         gang_id = record.gang.id
         self._line.leave(gang_id)
-        self._index(gang_id, None)
-        del self._records[gang_id]
+        self._planned_nodes.follow(gang_id, self._records.pop(gang_id), None)
         self._stranded.pop(gang_id, None)
         self._untold.pop(gang_id, None)
         if self._turn == gang_id:
@@ -520,16 +482,7 @@ class Gangs:
     def _strand(self, record: Record, text: str) -> None:
         assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
         self._stranded[record.gang.id] = None
-        self._put(replace(record, asked=None, no_room=self._in_vain(record, text)))
-
-    @staticmethod
-    def _in_vain(record: Record, text: str) -> NoRoom:
-        """That what it asked for needs not be asked for again before there is more room."""
-        assert record.asked is not None, "it was answered"  # noqa: S101 - for the type checker
-        asked = record.asked
-        before = record.no_room.asks if record.no_room is not None else frozenset()
-        uids = frozenset(pod.uid for pod in asked.place.wanted)
-        return NoRoom(before | {(asked.purpose, uids)}, text)
+        self._put(replace(record, asked=None, no_room=asked_in_vain(record, text)))
 
     def _remind(self, record: Record, now_s: float) -> None:
         """Comes back to a gang when a write, an answer or its wait for whole groups is over."""
@@ -543,17 +496,4 @@ class Gangs:
             times.append(preempts_s)
         due_s = min((each for each in times if each > now_s), default=None)
         if due_s is not None:
-            self._due_at(gang.id, due_s, now_s)
-
-    def _due_at(self, gang_id: GangId, due_s: float, now_s: float) -> None:
-        """Comes back to a gang then, or earlier where that was meant already."""
-        meant_s = self._reminders.get(gang_id, now_s)
-        if meant_s <= now_s or due_s < meant_s:
-            self._reminders[gang_id] = due_s
-            heappush(self._due, (due_s, gang_id))
-
-
-def _is_for(asked: Asked, need: object) -> bool:
-    """Whether what was asked for is what is needed."""
-    pods = frozenset(pod.uid for pod in asked.place.wanted)
-    return isinstance(need, Need) and (need.purpose, need.uids) == (asked.purpose, pods)
+            self._reminders.put(gang.id, due_s, now_s)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from topo.gangs.events import Vanished
 from topo.gangs.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.instructions import Instruction, Place, Reason
 from topo.model.ids import NodeName
@@ -60,6 +61,14 @@ class Given:
 
 Writes = Mapping[Key, Given]
 """What is under way, by what it is about: so there is never more than one write of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """What is left of a gang whose job is gone."""
+
+    left: Vanished
+    given: Writes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
