@@ -7,7 +7,7 @@ from aiohttp import web
 from master.api.answers.refusals import unknown_node
 from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
-from topo.discovery.state import NodeDetail
+from topo.discovery.node_detail import NodeDetail
 from topo.kit.problem import problem, refusal
 from topo.model.errors import BadInputError, Refusal
 from topo.model.forest import Forest

@@ -21,7 +21,7 @@ from master.service import SERVICE, Service
 from master.tree import topology_document
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.topology_document import Part, TopologyView
-from topo.discovery.state import NodeDetail
+from topo.discovery.node_detail import NodeDetail
 from topo.model.ids import NodeName
 from topo.model.rest.topology import NodeDetailDocument
 

@@ -14,7 +14,8 @@ from master.metrics import EngineMetrics
 from master.tree.history import History, Step
 from master.tree.status_times import StatusTimes
 from topo.discovery.memory import Memory
-from topo.discovery.state import Discovery, NodeDetail
+from topo.discovery.node_detail import NodeDetail
+from topo.discovery.state import Discovery
 from topo.discovery.tree.changes import compare
 from topo.kit.tasks import uninterrupted
 from topo.kit.threads import timed_in_thread

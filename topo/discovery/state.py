@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from topo.discovery.groups.membership import Membership
-from topo.discovery.groups.node_links import NodeLink, node_links
 from topo.discovery.groups.tiers import Position, position
 from topo.discovery.manager.contract import doubts
 from topo.discovery.memory import FORMAT, Memory
@@ -26,6 +25,7 @@ from topo.discovery.modes import DiscoverySettings, Mode
 from topo.discovery.node.cluster_nodes import ClusterNodes
 from topo.discovery.node.record import NodeRecord
 from topo.discovery.node.workers import Workers
+from topo.discovery.node_detail import NodeDetail, node_detail
 from topo.discovery.sources import REPORTED, SOURCES, Source, SourceStates
 from topo.discovery.tree import conflicts, node_status
 from topo.discovery.tree.changes import compare
@@ -60,18 +60,6 @@ from topo.model.observation import (
 )
 
 DOUBTFUL_INVENTORY = "doubtful-inventory"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDetail:
-    """What is known of one node beside its place: for `GET /v1/topology?node=`."""
-
-    name: NodeName
-    facts: NodeFacts | None
-    neighbours: tuple[NodeName, ...]
-    seen_at_s: float | None
-    stale: bool
-    links: tuple[NodeLink, ...] = ()
 
 
 @dataclass(slots=True)
@@ -391,16 +379,8 @@ class Discovery:
         """What is known of a node beside its place; None for a node that nobody names."""
         record = self._workers.records.get(node)
         if record is None:
-            return NodeDetail(node, None, (), None, stale=False) if self._is_named(node) else None
-        wiring = self._membership.wiring
-        return NodeDetail(
-            node,
-            record.facts,
-            wiring.neighbours(node),
-            record.seen_at_s,
-            record.stale,
-            node_links(record, wiring),
-        )
+            return NodeDetail(node) if self._is_named(node) else None
+        return node_detail(record, self._membership.wiring)
 
     def facts(self, node: NodeName) -> NodeFacts | None:
         """The facts of the node's last reading, or None."""
