@@ -18,6 +18,7 @@ class CannotRunError(Exception):
 class Scale:
     """Sizes in nodes, workers and repetitions; times in seconds.
 
+    So many `moments` of the tree are kept, an even number: the node that breaks is well at the end.
     `samples` changes of a GPU and `cables` new cables are followed in each of the fleet's phases at
     `samples_per_s`, the second phase under `churn_per_s` further changes, under which
     `placements_per_s` are asked for, too. A steady load is watched
@@ -33,6 +34,7 @@ class Scale:
     nodes: int = 10_000
     growth: tuple[int, ...] = (1_000, 10_000, 100_000)
     builds: int = 5
+    moments: int = 12
     changes: int = 300
     load_runs: int = 3
     load_s: float = 5.0
@@ -68,6 +70,7 @@ QUICK = Scale(
     nodes=60,
     growth=(20, 60),
     builds=2,
+    moments=2,
     changes=8,
     load_runs=1,
     load_s=0.3,
