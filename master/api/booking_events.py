@@ -6,9 +6,9 @@ from `GET /v1/holds`.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from master.api.documents import hold_summary
 from master.booking.feed import BookingFeed
 from master.tree.capacity_counts import CountedForest, capacity_document, counted
 from master.tree.topology_document import TopologyView
+from topo.kit.threads import timed_in_thread
 from topo.placement.booking.events import HoldChange
 
 TICK_S = 0.25
@@ -70,17 +71,12 @@ class CapacityEvents:
         if self._told is not None and view.version == self._told.of:
             return 0.0
         is_first, run = self._told is None, self._run_id()
-        told, text, took_s = await asyncio.to_thread(_timed, view, self._told, run)
+        compared = partial(_compared, view, self._told, run)
+        (told, text), took_s = await timed_in_thread(compared)
         self._told, self._feed.greeting = told, _from(view, told.capacity_version, run)
         if text or is_first:
             self._feed.add(text or self._feed.greeting)
         return took_s
-
-
-def _timed(view: TopologyView, told: _Told | None, run: str) -> tuple[_Told, bytes, float]:
-    """What `_compared` gives, and the seconds of the thread that it took."""
-    began_s = time.thread_time()
-    return *_compared(view, told, run), time.thread_time() - began_s
 
 
 def _compared(view: TopologyView, told: _Told | None, run: str) -> tuple[_Told, bytes]:

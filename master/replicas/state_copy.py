@@ -19,7 +19,7 @@ from master.state.document import SavedDiscovery, State
 from master.state.saving import MAX_SAVE_TIME_SHARE, REFRESH_S, StateSaver
 from master.state.state_file import StateFile
 from topo.kit.tasks import uninterrupted
-from topo.kit.threads import off_loop
+from topo.kit.threads import off_loop, timed_in_thread
 from topo.model.errors import BadInputError
 from topo.placement.booking.holds import HoldsMemory
 
@@ -84,20 +84,17 @@ class StateCopy:
         if discovery is None or not self._is_news(discovery, changes):
             return
         holds = self._saver.bookings.memory()
-        writing = asyncio.to_thread(self._write, discovery, holds)
+        writing = timed_in_thread(partial(self._write, discovery, holds))
         try:  # the last copy must not be overtaken by this one
-            self._worked_s = await uninterrupted(writing)
+            _, self._worked_s = await uninterrupted(writing)
         except (OSError, ValueError) as error:  # a full disk; a text that no encoding has
             self._tell((isinstance(error, OSError) and error.strerror) or str(error))
             return
         self._copied, self._copied_s = (discovery, changes), self._clock()
         self._warnings.well(CODE)
 
-    def _write(self, discovery: SavedDiscovery, holds: HoldsMemory) -> float:
-        """The processor time that it took."""
-        began_s = time.thread_time()
+    def _write(self, discovery: SavedDiscovery, holds: HoldsMemory) -> None:
         self._file.save(discovery.with_holds(self._mode, holds), discovery)
-        return time.thread_time() - began_s
 
     def _is_news(self, discovery: SavedDiscovery, changes: int) -> bool:
         """Whether it is other than what was copied, or known to hold since."""

@@ -16,6 +16,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import orjson
 import structlog
@@ -28,6 +29,7 @@ from master.kube.writes import TIMEOUT_S
 from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
 from master.state.pieces import join, split
 from topo.discovery.modes import Mode
+from topo.kit.threads import timed_in_thread
 from topo.model.errors import BadInputError, Refusal
 from topo.placement.booking.holds import HoldsMemory
 
@@ -125,7 +127,8 @@ class ConfigMapStore:
 
     async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
         """See `StateStore`."""
-        parts, cost_s = await asyncio.to_thread(self._packed, discovery, mode, holds)
+        packed = partial(self._packed, discovery, mode, holds)
+        parts, cost_s = await timed_in_thread(packed)
         for part, pieces in parts.items():
             await self._replace(part, pieces)
             cost_s += sum(map(len, pieces)) / BYTES_PER_S
@@ -142,15 +145,13 @@ class ConfigMapStore:
 
     def _packed(
         self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory
-    ) -> tuple[dict[str, list[bytes]], float]:
-        """The pieces of each part that differs from what is kept, and the processor time."""
-        began_s = time.thread_time()
+    ) -> dict[str, list[bytes]]:
+        """The pieces of each part that differs from what is kept."""
         contents = {_ABOUT: discovery.about(mode, holds)}
         if _digest(discovery) != self._memory_digest:
             contents = {_MEMORY: discovery.text, **contents}
         generation = discovery.generation
-        parts = {part: split(text, generation, PIECE_BYTES) for part, text in contents.items()}
-        return parts, time.thread_time() - began_s
+        return {part: split(text, generation, PIECE_BYTES) for part, text in contents.items()}
 
     async def _replace(self, part: str, pieces: Sequence[bytes]) -> None:
         """Writes a new set of a part, then ends those before it. Raises `OSError`."""

@@ -4,12 +4,10 @@ What could not be read, and what somebody else wrote, is never replaced: holds o
 be in it. What is broken is put aside.
 """
 
-import asyncio
 import errno
 import glob
 import os
 import stat
-import time
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +18,7 @@ from master.state.document import SavedDiscovery, State, Unusable, decode
 from topo.discovery.modes import Mode
 from topo.kit.file_lock import FileLock
 from topo.kit.files import AbsentFile, read_bounded, remove_abandoned, replace_whole
-from topo.kit.threads import off_loop
+from topo.kit.threads import off_loop, timed_in_thread
 from topo.model.errors import BadInputError, Refusal, TakenError
 from topo.placement.booking.holds import HoldsMemory
 
@@ -211,12 +209,11 @@ class StateFileStore:
     async def save(self, discovery: SavedDiscovery, mode: Mode, holds: HoldsMemory) -> float:
         """See `StateStore`; what it cost is processor time: a disk that is slow is no work."""
 
-        def write() -> float:
-            began_s = time.thread_time()
+        def write() -> None:
             self._file.save(discovery.with_holds(mode, holds), discovery)
-            return time.thread_time() - began_s
 
-        return await asyncio.to_thread(write)
+        _, cost_s = await timed_in_thread(write)
+        return cost_s
 
     def age_s(self, now_s: float) -> float | None:
         """See `StateStore`."""
