@@ -1,11 +1,22 @@
-"""A thousand gangs that wait: what is asked for when there is room is what can have it."""
+"""Many gangs that wait are asked about once, and many pods of one are written once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from tests.gangs.world import Cluster, Leader, dragonflies, job
-from topo.gangs.gang import GangId
-from topo.gangs.instructions import Place
+from topo.gangs import steps
+from topo.gangs.events import Leading, Observed, Planned
+from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid
+from topo.gangs.gangs import Gangs
+from topo.gangs.instructions import Nominate, Place
 from topo.model.ids import NodeName
+from topo.placement.booking.holds import HoldId
+from topo.placement.job.request import Request
 
 GANGS = 300
+PODS = 16
 
 
 def test_gangs_that_ask_for_the_same_are_asked_about_once() -> None:
@@ -22,3 +33,48 @@ def test_gangs_that_ask_for_the_same_are_asked_about_once() -> None:
     leader.settle()
     assert cluster.bound(GangId("g0000"))
     assert sum(isinstance(each, Place) for each in leader.given) <= 4
+
+
+def test_a_gang_that_is_seen_while_it_is_written_has_no_write_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a large gang all but a few pods are under way each time it is seen."""
+    made: list[object] = []
+
+    def counted(*args: Any) -> Nominate:
+        made.append(args)
+        return Nominate(*args)
+
+    members = tuple(
+        Member(uid=PodUid(f"p{rank}"), name=f"p{rank}", rank=rank, version="1", gated=True)
+        for rank in range(PODS)
+    )
+    gang = Gang(
+        id=GangId("a"),
+        namespace="jobs",
+        name="train",
+        kind="Job",
+        binding=Binding.WHOLE,
+        request=Request(pods=PODS, gpus_per_pod=8),
+        at_least=PODS,
+        priority=0,
+        created_s=0.0,
+        members=members,
+        labelled={},
+    )
+    gangs = Gangs()
+    (asked,) = (e for e in gangs.advance(0.0, Leading(), Observed(gang)) if isinstance(e, Place))
+    planned = Planned(
+        id=gang.id,
+        ask=asked.ask,
+        nodes=tuple(NodeName(f"n{rank}") for rank in range(PODS)),
+        hold=HoldId("h"),
+        mode=gang.request.mode,
+        generation=1,
+        certified=True,
+    )
+    monkeypatch.setattr(steps, "Nominate", counted)
+    gangs.advance(0.0, planned)
+    assert len(made) == PODS
+    gangs.advance(0.1, Observed(replace(gang, holds=(HoldId("h"),))))
+    assert len(made) == PODS

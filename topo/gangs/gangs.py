@@ -46,7 +46,7 @@ from topo.gangs.events import (
 )
 from topo.gangs.flaws import flaws
 from topo.gangs.gang import GangId
-from topo.gangs.giving import Times, given_now, still_under_way, wanted_of_gone
+from topo.gangs.giving import Times, awaited, given_now, still_under_way, wanted_of_gone
 from topo.gangs.instructions import Instruction, Place, Reason, Release, Say
 from topo.gangs.line import Line, Order, Shape
 from topo.gangs.notes import notes
@@ -300,8 +300,8 @@ class Gangs:
             return
         record, asked = self._asking(self._records[gang_id], now_s)
         record, looks = self._checking(record, now_s)
-        under_way = still_under_way(record.given, record.gang)
-        writes, kept = given_now(under_way, wanted(record), gang_id, times)
+        given = still_under_way(record.given, record.gang)
+        writes, kept = given_now(given, wanted(record, awaited(given, now_s)), gang_id, times)
         record, said = self._saying(replace(record, given=kept))
         self._store(record)
         self._remind(record, now_s)

@@ -36,6 +36,11 @@ def still_under_way(given: Writes, gang: Gang) -> Writes:
     return {key: each for key, each in given.items() if not _is_done(each, gang, versions)}
 
 
+def awaited(given: Writes, now_s: float) -> Writes:
+    """Those whose end is awaited yet: the others are late, and may be given again."""
+    return {key: each for key, each in given.items() if each.until_s > now_s}
+
+
 def given_now(
     given: Writes, want: Mapping[Key, Instruction], gang_id: GangId, times: Times
 ) -> tuple[list[Instruction], Writes]:
@@ -44,7 +49,7 @@ def given_now(
     Where another write of the same pod, node or hold is under way its end is awaited. Labels go
     together. O(wanted + given).
     """
-    kept = {key: each for key, each in given.items() if each.until_s > times.now_s}
+    kept = dict(awaited(given, times.now_s))
     new = {key: each for key, each in want.items() if key not in kept}
     for key, each in new.items():
         before = given.get(key)

@@ -112,9 +112,10 @@ class Record:
 
     def planned(self) -> Iterator[tuple[Member, Note]]:
         """The pods that wait for being bound on their places, by rank."""
-        for member in self.gang.members:
-            if member.waits and member.uid in self.plan:
-                yield member, self.plan[member.uid]
+        for member in self.gang.members if self.plan else ():
+            note = self.plan.get(member.uid)
+            if note is not None and member.waits:
+                yield member, note
 
     def plans_as(self, other: "Record") -> bool:
         """Whether nothing was seen or planned between the two; O(1)."""

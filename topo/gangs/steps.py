@@ -31,7 +31,7 @@ Example: a gang of two pods, nodes n0 and n1, seen after each step.
     p0 and p1 bound      → Release of the hold, if it has not ended by itself
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 from topo.gangs.gang import Binding, Gang, Member, Note, Selection
 from topo.gangs.instructions import (
@@ -48,8 +48,10 @@ from topo.gangs.record import Key, Record
 from topo.model.ids import NodeName
 
 
-def wanted(record: Record) -> dict[Key, Instruction]:
-    """The writes that are to be under way now, by what they are about; O(members)."""
+def wanted(record: Record, given: Container[Key] = frozenset()) -> dict[Key, Instruction]:
+    """The writes that are to be under way now, by what they are about, but for those of pods and
+    nodes that are `given`; O(members).
+    """
     gang = record.gang
     want: dict[Key, Instruction] = {}
     needed = record.holds()
@@ -63,11 +65,16 @@ def wanted(record: Record) -> dict[Key, Instruction]:
     for node in stale:
         want["node", node] = UnlabelNodes(gang.id, (node,))
     if not stale and _opened_are_seated(record):
-        for node in _unlabelled(gang, values):
-            want["node", node] = LabelNodes(gang.id, ((node, values[node]),))
+        want |= {
+            ("node", node): LabelNodes(gang.id, ((node, values[node]),))
+            for node in _unlabelled(gang, values)
+            if ("node", node) not in given
+        }
     opens = may_open(record)
-    lost = {note.group for _, note in record.planned() if note.node in record.lost}
+    lost = _groups_with_losses(record)
     for member in gang.members:
+        if ("pod", member.uid) in given:
+            continue
         is_whole = not lost or gang.group_of(member.rank) not in lost
         write = _of_pod(record, member, opens=opens and is_whole)
         if write is not None:
@@ -121,6 +128,11 @@ def _unplanned(record: Record, member: Member) -> str:
     if member.fixed is not None:
         return f"another gate keeper chose node {member.fixed} for it"
     return record.gang.waived
+
+
+def _groups_with_losses(record: Record) -> set[int]:
+    planned = record.planned() if record.lost else ()
+    return {note.group for _, note in planned if note.node in record.lost}
 
 
 def _stale(gang: Gang, values: Mapping[NodeName, Selection]) -> list[NodeName]:
