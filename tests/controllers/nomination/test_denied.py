@@ -12,6 +12,7 @@ from tests.controllers.nomination.masters import (
     FLIES,
     GangCluster,
     Leader,
+    Scheduler,
     Way,
     leader,
     leading,
@@ -23,6 +24,14 @@ from topo.gangs.instructions import Reason
 pytestmark = pytest.mark.virtual_time
 
 
+def cluster_without_room(scheduler: Scheduler) -> GangCluster:
+    """Of each of the first three dragonflies one node is taken by somebody else's pod."""
+    cluster = GangCluster(scheduler)
+    for fly in FLIES[:3]:
+        cluster.take(min(fly))
+    return cluster
+
+
 def recount(made: Leader, waiting: Mapping[GangId, Gang] | None = None) -> DeniedRoom:
     nomination = made.nomination
     asked = nomination.shown.without_room if waiting is None else (lambda: waiting)
@@ -32,9 +41,7 @@ def recount(made: Leader, waiting: Mapping[GangId, Gang] | None = None) -> Denie
 
 
 async def test_a_gang_that_waits_for_room_that_there_is_not_is_none():
-    cluster = GangCluster("volcano")
-    for fly in FLIES[:3]:
-        cluster.take(min(fly))
+    cluster = cluster_without_room("volcano")
     async with leader(cluster, Way(cluster.api)) as made:
         cluster.submit()
         await asyncio.sleep(10)
@@ -53,9 +60,7 @@ async def test_a_gang_that_waits_for_room_that_there_is_not_is_none():
 async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it(
     *, in_volcano: bool, preempt_s: float | None, told: int
 ):
-    cluster = GangCluster("volcano" if in_volcano else "kube-scheduler")
-    for fly in FLIES[:3]:
-        cluster.take(min(fly))
+    cluster = cluster_without_room("volcano" if in_volcano else "kube-scheduler")
     settings = GangSettings(preempt_s=preempt_s)
     way = Way(cluster.api)
     async with leading(cluster.api, way, in_volcano=in_volcano, settings=settings) as made:
@@ -67,9 +72,7 @@ async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it
 
 
 async def test_one_that_is_denied_room_counts_from_the_second_look_on_until_it_is_not():
-    cluster = GangCluster("volcano")
-    for fly in FLIES[:3]:
-        cluster.take(min(fly))
+    cluster = cluster_without_room("volcano")
     async with leader(cluster, Way(cluster.api)) as made:
         cluster.submit()
         await asyncio.sleep(10)
