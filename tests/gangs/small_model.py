@@ -16,10 +16,10 @@ from topo.gangs.events import (
     Checked,
     Event,
     Leading,
-    Lost,
     Observed,
     Planned,
     Refused,
+    WriteRefused,
 )
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid, Selection
 from topo.gangs.gangs import Gangs, GangSettings
@@ -326,7 +326,7 @@ class Model:
         split = tuple(group for group, each in homes.items() if len(each) > 1)
         return Checked(GANG, check.ask, lost, "", split)
 
-    def _write(self, state: State, write: Instruction) -> tuple[State, Lost | None]:
+    def _write(self, state: State, write: Instruction) -> tuple[State, WriteRefused | None]:
         labels = dict(state.labels)
         match write:
             case LabelNodes(_, nodes):
@@ -346,10 +346,10 @@ class Model:
 
     def _patch(
         self, state: State, rank: int, version: str, **fields: object
-    ) -> tuple[State, Lost | None]:
+    ) -> tuple[State, WriteRefused | None]:
         member = state.members[rank]
         if member.version != version or member.node is not None:
-            return state, Lost(GANG, member.uid, "conflict", version)
+            return state, WriteRefused(GANG, member.uid, "conflict", version)
         return self._changed(state, rank, **fields), None
 
     def _changed(self, state: State, rank: int, **fields: object) -> State:

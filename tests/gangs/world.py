@@ -15,11 +15,11 @@ from topo.gangs.events import (
     Checked,
     Event,
     Leading,
-    Lost,
     Observed,
     Planned,
     Refused,
     Vanished,
+    WriteRefused,
 )
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Binding, Gang, GangId, Member, Note, PodUid, Selection
@@ -213,7 +213,7 @@ class Cluster:
 
     # What a controller writes
 
-    def write(self, instruction: Instruction) -> Lost | None:
+    def write(self, instruction: Instruction) -> WriteRefused | None:
         """The write's effect, or why it is refused."""
         match instruction:
             case Nominate(gang_id, pod, version, note):
@@ -233,7 +233,7 @@ class Cluster:
 
     def _open(
         self, gang_id: GangId, uid: PodUid, version: str, selection: Selection, note: Note
-    ) -> Lost | None:
+    ) -> WriteRefused | None:
         pod = self.pods.get(uid)
         if pod is not None and pod.version == version:
             # What must hold in the cluster itself, whoever wrote it, whenever a gate comes off.
@@ -246,13 +246,15 @@ class Cluster:
                 assert other.nominated or not planned, f"{uid} is opened before {other.uid}"
         return self._patch(gang_id, uid, version, gated=False, selection=selection)
 
-    def _patch(self, gang_id: GangId, uid: PodUid, version: str, **fields: object) -> Lost | None:
+    def _patch(
+        self, gang_id: GangId, uid: PodUid, version: str, **fields: object
+    ) -> WriteRefused | None:
         if uid not in self.pods:
-            return Lost(gang_id, uid, "the pod is not found", version)
+            return WriteRefused(gang_id, uid, "the pod is not found", version)
         if self.pods[uid].version != version:
-            return Lost(gang_id, uid, "the object has been modified", version)
+            return WriteRefused(gang_id, uid, "the object has been modified", version)
         if self.pods[uid].node is not None:
-            return Lost(gang_id, uid, "the pod is bound", version)
+            return WriteRefused(gang_id, uid, "the pod is bound", version)
         self.change(uid, **fields)
         return None
 

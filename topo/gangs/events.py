@@ -108,7 +108,7 @@ class CapacityChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class WriteRefused:
     """A write was refused for good: of a pod in `version` (a conflict, say), or of a node's label.
 
     `subject` is the pod's uid or the node's name. It is tried again when the subject changed, or
@@ -119,7 +119,7 @@ class Lost:
     subject: str
     why: str
     version: str = ""
-    kind: Literal["lost"] = "lost"
+    kind: Literal["write-refused"] = "write-refused"
 
 
-Event = Observed | Vanished | Leading | Planned | Refused | Checked | CapacityChanged | Lost
+Event = Observed | Vanished | Leading | Planned | Refused | Checked | CapacityChanged | WriteRefused

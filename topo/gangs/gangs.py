@@ -38,11 +38,11 @@ from topo.gangs.events import (
     Checked,
     Event,
     Leading,
-    Lost,
     Observed,
     Planned,
     Refused,
     Vanished,
+    WriteRefused,
 )
 from topo.gangs.flaws import flaws
 from topo.gangs.gang import GangId
@@ -260,7 +260,7 @@ class Gangs:
             self._stranded.clear()
         return ()
 
-    def _lost(self, event: Lost, now_s: float) -> Iterable[Instruction]:
+    def _write_refused(self, event: WriteRefused, now_s: float) -> Iterable[Instruction]:
         record, gone = self._records.get(event.id), self._gone.get(event.id)
         known = record or gone
         if known is None:
@@ -286,7 +286,7 @@ class Gangs:
         Refused: _refused,
         Checked: _checked,
         CapacityChanged: _capacity_changed,
-        Lost: _lost,
+        WriteRefused: _write_refused,
     }
 
     # What is to be done

@@ -1,7 +1,8 @@
 """What is to be done for gangs: the instructions of the machine.
 
 Whatever was done shows in a later `Observed`; `Place` and `Check` are answered by events with the
-same number. An instruction is given once, and again only after `Lost` or when its time is over.
+same number. An instruction is given once, and again only after `WriteRefused` or when its time is
+over.
 """
 
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ from master.kube.volcano import PodGroupObject, QueueObject
 from master.kube.volcano_config import NOT_READ, Configured
 from master.kube.writer import Settled, Writer
 from master.kube.writes import Patch, Target
-from topo.gangs.events import Event, Leading, Lost, Observed, Planned, Vanished
+from topo.gangs.events import Event, Leading, Observed, Planned, Vanished, WriteRefused
 from topo.gangs.evicting import Evictable
 from topo.gangs.gang import Gang, GangId, PodUid, Selection
 from topo.gangs.gangs import Gangs, GangSettings
@@ -385,7 +385,7 @@ class Nomination:
         self._metrics.lost.labels("pod").inc()
         key = write.target.namespace, write.target.name
         self._under_way.refused(gang_id, key, write.version)
-        self._answers.append(Lost(gang_id, write.uid, settled.error.message, write.version))
+        self._answers.append(WriteRefused(gang_id, write.uid, settled.error.message, write.version))
         self._mark(gang_id)
 
     def _opened(self, write: Patch) -> None:

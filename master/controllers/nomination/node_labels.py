@@ -7,7 +7,7 @@ from master.controllers.nomination.index import GangIndex
 from master.kube.objects import NodeObject
 from master.kube.store import Store
 from master.kube.writer import Settled, Writer
-from topo.gangs.events import Lost
+from topo.gangs.events import WriteRefused
 from topo.gangs.gang import GangId, Selection
 from topo.gangs.words import Words
 from topo.model.ids import NodeName
@@ -23,12 +23,14 @@ class NodeLabels:
         self._writer, self._words = writer, words
         self._wanted: dict[NodeName, dict[GangId, Selection | None]] = {}
 
-    def want(self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]) -> Iterator[Lost]:
+    def want(
+        self, gang_id: GangId, wanted: Mapping[NodeName, Selection | None]
+    ) -> Iterator[WriteRefused]:
         """Writes a gang's labels, None taking one off; yields the nodes that are not there."""
         for name, value in wanted.items():
             node = self._nodes.objects.get(("", name))
             if node is None:
-                yield Lost(gang_id, name, "the node is not there")
+                yield WriteRefused(gang_id, name, "the node is not there")
                 continue
             changes = self._wanted.setdefault(name, {})
             changes[gang_id] = value
@@ -44,10 +46,10 @@ class NodeLabels:
             if left:
                 self._wanted[name] = left
 
-    def settled(self, settled: Settled) -> Iterator[Lost]:
+    def settled(self, settled: Settled) -> Iterator[WriteRefused]:
         """What is lost of each gang by a write that was refused."""
         if settled.error is None:
             return
         name = NodeName(settled.write.target.name)
         for gang_id in self._wanted.pop(name, {}):
-            yield Lost(gang_id, name, settled.error.message)
+            yield WriteRefused(gang_id, name, settled.error.message)
