@@ -150,6 +150,13 @@ ALERTS = (
         "Volcano chooses the nodes of jobs, and is configured to ignore their groups.",
     ),
     Alert(
+        "TopoGangSplit",
+        _most('topo_master_gangs{reason="split"}') + " > 0",
+        60,
+        Severity.WARNING,
+        "{{ $value }} gangs run with a group in several domains although it is required whole.",
+    ),
+    Alert(
         "TopoGateOpenedUnplanned",
         _happened('topo_master_gang_gates_opened_total{how!="planned"}'),
         0,

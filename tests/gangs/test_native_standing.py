@@ -7,10 +7,11 @@ import pytest
 from tests.master.test_gang_documents import NODES, gang, host, member
 from topo.gangs.gang import Gang
 from topo.gangs.instructions import Reason
-from topo.gangs.native_standing import NativeAsked, Nearness, native_standing
+from topo.gangs.native_standing import NativeAsked, Nearness, Tree, native_standing
 from topo.gangs.standing import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, Kind, NodeName
 from topo.placement.capacity.host import Host
+from topo.placement.job.request import PlacementMode, Request
 
 PAIRS = NativeAsked(policies=(Nearness(1, pods=2),), phase="Inqueue: 4/4 tasks unschedulable")
 KINDS = {1: DRAGONFLY, 2: SWITCHBOX}
@@ -25,6 +26,10 @@ def kind_of(tier: int) -> Kind | None:
     return KINDS.get(tier)
 
 
+def lowest(request: Request, _gpu_type: str) -> int:
+    return 1 if request.pods_per_group <= 2 else 2
+
+
 def bound_at(*numbers: int) -> Gang:
     """Four pods of 8 GPUs in pairs; two dragonflies of two nodes, 4 is a node nobody knows."""
     nodes = [*NODES, NodeName("n9")]
@@ -32,7 +37,7 @@ def bound_at(*numbers: int) -> Gang:
 
 
 def stands(found: Gang, asked: NativeAsked | None = PAIRS) -> Standing:
-    return native_standing(found, asked, tiered, kind_of)
+    return native_standing(found, asked, Tree(host=tiered, kind_of_tier=kind_of, lowest=lowest))
 
 
 def test_one_that_runs_in_whole_groups_says_so_and_what_volcano_was_asked():
@@ -59,6 +64,43 @@ def test_groups_that_may_be_in_one_switchbox_are_whole_there():
     told = stands(bound_at(0, 2, 1, 3), far)
     assert told.reason is Reason.BOUND
     assert "2 pods in one switchbox (hard, tier 2), all pods in one switchbox" in told.text
+
+
+def test_pods_that_do_not_share_what_all_of_them_are_within_are_split_though_their_groups_are_not():
+    within = replace(PAIRS, together=Nearness(1))
+    told = stands(bound_at(0, 1, 2, 3), within)
+    assert told.reason is Reason.SPLIT
+    assert told.text.endswith("2 of 2 groups whole; its pods share no dragonfly")
+    assert stands(bound_at(0, 1, 2, 3), replace(PAIRS, together=Nearness(2))).reason is Reason.BOUND
+
+
+@pytest.mark.parametrize("asked", [None, NativeAsked()])
+@pytest.mark.parametrize(("size", "at"), [(16, (0, 1, 2, 3)), (32, (0, 2, 1, 3))])
+def test_where_nobody_asked_volcano_a_group_is_whole_in_the_lowest_tier_that_holds_it(
+    asked: NativeAsked | None, size: int, at: tuple[int, ...]
+):
+    found = bound_at(*at)
+    assert stands(
+        replace(found, request=replace(found.request, group_size=size)), asked
+    ).reason is (Reason.BOUND)
+    assert stands(bound_at(0, 2, 1, 3), asked).reason is Reason.SPLIT
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [NativeAsked(policies=(Nearness(None, 2),)), NativeAsked(together=Nearness(2))],
+)
+def test_what_its_user_asks_volcano_himself_is_no_fault_where_it_was_heeded(asked: NativeAsked):
+    assert stands(bound_at(0, 2, 1, 3), asked).reason is Reason.BOUND
+
+
+def test_preferred_groups_may_be_split_and_a_gang_that_names_no_groups_is_not_judged():
+    found = bound_at(0, 2, 1, 3)
+    preferred = replace(found, request=replace(found.request, mode=PlacementMode.PREFERRED))
+    assert stands(preferred).reason is Reason.BOUND
+    unread = stands(replace(found, waived="its pods do not say"), NativeAsked())
+    assert unread.reason is Reason.BOUND
+    assert unread.text.endswith("4 of 4 pods bound")
 
 
 def test_one_that_waits_says_how_its_pod_group_stands():

@@ -157,6 +157,13 @@ FIRES: Mapping[str, tuple[Example, ...]] = {
         ),
     ),
     "TopoGroupsIgnored": (Example(native("ignored", jobs=3), "3m", IGNORED),),
+    "TopoGangSplit": (
+        told(
+            *("gangs", "0+0x2 2+0x9", "5m"),
+            "2 gangs run with a group in several domains although it is required whole.",
+            reason="split",
+        ),
+    ),
     "TopoGateOpenedUnplanned": (
         told("gang_gates_opened_total", "0+0x5 8+0x9", "7m", UNPLANNED, how="unplanned"),
     ),
@@ -231,6 +238,10 @@ SILENT: Mapping[str, tuple[Example, ...]] = {
         Example(native("ignored", jobs=0), "9m"),
         Example(native("heeded", jobs=3), "9m"),
         Example(native("unreadable", jobs=3), "9m"),
+    ),
+    "TopoGangSplit": (
+        told("gangs", "0+0x20", "9m", reason="split"),
+        told("gangs", "3+0x20", "9m", reason="native"),
     ),
     "TopoGateOpenedUnplanned": (
         told("gang_gates_opened_total", "0+9x20", "15m", how="planned"),

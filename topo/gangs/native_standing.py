@@ -1,7 +1,9 @@
 """Where a gang stands whose nodes Volcano chooses: what was asked for it, and what came of it.
 
-What came of it is counted from the forest, whatever Volcano was asked: a group is whole where all
-of its pods that run share a group of the allowed tier, or are on one node.
+What came of it is counted from the forest, whatever Volcano says: a group is whole where all of its
+pods that run share a group of the tier that Volcano was asked for, or are on one node. Where it was
+asked for none, since the PodGroup was made without our webhook, the lowest tier with a group that
+takes the pods counts. A gang whose pods do not say which groups they are in is not judged.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +14,8 @@ from topo.gangs.instructions import Reason
 from topo.gangs.standing import Standing
 from topo.model.ids import GroupPath, Kind, NodeName
 from topo.placement.capacity.host import Host
-from topo.placement.job.request import PlacementMode
+from topo.placement.job.request import PlacementMode, Request
 from topo.placement.job.words import counted, listed
-
-LOWEST_TIER = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +39,70 @@ class NativeAsked:
     unheeded: str = ""
 
 
-def native_standing(
-    gang: Gang,
-    asked: NativeAsked | None,
-    host: Callable[[NodeName], Host | None],
-    kind_of_tier: Callable[[int], Kind | None],
-) -> Standing:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What is asked of the tree.
+
+    `kind_of_tier`: the kind of the groups of a tier. `lowest`: the lowest tier with a group that
+    takes a group of the request on nodes of a GPU type, the highest where none does.
+    """
+
+    host: Callable[[NodeName], Host | None]
+    kind_of_tier: Callable[[int], Kind | None]
+    lowest: Callable[[Request, str], int]
+
+
+def native_standing(gang: Gang, asked: NativeAsked | None, tree: Tree) -> Standing:
     """Where it stands; O(members). `asked` is None where its PodGroup is not known."""
     live = [member for member in gang.members if member.live]
     places = tuple((each.rank, each.node) for each in live if each.node is not None)
-    groups: dict[int, list[NodeName]] = {}
-    for rank, node in places:
-        groups.setdefault(gang.group_of(rank), []).append(node)
-    tier = max((each.tier or 0 for each in asked.policies), default=0) if asked else 0
-    split = [at for at, nodes in groups.items() if not _is_whole(nodes, host, tier or LOWEST_TIER)]
-    is_required = gang.request.mode is PlacementMode.REQUIRED
+    groups: dict[int, set[NodeName]] = {}
+    for rank, node in places if not gang.waived else ():
+        groups.setdefault(gang.group_of(rank), set()).add(node)
+    tier = max((each.tier or 0 for each in asked.policies), default=0) if asked is not None else 0
+    split = sorted(
+        group
+        for group, nodes in groups.items()
+        if not _is_whole(nodes, tree, tier or _lowest(gang.request, nodes, tree))
+    )
+    together = asked.together.tier if asked is not None and asked.together is not None else None
+    apart = together is not None and not _is_whole({node for _, node in places}, tree, together)
     reason = Reason.NATIVE
-    if split and is_required:
+    if apart or (split and _must_be_whole(gang, asked)):
         reason = Reason.SPLIT
     elif live and len(places) == len(live) == gang.request.pods:
         reason = Reason.BOUND
     sentences = [
-        _asked(asked, kind_of_tier),
-        _bound(len(places), gang.request.pods, len(groups), sorted(split)),
+        _asked(asked, tree.kind_of_tier),
+        _bound(len(places), gang.request.pods, len(groups), split),
     ]
+    if apart:
+        sentences.append(f"its pods share no {_name(together or 0, tree.kind_of_tier)}")
     if asked is not None and asked.phase and reason is Reason.NATIVE:
         sentences.append(f"its PodGroup is {asked.phase}")
     return Standing(gang.id, reason, "; ".join(sentences), places=places)
 
 
-def _is_whole(
-    nodes: Sequence[NodeName], host: Callable[[NodeName], Host | None], tier: int
-) -> bool:
-    if len(set(nodes)) == 1:
+def _must_be_whole(gang: Gang, asked: NativeAsked | None) -> bool:
+    """Whether a split group is a fault: neither preferred, nor under constraints of its user."""
+    if gang.request.mode is not PlacementMode.REQUIRED:
+        return False
+    if asked is None or (not asked.policies and asked.together is None):
+        return True
+    return any(each.tier is not None for each in asked.policies)
+
+
+def _lowest(request: Request, nodes: set[NodeName], tree: Tree) -> int:
+    first = tree.host(min(nodes))
+    return tree.lowest(request, first.gpu_type if first is not None else "")
+
+
+def _is_whole(nodes: set[NodeName], tree: Tree, tier: int) -> bool:
+    if len(nodes) <= 1:
         return True
     shared: set[GroupPath] | None = None
-    for node in set(nodes):
-        found = host(node)
+    for node in nodes:
+        found = tree.host(node)
         above = set(_groups_of(found, tier)) if found is not None else set()
         shared = above if shared is None else shared & above
     return bool(shared)
@@ -105,13 +132,18 @@ def _asked(asked: NativeAsked | None, kind_of_tier: Callable[[int], Kind | None]
 def _where(near: Nearness, kind_of_tier: Callable[[int], Kind | None]) -> str:
     if near.tier is None:
         return "as near to each other as can be (soft)"
-    kind = kind_of_tier(near.tier)
-    return f"in one {kind or 'HyperNode'} (hard, tier {near.tier})"
+    return f"in one {_name(near.tier, kind_of_tier)} (hard, tier {near.tier})"
+
+
+def _name(tier: int, kind_of_tier: Callable[[int], Kind | None]) -> str:
+    return kind_of_tier(tier) or "HyperNode"
 
 
 def _bound(bound: int, pods: int, groups: int, split: Sequence[int]) -> str:
     if not bound:
         return f"none of {counted(pods, 'pod')} is bound"
+    if not groups:
+        return f"{bound} of {counted(pods, 'pod')} bound"
     whole = f"{groups - len(split)} of {counted(groups, 'group')} whole"
     named = f" (split: {listed([f'group {at}' for at in split])})" if split else ""
     return f"{bound} of {counted(pods, 'pod')} bound, {whole}{named}"

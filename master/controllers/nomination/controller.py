@@ -19,6 +19,7 @@ from master.controllers.nomination.free_room import FreeRoom
 from master.controllers.nomination.index import GangIndex
 from master.controllers.nomination.metrics import NominationMetrics
 from master.controllers.nomination.native import NativeGangs, NativeStandings
+from master.controllers.nomination.native_split import NativeSplit
 from master.controllers.nomination.node_labels import NodeLabels
 from master.controllers.nomination.pace import Pace
 from master.controllers.nomination.passed_by import PassedBy
@@ -153,7 +154,7 @@ class Nomination:
             words=self._words,
             policy=self.placements.state.capacity.policy,
             way=self.way,
-            nodes=self._nodes,
+            nodes=lambda: self.sources.nodes.objects.values(),  # noqa: PLW0108 - a list replaces it
             pod_groups=lambda: self.sources.pod_groups.objects,
             no_room=self._queues.missing,
             kind_of_tier=self._placing.kind_of_tier,
@@ -172,16 +173,18 @@ class Nomination:
             flush=lambda: self._telling.flush(self.now()),
             clock=self.clock,
         )
+        native = NativeStandings(
+            gangs=self._native,
+            beside=self._beside,
+            capacity=self.placements.state.capacity,
+            unheeded=lambda: self.volcano.unheeded,
+        )
+        self._native_split = NativeSplit(standings=native, said=self._said)
         self.shown = ShownGangs(
             machine=self._gangs,
             known=self._known,
             before=self._before,
-            native=NativeStandings(
-                gangs=self._native,
-                beside=self._beside,
-                host=self.placements.state.capacity.host,
-                unheeded=lambda: self.volcano.unheeded,
-            ),
+            native=native,
             said=self._said,
             preempts=self.settings.preempt_s is not None,
             is_placing=lambda: self.is_placing,
@@ -198,7 +201,8 @@ class Nomination:
 
     def warnings(self) -> tuple[WarningDocument, ...]:
         """What somebody should do about gangs."""
-        known = self._known if self.is_placing else self._before.known
+        placed = self._known | self._native_split.known
+        known = placed if self.is_placing else self._before.known
         stands = ((known[each], told) for each, told in self._said.all() if each in known)
         return gang_warnings(stands, self._passed_by.pods(), self.clock())
 
@@ -210,6 +214,7 @@ class Nomination:
 
     def on_forest(self, _snapshot: Snapshot) -> None:
         """What it changes shows in the capacity."""
+        self._native.mark_all()
         self._pace.wake()
 
     @property
@@ -252,10 +257,12 @@ class Nomination:
                     came = self._passed_by.tell(self.volcano.ignored, self.now())
                     self._metrics.pods_slipped.inc(came)
                     self._mark_waiting_for_queues()
+                    self._native_split.look()
                     self._telling.flush(self.now())
                 if now_s - resynced_s >= RESYNC_S:
                     resynced_s = now_s
                     self._index.mark_all()
+                    self._native.mark_all()
         finally:
             await self._said.cancel()
 
@@ -364,7 +371,7 @@ class Nomination:
             self._pace.wake()
 
     def _tell(self, gang_id: GangId, told: Told) -> None:
-        first = first_of(self._pods(gang_id), self._words)
+        first = first_of(self._pods(gang_id) or self._native.pods(gang_id), self._words)
         if first is not None:
             self._telling.tell(first, told, self.now())
 
@@ -486,12 +493,8 @@ class Nomination:
                 yield self._gang(gang_id, pods)
 
     def _evictable(self, gang_id: GangId, below: int) -> Sequence[Evictable]:
-        gang = self._known.get(gang_id)
-        pods, groups = self.sources.pods.objects, self.sources.pod_groups.objects
+        gang, groups = self._known.get(gang_id), self.sources.pod_groups.objects
         if gang is None:
             return ()
-        policy = self._beside.policy
-        return tuple(evictable(gang, pods.values(), groups, below=below, policy=policy))
-
-    def _nodes(self) -> Iterable[NodeObject]:
-        return self.sources.nodes.objects.values()
+        pods, policy = self.sources.pods.objects.values(), self._beside.policy
+        return tuple(evictable(gang, pods, groups, below=below, policy=policy))

@@ -11,12 +11,12 @@ from master.controllers.nomination.reading import POD_GROUP, Surroundings, owner
 from master.kube.objects import Key, PodObject
 from master.kube.volcano import TOPOLOGY_MODE_HARD, NetworkTopology, PodGroupObject
 from topo.gangs.gang import Gang, GangId
-from topo.gangs.native_standing import NativeAsked, Nearness, native_standing
+from topo.gangs.native_standing import NativeAsked, Nearness, Tree, native_standing
 from topo.gangs.standing import Standing
 from topo.gangs.terms import GroupTerms, Way, read_terms
 from topo.gangs.words import Words
-from topo.model.ids import NodeName
-from topo.placement.capacity.host import Host
+from topo.placement.capacity.capacity import Capacity
+from topo.placement.view.job_shape import shape_of
 
 
 class NativeGangs:
@@ -26,6 +26,7 @@ class NativeGangs:
         self._words, self._way = words, way
         self._pods: dict[Key, PodObject] = {}
         self._jobs: dict[GangId, dict[Key, PodObject]] = {}
+        self._marked: dict[GangId, None] = {}
 
     def __len__(self) -> int:
         """How many gangs there are."""
@@ -38,17 +39,36 @@ class NativeGangs:
             del self._jobs[job][key]
             if not self._jobs[job]:
                 del self._jobs[job]
+            self.mark(job)
         if pod is not None and self._is_native(pod):
             self._pods[key] = pod
             if (job := _job_of(pod)) is not None:
                 self._jobs.setdefault(job, {})[key] = pod
+                self.mark(job)
 
     def all_pods(self, pods: Mapping[Key, PodObject]) -> None:
         """All pods there are: others are gone."""
+        self.mark_all()
         self._pods.clear()
         self._jobs.clear()
         for key, pod in pods.items():
             self.pod(key, pod)
+
+    def mark(self, gang_id: GangId) -> None:
+        """The gang changed, or is to be looked at again."""
+        self._marked[gang_id] = None
+
+    def mark_all(self) -> None:
+        """All gangs are."""
+        self._marked.update(dict.fromkeys(self._jobs))
+
+    def take(self, pods: int) -> Iterator[GangId]:
+        """Gangs that were marked, in that order, until so many pods are reached."""
+        while self._marked and pods > 0:
+            gang_id = next(iter(self._marked))
+            del self._marked[gang_id]
+            pods -= 1 + len(self._jobs.get(gang_id, ()))
+            yield gang_id
 
     def jobs(self) -> Mapping[str, PodObject]:
         """A pod of each gang by the uid of its job; O(gangs)."""
@@ -78,7 +98,7 @@ class NativeStandings:
 
     gangs: NativeGangs
     beside: Surroundings
-    host: Callable[[NodeName], Host | None]
+    capacity: Capacity
     unheeded: Callable[[], str]
 
     def all(self) -> Iterator[tuple[Gang, Standing]]:
@@ -95,7 +115,12 @@ class NativeStandings:
         gang = read_gang(gang_id, pods, self.beside)
         group = _group_of(pods[0], self.beside.pod_groups() or {})
         asked = _asked(group, self.unheeded()) if group is not None else None
-        return gang, native_standing(gang, asked, self.host, self.beside.kind_of_tier)
+        tree = Tree(
+            host=self.capacity.host,
+            kind_of_tier=self.beside.kind_of_tier,
+            lowest=lambda request, gpu_type: shape_of(self.capacity, request, gpu_type).whole_in,
+        )
+        return gang, native_standing(gang, asked, tree)
 
 
 def _job_of(pod: PodObject) -> GangId | None:

@@ -38,7 +38,8 @@ _CAUSES = (
         code="gang-split",
         reasons=frozenset({Reason.SPLIT}),
         what="run with a group in several domains although it is required whole",
-        fix="restart the job to have it placed anew; `topo why JOB` says which group",
+        fix="restart the job to have it placed anew; `topo why JOB` says which group, and of a"
+        " native job whether Volcano heeds groups at all",
     ),
     _Cause(
         code="gang-hopeless",

@@ -6,6 +6,7 @@ import pytest
 
 from master.controllers.nomination.native import NativeGangs, NativeStandings
 from tests.controllers.nomination.objects import JOB, WORDS, pod, pod_group, surroundings
+from tests.gangs.world import dragonflies
 from topo.gangs.gang import GangId
 from topo.gangs.instructions import Reason
 from topo.gangs.terms import Way
@@ -69,7 +70,7 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
     shown = NativeStandings(
         gangs=found,
         beside=surroundings(waiting, kind_of_tier={1: DRAGONFLY}.get),
-        host=lambda _: None,
+        capacity=dragonflies(1),
         unheeded=lambda: "Volcano ignores them",
     )
     ((gang, stands),) = shown.all()
@@ -81,6 +82,17 @@ def test_people_are_told_what_its_pod_group_asks_of_volcano_and_how_it_stands() 
     )
     assert shown.of(gang.id) == (gang, stands)
     assert shown.of(GangId("job-2")) is None
+
+
+def test_gangs_that_changed_are_taken_until_enough_pods_are_reached_each_once() -> None:
+    owners = [({**JOB, "uid": f"job-{number}"},) for number in range(3)]
+    found = of(*(pod(number, annotations=NATIVE, owners=owners[number]) for number in range(3)))
+    assert list(found.take(3)) == ["job-0", "job-1"]
+    found.pod(KEY, None)
+    assert list(found.take(100)) == ["job-2", "job-0"]
+    assert list(found.take(100)) == []
+    found.mark_all()
+    assert list(found.take(100)) == ["job-1", "job-2"]
 
 
 def test_a_pod_group_without_constraints_was_made_without_the_webhook() -> None:
