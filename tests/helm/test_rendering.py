@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from master.settings.booking import BookingSettings
+from master.settings.cluster import ClusterSettings
 from tests.helm.chart import (
     CHART,
     GOLDEN,
@@ -126,6 +128,7 @@ CHANGED = {
     "topoDiscovery.master.gpuTypeOrder": ["A"],
     "topoDiscovery.master.historyBytes": 1 << 20,
     "topoDiscovery.master.historyAge": "7d",
+    "topoDiscovery.master.maxHold": "7h",
     "topoDiscovery.worker.driverPaths": ["/opt/other"],
     "topoDiscovery.worker.maxUnavailable": 7,
     "topoDiscovery.worker.tokenLifeSeconds": 7200,
@@ -167,6 +170,38 @@ def test_every_value_changes_something(helm: Path, path: str) -> None:
             return
         told += done.stderr
     pytest.fail(f"{path} changes no rendering: {told or change}")
+
+
+NO_VALUE = {"recount_interval", "booking_log"}
+"""What looks after the master's own count, for who looks for a fault in it: by `extraArgs`."""
+
+
+def test_what_operators_decide_about_placement_are_values(helm: Path) -> None:
+    """Each has its flag in the rendering, once those that are empty by default are given."""
+    given = [("gpuResources", ["example.com/gpu"]), ("nodeUsageKey", "example.com/usage")]
+    sets = [f"topoDiscovery.master.{name}={json.dumps(value)}" for name, value in given]
+    ways = [word for each in sets for word in ("--set-json", each)]
+    shown = template(helm, *cases()["auto"], *ways).stdout
+    own = BookingSettings.model_fields.keys() - ClusterSettings.model_fields.keys()
+    flags = {name: f"- --{name.replace('_', '-')}=" for name in own}
+    assert {name for name, flag in flags.items() if flag not in shown} == NO_VALUE
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("maxHold=forever", "does not match pattern"),
+        ("maxHolds=0", "minimum: got 0, want 1"),
+        ("maxHoldPods=1000001", "maximum: got 1.000001"),
+    ],
+)
+def test_a_limit_of_holds_that_the_master_refuses_is_refused_before_it_starts(
+    helm: Path, given: str, says: str
+) -> None:
+    done = template(helm, *ON, "--set", f"topoDiscovery.master.{given}")
+    assert done.returncode != 0
+    assert given.partition("=")[0] in done.stderr
+    assert says in done.stderr
 
 
 def test_a_webhook_without_the_controller_that_opens_its_gates_is_refused(helm: Path) -> None:
