@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parse.answers import items, refused, understood
-from tests.parse.test_wild_nvlink_and_logs import text_of
-from topo.facts import parse, recognise
+from topo.facts import parse
 from topo.model.errors import Refusal
 from topo.model.machine import Gpu, LinkErrorKind, LinkErrors
 
@@ -42,24 +41,6 @@ def counted(text: str) -> dict[tuple[int, int, str], int]:
     """(GPU, link, kind) to the count."""
     found = items(understood(text, "nvlink-errors"), LinkErrors)
     return {(each.gpu, each.link, each.kind.value): each.count for each in found}
-
-
-def test_a_posted_h100_has_the_counters_that_are_shown_and_no_others() -> None:
-    """Its links 2 to 16 were left out by who posted it: they have no counter, not zero errors."""
-    text = text_of("W40")
-    assert recognise(text) == "nvlink-errors"
-    kinds = ("replay", "recovery", "crc")
-    assert counted(text) == {(0, link, kind): 0 for link in (0, 1, 17) for kind in kinds}
-    assert understood(text).warnings == ("line 10: the text is shortened here ([...])",)
-
-
-def test_a_posted_v100_counts_what_it_shows_of_a_link_with_errors() -> None:
-    """Of link 0 the post has the CRC errors alone; `No errors` is zero of every kind."""
-    found = counted(text_of("W62"))
-    assert {kind for gpu, link, kind in found if (gpu, link) == (2, 0)} == {"crc"}
-    assert found[2, 0, "crc"] == 8814
-    assert {count for key, count in found.items() if key != (2, 0, "crc")} == {0}
-    assert {link for gpu, link, _ in found if gpu == 0} == set(range(6))
 
 
 def test_blackwell_counts_by_other_names_and_what_a_healthy_link_has_is_passed_over() -> None:

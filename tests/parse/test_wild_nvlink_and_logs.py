@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.parse.answers import items, refused, understood
+from tests.parse.test_nvlink_errors import counted
 from topo.facts import decode, parse, recognise
 from topo.facts.outputs import outputs
 from topo.model.errors import Refusal
@@ -125,3 +126,21 @@ def test_the_status_before_the_capabilities_is_read_and_they_are_named():
     assert status.last_line == 19
     assert isinstance(rest.answer, Refusal)
     assert "nvidia-smi nvlink -c" in rest.answer.what
+
+
+def test_a_posted_h100_has_the_counters_that_are_shown_and_no_others() -> None:
+    """Its links 2 to 16 were left out by who posted it: they have no counter, not zero errors."""
+    text = text_of("W40")
+    assert recognise(text) == "nvlink-errors"
+    kinds = ("replay", "recovery", "crc")
+    assert counted(text) == {(0, link, kind): 0 for link in (0, 1, 17) for kind in kinds}
+    assert understood(text).warnings == ("line 10: the text is shortened here ([...])",)
+
+
+def test_a_posted_v100_counts_what_it_shows_of_a_link_with_errors() -> None:
+    """Of link 0 the post has the CRC errors alone; `No errors` is zero of every kind."""
+    found = counted(text_of("W62"))
+    assert {kind for gpu, link, kind in found if (gpu, link) == (2, 0)} == {"crc"}
+    assert found[2, 0, "crc"] == 8814
+    assert {count for key, count in found.items() if key != (2, 0, "crc")} == {0}
+    assert {link for gpu, link, _ in found if gpu == 0} == set(range(6))
