@@ -16,7 +16,7 @@ from master.role import not_leader
 from master.service import SERVICE, Service
 from topo.gangs.gang import Gang, GangId
 from topo.kit.problem import problem
-from topo.model.rest.gangs import GangsDocument
+from topo.model.rest.gangs import GangsDocument, OffDocument
 
 ID = (Parameter("id", "string", "the gang's id: the uid of its job", max_chars=64, place="path"),)
 PARAMETERS = (
@@ -27,15 +27,18 @@ _PATH = "/v1/gangs"
 _TIMEOUT_S = 5.0
 _MAX_BYTES = 64 << 20
 _ORDERED = "its gates are opened by a person's order"
-_FIX = "switch it on with --controllers=…,nomination; the chart does by placement.enabled"
+_OFF = OffDocument(
+    detail="this master places no gangs",
+    fix="switch it on with --controllers=…,nomination; the chart does by placement.enabled",
+)
 
 
 async def get_gangs(request: web.Request, query: Query) -> web.StreamResponse:
-    """All gangs, those in line in the order of their turns."""
+    """All gangs, those in line in the order of their turns; none, and why, where it is off."""
     service = request.app[SERVICE]
     nomination = service.controllers.nomination
     if nomination is None:
-        return _off()
+        return json_body(GangsDocument(gangs=(), off=_OFF).model_dump_json().encode())
     if not service.role.acts:
         return await _of_leader(service, _PATH, query)
     now_s, wanted = service.engine.clock(), query.get("namespace")
@@ -89,7 +92,7 @@ def _has(gang: Gang, pod: str | None) -> bool:
 
 
 def _off() -> web.Response:
-    return problem(404, "this master places no gangs", fix=_FIX)
+    return problem(404, _OFF.detail, fix=_OFF.fix)
 
 
 async def _of_leader(service: Service, path: str, query: Mapping[str, str]) -> web.Response:

@@ -51,10 +51,8 @@ _NO_HOLD = {
 }
 _GONE = {404: "there is no such hold", 410: "the hold expired, or was released"}
 _KEPT = {**_GONE, 503: "it is done, but the state file cannot be written"}
-_NO_GANGS = {
-    404: "there is no such gang, or this master places none",
-    503: "this master follows, and its leader does not answer",
-}
+_FOLLOWS = {503: "this master follows, and its leader does not answer"}
+_NO_GANGS = {404: "there is no such gang, or this master places none", **_FOLLOWS}
 _NOT_ACCEPTABLE = "Accept-Encoding rules out both gzip and identity"
 
 _HELD = {"id": "$response.body#/hold/id"}
@@ -209,7 +207,7 @@ ROUTES = (
         summary="Jobs whose pods go together: where each stands, and why",
         document=GangsDocument,
         parameters=gangs.PARAMETERS,
-        problems=_NO_GANGS,
+        problems=_FOLLOWS,
     ),
     _placements(
         path="/v1/gangs/{id}",

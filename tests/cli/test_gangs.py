@@ -137,3 +137,21 @@ def test_whatever_stands_in_a_gang_a_terminal_shows_and_does_not_obey(
             assert is_safe(shown.stderr), (path, words)
             shown_as_text += "gnp" in shown.stdout
     assert shown_as_text > 5
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["gangs", "gangs -o json", "why x", "why x -o json", "gates open x", "gates open --all"],
+)
+def test_where_no_gangs_are_placed_every_command_is_refused_with_the_next_step(
+    topo: Topo, fake_master: FakeMaster, command: str
+) -> None:
+    """The list itself is no error: it is empty, and says why."""
+    off = {"detail": "this master places no gangs", "fix": "switch it on with --controllers"}
+    answer = json.dumps({"gangs": [], "off": off})
+    fake_master.broken["/v1/gangs"] = (200, answer, {"Content-Type": "application/json"})
+    shown = topo(*command.split())
+    assert (shown.exit_code, shown.stdout) == (Exit.REFUSED, "")
+    words = " ".join(shown.stderr.split())
+    assert off["detail"] in words
+    assert off["fix"] in words

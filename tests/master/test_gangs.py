@@ -9,10 +9,12 @@ async def test_where_no_gangs_are_placed_the_answer_says_how_to_switch_it_on(
     tmp_path: Path,
 ) -> None:
     async with placing(tmp_path) as caller:
-        for path in ("/v1/gangs", "/v1/gangs/x"):
-            answer = await caller.master.get(path)
-            assert (answer.status, answer.json["detail"]) == (404, "this master places no gangs")
-            assert "nomination" in answer.json["fix"]
+        every, one = [await caller.master.get(path) for path in ("/v1/gangs", "/v1/gangs/x")]
+        assert (every.status, every.json["gangs"]) == (200, [])
+        assert one.status == 404
+        for said in (every.json["off"], one.json):
+            assert said["detail"] == "this master places no gangs"
+            assert "nomination" in said["fix"]
         assert (await caller.post("/v1/gangs/x/open")).status == 404
         caller.token = None
         assert (await caller.post("/v1/gangs/x/open")).status == 401

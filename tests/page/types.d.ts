@@ -235,6 +235,10 @@ declare namespace Api {
     placed: number;
     bound: number;
   }
+  interface Off {
+    detail: string;
+    fix: string;
+  }
   interface Gang extends GangSummary {
     members: { name: string; rank: number; group: number; node: string | null; state: string }[];
     groups: PodGroup[];

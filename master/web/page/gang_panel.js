@@ -80,11 +80,11 @@ export class GangPanel {
   draw() {
     const { room, known } = this;
     if (room === null) return;
-    const { gangs, trouble } = this.gangs.known;
+    const { gangs } = this.gangs.known;
     const summary = gangs.find((gang) => idOf(gang) === this.name);
     if (summary === undefined) {
       this.map.mark({ pods: new Map() });
-      refill(room, this.none(trouble));
+      refill(room, this.none());
       return;
     }
     this.map.mark({ pods: badgesOf(known?.gang.groups ?? []) });
@@ -97,16 +97,16 @@ export class GangPanel {
 
   /**
    * What stands there while the gang is not known, or where there is none.
-   * @param {Refused | null} trouble
    * @returns {Child[]}
    */
-  none(trouble) {
+  none() {
     const { name } = this;
-    const is_known = !Number.isNaN(this.gangs.known.at_ms);
-    const words = is_known ? t("gone", { name }) : t("starting");
+    const { at_ms, trouble, off } = this.gangs.known;
+    const words = Number.isNaN(at_ms) ? t("starting") : t("gone", { name });
+    const said = off ?? (trouble && { detail: trouble.message, fix: trouble.fix });
     return [
       h("h2", {}, h("span", { class: "kind" }, t("gang")), h("bdi", { class: "name" }, name)),
-      h("p", {}, trouble === null ? words : [trouble.message, ". ", trouble.fix]),
+      h("p", {}, said === null ? words : [said.detail, ". ", said.fix]),
     ];
   }
 

@@ -6,17 +6,17 @@ import { Refused, ask } from "./api.js";
 const POLL_MS = 5_000;
 /** After an answer that took long, so many times that. */
 const REST_FACTOR = 4;
-const NOT_HERE = 404;
 
 /**
  * @typedef {object} Known
  * @property {Api.GangSummary[]} gangs in the order of their turns, then the others
  * @property {number} at_ms when they were so, on the clock of the day; NaN while nobody has said
  * @property {Refused | null} trouble why there is nothing newer
+ * @property {Api.Off | null} off why the master that is looked at places none
  */
 
 /** @type {Known} */
-export const NOTHING = { gangs: [], at_ms: NaN, trouble: null };
+export const NOTHING = { gangs: [], at_ms: NaN, trouble: null, off: null };
 
 /** Asks again and again, for one page. */
 export class Gangs {
@@ -28,11 +28,6 @@ export class Gangs {
     this.next_ms = 0;
     /** The run of the master that places none: it is not asked again. */
     this.none_at = "";
-  }
-
-  /** Whether the master that is looked at places gangs, as far as is known. */
-  get is_off() {
-    return this.known.trouble?.status === NOT_HERE;
   }
 
   /**
@@ -51,12 +46,12 @@ export class Gangs {
     const began_ms = performance.now();
     try {
       const answer = await ask("v1/gangs");
-      this.known = { gangs: answer.document.gangs, at_ms: Date.now(), trouble: null };
+      const { gangs, off = null } = answer.document;
+      this.known = { gangs, at_ms: Date.now(), trouble: null, off };
+      this.none_at = off === null ? "" : run;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      const is_off = error.status === NOT_HERE;
-      this.known = { ...(is_off ? NOTHING : this.known), trouble: error };
-      this.none_at = is_off ? run : "";
+      this.known = { ...this.known, trouble: error };
     } finally {
       this.is_asking = false;
       const took_ms = performance.now() - began_ms;

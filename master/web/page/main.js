@@ -84,7 +84,8 @@ function tickGangs() {
 }
 
 function showGangs() {
-  byId("gangs").hidden = gangs.is_off || gangs.known === NOTHING || past.then !== null;
+  const is_none = gangs.known === NOTHING || gangs.known.off !== null;
+  byId("gangs").hidden = is_none || past.then !== null;
   refill(byId("gangs"), gangList(gangs.known));
   if (placeOf(location.hash).kind === "gang") showPanel();
 }

@@ -1,4 +1,4 @@
-"""The gang that somebody means by the name of its job or of one of its pods."""
+"""The gangs of a master, and the one that somebody means by the name of its job or of a pod."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +16,18 @@ _NATIVE = "native"
 """Volcano chooses its nodes: it has no gates of ours."""
 
 
+async def listed(master: MasterClient, **query: str | None) -> Any:
+    """The document of all gangs; of a `namespace`, or of the one that has a `pod`.
+
+    Raises `CliError` where the master places none.
+    """
+    raw = await master.document(_PATH, **query)
+    off = read(GangsDocument, raw).off
+    if off is not None:
+        raise CliError(Exit.REFUSED, Refusal(off.detail, "", off.fix))
+    return raw
+
+
 async def found(master: MasterClient, name: str) -> Any:
     """The document of the gang; a job comes before a pod of the same name.
 
@@ -23,10 +35,10 @@ async def found(master: MasterClient, name: str) -> Any:
     """
     namespace, slash, short = name.rpartition("/")
     where = namespace if slash else None
-    every = read(GangsDocument, await master.document(_PATH)).gangs
+    every = read(GangsDocument, await listed(master)).gangs
     named = [g for g in every if g.name == short and where in {None, g.namespace}]
     if not named:
-        raw = await master.document(_PATH, namespace=where, pod=short)
+        raw = await listed(master, namespace=where, pod=short)
         named = list(read(GangsDocument, raw).gangs)
     if len(named) != 1:
         raise CliError(Exit.REFUSED, _refusal(name, named, every))
@@ -39,7 +51,7 @@ async def opened(master: MasterClient, name: str | None) -> list[str]:
     The names of the jobs. Raises `CliError`.
     """
     if name is None:
-        every = read(GangsDocument, await master.document(_PATH)).gangs
+        every = read(GangsDocument, await listed(master)).gangs
         chosen = [gang for gang in every if gang.bound < gang.there and gang.state != _NATIVE]
     else:
         chosen = [read(GangSummary, await found(master, name))]

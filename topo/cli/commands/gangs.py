@@ -23,11 +23,14 @@ def gangs(
 ) -> None:
     """List the jobs whose pods go together: those that wait in the order of their turns."""
     from topo.cli.client import connection
+    from topo.cli.client.gangs import listed
     from topo.cli.client.reading import read
     from topo.cli.render import gangs as picture
     from topo.model.rest.gangs import GangsDocument
 
-    raw = connection.document(options, "/v1/gangs", namespace=namespace)
+    raw = connection.ask(
+        connection.chosen(options), lambda master: listed(master, namespace=namespace)
+    )
     connection.show(
         raw, output, lambda glyphs: picture.listed(read(GangsDocument, raw).gangs, glyphs)
     )

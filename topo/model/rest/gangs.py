@@ -80,7 +80,18 @@ class GangDocument(GangSummary):
     groups: tuple[PodGroupDocument, ...] = ()
 
 
+class OffDocument(Document):
+    """A part of the service that is switched off: what is off, and how it is switched on."""
+
+    detail: str
+    fix: str
+
+
 class GangsDocument(Document):
-    """All gangs there are: those that wait in the order of their turns, then the others."""
+    """All gangs there are: those that wait in the order of their turns, then the others.
+
+    `off` says that the service places none and how it would; null where it does.
+    """
 
     gangs: tuple[GangSummary, ...]
+    off: OffDocument | None = None
