@@ -1,6 +1,8 @@
 """The page's pure modules, each alone in Chromium: no master, no demo."""
 
+import os
 import shlex
+import subprocess
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from typing import Any
@@ -9,11 +11,39 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from master.web.files import page as files
+from tests.cli.conftest import FakeMaster
+from tests.e2e.conftest import TOPO
 from tests.page.looking import EVIL
+from tests.support.waiting import CEILING_S
+from topo.cli.client import placements
+from topo.cli.exits import CliError
+from topo.model.rest.jobs import Job, PlacementBody
 
 pytestmark = pytest.mark.e2e
 ORIGIN = "http://modules.test"
 TILE = (148, 58)
+FIELDS = {
+    "pods": "8",
+    "gpus_per_pod": "4",
+    "group_size": "",
+    "mode": "required",
+    "within": "box of 'two'",
+    "gpu_type": "$(reboot)`x`",
+    "usage": "training",
+}
+LISTS = {
+    "selector": ["a/b=c=d", "empty=", "__proto__=x"],
+    "tolerations": ["k=v:NoSchedule", "k=:NoExecute", "k", ":PreferNoSchedule", ":"],
+    "exclude": [*EVIL, "-x", "~"],
+}
+TAINTS = [
+    {"key": "k", "value": "v", "effect": "NoSchedule"},
+    {"key": "k", "effect": "NoExecute"},
+    {"key": "k", "operator": "Exists"},
+    {"operator": "Exists", "effect": "PreferNoSchedule"},
+    {"operator": "Exists"},
+]
+"""The tolerations as the master has them."""
 
 
 @pytest.fixture(scope="module")
@@ -136,25 +166,92 @@ def test_an_address_leads_back_to_what_it_was_made_of(modules: Page, name: str) 
     assert modules.evaluate(broken) == ""
 
 
-def test_a_job_survives_its_address_and_its_command_is_words_of_a_shell(modules: Page) -> None:
-    job = {"pods": "8", "gpus_per_pod": "4", "group_size": "", "mode": "required"}
-    job |= {"within": "box of 'two'", "gpu_type": "$(reboot)`x`"}
+def test_a_job_survives_its_address_and_its_command_asks_what_the_page_asks(modules: Page) -> None:
     back, body, command = modules.evaluate(
         """async ([fields, names]) => {
           const { jobOf, queryOf, bodyOf, commandOf } = await import('/job.js');
           const job = { ...fields, assumed: new Map(names.map((name) => [name, 'down'])) };
           const found = jobOf(new URLSearchParams(String(queryOf(job))));
-          return [{ ...found, assumed: [...found.assumed] }, bodyOf(found), commandOf(found)];
+          return [
+            { ...found, assumed: [...found.assumed] },
+            JSON.stringify(bodyOf(found)),
+            commandOf(found),
+          ];
         }""",
-        [job, list(EVIL)],
+        [FIELDS | LISTS, list(EVIL)],
     )
-    assert back == {**job, "assumed": [[name, "down"] for name in EVIL]}
-    assert body["assume"] == {"down": list(EVIL), "free": [], "drain": []}
-    assert (body["pods"], body["within"]) == (8, "box of 'two'")
-    assert "group_size" not in body
-    options = ["pods=8", "gpus=4", "mode=required", "within=box of 'two'"]
-    options += ["gpu-type=$(reboot)`x`", *(f"assume-down={name}" for name in EVIL)]
-    assert shlex.split(command) == ["topo", "place", *(f"--{each}" for each in options)]
+    assert back == {**FIELDS, **LISTS, "assumed": [[name, "down"] for name in EVIL]}
+    asked = PlacementBody.model_validate_json(body)
+    assert (asked.pods, asked.group_size, asked.within) == (8, None, FIELDS["within"])
+    assert asked.selector == {"a/b": "c=d", "empty": "", "__proto__": "x"}
+    assert asked.exclude == LISTS["exclude"]
+    assert asked.assume is not None
+    assert asked.assume.down == list(EVIL)
+    assert asked_by(command) == asked.model_copy(update={"explain": False})
+
+
+def asked_by(command: str) -> PlacementBody:
+    """What a command asks of a master, run as a shell reads it."""
+    program, *words = shlex.split(command)
+    assert program == "topo"
+    master = FakeMaster()
+    master.start()
+    try:
+        subprocess.run(
+            [TOPO, *words, "--output=json"],
+            env={**os.environ, "TOPO_MASTER": master.url},
+            capture_output=True,
+            check=True,
+            timeout=CEILING_S,
+        )
+    finally:
+        master.close()
+    return PlacementBody.model_validate(master.bodies[0])
+
+
+def test_a_job_that_the_master_suggests_instead_has_the_same_words(modules: Page) -> None:
+    selector = {"a/b": "c=d", "empty": ""}
+    asked = {"pods": 8, "gpus_per_pod": 4, "mode": "required", "usage": "training"}
+    asked |= {"selector": selector, "tolerations": TAINTS, "exclude": list(EVIL)}
+    found = modules.evaluate(
+        """async (request) => {
+          const { changed, jobOf } = await import('/job.js');
+          const job = jobOf(new URLSearchParams('pods=9&exclude=x'));
+          const found = changed(job, { request, assume: null });
+          return { ...found, assumed: [...found.assumed] };
+        }""",
+        Job.model_validate(asked).model_dump(),
+    )
+    assert (found["pods"], found["group_size"], found["usage"]) == ("8", "", "training")
+    assert found["selector"] == ["a/b=c=d", "empty="]
+    assert found["tolerations"] == LISTS["tolerations"]
+    assert found["exclude"] == list(EVIL)
+
+
+@pytest.mark.parametrize(
+    "words", [["a"], ["=b"], ["a=1", "a=2"], ["a=1", "a=1"], ["a=", "b=c=d"], ["a", "a=1"]]
+)
+def test_what_is_no_label_is_refused_in_the_words_of_the_command(
+    modules: Page, words: list[str]
+) -> None:
+    flaw = modules.evaluate(
+        """async (selector) => {
+          const { flawOf } = await import('/job_nodes.js');
+          const flaw = flawOf({ selector, tolerations: [], exclude: [] });
+          return flaw && [flaw.message, flaw.fix, flaw.field];
+        }""",
+        words,
+    )
+    assert flaw == refused_by_command(words)
+
+
+def refused_by_command(words: list[str]) -> list[str] | None:
+    """What is wrong, the next step, and the field; None for labels."""
+    try:
+        placements.selector(words)
+    except CliError as error:
+        return [error.refusal.what, error.refusal.fix, "selector"]
+    return None
 
 
 def test_an_event_after_a_gap_or_of_another_run_is_not_taken_into_the_picture(

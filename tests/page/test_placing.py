@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.conftest import RunningDemo
+from tests.e2e.conftest import TRUTH, RunningDemo
 from tests.page.conftest import CEILING_MS, shot
 from tests.page.looking import click_node, tile_mark, violations
 from tests.support.waiting import eventually_in_a_thread as eventually
@@ -17,6 +17,7 @@ expect.set_options(timeout=CEILING_MS)
 
 JOB = "#/place?pods=4&gpus_per_pod=8&group_size=16&mode=required&within=switchbox"
 Groups = list[dict[str, int]]
+BOX_OF = {node: box for node, (box, _) in TRUTH.items()}
 
 
 @pytest.fixture
@@ -111,6 +112,60 @@ def test_what_is_no_job_is_said_at_its_field(page: Page) -> None:
     expect(page.locator(".answer .verdict")).to_contain_text("It fits")
 
 
+def test_labels_taints_usage_and_nodes_left_out_are_asked_for_and_stand_in_address_and_command(
+    page: Page, demo: RunningDemo, complaints: list[str]
+) -> None:
+    page.evaluate("location.hash = '#/place?pods=2&gpus_per_pod=8&within=switchbox'")
+    expect(page.locator(".answer .verdict")).to_contain_text("It fits")
+    assert page.locator(".job details").get_attribute("open") is None
+    box = next(iter({BOX_OF[node] for node in BOX_OF} - {BOX_OF[node] for node in shown(page)[0]}))
+    page.get_by_text("More: usage, labels, taints").click()
+    page.get_by_label("Labels of the nodes").fill(f"metax-tech.com/switchbox={box}\n")
+    page.get_by_label("Tolerated taints").fill("a=b:NoSchedule\n c \n:NoExecute")
+    page.get_by_label("Tolerated taints").blur()
+    eventually(lambda: {BOX_OF[node] for group in shown(page) for node in group} == {box})
+    left_out = next(iter(shown(page)[0]))
+    page.get_by_label("Not these nodes").fill(left_out)
+    page.get_by_label("Usage").select_option("training")
+    eventually(lambda: "usage=training" in page.locator(".answer pre.command").inner_text())
+    nodes = {node for group in shown(page) for node in group}
+    assert {BOX_OF[node] for node in nodes} == {box}
+    assert left_out not in nodes
+    assert shown(page) == by_command(page, demo)
+    command = shlex.split(page.locator(".answer pre.command").inner_text())
+    assert command[-6:-4] == ["--usage=training", f"--selector=metax-tech.com/switchbox={box}"]
+    assert command[-4:] == [
+        *("--toleration=a=b:NoSchedule", "--toleration=c", "--toleration=:NoExecute"),
+        f"--exclude={left_out}",
+    ]
+    page.reload()
+    expect(page.get_by_label("Tolerated taints")).to_have_value("a=b:NoSchedule\nc\n:NoExecute")
+    expect(page.get_by_label("Usage")).to_have_value("training")
+    eventually(lambda: {node for group in shown(page) for node in group} == nodes)
+    assert violations(page, complaints) == []
+    shot(page, "place-more")
+
+
+REFUSED = {
+    "exclude=node-sampl1": ("Not these nodes", "exclude", "node-sample1"),
+    "tolerations=a:Never": ("Tolerated taints", "tolerations.0.effect", "NoExecute"),
+    "selector=a": ("Labels of the nodes", "selector", "write KEY=VALUE"),
+    "usage=play": ("Usage", "usage", "training or inference"),
+}
+"""What no job may say, with the field that it stands in, the master's name of it, and the fix."""
+
+
+def test_a_field_that_is_folded_opens_where_what_it_says_is_refused(page: Page) -> None:
+    for given, (label, field, fix) in REFUSED.items():
+        page.evaluate(f"location.hash = '#/place?pods=2&gpus_per_pod=8&{given}'")
+        expect(page.locator(".answer .old")).to_contain_text(f"{field}: ")
+        expect(page.locator(".answer .old")).to_contain_text(fix)
+        expect(page.get_by_label(label)).to_have_attribute("aria-invalid", "true")
+        expect(page.get_by_label(label)).to_be_visible()
+        expect(page.locator("[aria-invalid]")).to_have_count(1)
+        page.locator(".job summary").click()
+
+
 def test_keys_alone_place_a_job_and_take_a_node_down(page: Page) -> None:
     page.keyboard.press("j")
     pods = page.get_by_label("Pods", exact=True)
@@ -130,6 +185,8 @@ def test_the_form_fits_a_narrow_screen_in_chinese(placed: Page, complaints: list
     placed.set_viewport_size({"width": 320, "height": 640})
     placed.locator("#language").click()
     expect(placed.locator(".answer .verdict")).to_contain_text("可以放置")
+    placed.locator(".job summary").click()
+    expect(placed.get_by_label("容忍的污点")).to_be_visible()
     assert placed.evaluate("document.scrollingElement.scrollWidth") <= 320
     assert violations(placed, complaints) == []
     shot(placed, "place-narrow")

@@ -182,13 +182,16 @@ declare namespace Api {
     domains: { kind: string; name: string; path: string[] }[];
     nodes: { name: string; pods: number }[];
   }
+  interface NodesOfJob {
+    selector: Record<string, string>;
+    tolerations: { key: string; operator: string; value: string; effect: string }[];
+    exclude: string[];
+  }
+  type JobField = "pods" | "gpus_per_pod" | "group_size" | "mode" | "within" | "gpu_type" | "usage";
   interface Suggestion {
     kind: string;
     text: string;
-    request: Record<
-      "pods" | "gpus_per_pod" | "group_size" | "mode" | "within" | "gpu_type",
-      string | number | null
-    > | null;
+    request: (Record<JobField, string | number | null> & NodesOfJob) | null;
     assume: { free: string[]; down: string[]; drain: string[] } | null;
     owners: string[];
   }

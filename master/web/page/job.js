@@ -1,6 +1,8 @@
 // A job that is to be placed by hand: as the address has it, as the master is asked, as a command.
 // Pure. What stands in a field is passed on as it is: the master alone says what a job may be.
 
+import { LISTS, linesOf, requestOf, wordsOf } from "./job_nodes.js";
+
 /** What may be assumed of a node, in the master's words. */
 export const ASSUMED = /** @type {const} */ (["down", "free", "drain"]);
 
@@ -14,6 +16,10 @@ export const ASSUMED = /** @type {const} */ (["down", "free", "drain"]);
  * @property {string} mode
  * @property {string} within empty: anywhere
  * @property {string} gpu_type empty: any
+ * @property {string} usage empty: nobody says
+ * @property {string[]} selector `KEY=VALUE` of labels
+ * @property {string[]} tolerations `KEY[=VALUE][:EFFECT]` of taints
+ * @property {string[]} exclude names of nodes
  * @property {Map<string, Assumed>} assumed by names of nodes
  */
 
@@ -24,6 +30,7 @@ export const FIELDS = /** @type {const} */ ([
   "mode",
   "within",
   "gpu_type",
+  "usage",
 ]);
 
 const NUMBERS = new Set(["pods", "gpus_per_pod", "group_size"]);
@@ -35,6 +42,7 @@ export function jobOf(query) {
   for (const word of ASSUMED) for (const node of query.getAll(word)) assumed.set(node, word);
   return /** @type {Job} */ ({
     ...Object.fromEntries(FIELDS.map((name) => [name, query.get(name) ?? ""])),
+    ...Object.fromEntries(LISTS.map((name) => [name, query.getAll(name).flatMap(linesOf)])),
     assumed,
   });
 }
@@ -43,6 +51,7 @@ export function jobOf(query) {
 export function queryOf(job) {
   const query = new URLSearchParams();
   for (const name of FIELDS) if (job[name] !== "") query.set(name, job[name]);
+  for (const name of LISTS) for (const word of job[name]) query.append(name, word);
   for (const [node, word] of job.assumed) query.append(word, node);
   return query;
 }
@@ -58,6 +67,8 @@ export function bodyOf(job) {
     const is_number = NUMBERS.has(name) && /^\d{1,15}$/.test(job[name]);
     if (job[name] !== "") body[name] = is_number ? Number(job[name]) : job[name];
   }
+  const nodes = requestOf(job);
+  for (const name of LISTS) if (job[name].length > 0) body[name] = nodes[name];
   if (job.assumed.size > 0) body["assume"] = assumptionsOf(job);
   return body;
 }
@@ -76,12 +87,14 @@ function assumptionsOf(job) {
  */
 export function commandOf(job) {
   const options = { pods: job.pods, gpus: job.gpus_per_pod, "group-size": job.group_size };
-  const more = { mode: job.mode, within: job.within, "gpu-type": job.gpu_type };
-  const words = Object.entries({ ...options, ...more })
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => `--${name}=${quoted(value)}`);
-  const assumed = [...job.assumed].map(([node, word]) => `--assume-${word}=${quoted(node)}`);
-  return ["topo place", ...words, ...assumed].join(" ");
+  const more = { mode: job.mode, within: job.within, "gpu-type": job.gpu_type, usage: job.usage };
+  const given = Object.entries({ ...options, ...more }).filter(([, value]) => value !== "");
+  const lists = { selector: job.selector, toleration: job.tolerations, exclude: job.exclude };
+  for (const [name, words] of Object.entries(lists)) {
+    for (const word of words) given.push([name, word]);
+  }
+  for (const [node, word] of job.assumed) given.push([`assume-${word}`, node]);
+  return ["topo place", ...given.map(([name, word]) => `--${name}=${quoted(word)}`)].join(" ");
 }
 
 /**
@@ -101,8 +114,9 @@ export function quoted(word) {
 export function changed(job, { request, assume }) {
   const assumed = new Map(job.assumed);
   for (const word of ASSUMED) for (const node of assume?.[word] ?? []) assumed.set(node, word);
-  const fields = FIELDS.map((name) => [name, request === null ? job[name] : said(request[name])]);
-  return /** @type {Job} */ ({ ...Object.fromEntries(fields), assumed });
+  if (request === null) return { ...job, assumed };
+  const fields = FIELDS.map((name) => [name, said(request[name])]);
+  return /** @type {Job} */ ({ ...Object.fromEntries(fields), ...wordsOf(request), assumed });
 }
 
 /** @param {string | number | null} value */

@@ -1,16 +1,14 @@
 // The form of a job that is to be placed, and of what is assumed of nodes.
 
 import { h, refill } from "./dom.js";
-import { ASSUMED, FIELDS, queryOf, toggled } from "./job.js";
+import { ASSUMED, queryOf, toggled } from "./job.js";
+import { JobFields, offered } from "./job_fields.js";
 import { spoken, t } from "./strings.js";
 
 /** @typedef {import("./job.js").Job} Job */
 /** @typedef {import("./job.js").Assumed} Assumed */
-/** @typedef {HTMLInputElement | HTMLSelectElement} Field */
 
 const TOOLS = /** @type {const} */ (["look", ...ASSUMED]);
-const NUMBERS = new Set(["pods", "gpus_per_pod", "group_size"]);
-const MODES = ["required", "preferred"];
 /** So many nodes of which something is assumed are listed; the map shows all. */
 const LISTED = 50;
 
@@ -25,8 +23,7 @@ export class JobForm {
       event.preventDefault();
       this.told(this.read());
     });
-    /** @type {Record<string, Field>} */
-    this.fields = {};
+    this.fields = new JobFields();
     this.assumptions = h("div", { class: "assumptions" });
     this.said = h("p", { class: "quiet", role: "status" });
     /** @type {Map<string, Assumed>} */
@@ -49,35 +46,21 @@ export class JobForm {
     if (!is_new && query === this.shown) return;
     this.shown = query;
     this.assumed = job.assumed;
-    const usual = job.pods === "" ? usualOf(picture) : {};
-    for (const name of FIELDS) {
-      const field = /** @type {Field} */ (this.fields[name]);
-      const value = job[name] || (usual[name] ?? "");
-      if (field instanceof HTMLSelectElement && value !== "") offered(field, value);
-      field.value = value || (name === "mode" ? "required" : "");
-    }
+    this.fields.write(job, job.pods === "" ? usualOf(picture) : {});
     this.listAssumed();
   }
 
   /** The job that the fields say. */
   read() {
-    const fields = FIELDS.map((name) => [name, this.fields[name]?.value.trim() ?? ""]);
-    return /** @type {Job} */ ({ ...Object.fromEntries(fields), assumed: this.assumed });
-  }
-
-  /** @param {string} name of the field that the master refused; empty for none */
-  refused(name) {
-    for (const [each, field] of Object.entries(this.fields)) {
-      if (each === name) field.setAttribute("aria-invalid", "true");
-      else field.removeAttribute("aria-invalid");
-    }
+    return { ...this.fields.read(), assumed: this.assumed };
   }
 
   build() {
     this.language = spoken();
-    const fields = FIELDS.map((name) => this.field(name));
+    this.fields = new JobFields();
     refill(this.element, [
-      h("div", { class: "fields" }, fields),
+      this.fields.first,
+      this.fields.more,
       h("button", { class: "primary", "data-key": "place" }, t("place_it")),
       h(
         "fieldset",
@@ -93,17 +76,6 @@ export class JobForm {
         this.assumptions,
       ),
     ]);
-  }
-
-  /** @param {(typeof FIELDS)[number]} name */
-  field(name) {
-    const attributes = { id: `job-${name}`, name };
-    const field = NUMBERS.has(name)
-      ? h("input", { ...attributes, type: "number", min: 1, inputmode: "numeric" })
-      : h("select", attributes, name !== "mode" && h("option", { value: "" }, t("any")));
-    this.fields[name] = /** @type {Field} */ (field);
-    if (name === "mode") MODES.forEach((mode) => offered(field, mode, t(`mode_${mode}`)));
-    return h("label", {}, h("span", {}, t(`job_${name}`)), field);
   }
 
   /** @param {(typeof TOOLS)[number]} tool */
@@ -132,8 +104,8 @@ export class JobForm {
   offer(picture) {
     const kinds = new Set([...picture.groups.values()].map(({ kind }) => kind));
     const types = new Set([...picture.nodes.values()].map(({ node }) => node.gpu_type));
-    for (const kind of kinds) offered(this.fields["within"], kind);
-    for (const type of types) if (type !== "") offered(this.fields["gpu_type"], type);
+    for (const kind of kinds) offered(this.fields.by_name["within"], kind);
+    for (const type of types) if (type !== "") offered(this.fields.by_name["gpu_type"], type);
   }
 
   listAssumed() {
@@ -174,17 +146,6 @@ export class JobForm {
         ),
     ]);
   }
-}
-
-/**
- * @param {Element | undefined} select
- * @param {string} value
- * @param {string} words
- */
-function offered(select, value, words = value) {
-  if (!(select instanceof HTMLSelectElement)) return;
-  if ([...select.options].some((option) => option.value === value)) return;
-  select.append(h("option", { value }, words));
 }
 
 /**

@@ -8,6 +8,7 @@ import { commandLine } from "./command.js";
 import { h, refill } from "./dom.js";
 import { bodyOf, changed, commandOf, jobOf, queryOf, toggled } from "./job.js";
 import { JobForm } from "./job_form.js";
+import { flawOf } from "./job_nodes.js";
 import { hashOf } from "./route.js";
 import { spoken, t } from "./strings.js";
 
@@ -97,6 +98,8 @@ export class Placing {
     this.is_busy = true;
     const began_ms = performance.now();
     try {
+      const flaw = flawOf(job);
+      if (flaw !== null) throw flaw;
       const { document } = await ask("v1/placements", { body: bodyOf(job), signal });
       this.answer = { job, found: document, at_ms: Date.now() };
     } catch (error) {
@@ -121,7 +124,7 @@ export class Placing {
     const found = answer?.found;
     const plan = found && "feasible" in found && found.feasible ? found.groups : [];
     this.map.mark({ pods: badgesOf(plan) });
-    this.form.refused(found instanceof Refused ? found.field : "");
+    this.form.fields.refused(found instanceof Refused ? found.field : "");
     refill(this.element, answer === null ? [] : this.said(answer));
   }
 
@@ -130,7 +133,7 @@ export class Placing {
    * @returns {Child[]}
    */
   said({ job, found, at_ms }) {
-    if (found instanceof Refused) return [refused(found)];
+    if (found instanceof Refused) return [refused(flawOf(job) ?? found)];
     const clock = new Date(at_ms).toLocaleTimeString(spoken());
     return [
       h("p", { class: "old only-lost" }, t("answer_of", { clock })),
