@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from tests.placement.worlds import cluster
-from topo.gangs.checking import lost_nodes, split_groups
+from topo.gangs.checking import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.events import (
     CapacityChanged,
     Checked,
@@ -325,7 +325,9 @@ class Cluster:
         own = [*self._owners([pod.uid for pod, _ in check.waiting]), *check.holds]
         own += (pod.owner for pod in self.evictable(check.id, check.over))
         lost = lost_nodes(self.capacity, check, own)
-        return Checked(check.id, check.ask, lost, "", split_groups(self.capacity, check))
+        split, apart = split_groups(self.capacity, check), apart_groups(self.capacity, check)
+        settled = settled_groups(self.capacity, check)
+        return Checked(check.id, check.ask, lost, "", split, apart, settled)
 
     def evictable(self, gang_id: GangId, below: int | None) -> list[Evictable]:
         """Bound pods of others of a lower priority."""

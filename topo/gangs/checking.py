@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 from topo.gangs.instructions import Check
-from topo.model.ids import NodeName
+from topo.model.ids import GroupName, Kind, NodeName
 from topo.placement.booking.holds import shortage
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.capacity.eligible import eligible
@@ -40,6 +40,35 @@ def lost_nodes(capacity: Capacity, check: Check, own: Sequence[str]) -> Losses:
         if why:
             found.append((node, why))
     return tuple(found)
+
+
+def apart_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+    """The groups that are not where most pods are, of a job that is to be inside one group of a
+    kind: by the pods that run, or that wait where none does; O(pods).
+    """
+    kind = check.request.within
+    if kind is None:
+        return ()
+    waiting = [(pod.rank, node) for pod, node in check.waiting]
+    homes = [(rank, _group_of(capacity, node, kind)) for rank, node in (*check.bound, *waiting)]
+    counts = Counter(home for _, home in homes[: len(check.bound)] or homes if home)
+    most = max(counts, key=lambda home: counts[home], default=None)
+    size = check.request.pods_per_group
+    return tuple(sorted({rank // size for rank, home in homes if home not in {None, most}}))
+
+
+def settled_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:
+    """The groups that are split or apart by the pods that run alone; O(pods)."""
+    ran = replace(check, waiting=())
+    return tuple(sorted({*split_groups(capacity, ran), *apart_groups(capacity, ran)}))
+
+
+def _group_of(capacity: Capacity, node: NodeName, kind: Kind) -> tuple[GroupName, ...] | None:
+    """The path of a node's group of a kind, empty for none; None for a node that nobody knows."""
+    host = capacity.host(node)
+    if host is None:
+        return None
+    return host.path[: host.kinds.index(kind) + 1] if kind in host.kinds else ()
 
 
 def split_groups(capacity: Capacity, check: Check) -> tuple[int, ...]:

@@ -84,7 +84,9 @@ class Checked:
     """The answer to `Check` number `ask`: planned nodes that cannot take their pods, with why.
 
     `blocked`: why the gang may not start although all its nodes are free (its queue is full).
-    `split`: the groups that are in several domains although their job requires one.
+    `split`: the groups that are in several domains although their job requires one. `apart`: those
+    that are not in the group of the tree that all of the job is to share. `settled`: those of both
+    that are so by their pods that run, wherever the others go.
     """
 
     id: GangId
@@ -92,6 +94,8 @@ class Checked:
     lost: tuple[tuple[NodeName, str], ...] = ()
     blocked: str = ""
     split: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
+    settled: tuple[int, ...] = ()
     kind: Literal["checked"] = "checked"
 
 

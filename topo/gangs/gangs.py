@@ -241,8 +241,8 @@ class Gangs:
         found = replace(record, check=None, checked=True, lost=dict(event.lost))
         found = replace(found, blocked=event.blocked, strayed=False, unproven=False)
         if found.released:
-            found = parted(found, event.split)
-        elif event.lost or event.blocked or event.split:
+            found = parted(found, event)
+        elif event.lost or event.blocked or event.split or event.apart:
             found = unplanned(found)
         if event.blocked:
             self._stranded[event.id] = None

@@ -1,10 +1,10 @@
 """What the machine knows of one gang, as a value: what it saw, planned, asked and gave."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from topo.gangs.events import Vanished
+from topo.gangs.events import Checked, Vanished
 from topo.gangs.gang import Binding, Gang, Member, Note, PodUid, Selection
 from topo.gangs.instructions import Instruction, Place, Reason
 from topo.model.ids import NodeName
@@ -77,9 +77,9 @@ class Record:
 
     `checked`: the plan's nodes were seen free since the last change. `lost`: those that were not,
     with why. `check` is the number of the check under way. `strayed`: a pod was bound elsewhere
-    than planned, since the last check. `unproven`: the plan was read from notes, in which two plans
-    may be mixed, and is to be checked before anything is written. `evicts`: the pods of lower
-    priority that the plan is over, in words. `in_line_s`: since when it waits in line.
+    than planned, or without a plan, since the last check. `unproven`: the plan was read from notes,
+    in which two plans may be mixed, and is to be checked before anything is written. `evicts`: the
+    pods of lower priority that the plan is over, in words. `in_line_s`: since when it is in line.
     """
 
     gang: Gang
@@ -166,7 +166,8 @@ def observed(record: Record, gang: Gang) -> Record:
     live = {member.uid: member for member in by_rank if member.live}
     plan = {uid: note for uid, note in record.plan.items() if uid in live}
     plan, strayed = _followed(plan, live)
-    checked = record.checked and plan == record.plan
+    strayed = strayed or (not gang.waived and _came_unplanned(record, live, plan))
+    checked = record.checked and plan == record.plan and not strayed
     strayed = strayed or record.strayed
     found = replace(record, gang=gang, plan=plan, checked=checked, strayed=strayed)
     if found.plan and not found.released and not _sound(found):
@@ -197,6 +198,15 @@ def _followed(
     }, True
 
 
+def _came_unplanned(
+    record: Record, live: Mapping[PodUid, Member], plan: Mapping[PodUid, Note]
+) -> bool:
+    """Whether a pod was bound without a plan since the gang was seen: nobody asked our webhook."""
+    bound = {uid for uid, member in live.items() if member.node is not None and uid not in plan}
+    known = (member.uid for member in record.gang.members if member.node is not None)
+    return bool(bound) and not bound.issubset(known)
+
+
 def adopted(gang: Gang) -> Record:
     """The record of a gang that is seen for the first time, with the plan that its notes tell.
 
@@ -204,7 +214,7 @@ def adopted(gang: Gang) -> Record:
     where it opened nothing, a plan counts if it is noted on all pods and held.
     """
     notes = {m.uid: m.note for m in gang.members if m.live and m.note is not None}
-    found = observed(Record(gang=gang, plan=notes), gang)
+    found = observed(Record(gang=replace(gang, members=()), plan=notes), gang)
     return replace(found, unproven=any(True for _ in found.planned()))
 
 
@@ -213,18 +223,28 @@ def unplanned(record: Record) -> Record:
     return replace(record, plan={}, checked=False, check=None, lost={}, split="", unproven=False)
 
 
-def parted(record: Record, split: Iterable[int]) -> Record:
-    """The record where groups were found split: their pods that wait have no place any more.
+def parted(record: Record, found: Checked) -> Record:
+    """The record where groups were found split or apart: their pods that wait have no place any
+    more.
 
-    Where none of them waits it is a fact, to be told.
+    Where none of them waits, or what runs is so already, it is a fact, to be told: the others go
+    where they are planned, since no place of theirs would mend it.
     """
-    groups = set(split)
-    waiting = {member.uid for member, note in record.planned() if note.group in groups}
+    settled = set(found.settled)
+    groups = {*found.split, *(() if settled & {*found.apart} else found.apart)} - settled
+    waiting = {member.uid: note for member, note in record.planned() if note.group in groups}
     plan = {uid: note for uid, note in record.plan.items() if uid not in waiting}
-    settled = groups - {record.plan[uid].group for uid in waiting}
-    names = listed([str(group) for group in sorted(settled)])
-    text = f"pods of group {names} run in several domains" if settled else ""
-    return replace(record, plan=plan, split=text)
+    move = {note.group for note in waiting.values()}
+    split, apart = (_named(groups, move) for groups in (found.split, found.apart))
+    texts = [f"pods of group {split} run in several domains"] if split else []
+    if apart:
+        kind = record.gang.request.within
+        texts.append(f"its pods share no {kind}: those of group {apart} are elsewhere")
+    return replace(record, plan=plan, split="; ".join(texts))
+
+
+def _named(groups: Iterable[int], but: Container[int]) -> str:
+    return listed([str(group) for group in sorted(groups) if group not in but])
 
 
 def _sound(record: Record) -> bool:

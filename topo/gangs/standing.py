@@ -107,5 +107,7 @@ def _written(record: Record, lack: Lack | None) -> tuple[Reason, str]:
         return Reason.OPENED, "its scheduler may bind it"
     if lack is not None:
         return lack.reason, lack.text
+    if any(member.opened for member in record.gang.members):
+        return Reason.OPENED, "its scheduler may bind it, without a plan"
     ended = not any(member.live for member in record.gang.members)
     return Reason.BOUND, "all of its pods have ended" if ended else "all of its pods run"

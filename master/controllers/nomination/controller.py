@@ -350,7 +350,7 @@ class Nomination:
         found = self._placing.check(asked, blocked)
         if blocked:
             self._mark(asked.id)
-        elif pods and not (found.lost or found.split):
+        elif pods and not (found.lost or found.split or found.apart):
             leave = queue_asked(asked.id, tuple(self._read[asked.id].values()), self._beside)
             if leave is not None:
                 self._queues.let_go(leave)

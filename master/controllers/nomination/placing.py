@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from master.booking.state import BookingState
-from topo.gangs.checking import lost_nodes, split_groups
+from topo.gangs.checking import apart_groups, lost_nodes, settled_groups, split_groups
 from topo.gangs.events import Checked, Planned, Refused
 from topo.gangs.evicting import Evictable, units_of
 from topo.gangs.gang import GangId
@@ -90,6 +90,8 @@ class Placing:
             lost=lost_nodes(capacity, asked, owners),
             blocked=blocked,
             split=split_groups(capacity, asked),
+            apart=apart_groups(capacity, asked),
+            settled=settled_groups(capacity, asked),
         )
 
     def release(self, hold: HoldId) -> None:

@@ -390,3 +390,19 @@ async def test_the_doctor_hears_of_gangs_that_somebody_should_look_at_and_of_no_
         world.api.remove(PODS, slipped.document["metadata"]["name"], "jobs")
         await asyncio.sleep(10)
         assert codes() == []
+
+
+@pytest.mark.parametrize(("first", "codes"), [(0, ["gang-passed-by"]), (1, ["gang-split"])])
+async def test_a_job_of_which_every_pod_passed_the_webhook_by_is_told_as_split_where_it_is(
+    first: int, codes: list[str]
+):
+    nodes = sorted(NODE_NAMES)[first : first + 2]
+    async with gang_world() as world:
+        for index, node in enumerate(nodes):
+            world.add_pod(index, schedulingGates=[], nodeName=node)
+        await asyncio.sleep(30)
+        assert {each.code for each in world.nomination.warnings()} >= set(codes)
+        is_split = "gang-split" in codes
+        assert world.metric("gangs", reason="split") == is_split
+        events = [call.body or b"" for call in world.api.calls if "/events" in call.path]
+        assert any(b'"GangSplit"' in body for body in events) is is_split
