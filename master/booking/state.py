@@ -49,7 +49,7 @@ class BookingState:
         self.record: Callable[[Entry], None] | None = None
         """Takes what happens, where it is recorded."""
         self.on_hold: Callable[[HoldChange], None] | None = None
-        """Called with what happens to holds."""
+        """Called with what happens to holds, when it is told."""
         self._limits = limits
         self._usage: NodeUsage | None = None
 
@@ -88,7 +88,7 @@ class BookingState:
         self._record_hosts(nodes)
 
     def advance(self, *events: Event) -> tuple[Change, ...]:
-        """Takes up events now; what came of them is counted, logged and soon on disk."""
+        """Takes up events now; what came of them is counted, and soon told and on disk."""
         now_s = self.clock()
         changes = self.bookings.advance(now_s, *events)
         if self.record is not None and (events or changes):
@@ -152,13 +152,25 @@ class BookingState:
             self.record(HostsChanged(changed, gone))
 
     def _note(self, change: HoldChange) -> None:
-        hold = change.hold
+        """Counts a change. Its line takes longer than all of the booking, and nobody waits for it.
+
+        It is told when the loop is free next, also by one that is about to end.
+        """
         self.metrics.count(change.what)
         if change.what is What.REPEATED:
             return
         self.saved.count()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._tell(change)
+        else:
+            loop.call_soon(self._tell, change)
+
+    def _tell(self, change: HoldChange) -> None:
         if self.on_hold is not None:
             self.on_hold(change)
+        hold = change.hold
         gpus = _pods(hold) * hold.wish.request.gpus_per_pod
         strayed = {"elsewhere": dict(change.elsewhere)} if change.elsewhere else {}
         _log.info(f"hold {change.what}", hold=hold.id, pods=_pods(hold), gpus=gpus, **strayed)
