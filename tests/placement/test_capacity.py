@@ -218,7 +218,7 @@ def random_host(choice: random.Random) -> Host:
     return host(
         f"n{choice.randint(1, 30)}",
         path[choice.randint(0, 3) :],
-        gpus=choice.choice((4, 8, 16)),
+        gpus=choice.choice((0, 4, 8, 16)),
         gpu_type=choice.choice("AAB"),
         ready=choice.random() > 0.1,
         cordoned=choice.random() < 0.1,
@@ -286,6 +286,8 @@ def test_increments_equal_a_recount_after_any_events(seed, events):
             assert capacity.peaks("A", gpus) == fresh.peaks("A", gpus)
             assert np.array_equal(kept.free, kept.free_list)
     assert capacity.recount() == ()
+    assert capacity.gpus == sum(each.gpus for each in capacity.hosts())
+    assert set(capacity.gpu_types()) == {each.gpu_type for each in capacity.hosts() if each.gpus}
 
 
 def test_numbers_of_higher_tiers_follow_every_change_of_one_domain():

@@ -145,7 +145,7 @@ class Nomination:
             self.sources.queues,
             self.sources.pod_groups,
             lambda pod: share_of(pod, self.placements.state.capacity.policy, self._words),
-            lambda: sum(host.gpus for host in self.placements.state.capacity.hosts()),
+            lambda: self.placements.state.capacity.gpus,
             weighted=self.queue_plugin is QueuePlugin.PROPORTION,
         )
         self._queue_moved = False

@@ -45,7 +45,8 @@ class Share:
 class QueueCounts:
     """GPUs by queue. `share`: what a pod adds, None for one without GPUs or a PodGroup.
 
-    `weighted`: queues share what is there by weight. `total`: the GPUs of the cluster.
+    `weighted`: queues share what is there by weight. `total`: the GPUs of the cluster, asked for at
+    each question, so it is to be kept, not counted: `Capacity.gpus`.
     """
 
     def __init__(

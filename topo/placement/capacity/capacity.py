@@ -106,13 +106,16 @@ class Capacity:
         holding = tuple(filter(None, kept))
         return NodeUsage(self.version, self._hosts.copy(), self._used.copy(), holding, shared or {})
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of all hosts, open or not, whoever has them; O(types)."""
+        return self._types.total()
+
     def gpu_types(self) -> tuple[str, ...]:
         """The types that hosts with GPUs have, the policy's first."""
-        if self._ordered is not None:
-            return self._ordered
-        first = [name for name in self.policy.gpu_types if name in self._types]
-        rest = sorted(self._types.keys() - set(first), key=natural_key)
-        self._ordered = (*dict.fromkeys(first), *rest)
+        if self._ordered is None:
+            first = [name for name in self.policy.gpu_types if name in self._types]
+            self._ordered = tuple(dict.fromkeys((*first, *sorted(self._types, key=natural_key))))
         return self._ordered
 
     def kinds(self) -> Mapping[str, int]:
@@ -426,11 +429,8 @@ class Capacity:
         self._peaks.clear()
         for sizes in self._sizes.values():
             sizes.count(sign, at, host)
-        if host.gpus:
-            self._ordered = None
-            self._types[host.gpu_type] += sign
-            if not self._types[host.gpu_type]:
-                del self._types[host.gpu_type]
+        self._types[host.gpu_type] += sign * host.gpus
+        self._types, self._ordered = +self._types, None
 
     def _touch(self, names: Iterable[NodeName]) -> None:
         if self.touched is not None:
