@@ -1,11 +1,12 @@
 """Gangs as the documents of `topo.model.rest.gangs`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 
 from topo.gangs.gang import Gang, Member
 from topo.gangs.standing import Standing
 from topo.model.ids import GroupPath, NodeName, natural_key
-from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary
+from topo.model.rest.gangs import GangDocument, GangPodDocument, GangSummary, TolerationDocument
 from topo.model.rest.placements import DomainDocument, PodGroupDocument, PodsDocument
 from topo.placement.capacity.host import Host
 
@@ -38,10 +39,13 @@ def gang_summary(gang: Gang, stands: Standing, now_s: float) -> GangSummary:
 
 
 def gang_document(summary: GangSummary, gang: Gang, stands: Standing, host: HostOf) -> GangDocument:
-    """The gang with its pods by rank, and its groups; O(members x tiers)."""
-    places = dict(stands.places)
+    """The gang with its pods by rank, its nodes and its groups; O(members x tiers + excluded)."""
+    places, eligible = dict(stands.places), gang.request.eligible
     return GangDocument(
         **dict(summary),
+        selector=dict(eligible.selector),
+        tolerations=tuple(TolerationDocument(**asdict(each)) for each in eligible.tolerations),
+        exclude=tuple(sorted(eligible.exclude, key=natural_key)),
         members=tuple(
             GangPodDocument(
                 name=member.name,

@@ -1,12 +1,14 @@
 """What `/v1/gangs` says of a gang: its pods, its groups and whose turn comes first."""
 
+from dataclasses import asdict, replace
+
 from master.api.gang_documents import gang_document, gang_summary, in_turn
 from topo.gangs.gang import Binding, Gang, GangId, Member, PodUid
 from topo.gangs.instructions import Reason
 from topo.gangs.standing import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.placement.capacity.host import Host
-from topo.placement.job.request import Request
+from topo.placement.job.request import Eligibility, Request, Toleration
 
 NODES = [NodeName(f"n{number}") for number in range(4)]
 
@@ -66,6 +68,21 @@ def test_a_group_beyond_one_dragonfly_is_in_the_switchbox_and_an_unknown_node_in
     (group,) = gang_document(gang_summary(found, where, 10.0), found, where, host).groups
     assert [domain.path for domain in group.domains] == [("box",)]
     assert [pods.name for pods in group.nodes] == ["n0", "n1", "n2", "n9"]
+
+
+def test_which_nodes_it_may_have_is_told_as_a_placement_asks_it() -> None:
+    asked = gang(member(0))
+    eligible = Eligibility(
+        selector=(("a", "b"),),
+        tolerations=(Toleration("k", "Exists"), Toleration("", "Lt", "5", "NoExecute")),
+        exclude=frozenset(map(NodeName, ("n10", "n9"))),
+    )
+    found = replace(asked, request=replace(asked.request, eligible=eligible))
+    where = stands(found)
+    told = gang_document(gang_summary(found, where, 10.0), found, where, host).model_dump()
+    assert told["selector"] == {"a": "b"}
+    assert told["tolerations"] == tuple(map(asdict, eligible.tolerations))
+    assert told["exclude"] == ("n9", "n10")
 
 
 def test_those_in_line_come_first_in_the_order_of_their_turns_then_the_others_by_name() -> None:

@@ -22,6 +22,7 @@ from topo.gangs.standing import Standing
 from topo.model.ids import DRAGONFLY, SWITCHBOX, GroupName, GroupPath, NodeName
 from topo.model.rest.gangs import GangsDocument
 from topo.placement.capacity.host import Host
+from topo.placement.job.request import Eligibility, Toleration
 
 pytestmark = pytest.mark.e2e
 expect.set_options(timeout=CEILING_MS)
@@ -32,8 +33,16 @@ WHY = "2 whole groups of 16 GPUs are needed, 1 is free"
 FITS = "2 of the 4 pods fit now, 2 fewer"
 
 
+ELIGIBLE = Eligibility(
+    selector=(("metax-tech.com/switchbox", "switchbox-sample2"),),
+    tolerations=(Toleration("a", "Exists"), Toleration("b", value="c", effect="NoExecute")),
+    exclude=frozenset(NODES[:1]),
+)
+
+
 def waiting(name: str, ahead: int = 0) -> Told:
-    found = gang(name=name)
+    asked = gang(name=name)
+    found = replace(asked, request=replace(asked.request, eligible=ELIGIBLE))
     text = {"text": WHY, "would_fit": FITS, "ahead": ahead}
     return found, stands(found, reason=Reason.NO_ROOM, **text)
 
@@ -104,8 +113,13 @@ def test_gangs_stand_in_the_order_of_their_turns_with_why_each_waits(
     first.locator("a").click()
     expect(page.locator("#why")).to_contain_text("gangs before it: 0")
     page.get_by_role("link", name="Place the same job by hand").click()
-    assert page.url.endswith("#/place?pods=4&gpus_per_pod=8&group_size=16&mode=required")
+    assert page.url.endswith(
+        "#/place?pods=4&gpus_per_pod=8&group_size=16&mode=required"
+        "&selector=metax-tech.com%2Fswitchbox%3Dswitchbox-sample2"
+        "&tolerations=a&tolerations=b%3Dc%3ANoExecute&exclude=node-sample1"
+    )
     expect(page.locator(".answer .verdict")).to_contain_text("It fits")
+    expect(page.locator(".pod-groups li")).to_contain_text(["switchbox-sample2"] * 2)
     page.go_back()
     expect(page.locator("#why h2")).to_contain_text("default/first")
     for scheme in ("dark", "light"):

@@ -242,7 +242,7 @@ declare namespace Api {
     detail: string;
     fix: string;
   }
-  interface Gang extends GangSummary {
+  interface Gang extends GangSummary, NodesOfJob {
     members: { name: string; rank: number; group: number; node: string | null; state: string }[];
     groups: PodGroup[];
   }

@@ -124,7 +124,6 @@ export class GangPanel {
       gang.priority !== 0 && t("priority", { n: gang.priority }),
       t("old_for", { time: duration(gang.age_s) }),
     ];
-    const place = hashOf("place", "", queryOf(jobOfGang(gang)));
     return [
       h(
         "h2",
@@ -154,10 +153,16 @@ export class GangPanel {
         known !== null &&
           groupList(known.gang.groups, (names) => this.map.mark({ lit: new Set(names) })),
       ),
-      h("p", { class: "next-place" }, h("a", { href: place }, t("place_same"))),
+      known !== null && placeLink(known.gang),
       commandLine(`topo why ${quoted(this.name)}`),
     ];
   }
+}
+
+/** @param {Api.Gang} gang */
+function placeLink(gang) {
+  const place = hashOf("place", "", queryOf(jobOfGang(gang)));
+  return h("p", { class: "next-place" }, h("a", { href: place }, t("place_same")));
 }
 
 /** @param {Api.GangSummary} gang */

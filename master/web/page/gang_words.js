@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { jobOf } from "./job.js";
+import { wordsOf } from "./job_nodes.js";
 import { spoken, t } from "./strings.js";
 
 const WELL = new Set(["bound", "opened", "placed"]);
@@ -43,11 +44,12 @@ export function jobText({ pods, gpus_per_pod: gpus, group_size: size }) {
 
 /**
  * The same job, to be placed by hand.
- * @param {Api.GangSummary} gang
+ * @param {Api.Gang} gang
  */
-export function jobOfGang({ pods, gpus_per_pod, group_size, mode, within }) {
+export function jobOfGang({ pods, gpus_per_pod, group_size, mode, within, ...nodes }) {
   return {
     ...jobOf(new URLSearchParams()),
+    ...wordsOf(nodes),
     pods: String(pods),
     gpus_per_pod: String(gpus_per_pod),
     group_size: String(group_size ?? ""),

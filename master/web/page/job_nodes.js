@@ -79,7 +79,7 @@ function tolerationOf(word) {
 
 /** @param {Api.NodesOfJob["tolerations"][number]} toleration */
 function wordOf({ key, operator, value, effect }) {
-  const taint = operator === "Equal" ? `${key}=${value}` : key;
+  const taint = operator === "Exists" ? key : `${key}=${value}`;
   return taint === "" || effect !== "" ? `${taint}:${effect}` : taint;
 }
 

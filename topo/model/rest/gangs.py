@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from pydantic import Field
+
 from topo.model.rest.document import Document, one_of
 from topo.model.rest.placements import PlacementMode, PodGroupDocument
 
@@ -73,9 +75,25 @@ class GangPodDocument(Document):
     state: PodState
 
 
-class GangDocument(GangSummary):
-    """A gang with its pods by rank, and where its groups are: of pods that have a node."""
+class TolerationDocument(Document):
+    """A taint that all pods of a gang bear, as Kubernetes defines it."""
 
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class GangDocument(GangSummary):
+    """A gang with its pods by rank, and where its groups are: of pods that have a node.
+
+    `selector`, `tolerations` and `exclude` say which nodes it may have, as a placement asks it.
+    A required node affinity is in `exclude`: the nodes that it leaves out.
+    """
+
+    selector: dict[str, str] = Field(default_factory=dict)
+    tolerations: tuple[TolerationDocument, ...] = ()
+    exclude: tuple[str, ...] = ()
     members: tuple[GangPodDocument, ...] = ()
     groups: tuple[PodGroupDocument, ...] = ()
 
