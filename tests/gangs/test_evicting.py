@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from tests.gangs.world import dragonflies, job
+from tests.gangs.world import Cluster, Leader, dragonflies, job
 from topo.gangs.evicting import Evictable, cheapest
-from topo.gangs.gang import GangId, PodUid
-from topo.gangs.instructions import Place, Pod
+from topo.gangs.gang import Binding, GangId, PodUid
+from topo.gangs.gangs import GangSettings
+from topo.gangs.instructions import Place, Pod, Reason
 from topo.model.ids import NodeName
 from topo.placement.capacity.capacity import Capacity
 from topo.placement.engine import place
@@ -140,3 +141,32 @@ def test_for_one_group_over_single_pods_it_is_the_least_there_is(seed: int) -> N
         (max((pod.priority for pod in each), default=-1), len(each)) for each in homes.values()
     )
     assert (max(found.cost.priority, -1), found.cost.pods) == least
+
+
+@pytest.mark.parametrize(
+    ("binding", "mode", "ends", "stands"),
+    [
+        (Binding.WHOLE, "required", False, Reason.NO_ROOM),
+        (Binding.PIECEMEAL, "required", False, Reason.BOUND),
+        (Binding.WHOLE, "preferred", False, Reason.BOUND),
+        (Binding.WHOLE, "required", True, Reason.BOUND),
+    ],
+)
+def test_what_several_groups_that_volcano_would_mix_are_told_to_do_has_them_run(
+    *, binding: Binding, mode: str, ends: bool, stands: Reason
+) -> None:
+    """As a batch Job, with preferred groups, or once the pods of lower priority have ended."""
+    world = Cluster(dragonflies(2), preempts=True)
+    leader = Leader.over(world, GangSettings(preempt_s=60.0))
+    for host in list(world.capacity.hosts()):
+        world.intrude(f"on-{host.name}", host.name, priority=0)
+    world.submit(job("a", 4, binding=binding, mode=mode, priority=5))
+    leader.settle()
+    leader.now_s = 61.0
+    leader.settle()
+    for name in list(world.foreign) if ends else ():
+        world.leave(name)
+    leader.settle()
+    found = leader.gangs.standing(GangId("a"))
+    assert found is not None
+    assert found.reason is stands

@@ -15,7 +15,8 @@ from topo.gangs.standing import Standing
 Shown = tuple[Gang, Standing]
 _ONE_DOMAIN = (
     "it is opened over pods of lower priority only where one domain holds all of its groups, since"
-    " Volcano might mix them"
+    " Volcano might mix them: submit it as an Indexed batch Job, with gpu-group-mode: preferred, or"
+    " end such pods yourself"
 )
 _WITHOUT_ROOM = frozenset({Reason.NO_ROOM, Reason.NEVER_FITS})
 

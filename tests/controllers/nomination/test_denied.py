@@ -69,6 +69,8 @@ async def test_one_of_several_groups_says_when_volcano_would_be_let_evict_for_it
         ((_, stands),) = made.nomination.shown.all()
         assert stands.reason is Reason.NO_ROOM
         assert stands.text.count("only where one domain holds all of its groups") == told
+        step = "submit it as an Indexed batch Job, with gpu-group-mode: preferred, or end such pods"
+        assert stands.text.count(step) == told
 
 
 async def test_one_that_is_denied_room_counts_from_the_second_look_on_until_it_is_not():
