@@ -121,8 +121,9 @@ def test_labels_taints_usage_and_nodes_left_out_are_asked_for_and_stand_in_addre
     box = next(iter({BOX_OF[node] for node in BOX_OF} - {BOX_OF[node] for node in shown(page)[0]}))
     page.get_by_text("More: usage, labels, taints").click()
     page.get_by_label("Labels of the nodes").fill(f"metax-tech.com/switchbox={box}\n")
-    page.get_by_label("Tolerated taints").fill("a=b:NoSchedule\n c \n:NoExecute")
-    page.get_by_label("Tolerated taints").blur()
+    taints = page.get_by_label("Tolerated taints")
+    taints.press_sequentially("j/n=p:NoSchedule\n c \n:NoExecute")  # letters that are keys, too
+    taints.blur()
     eventually(lambda: {BOX_OF[node] for group in shown(page) for node in group} == {box})
     left_out = next(iter(shown(page)[0]))
     page.get_by_label("Not these nodes").fill(left_out)
@@ -135,11 +136,11 @@ def test_labels_taints_usage_and_nodes_left_out_are_asked_for_and_stand_in_addre
     command = shlex.split(page.locator(".answer pre.command").inner_text())
     assert command[-6:-4] == ["--usage=training", f"--selector=metax-tech.com/switchbox={box}"]
     assert command[-4:] == [
-        *("--toleration=a=b:NoSchedule", "--toleration=c", "--toleration=:NoExecute"),
+        *("--toleration=j/n=p:NoSchedule", "--toleration=c", "--toleration=:NoExecute"),
         f"--exclude={left_out}",
     ]
     page.reload()
-    expect(page.get_by_label("Tolerated taints")).to_have_value("a=b:NoSchedule\nc\n:NoExecute")
+    expect(taints).to_have_value("j/n=p:NoSchedule\nc\n:NoExecute")
     expect(page.get_by_label("Usage")).to_have_value("training")
     eventually(lambda: {node for group in shown(page) for node in group} == nodes)
     assert violations(page, complaints) == []

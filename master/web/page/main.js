@@ -21,6 +21,8 @@ import { LANGUAGES, speak, spoken, t } from "./strings.js";
 import { showTip } from "./tip.js";
 
 const THEMES = ["auto", "dark", "light"];
+/** Where a letter is a letter. */
+const TYPED_IN = "input, select, textarea";
 
 let theme = kept("theme", THEMES) ?? "auto";
 /** @type {import("./picture.js").Picture | null} */
@@ -190,8 +192,7 @@ function dress(word) {
 
 /** @param {KeyboardEvent} event */
 function key(event) {
-  const typing =
-    event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+  const typing = event.target instanceof Element && event.target.matches(TYPED_IN);
   if (event.key === "Escape") {
     byId("found").hidden = true;
     if (!byId("why").hidden) location.hash = "";
