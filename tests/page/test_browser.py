@@ -155,6 +155,7 @@ def test_a_cable_that_was_cut_is_seen_as_it_was_by_sliding_back(
     assert colour(page, "bad") not in colours(page)
 
 
+@pytest.mark.usefixtures("refusals")
 def test_a_moment_that_is_not_kept_is_said_and_the_page_stays_live(page: Page) -> None:
     page.goto(page.url.split("#")[0] + "?at=2001-01-01T00:00:00Z")
     expect(page.locator("#past")).to_contain_text("what was then is not kept")
@@ -220,6 +221,7 @@ def test_the_keyboard_finds_a_node_and_goes_on_from_it(page: Page) -> None:
     expect(page.locator("#why h2")).to_contain_text("node-sample")
 
 
+@pytest.mark.usefixtures("refusals")
 def test_a_master_that_dies_is_said_and_the_page_goes_on_without_a_reload(
     page: Page, demo: RunningDemo
 ) -> None:
@@ -239,6 +241,7 @@ def test_a_master_that_dies_is_said_and_the_page_goes_on_without_a_reload(
     expect(page.locator("#banner")).to_be_hidden()
 
 
+@pytest.mark.usefixtures("refusals")
 def test_a_stream_that_is_refused_is_said_with_the_masters_own_words(
     page: Page, demo: RunningDemo
 ) -> None:
@@ -280,6 +283,7 @@ def test_the_forest_stands_before_it_is_judged_and_is_asked_for_once(page: Page)
     assert asked.count("topology") == 1
 
 
+@pytest.mark.usefixtures("refusals")  # the demo knows none of these nodes
 def test_names_with_markup_are_text_everywhere(page: Page, demo: RunningDemo) -> None:
     document = demo.document("/v1/topology")
     box = document["groups"][0]

@@ -103,6 +103,7 @@ def test_a_refusal_says_what_is_missing_and_its_change_is_placed_by_a_button(pag
     expect(page.get_by_label("Pods", exact=True)).to_have_value("4")
 
 
+@pytest.mark.usefixtures("refusals")
 def test_what_is_no_job_is_said_at_its_field(page: Page) -> None:
     page.evaluate("location.hash = '#/place?pods=4&gpus_per_pod=8&group_size=12'")
     expect(page.locator(".answer")).to_contain_text("group_size")
@@ -156,6 +157,7 @@ REFUSED = {
 """What no job may say, with the field that it stands in, the master's name of it, and the fix."""
 
 
+@pytest.mark.usefixtures("refusals")
 def test_a_field_that_is_folded_opens_where_what_it_says_is_refused(page: Page) -> None:
     for given, (label, field, fix) in REFUSED.items():
         page.evaluate(f"location.hash = '#/place?pods=2&gpus_per_pod=8&{given}'")

@@ -16,15 +16,16 @@ const LISTED = 30;
 export function gangList({ gangs, at_ms, trouble }) {
   const waiting = gangs.filter(waits);
   const others = gangs.filter((gang) => !waits(gang));
+  const is_known = !Number.isNaN(at_ms);
   return [
     h(
       "h2",
       { class: "verdict", id: "gangs-title" },
       t("gangs"),
-      h("small", {}, t("gangs_n", { n: waiting.length, m: others.length })),
+      is_known && h("small", {}, t("gangs_n", { n: waiting.length, m: others.length })),
     ),
     ...ageOf(at_ms, trouble),
-    gangs.length === 0 && !Number.isNaN(at_ms) && h("p", { class: "quiet" }, t("no_gangs")),
+    is_known && gangs.length === 0 && h("p", { class: "quiet" }, t("no_gangs")),
     items(waiting),
     items(others),
   ];

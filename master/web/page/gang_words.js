@@ -59,14 +59,15 @@ export function jobOfGang({ pods, gpus_per_pod, group_size, mode, within, ...nod
 }
 
 /**
- * Says that what stands below is of a moment ago, where nothing newer is known.
+ * Says that what stands below is of a moment ago, or that there is nothing, where nothing newer is
+ * known.
  * @param {number} at_ms
  * @param {import("./api.js").Refused | null} trouble
  * @returns {Child[]}
  */
 export function ageOf(at_ms, trouble) {
-  if (Number.isNaN(at_ms)) return [];
+  const said = trouble === null ? "" : [trouble.message, trouble.fix].filter(Boolean).join(" · ");
+  if (Number.isNaN(at_ms)) return said === "" ? [] : [h("p", { class: "old" }, said)];
   const words = t("gangs_of", { clock: new Date(at_ms).toLocaleTimeString(spoken()) });
-  if (trouble === null) return [h("p", { class: "old only-lost" }, words)];
-  return [h("p", { class: "old" }, words, " ", trouble.message, " ", trouble.fix)];
+  return [h("p", { class: said === "" ? "old only-lost" : "old" }, words, " ", said)];
 }
