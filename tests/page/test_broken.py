@@ -1,10 +1,11 @@
 """The page while something on the way to it is broken: it says so, and never shows old as new."""
 
 import os
+import re
 import signal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.conftest import RunningDemo
 from tests.page.conftest import CEILING_MS
@@ -19,6 +20,56 @@ def well(page: Page) -> None:
     expect(page.locator("#problems h2")).to_have_text("Nothing is wrong")
 
 
+def test_a_browser_that_loses_its_network_says_so_at_once_and_how_old_the_picture_is(
+    page: Page,
+) -> None:
+    """With the browser's event, however long the stream stays silent; here the master still answers
+    the next try, as one on the browser's own machine does.
+    """
+    said = page.evaluate(
+        """() => {
+          globalThis.is_same = true;
+          dispatchEvent(new Event('offline'));
+          return document.body.dataset.stage + document.getElementById('banner').textContent;
+        }"""
+    )
+    assert re.search(r"^lost\s+Connection lost for .+ picture of .+ old", said)
+    assert "this browser is offline" in said
+    expect(page.locator("#state")).to_have_text("Live")
+    expect(page.locator("#banner")).to_be_hidden()
+    assert page.evaluate("is_same"), "nobody loaded it again"
+
+
+def test_a_try_that_began_without_a_network_is_given_up_when_there_is_one(page: Page) -> None:
+    held: list[Route] = []
+
+    def first_held(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/v1/topology", first_held)
+    with page.expect_request("**/v1/topology"):
+        page.evaluate("dispatchEvent(new Event('offline'))")
+    seen: str = page.evaluate(
+        """async () => {
+          const why = document.getElementById('banner-why');
+          const seen = [document.body.dataset.stage];
+          new MutationObserver(() => seen.push(why.textContent)).observe(why, { childList: true });
+          dispatchEvent(new Event('online'));
+          while (document.body.dataset.stage !== 'live') {
+            await new Promise((done) => setTimeout(done, 50));
+          }
+          return seen.join();
+        }"""
+    )
+    held[0].abort()
+    assert seen.startswith("lost")
+    assert "no answer" not in seen
+
+
+@pytest.mark.usefixtures("refusals")
 def test_what_was_missed_while_the_network_was_gone_is_there_without_a_reload(
     page: Page, demo: RunningDemo
 ) -> None:
@@ -26,8 +77,12 @@ def test_what_was_missed_while_the_network_was_gone_is_there_without_a_reload(
     page.evaluate("location.hash = '#/place?pods=2&gpus_per_pod=8'")
     expect(page.locator(".answer .verdict")).to_be_visible()
     expect(page.locator(".answer .only-lost")).to_be_hidden()
+    page.evaluate(
+        "addEventListener('offline', () => { globalThis.stage = document.body.dataset.stage; })"
+    )
     page.context.set_offline(True)
     expect(page.locator("#banner")).to_contain_text("old")
+    assert page.evaluate("stage") == "lost", "with the event, not when the silence was long enough"
     expect(page.locator(".answer .only-lost")).to_be_visible()
     try:
         assert demo.topo("demo", "cut", "node-sample3").returncode == 0

@@ -1,5 +1,8 @@
 // The calls of the master: each ends, and what it refuses is said in the master's own words.
 
+/** A browser without a network still reaches a master on its own machine. */
+export const OFFLINE = "this browser is offline";
+
 const ANSWER_MS = 15_000;
 const GET = { headers: { Accept: "application/json" } };
 const POST = { method: "POST", headers: { ...GET.headers, "Content-Type": "application/json" } };
@@ -53,7 +56,8 @@ export async function ask(path, { query = {}, body: sent, signal } = {}) {
     body = await answer.text();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Refused(0, limit.aborted ? "no answer in 15 s" : "nobody answers");
+    const nobody = navigator.onLine ? "nobody answers" : OFFLINE;
+    throw new Refused(0, limit.aborted ? "no answer in 15 s" : nobody);
   }
   const document = parsed(body);
   if (!answer.ok || document === undefined) {

@@ -1,6 +1,6 @@
 // Keeps the picture true: fetches it, follows the stream, and says how old it is when it cannot.
 
-import { Refused, ask } from "./api.js";
+import { OFFLINE, Refused, ask } from "./api.js";
 import { judge, pictureOf, recount } from "./picture.js";
 import { follow } from "./stream.js";
 
@@ -57,6 +57,8 @@ export class Live {
 
   /** Works until the page is closed. */
   async run() {
+    addEventListener("offline", () => this.leave());
+    addEventListener("online", () => this.hasten());
     for (;;) {
       this.connection = new Connection();
       try {
@@ -91,6 +93,7 @@ export class Live {
     const since = `${document.generation}.${document.run}`;
     let is_greeting = true;
     for await (const event of follow(since, connection.stop.signal)) {
+      connection.stop.signal.throwIfAborted();
       if (this.state.stage !== "live") this.enter("live");
       this.wait_ms = FIRST_WAIT_MS;
       if (!connection.is_wanted && !connection.is_fetching) this.confirm();
@@ -181,6 +184,22 @@ export class Live {
     this.told.picture(picture);
     judge(picture, (await ask("v1/findings", { signal })).document);
     this.told.judged();
+  }
+
+  /**
+   * The browser lost its network: a stream that stands may stay silent for long. A master on the
+   * same machine answers the next try all the same.
+   */
+  leave() {
+    this.connection.stop.abort(new Refused(0, OFFLINE));
+    this.enter("lost", OFFLINE);
+  }
+
+  /** There is a network again: a try that began without one is given up for another. */
+  hasten() {
+    if (this.state.stage !== "lost") return;
+    this.wait_ms = FIRST_WAIT_MS;
+    this.connection.stop.abort(new Refused(0, "the network has just come back"));
   }
 
   /** Called every second or so: a machine that slept has heard nothing, whatever its timers say. */
