@@ -121,6 +121,8 @@ class Service:
         reader = self.admission.reader
         of_volcano = reader.warnings if is_used else ()
         over = reader.preemption_warnings if self.settings.preempt_after else ()
+        if of_volcano and over:
+            of_volcano, over = reader.joint_warnings, ()
         return (*self.admission.keeper.warnings, *of_volcano, *over)
 
     def missing(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ one ConfigMap by its name is the least right there is.
 import asyncio
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -69,12 +69,14 @@ class _Found:
     """What was found, why groups are not heeded or that nobody knows, and the next step.
 
     `preemption`: that nobody is evicted, with what to do; empty where that is not so, or not known.
+    `joint`: the command that mends both, where both are wrong.
     """
 
     heeding: Heeding
     why: str = ""
     fix: str = ""
     preemption: tuple[WarningDocument, ...] = ()
+    joint: str = ""
 
     @property
     def code(self) -> str:
@@ -135,6 +137,16 @@ class SchedulerConfigReader:
             return ()
         return (WarningDocument(code=found.code, text=found.why, fix=found.fix),)
 
+    @property
+    def joint_warnings(self) -> tuple[WarningDocument, ...]:
+        """Both, with one command that mends both: of two the last would undo the first."""
+        both = *self.warnings, *self.preemption_warnings
+        if not self._found.joint:
+            return both
+        said = [(each, each.fix.partition("\n")[0]) for each in both]
+        joint = self._found.joint
+        return tuple(each.model_copy(update={"fix": f"{fix}\n{joint}"}) for each, fix in said)
+
     async def run(self) -> None:
         """Reads until cancelled."""
         while True:
@@ -165,7 +177,8 @@ class SchedulerConfigReader:
         if PLUGIN in config.plugins:
             return _Found(Heeding.HEEDED, preemption=self._preemption(config))
         why = f"Volcano's scheduler ignores them without its plugin {PLUGIN} ({name})"
-        return _Found(Heeding.IGNORED, why, self._patch(config), self._preemption(config))
+        fix, preemption = self._patch(config), self._preemption(config)
+        return _Found(Heeding.IGNORED, why, fix, preemption, self._joint(config))
 
     def _preemption(self, config: SchedulerConfig) -> tuple[WarningDocument, ...]:
         if PREEMPT in config.actions:
@@ -180,12 +193,24 @@ class SchedulerConfigReader:
 
     def _patch(self, config: SchedulerConfig) -> str:
         """What adds the plugin: a sentence, and the command on a line of its own."""
-        counted = f"hypernode.binpack.resources: {','.join(self._resources)}"
-        text = with_plugin(config, PLUGIN, [counted])
+        text, counted = with_plugin(config, PLUGIN, [self._counted]), self._counted
         if text is None:
             return f"add the plugin {PLUGIN} to its last plugins, with arguments {counted}"
         command = self._command(config, text)
         return f"add it (Volcano reads its configuration anew within a minute or two):\n{command}"
+
+    @property
+    def _counted(self) -> str:
+        """The plugin's argument: what it counts."""
+        return f"hypernode.binpack.resources: {','.join(self._resources)}"
+
+    def _joint(self, config: SchedulerConfig) -> str:
+        """The command that adds the plugin and the action; empty where one is not to be added."""
+        acts = None if PREEMPT in config.actions else with_action(config, PREEMPT, after=ALLOCATE)
+        if acts is None:
+            return ""
+        both = with_plugin(replace(config, text=acts), PLUGIN, [self._counted])
+        return self._command(config, both) if both is not None else ""
 
     def _command(self, config: SchedulerConfig, text: str) -> str:
         patch = orjson.dumps({"data": {config.key: text}}).decode()

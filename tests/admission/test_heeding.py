@@ -146,6 +146,18 @@ async def test_without_the_action_preempt_the_warning_has_the_patch_that_adds_it
     assert (again.reader.evicts_nobody, again.reader.preemption_warnings) == ("", ())
 
 
+async def test_where_groups_are_ignored_and_nobody_is_evicted_one_command_mends_both():
+    """Each command has all of the configuration, so of two the last would undo the first."""
+    found = await read(OneConfigMap({KEY: VENDORS}))
+    both = found.reader.joint_warnings
+    assert [each.code for each in both] == ["volcano-ignores-groups", "volcano-evicts-nobody"]
+    (command,) = {each.fix.split("\n")[1] for each in both}
+    (text,) = orjson.loads(shlex.split(command)[-1])["data"].values()
+    again = await read(OneConfigMap({KEY: text}))
+    assert again.state() == ["heeded"]
+    assert again.reader.joint_warnings == ()
+
+
 async def test_actions_that_are_not_on_one_line_are_said_to_lack_it_without_a_patch():
     found = await read(OneConfigMap({KEY: "actions: >-\n  enqueue,\n  allocate\ntiers: []\n"}))
     (warning,) = found.reader.preemption_warnings

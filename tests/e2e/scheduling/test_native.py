@@ -33,7 +33,7 @@ CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 CONFIG_MAP, KEY = "volcano-scheduler-configmap", "volcano-scheduler.conf"
 HYPERNODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 POD_GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
-FLAGS = ("--controllers=nomination,hypernodes", "--placement=native")
+FLAGS = ("--controllers=nomination,hypernodes", "--placement=native", "--preempt-after=1h")
 
 
 @pytest.fixture
@@ -150,7 +150,8 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
 
         printed = await doctor(master)
         assert "volcano-ignores-groups" in printed
-        (line,) = [each for each in printed.splitlines() if each.startswith("kubectl ")]
+        assert "volcano-evicts-nobody" in printed
+        (line,) = {each for each in printed.splitlines() if each.startswith("kubectl ")}
         *words, body = shlex.split(line)
         told = f"kubectl -n {NAMESPACE} patch configmap {CONFIG_MAP} --type=merge -p"
         assert words == told.split()
@@ -158,7 +159,11 @@ async def test_volcano_keeps_groups_whole_once_the_doctors_patch_gives_it_its_pl
         patched = await api.call("PATCH", path, json.loads(body), content_type=MERGE)
         configure(scheduler_file, patched["data"][KEY])
         await eventually(lambda: knows("heeded"))
-        assert "volcano-ignores-groups" not in await doctor(master)
+        printed = await doctor(master)
+        assert "volcano-ignores-groups" not in printed
+        assert "volcano-evicts-nobody" not in printed
+        (actions,) = re.findall(r'^actions: "(.*)"', scheduler_file.read_text(), re.MULTILINE)
+        assert "preempt" in actions.split(", ")
 
         await api.create(JOBS, native_job("heeded", 7, gpu_group_within="switchbox"))
         assert api.warnings == []
