@@ -1,18 +1,25 @@
-"""`GET /v1/findings`: what is wrong with the tree, judged once for all who ask."""
+"""`GET /v1/findings`: what is wrong with the tree, judged once for all who ask; and what was."""
 
 from aiohttp import web
 
 from master.api.answers.refusals import none_acceptable
 from master.api.answers.representation import CACHED, coding, is_known, json_body
-from master.api.requests.query import Query
+from master.api.history import findings_then
+from master.api.requests.query import Parameter, Query
 from master.service import SERVICE
 
+PARAMETERS = (
+    Parameter("at", "moment", "what was wrong then; sources and counts of GPUs are not kept"),
+)
 
-async def get_findings(request: web.Request, _query: Query) -> web.StreamResponse:
+
+async def get_findings(request: web.Request, query: Query) -> web.StreamResponse:
     """Made again when the tree differs, and after a second, as there are ages in it."""
     taken = coding(request.headers.get("Accept-Encoding"))
     if taken is None:
         return none_acceptable()
+    if "at" in query and not query["at"].is_now:
+        return await findings_then(request, query, zipped=taken == "gzip")
     cache = request.app[SERVICE].findings_document
     made = await cache.document()
     headers = {**CACHED, "ETag": f'W/"{made.tag}"'}

@@ -1,4 +1,4 @@
-"""What was: `GET /v1/topology/diff`, `GET /v1/history`, and the tree of a moment (`?at=`).
+"""What was: `GET /v1/topology/diff`, `GET /v1/history`, and the tree and findings of a moment.
 
 The last changes are remembered one by one (`--history-limit`): a difference of generations among
 them is exact. What is older, of an earlier run, or asked for by time is that of kept moments.
@@ -6,7 +6,7 @@ them is exact. What is older, of an earlier run, or asked for by time is that of
 
 import asyncio
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from master.api.requests.query import Parameter, Query
 from master.api.requests.selected import selected
 from master.api.step_texts import change_document
 from master.service import SERVICE, Service
-from master.tree import topology_document
+from master.tree import findings, topology_document
 from master.tree.document_cache import GZIP_LEVEL
 from master.tree.history import Step
 from master.tree.past import Picture, between
@@ -46,6 +46,8 @@ HISTORY_PARAMETERS = (
         minimum=1,
     ),
 )
+_BodyOf = Callable[[Picture, Query, str], bytes | web.Response]
+"""Makes the body of what is told of a moment, asked for by a query, in a mode. O(nodes)."""
 AT = Parameter("at", "moment", "the tree as it was then; what was free or booked is not kept")
 
 
@@ -172,6 +174,18 @@ def _moment(moment: Moment, moments: int) -> dict[str, Any]:
 
 async def topology_then(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
     """The tree of a moment, or a part of it: the document of now, without what is not kept."""
+    return await _then(request, query, _topology_body, zipped=zipped)
+
+
+async def findings_then(request: web.Request, query: Query, *, zipped: bool) -> web.StreamResponse:
+    """What was wrong with the tree of a moment."""
+    return await _then(request, query, _findings_body, zipped=zipped)
+
+
+async def _then(
+    request: web.Request, query: Query, body_of: _BodyOf, *, zipped: bool
+) -> web.StreamResponse:
+    """What is told of a moment, made in a thread; its ETag never changes."""
     service = request.app[SERVICE]
     found = find(service, query["at"], "at")
     if isinstance(found, web.Response):
@@ -185,14 +199,22 @@ async def topology_then(request: web.Request, query: Query, *, zipped: bool) -> 
     mode = service.settings.mode.value
     with refusing_when_full():
         return await service.parts.run(
-            lambda: partial(_then, found, query, mode, headers, zipped=zipped)
+            lambda: partial(_answer, partial(body_of, found, query, mode), headers, zipped=zipped)
         )
 
 
-def _then(
-    picture: Picture, query: Query, mode: str, headers: dict[str, str], *, zipped: bool
+def _answer(
+    make: Callable[[], bytes | web.Response], headers: dict[str, str], *, zipped: bool
 ) -> web.Response:
-    """What makes the answer, in a thread."""
+    body = make()
+    if isinstance(body, web.Response):
+        return body
+    return json_body(
+        gzip.compress(body, GZIP_LEVEL, mtime=0) if zipped else body, headers, zipped=zipped
+    )
+
+
+def _topology_body(picture: Picture, query: Query, mode: str) -> bytes | web.Response:
     moment, forest = picture.moment, picture.forest()
     part = selected(forest, query)
     if isinstance(part, web.Response):
@@ -200,7 +222,16 @@ def _then(
     view = TopologyView(Snapshot(moment.generation, forest))
     document = topology_document.document(view, mode, 0.0, part)
     document["as_of"] = {"at": time_text(moment.at_s)}
-    body = topology_document.dumped(document, moment.run)
-    return json_body(
-        gzip.compress(body, GZIP_LEVEL, mtime=0) if zipped else body, headers, zipped=zipped
-    )
+    return topology_document.dumped(document, moment.run)
+
+
+def _findings_body(picture: Picture, _query: Query, mode: str) -> bytes:
+    moment = picture.moment
+    view = TopologyView(Snapshot(moment.generation, picture.forest()))
+    document = {
+        "generation": moment.generation,
+        "run": moment.run,
+        "findings": findings.of_forest(view, mode),
+        "as_of": {"at": time_text(moment.at_s)},
+    }
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)

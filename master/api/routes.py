@@ -91,7 +91,12 @@ ROUTES = (
         handler=findings.get_findings,
         summary="What is wrong, causes before what follows from them, each with its next step",
         document=FindingsDocument,
-        problems={406: _NOT_ACCEPTABLE},
+        parameters=findings.PARAMETERS,
+        problems={
+            406: _NOT_ACCEPTABLE,
+            410: "the moment is not kept",
+            503: "too many wait for a moment",
+        },
         conditional=True,
     ),
     _topology(

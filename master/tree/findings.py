@@ -25,6 +25,8 @@ from topo.placement.capacity.node_usage import NO_COUNTS
 from topo.publish.wires import nodes_of, wires_of
 
 _UNCOUNTED = Capacity(nodes=0, ready=0, gpus=0)
+_OF_COUNTS = {"no-gpus", "no-gpus-seen"}
+"""Codes that also ask what the cluster counts on a node."""
 WAIT_STEP = "wait, or see `sources` of GET /v1/topology"
 
 
@@ -42,6 +44,12 @@ def findings(examined: Examined, mode: str, now_s: float) -> list[Finding]:
     if not examined.unready or any(map(diagnosis.is_of_source, found)):
         return found
     return [*diagnosis.service("/ready", 503, "; ".join(examined.unready), WAIT_STEP), *found]
+
+
+def of_forest(view: TopologyView, mode: str) -> list[Finding]:
+    """What the forest of a moment alone shows: how sources fared then, and counts, are not kept."""
+    found = diagnosis.examine(judged(view, mode, 0.0))
+    return [finding for finding in found if finding.code not in _OF_COUNTS]
 
 
 def body(examined: Examined, mode: str, now_s: float, run: str) -> bytes:

@@ -19,6 +19,7 @@ from tests.publish.forests import VENDOR
 from tests.support.waiting import eventually
 from topo.history.ring import Piece, rebuilt
 from topo.model.rest.changes import DiffDocument
+from topo.model.rest.findings import FindingsDocument
 from topo.model.rest.history import HistoryDocument
 from topo.model.rest.topology import TopologyDocument, walk
 
@@ -84,6 +85,23 @@ async def test_the_tree_of_a_moment_is_the_one_that_was_shown_then() -> None:
         assert set(statuses(node)) == {"n1"}
         missing = await master.get(f"/v1/topology?at={broken}&node=n3")
         assert missing.status == 404
+
+
+async def test_what_was_wrong_at_a_moment_is_judged_of_the_tree_of_then() -> None:
+    """Neither what is wrong today nor what its sources say today is told of it."""
+    async with keeping() as master:
+        whole, broken = await cut_and_heal(master)
+        then = read(FindingsDocument, await master.get(f"/v1/findings?at={broken}"))
+        assert ["n1" in finding.subjects for finding in then.findings] == [True]
+        assert then.findings[0].severity == "wrong"
+        assert then.as_of == (await topology(master, f"?at={broken}")).as_of
+        before = read(FindingsDocument, await master.get(f"/v1/findings?at={whole}"))
+        assert before.findings == ()
+        now = read(FindingsDocument, await master.get("/v1/findings?at=now"))
+        assert now.as_of is None
+        assert not any("n1" in finding.subjects for finding in now.findings)
+        late = await master.get("/v1/findings?at=9d")
+        assert (late.status, late.json["field"]) == (410, "at")
 
 
 async def test_a_picture_of_a_moment_is_asked_for_once() -> None:

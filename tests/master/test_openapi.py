@@ -245,6 +245,7 @@ def test_only_what_an_answer_may_leave_out_is_not_required() -> None:
         "TopologyDocument": {"node", "as_of"},
         "NodeDocument": {"pool", "shared"},
         "UnplacedDocument": {"pool", "shared"},
+        "FindingsDocument": {"as_of"},
         "ReadyDocument": {"origin", "age_s", "why"},
         "FitsDocument": {"hold", "replanned", "replanned_because"},
         "Problem": {"field", "fix", "reasons", "mode"},

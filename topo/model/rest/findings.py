@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from topo.model.rest.document import Document, one_of
+from topo.model.rest.document import Document, one_of, optional
+from topo.model.rest.history import AsOfDocument
 
 
 class FindingDocument(Document):
@@ -21,8 +22,12 @@ class FindingDocument(Document):
 
 
 class FindingsDocument(Document):
-    """The findings of the tree of this `generation` and `run`, in the order to look at them."""
+    """The findings of the tree of this `generation` and `run`, in the order to look at them.
+
+    `as_of` only where a moment of the past was asked for.
+    """
 
     generation: int
     run: str = ""
     findings: tuple[FindingDocument, ...]
+    as_of: AsOfDocument | None = optional(None)
