@@ -13,6 +13,7 @@ from topo.kit.threads import off_loop
 
 SHOWN = (
     Parameter("at", "string", "the moment that the page shows; without it what is now"),
+    Parameter("with", "string", "the moment that it is compared with; without it what is now"),
     Parameter("lang", "string", "the language that it speaks: en or zh"),
 )
 FILE = (

@@ -143,6 +143,11 @@ declare namespace Api {
     moments: number;
     changes: Record<string, number>;
   }
+  interface Difference {
+    from_at: string;
+    to_at: string;
+    changes: Change[];
+  }
   interface Change {
     what: string;
     subject: string;

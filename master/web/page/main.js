@@ -263,5 +263,5 @@ addSlider(past);
 translate();
 listen();
 showPlace();
-past.open(Past.asked());
+past.openAsked();
 void live.run();

@@ -9,6 +9,8 @@ const KEPT_MS = 2_000;
 const LIST_AGAIN_MS = 60_000;
 /** A slider that is dragged asks for the moment at which it rests. */
 const REST_MS = 120;
+/** @type {Pick<Api.Difference, "changes">} */
+const NONE = { changes: [] };
 
 /**
  * @typedef {object} Then the moment that is looked at
@@ -16,6 +18,15 @@ const REST_MS = 120;
  * @property {import("./picture.js").Picture} picture
  * @property {Api.Change[]} before what led to it from the moment before
  * @property {Api.Change[]} after what has changed since
+ * @property {Compared | null} compared with another moment; null where that is now
+ */
+
+/**
+ * @typedef {object} Compared what differs from the moment that is looked at
+ * @property {string} at since when the other moment was so
+ * @property {string} from the earlier of both
+ * @property {string} to
+ * @property {Api.Change[]} changes
  */
 
 /** Who is told: of another picture, list or failure, and that it is live again. */
@@ -30,6 +41,8 @@ export class Past {
     this.failure = "";
     /** What is asked for, and not shown yet. */
     this.wanted = "";
+    /** The other moment, that this one is compared with; empty for what is now. */
+    this.other = "";
     this.ahead_ms = 0;
     this.due_ms = 0;
     this.turn = 0;
@@ -41,9 +54,15 @@ export class Past {
     return Math.max(0, (Date.now() + this.ahead_ms - Date.parse(at)) / 1000);
   }
 
-  /** What of the address is looked at; empty for what is now. */
-  static asked() {
-    return new URLSearchParams(location.search).get("at") ?? "";
+  /** Opens what the address names: a moment, and one to compare it with; else what is now. */
+  openAsked() {
+    const query = new URLSearchParams(location.search);
+    this.open(query.get("at") ?? "", query.get("with") ?? "");
+  }
+
+  /** @param {string} other a moment; empty for what is now */
+  compare(other) {
+    this.open(this.wanted || (this.then?.at ?? ""), other);
   }
 
   /**
@@ -62,7 +81,7 @@ export class Past {
       await this.list();
       const { then } = this;
       if (then !== null) {
-        const after = await difference({ from: then.at });
+        const { changes: after } = await difference({ from: then.at });
         if (then === this.then) then.after = after;
       }
       this.told.listed();
@@ -77,14 +96,18 @@ export class Past {
     this.moments = document.moments;
   }
 
-  /** @param {string} at a moment; empty for what is now */
-  open(at) {
+  /**
+   * @param {string} at a moment; empty for what is now
+   * @param {string} other what it is compared with
+   */
+  open(at, other = this.other) {
     this.turn += 1;
     this.failure = "";
     this.wanted = at;
+    this.other = at === "" ? "" : other;
     if (at === "") {
       this.then = null;
-      keepAddress("");
+      keepAddress("", "");
       this.told.left();
       return;
     }
@@ -105,31 +128,55 @@ export class Past {
       const { document } = await ask("v1/topology", { query: { at } });
       const since = document.as_of?.at ?? at;
       const earlier = this.moments.findLast((moment) => moment.at < since)?.at;
-      const [after, before] = await Promise.all([
+      const [after, before, compared] = await Promise.all([
         difference({ from: since }),
-        earlier === undefined ? [] : difference({ from: earlier, to: since }),
+        earlier === undefined ? NONE : difference({ from: earlier, to: since }),
+        this.other === "" ? null : comparison(since, this.other),
       ]);
       if (turn !== this.turn) return;
       const judged = { generation: document.generation, run: document.run, findings: [] };
       const picture = pictureOf(uncounted(document), judged, 0);
-      this.then = { at: since, picture, before, after };
-      keepAddress(since);
+      this.then = {
+        at: since,
+        picture,
+        before: before.changes,
+        after: after.changes,
+        compared,
+      };
       this.wanted = "";
+      this.other = compared?.at ?? "";
+      keepAddress(since, this.other);
       this.told.shown();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       if (turn !== this.turn) return;
       this.wanted = "";
+      this.other = this.then?.compared?.at ?? "";
       this.failure = [error.message, error.fix].filter(Boolean).join(" · ");
       this.told.listed();
     }
   }
 }
 
-/** @param {Record<string, string>} query */
+/**
+ * @param {Record<string, string>} query
+ * @returns {Promise<Api.Difference>}
+ */
 async function difference(query) {
-  const { document } = await ask("v1/topology/diff", { query });
-  return /** @type {Api.Change[]} */ (document.changes);
+  return (await ask("v1/topology/diff", { query })).document;
+}
+
+/**
+ * What differs between two moments, from the earlier to the later.
+ * @param {string} at
+ * @param {string} other
+ * @returns {Promise<Compared>}
+ */
+async function comparison(at, other) {
+  const is_earlier = other < at;
+  const ends = is_earlier ? { from: other, to: at } : { from: at, to: other };
+  const { from_at: from, to_at: to, changes } = await difference(ends);
+  return { at: is_earlier ? from : to, from, to, changes };
 }
 
 /**
@@ -151,10 +198,15 @@ function uncounted(document) {
   return document;
 }
 
-/** @param {string} at */
-function keepAddress(at) {
+/**
+ * @param {string} at
+ * @param {string} other
+ */
+function keepAddress(at, other) {
   const url = new URL(location.href);
-  if (at === "") url.searchParams.delete("at");
-  else url.searchParams.set("at", at);
+  for (const [name, moment] of Object.entries({ at, with: other })) {
+    if (moment === "") url.searchParams.delete(name);
+    else url.searchParams.set(name, moment);
+  }
   if (url.href !== location.href) history.replaceState(null, "", url);
 }

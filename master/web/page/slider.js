@@ -1,5 +1,6 @@
 // The slider over the kept moments, and what differs from the one that it stands at.
 
+import { addCompare, showCompare } from "./compare.js";
 import { byId, h } from "./dom.js";
 import { hashOf } from "./route.js";
 import { duration, spoken, t } from "./strings.js";
@@ -26,6 +27,7 @@ export function addSlider(past) {
     { id: "past", hidden: true },
     slider,
     h("output", { id: "past-time", for: "past-slider" }),
+    addCompare(past),
     h("button", {
       id: "past-live",
       type: "button",
@@ -61,6 +63,7 @@ export function showSlider(past) {
   byId("past").classList.toggle("is-past", then !== null);
   byId("past").classList.toggle("failed", failure !== "");
   byId("past-live").hidden = then === null && wanted === "";
+  showCompare(past, (at) => clockOf(past, at));
   if (then === null) return;
   document.body.dataset["stage"] = "past";
   const pill = byId("state");
@@ -98,27 +101,39 @@ function clockOf(past, at) {
 export function movedList(past) {
   const { then } = past;
   if (then === null) return [];
+  const { compared } = then;
   return [
     h("h2", { class: "verdict", id: "problems-title" }, asOf(past)),
     h("p", { class: "old" }, t("past_not_now")),
-    ...changes("past_since", then.after, "past_same"),
-    ...changes("past_led", then.before, "past_first"),
+    ...(compared === null
+      ? changes("past_since", t("past_since"), then.after, "past_same")
+      : changes("past_between", between(past, compared), compared.changes, "past_alike")),
+    ...changes("past_led", t("past_led"), then.before, "past_first"),
   ];
 }
 
 /**
+ * @param {import("./past.js").Past} past
+ * @param {import("./past.js").Compared} compared
+ */
+function between(past, { from, to }) {
+  return t("past_between", { from: clockOf(past, from), to: clockOf(past, to) });
+}
+
+/**
+ * @param {string} kind
  * @param {string} title
  * @param {Api.Change[]} list
  * @param {string} nothing
  * @returns {Child[]}
  */
-function changes(title, list, nothing) {
+function changes(kind, title, list, nothing) {
   const more = list.length - SHOWN;
   return [
-    h("h3", { class: "moved-title" }, t(title)),
+    h("h3", { class: "moved-title" }, title),
     list.length === 0
       ? h("p", { class: "quiet" }, t(nothing))
-      : h("ul", { class: `moved ${title}` }, list.slice(0, SHOWN).map(change)),
+      : h("ul", { class: `moved ${kind}` }, list.slice(0, SHOWN).map(change)),
     more > 0 && h("p", { class: "quiet" }, `+${more}`),
   ];
 }

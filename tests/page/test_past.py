@@ -1,0 +1,124 @@
+"""The page's past: two freely chosen moments compared, by keys and by an address that is sent."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import RunningDemo
+from tests.page.conftest import CEILING_MS, shot
+from tests.page.looking import violations
+from tests.support.waiting import eventually_in_a_thread as eventually
+
+pytestmark = pytest.mark.e2e
+expect.set_options(timeout=CEILING_MS)
+
+FIRST, SECOND = "node-sample3", "node-sample5"
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """When the cable of the first node was cut, and later, that one healed, of the second."""
+
+    first: str
+    second: str
+
+
+@pytest.fixture(scope="module")
+def cuts(demo: RunningDemo) -> Cuts:
+    first = kept(demo, FIRST)
+    return Cuts(first, kept(demo, SECOND))
+
+
+def kept(demo: RunningDemo, name: str) -> str:
+    """Since when it was so that the node alone had its cable cut; healed again."""
+
+    def newest() -> str:
+        at: str = demo.document("/v1/history")["moments"][-1]["at"]
+        return at
+
+    def is_cut(at: str) -> bool:
+        wires = demo.document(f"/v1/topology?{urlencode({'at': at})}")["wires"]
+        return [wire["node"] for wire in wires if wire["state"] != "up"] == [name]
+
+    assert demo.topo("demo", "cut", name).returncode == 0
+    eventually(lambda: is_cut(newest()))
+    at = newest()
+    assert demo.topo("demo", "heal").returncode == 0
+    eventually(lambda: newest() != at and demo.topo("doctor").returncode == 0)
+    return at
+
+
+def opened(page: Page, at: str, other: str) -> None:
+    page.goto(f"{page.url.split('?')[0]}?{urlencode({'at': at, 'with': other})}")
+
+
+def test_what_moved_between_two_chosen_moments_is_found_by_keys_and_sent_by_address(
+    page: Page, cuts: Cuts, complaints: list[str]
+) -> None:
+    eventually(lambda: page.locator(f"#past-with option[value='{cuts.second}']").count() == 1)
+    page.locator("#past-slider").focus()
+    expect(page.locator("#past-with")).to_be_hidden()
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("body[data-stage=past]")).to_be_attached()
+        expect(page.locator("#past")).not_to_contain_text("Loading")
+        if urlencode({"at": cuts.first}) in page.url:
+            break
+    page.keyboard.press("Tab")
+    chosen = page.get_by_label("Compare with", exact=True)
+    expect(chosen).to_be_focused()
+    while chosen.input_value() != cuts.second:
+        page.keyboard.press("ArrowDown")
+        assert chosen.input_value() != cuts.first, "the later ones stand before it"
+    moved = page.locator("#problems .moved.past_between li")
+    expect(moved.filter(has=page.get_by_role("link", name=FIRST, exact=True))).to_contain_text(
+        "NotReady → Ready"
+    )
+    expect(moved.filter(has=page.get_by_role("link", name=SECOND, exact=True))).to_contain_text(
+        "Ready → NotReady"
+    )
+    expect(page.locator("#problems")).to_contain_text(re.compile(r"Changed from \d.+ to \d"))
+    expect(page.locator("#problems .past_since")).to_have_count(0)
+    sent = page.url
+    assert urlencode({"at": cuts.first, "with": cuts.second}) in sent
+    shot(page, "compared")
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert violations(page, complaints) == []
+    told = moved.all_text_contents()
+    page.reload()
+    expect(moved).to_have_text(told)
+    opened(page, cuts.second, cuts.first)
+    expect(page.locator("#state")).to_contain_text("Past: ")
+    expect(moved).to_have_text(told)
+    chosen.select_option("now")
+    expect(page.locator("#problems .moved.past_since li").first).to_be_attached()
+    assert "with=" not in page.url
+
+
+def test_a_comparison_fits_a_narrow_screen_in_chinese(
+    page: Page, cuts: Cuts, complaints: list[str]
+) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.locator("#language").click()
+    opened(page, cuts.first, cuts.second)
+    expect(page.get_by_label("对比时刻", exact=True)).to_have_value(cuts.second)
+    expect(page.locator("#problems")).to_contain_text("的变化")
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 320
+    box = page.locator("#past-with").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 320
+    assert violations(page, complaints) == []
+    shot(page, "compared-narrow")
+
+
+def test_a_comparison_with_a_moment_that_is_not_kept_is_refused_in_words(
+    page: Page, cuts: Cuts
+) -> None:
+    opened(page, cuts.first, "2001-01-01T00:00:00Z")
+    expect(page.locator("#past")).to_contain_text("what was then is not kept")
+    expect(page.locator("#state")).to_have_text("Live")
