@@ -116,6 +116,7 @@ def test_a_comparison_fits_a_narrow_screen_in_chinese(
     shot(page, "compared-narrow")
 
 
+@pytest.mark.usefixtures("refusals")
 def test_a_comparison_with_a_moment_that_is_not_kept_is_refused_in_words(
     page: Page, cuts: Cuts
 ) -> None:
