@@ -1,7 +1,9 @@
 """The page's past: two freely chosen moments compared, by keys and by an address that is sent."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -33,22 +35,35 @@ def cuts(demo: RunningDemo) -> Cuts:
 
 
 def kept(demo: RunningDemo, name: str) -> str:
-    """Since when it was so that the node alone had its cable cut; healed again."""
+    """A moment at which the node alone had its cable cut and was NotReady for it; healed again."""
+    cut: list[str] = []
 
     def newest() -> str:
         at: str = demo.document("/v1/history")["moments"][-1]["at"]
         return at
 
-    def is_cut(at: str) -> bool:
-        wires = demo.document(f"/v1/topology?{urlencode({'at': at})}")["wires"]
-        return [wire["node"] for wire in wires if wire["state"] != "up"] == [name]
+    def was_cut(at: str) -> bool:
+        was = demo.document(f"/v1/topology?{urlencode({'at': at})}")
+        down = [wire["node"] for wire in was["wires"] if wire["state"] != "up"]
+        return down == [name] and {"NotReady"} == set(statuses(was["groups"], name))
+
+    def is_kept() -> bool:
+        cut[:] = [at for at in [newest()] if was_cut(at)]
+        return bool(cut)
 
     assert demo.topo("demo", "cut", name).returncode == 0
-    eventually(lambda: is_cut(newest()))
-    at = newest()
+    eventually(is_kept)
     assert demo.topo("demo", "heal").returncode == 0
-    eventually(lambda: newest() != at and demo.topo("doctor").returncode == 0)
-    return at
+    eventually(lambda: newest() != cut[0] and demo.topo("doctor").returncode == 0)
+    return cut[0]
+
+
+def statuses(vertices: list[Any], name: str) -> Iterator[str]:
+    """Of the node of this name among the vertices and below them."""
+    for each in vertices:
+        if each["name"] == name:
+            yield each["status"]
+        yield from statuses(each.get("child", []), name)
 
 
 def opened(page: Page, at: str, other: str) -> None:
