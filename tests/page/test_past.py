@@ -38,9 +38,10 @@ def kept(demo: RunningDemo, name: str) -> str:
     """A moment at which the node alone had its cable cut and was NotReady for it; healed again."""
     cut: list[str] = []
 
-    def newest() -> str:
-        at: str = demo.document("/v1/history")["moments"][-1]["at"]
-        return at
+    def newest() -> str | None:
+        """The newest kept moment; None while none is."""
+        moments = demo.document("/v1/history")["moments"]
+        return moments[-1]["at"] if moments else None
 
     def was_cut(at: str) -> bool:
         was = demo.document(f"/v1/topology?{urlencode({'at': at})}")
@@ -48,7 +49,7 @@ def kept(demo: RunningDemo, name: str) -> str:
         return down == [name] and {"NotReady"} == set(statuses(was["groups"], name))
 
     def is_kept() -> bool:
-        cut[:] = [at for at in [newest()] if was_cut(at)]
+        cut[:] = [at for at in [newest()] if at and was_cut(at)]
         return bool(cut)
 
     assert demo.topo("demo", "cut", name).returncode == 0
