@@ -76,8 +76,12 @@ class ServiceMetrics:
         for port in ("api", "reports"):
             self.malformed.labels(port)
         self.event_streams = gauge(PREFIX + "event_streams", "Event streams open now")
-        self.saves = counter(PREFIX + "state_saves", "Writes of the state file", ["result"])
-        for result in ("ok", "failed"):
+        self.saves = counter(
+            PREFIX + "state_saves",
+            "Writes of the state; late: of an earlier leader, written over",
+            ["result"],
+        )
+        for result in ("ok", "failed", "late"):
             self.saves.labels(result)
         self.save_seconds = gauge(
             PREFIX + "state_save_duration_seconds", "Time the last write of the state file took"

@@ -82,7 +82,7 @@ def build_service(
     file_warnings = FileWarnings()
     callers = known_callers(settings, file_warnings, registry, clock)
     saver = state.state_saver(
-        state.state_store(settings, cluster, replica),
+        state.state_store(settings, cluster, replica, metrics),
         settings.state_save_interval,
         engine=engine,
         readiness=readiness,

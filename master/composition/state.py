@@ -26,7 +26,10 @@ def booking_log(settings: MasterSettings, placements: Placements) -> BookingLog 
 
 
 def state_store(
-    settings: MasterSettings, cluster: Cluster | None, replica: Replica
+    settings: MasterSettings,
+    cluster: Cluster | None,
+    replica: Replica,
+    metrics: ServiceMetrics,
 ) -> StateStore | None:
     """Where the state is kept; None where the settings name no place."""
     if settings.state_file is not None:
@@ -38,6 +41,7 @@ def state_store(
         settings.pod_namespace,
         settings.domain,
         may_write=lambda: replica.role.acts,
+        on_late=metrics.saves.labels("late").inc,
     )
 
 

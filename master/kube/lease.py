@@ -165,14 +165,23 @@ class Lease:
         found = self._election.found
         if not self.leads() or found is None:
             return
-        record = replace(found.record, holder="", duration_s=1.0, renewed=self._now())
         try:
             async with asyncio.timeout(self._limit_s()):
-                await self._send(found, record)
+                await self._give_back(found)
         except (TimeoutError, KubeError) as error:
             _log.warning("the lease is not released; it runs out", lease=self._path, why=str(error))
         else:
             _log.info("lease released", lease=self._path)
+
+    async def _give_back(self, found: Found) -> None:
+        record = replace(found.record, holder="", duration_s=1.0, renewed=self._now())
+        try:
+            await self._send(found, record)
+        except KubeError as error:
+            event = await self._look() if error.is_conflict else None
+            if not isinstance(event, Found) or event.record.holder != self._name.holder:
+                raise
+            await self._send(event, record)  # a renewal that was broken off had been granted
 
     async def _do(self, action: Action) -> Event:
         match action:

@@ -5,6 +5,11 @@ everything else (`about`: whose it is, when it was judged, the holds), which is 
 a part is a *set* of new ConfigMaps under a number of its own; when the set is whole, those before
 it are deleted. So a set is whole or not there, and a save that breaks off takes nothing away.
 
+A leader that ends has at most one write under way, and the API server may do it after the next
+leader has read what is kept. Whoever leads then finds the name taken: it reads again, goes on
+behind what it found, and ends that with its next whole set. It does so once after a `load`: one who
+writes a second time lives, and is another master.
+
 What is written costs etcd, which keeps each version until it compacts (5 minutes): `save` says so
 in its cost, by which the saver rests. 10,000 nodes are 1.5 MB in three ConfigMaps.
 """
@@ -27,10 +32,11 @@ from master.kube.errors import KubeError
 from master.kube.objects import CONFIG_MAPS, ConfigMapObject, collection_path, object_path
 from master.kube.writes import TIMEOUT_S
 from master.state.document import SavedDiscovery, State, Unusable, decode, with_memory
-from master.state.pieces import join, split
+from master.state.pieces import index_of, join, split
 from topo.discovery.modes import Mode
 from topo.kit.threads import timed_in_thread
 from topo.model.errors import BadInputError, Refusal
+from topo.model.ids import Generation
 from topo.placement.booking.holds import HoldsMemory
 
 PREFIX = "topo-master-state-"
@@ -44,6 +50,8 @@ LOAD_S = 30.0
 """An API server that cannot be asked for so long ends the start."""
 RETRY_S = 0.5
 _KEY = "piece"
+_NAME_TAKEN = "AlreadyExists"
+"""Kubernetes' word for a name that is taken; apimachinery's `StatusReasonAlreadyExists`."""
 _MEMORY, _ABOUT, _UNUSABLE = "memory", "about", "unusable"
 _PARTS = (_MEMORY, _ABOUT)
 
@@ -65,12 +73,15 @@ class _Set:
     number: int
     names: tuple[str, ...]
     content: bytes | Refusal
+    generation: Generation
+    """Of its judgement, or of the one that it was kept beside; 0 where no piece says it."""
 
 
 class ConfigMapStore:
     """A `StateStore` in the namespace of this pod. `may_write` is asked before each write.
 
-    `clock` is monotonic.
+    `on_late` is told of each save of an earlier leader that came after `load`. `clock` is
+    monotonic.
     """
 
     is_shared = True
@@ -82,6 +93,7 @@ class ConfigMapStore:
         domain: str,
         *,
         may_write: Callable[[], bool] = lambda: True,
+        on_late: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"ConfigMaps {PREFIX}* in {namespace}"
@@ -90,6 +102,7 @@ class ConfigMapStore:
         self._managed = {f"{domain}/managed-by": "topo-master"}
         self._part_label, self._number_label = f"{domain}/state", f"{domain}/save"
         self._may_write = may_write
+        self._on_late = on_late
         self._clock = clock
         self._is_new = False
         self._saved_at_s: float | None = None
@@ -99,6 +112,7 @@ class ConfigMapStore:
         self._unusable: set[str] = set()
         """Those of them that are put aside then, and not deleted."""
         self._memory_digest = b""
+        self._has_met_late = False
 
     @property
     def is_new(self) -> bool:
@@ -108,7 +122,7 @@ class ConfigMapStore:
     async def load(self, mode: Mode, now_s: float) -> State | HoldsMemory | None:
         """See `StateStore`; what is unusable gets the label `unusable` when a save replaces it."""
         sets = await self._sets()
-        self._is_new = not sets
+        self._is_new, self._has_met_late = not sets, False
         self._number = max((each.number for each in sets), default=0)
         self._replaced = {part: [] for part in _PARTS}
         for each in sets:
@@ -130,7 +144,7 @@ class ConfigMapStore:
         packed = partial(self._packed, discovery, mode, holds)
         parts, cost_s = await timed_in_thread(packed)
         for part, pieces in parts.items():
-            await self._replace(part, pieces)
+            await self._replace(part, pieces, discovery.generation)
             cost_s += sum(map(len, pieces)) / BYTES_PER_S
         self._memory_digest = _digest(discovery)
         self._saved_at_s = discovery.saved_at_s
@@ -153,8 +167,19 @@ class ConfigMapStore:
         generation = discovery.generation
         return {part: split(text, generation, PIECE_BYTES) for part, text in contents.items()}
 
-    async def _replace(self, part: str, pieces: Sequence[bytes]) -> None:
+    async def _replace(self, part: str, pieces: Sequence[bytes], generation: Generation) -> None:
         """Writes a new set of a part, then ends those before it. Raises `OSError`."""
+        try:
+            await self._put(part, pieces)
+        except FileExistsError as taken:
+            if self._has_met_late:
+                what = f"another master keeps its state there ({taken.strerror})"
+                raise OSError(errno.ESTALE, f"{what}; run both with --leader-elect") from taken
+            await self._go_behind(generation)
+            await self._put(part, pieces)
+
+    async def _put(self, part: str, pieces: Sequence[bytes]) -> None:
+        """Raises `FileExistsError` where somebody else has written under our number."""
         self._number += 1
         before, names = self._replaced[part], list[str]()
         try:
@@ -162,12 +187,38 @@ class ConfigMapStore:
                 names.append(f"{PREFIX}{part}-{self._number}-{number}")
                 await self._write(self._creation(names[-1], part, piece))
         except OSError as error:
-            if error.errno == errno.ESTALE:
+            if error.errno in {errno.ESTALE, errno.EEXIST}:
                 names.pop()  # it is not ours
                 self._number -= 1  # else the next save would be beside that of the other
             self._replaced[part] = before + names
             raise
         self._replaced[part] = await self._ended(before) + names
+
+    async def _go_behind(self, generation: Generation) -> None:
+        """Has the next whole sets come in the place of what came late, too. Raises `OSError`.
+
+        No hold in it was promised: its leader has not seen the answer. A judgement that is later
+        than ours is put aside.
+        """
+        try:
+            found = await self._listed()
+            sets = await asyncio.to_thread(self._grouped, found)
+        except (KubeError, ValidationError) as error:
+            raise _os_error(error) from error
+        known = {name for names in self._replaced.values() for name in names}
+        for each in sets:
+            late = [name for name in each.names if name not in known]
+            self._replaced[each.part] += late
+            is_later = each.generation > generation and isinstance(each.content, bytes)
+            if is_later:
+                self._unusable.update(late)
+            if late:
+                what = "a save of an earlier leader came late and is written over"
+                seen = {"generation": each.generation, "ours": generation}
+                _log.warning(what, names=late, put_aside=is_later, **seen)
+        self._number = max(self._number + 1, *(each.number for each in sets), 0)
+        self._has_met_late = True
+        self._on_late()
 
     async def _ended(self, names: Sequence[str]) -> list[str]:
         """Ends ConfigMaps of earlier saves; those that are still there, for the next save."""
@@ -213,13 +264,7 @@ class ConfigMapStore:
         except KubeError as error:
             if error.is_missing and call.method != "POST":
                 return  # somebody deleted it
-            if error.is_conflict:
-                what = (
-                    f"another master keeps its state there ({error}); run both with --leader-elect"
-                )
-                raise OSError(errno.ESTALE, what) from error
-            passes = error.is_passing
-            raise OSError(errno.EAGAIN if passes else errno.EIO, str(error)) from error
+            raise _os_error(error) from error
 
     async def _sets(self) -> list[_Set]:
         """What is kept, whole or not; asks again while the API server is ill."""
@@ -260,10 +305,14 @@ class ConfigMapStore:
             part, number = labels.get(self._part_label, ""), labels.get(self._number_label, "")
             if part in _PARTS and number.isascii() and number.isdigit() and len(number) < 16:
                 groups.setdefault((part, int(number)), []).append(each)
-        return [
-            _Set(part, number, tuple(m.metadata.name for m in maps), join(map(_piece, maps)))
-            for (part, number), maps in groups.items()
-        ]
+        return [_set(part, number, maps) for (part, number), maps in groups.items()]
+
+
+def _set(part: str, number: int, maps: Sequence[ConfigMapObject]) -> _Set:
+    pieces = [_piece(each) for each in maps]
+    generations = [index.generation for each in pieces if (index := index_of(each)) is not None]
+    names = tuple(each.metadata.name for each in maps)
+    return _Set(part, number, names, join(pieces), max(generations, default=Generation(0)))
 
 
 def _piece(found: ConfigMapObject) -> bytes:
@@ -271,6 +320,19 @@ def _piece(found: ConfigMapObject) -> bytes:
         return base64.b64decode(found.binary_data.get(_KEY, ""), validate=True)
     except ValueError:
         return b""
+
+
+def _os_error(error: KubeError | ValidationError) -> OSError:
+    """What a failed call means to who saves.
+
+    A conflict that is not about the name passes: a quota that several requests count at once.
+    """
+    if isinstance(error, ValidationError):
+        return OSError(errno.EIO, f"the API server answers what is no list: {error}")
+    if error.reason == _NAME_TAKEN:
+        return OSError(errno.EEXIST, str(error))
+    passes = error.is_passing or error.is_conflict
+    return OSError(errno.EAGAIN if passes else errno.EIO, str(error))
 
 
 def _digest(discovery: SavedDiscovery) -> bytes:

@@ -50,7 +50,7 @@ class Maps:
     def _create(self, made: dict[str, Any]) -> bytes:
         name, values = made["metadata"]["name"], made["binaryData"].values()
         if name in self.stored:
-            raise KubeError("it is there", status=409)
+            raise KubeError("it is there", status=409, reason="AlreadyExists")
         sizes = [len(base64.b64decode(value, validate=True)) for value in values]
         assert sum(sizes) <= MIB
         assert len(orjson.dumps(made)) <= ETCD_BYTES

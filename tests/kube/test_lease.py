@@ -135,6 +135,30 @@ async def test_who_ends_well_gives_it_back_and_the_next_leads_at_its_next_look()
         assert await leads(b) - released_s <= 1.25 * TIMES.retry_s + 0.1
 
 
+async def test_who_ends_while_it_renews_gives_back_what_was_granted_meanwhile() -> None:
+    """The renewal makes another version of the record than the one that was seen last."""
+    async with candidates("a", "b") as (server, [a, b]):
+        await asyncio.sleep(10)
+        a.client.fault = lambda: Fault(after_s=TIMES.retry_s / 2)
+        written = len(server.writes)
+        await eventually(lambda: len(server.writes) > written)
+        await a.kill()
+        a.client.fault = lambda: NO_FAULT
+        await a.lease.release()
+        released_s = asyncio.get_running_loop().time()
+        assert await leads(b) - released_s <= 1.25 * TIMES.retry_s + 0.1
+
+
+async def test_who_ends_while_another_took_the_lease_leaves_it() -> None:
+    async with candidates("a") as (server, [a]):
+        await a.kill()
+        assert server.stored is not None
+        server.stored["spec"]["holderIdentity"] = "somebody"
+        server.stored["metadata"]["resourceVersion"] = "by-hand"
+        await a.lease.release()
+        assert server.stored["spec"]["holderIdentity"] == "somebody"
+
+
 async def test_a_candidate_that_does_not_lead_gives_nothing_back() -> None:
     async with candidates("a", "b") as (server, [_, b]):
         before = len(server.writes)

@@ -28,9 +28,13 @@ pytestmark = pytest.mark.virtual_time
 MODE = Mode.SWITCHBOX
 
 
-def store_in(maps: Maps, may_write: Callable[[], bool] = lambda: True) -> ConfigMapStore:
-    loop = asyncio.get_running_loop()
-    return ConfigMapStore(maps, "topo", DOMAIN, may_write=may_write, clock=loop.time)
+def store_in(
+    maps: Maps,
+    may_write: Callable[[], bool] = lambda: True,
+    on_late: Callable[[], None] = lambda: None,
+) -> ConfigMapStore:
+    clock = asyncio.get_running_loop().time
+    return ConfigMapStore(maps, "topo", DOMAIN, may_write=may_write, on_late=on_late, clock=clock)
 
 
 def discovery(nodes: int = 4, saved_at_s: float = 1e9, generation: int | None = None):
@@ -208,17 +212,125 @@ async def test_who_leads_no_longer_writes_nothing_more() -> None:
     assert len(maps.writes()) == 1
 
 
+class Dying:
+    """A leader's way to the server: one of its writes is on its way when the leader ends."""
+
+    def __init__(self, maps: Maps, late: int) -> None:
+        self.maps, self.left, self.last = maps, late, list[Call]()
+
+    async def call(self, call: Call) -> bytes:
+        """See `KubeClient.call`."""
+        if call.method != "GET":
+            self.left -= 1
+        if self.left < 0:
+            self.last.append(call)
+            raise KubeError("no answer in time")
+        return await self.maps.call(call)
+
+
+async def left_by_a_dead_leader(maps: Maps, late: int, generation: int) -> Call:
+    """Its last write, which has not arrived yet, of a save of that judgement."""
+    way = Dying(maps, late)
+    dead = ConfigMapStore(way, "topo", DOMAIN)
+    await dead.load(MODE, 2e9)
+    with pytest.raises(OSError, match="no answer in time"):
+        await dead.save(discovery(generation=generation), MODE, holds(99.0))
+    first, *_ = way.last
+    return first
+
+
+@pytest.mark.parametrize("late", range(4))
+async def test_a_write_of_a_dead_leader_that_comes_late_is_written_over(
+    late: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is the next one of the leader that has read before; holds in it were promised to
+    nobody, those of the leader are kept.
+    """
+    monkeypatch.setattr("master.state.config_maps.PIECE_BYTES", 800)
+    maps, met = Maps(), list[None]()
+    await saved(maps, discovery(generation=5))
+    last = await left_by_a_dead_leader(maps, late, 6)
+    store = store_in(maps, on_late=lambda: met.append(None))
+    await store.load(MODE, 2e9)
+    await maps.call(last)
+    for clock_s in (3.0, 4.0):
+        await store.save(discovery(generation=7), MODE, holds(clock_s))
+        found = await loaded(maps)
+        assert found.memory.generation == 7
+        assert found.holds == holds(clock_s)
+    assert len(met) == (late == 0), "the others are under a number that was passed"
+    await saved(maps, discovery(generation=8))
+    assert len({name.rpartition("-")[0] for name in maps.stored}) == 2, "nothing of it is left"
+
+
+async def test_of_a_dead_leader_a_later_judgement_is_put_aside_and_counted_once() -> None:
+    """Ours is of a leader that has heard its sources, or beside which only holds are saved."""
+    maps, met = Maps(), list[None]()
+    await saved(maps, discovery(generation=5))
+    last = await left_by_a_dead_leader(maps, 0, 9)
+    store = store_in(maps, on_late=lambda: met.append(None))
+    await store.load(MODE, 2e9)
+    await maps.call(last)
+    with capture_logs() as logs:
+        await store.save(discovery(generation=5), MODE, holds(3.0))
+    (told,) = [line for line in logs if "came late" in line["event"]]
+    assert (told["generation"], told["ours"], told["put_aside"]) == (9, 5, True)
+    assert maps.names("unusable") == told["names"]
+    found = await loaded(maps)
+    assert (found.memory.generation, found.holds) == (5, holds(3.0))
+    assert len(met) == 1
+
+
+async def test_while_the_server_is_ill_a_late_write_is_met_at_the_next_save() -> None:
+    maps = Maps()
+    await saved(maps, discovery(generation=5))
+    last = await left_by_a_dead_leader(maps, 0, 6)
+    store = store_in(maps)
+    await store.load(MODE, 2e9)
+    await maps.call(last)
+
+    def ill(call: Call) -> None:
+        if call.method == "GET":
+            raise KubeError("busy", status=503)
+
+    maps.fails = ill
+    with pytest.raises(BlockingIOError, match="busy"):
+        await store.save(discovery(generation=7), MODE, holds())
+    maps.fails = lambda _: None
+    await store.save(discovery(generation=7), MODE, holds())
+    assert (await loaded(maps)).memory.generation == 7
+
+
 async def test_two_masters_that_save_at_once_find_out() -> None:
+    """Each may take the other's first save for the last one of a leader that has ended."""
     maps = Maps()
     one, other = store_in(maps), store_in(maps)
     for store in (one, other):
         await store.load(MODE, 2e9)
-    await one.save(discovery(generation=5), MODE, holds())
+    for generation, store in enumerate((one, other, one), start=5):
+        await store.save(discovery(generation=generation), MODE, holds())
     for _ in range(2):
-        with pytest.raises(OSError, match="another master keeps its state there"):
+        with pytest.raises(OSError, match=r"another master keeps its state there.*--leader-elect"):
             await other.save(discovery(generation=9), MODE, holds())
-    await one.save(discovery(generation=6), MODE, holds())
-    assert (await loaded(maps)).memory.generation == 6
+    await one.save(discovery(generation=8), MODE, holds())
+    assert (await loaded(maps)).memory.generation == 8
+
+
+async def test_a_conflict_that_is_not_about_the_name_passes() -> None:
+    """A quota of the namespace that several requests count at once answers one of them so."""
+    maps = Maps()
+    store = store_in(maps)
+    await store.load(MODE, 2e9)
+
+    def busy(_: Call) -> None:
+        raise KubeError("the object has been modified", status=409, reason="Conflict")
+
+    maps.fails = busy
+    with pytest.raises(BlockingIOError, match="has been modified"):
+        await store.save(discovery(), MODE, holds())
+    maps.fails = lambda _: None
+    await store.save(discovery(), MODE, holds())
+    assert isinstance(await loaded(maps), State)
 
 
 async def test_an_answer_that_was_lost_is_no_other_master() -> None:

@@ -170,7 +170,7 @@ def test_what_can_happen_is_counted_from_zero() -> None:
     for name, label, words in (
         ("hold_events", "event", [*What, "restored"]),
         ("holds_declined", "obstacle", Obstacle),
-        ("state_saves", "result", ("ok", "failed")),
+        ("state_saves", "result", ("ok", "failed", "late")),
     ):
         for word in words:
             assert value(f"topo_master_{name}_total", {label: word}) == 0.0, word

@@ -81,7 +81,8 @@ class Installation:
         try:
             return web.Response(body=await self._answer(call), content_type="application/json")
         except KubeError as error:
-            said = {"kind": "Status", "code": error.status, "message": error.message}
+            said = {"kind": "Status", "code": error.status, "reason": error.reason}
+            said["message"] = error.message
             return web.json_response(said, status=error.status or 500)
 
     async def _answer(self, call: Call) -> bytes:
