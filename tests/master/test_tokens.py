@@ -64,6 +64,12 @@ async def metric(master: Master, name: str) -> float:
     return float(next(line for line in lines if line.startswith(name)).split()[-1])
 
 
+def put(path: Path, text: str) -> None:
+    """Another content, whole at once: a look in a thread never finds it empty or cut."""
+    (fresh := path.with_name("fresh")).write_text(text)
+    fresh.replace(path)
+
+
 def loop(path: Path) -> None:
     """A link that leads to itself: there, and not to be read, not even by root."""
     path.unlink()
@@ -77,11 +83,11 @@ def folder(path: Path) -> None:
 
 async def test_a_line_that_is_removed_ends_its_token_and_no_other(path: Path) -> None:
     async with following(path) as master:
-        path.write_text(f"n1 {ONE}\n")
+        put(path, f"n1 {ONE}\n")
         await asyncio.sleep(WITHIN_S)
         assert await statuses(master) == [200, 401]
         assert await warning(master) == {}
-        path.write_text(f"n1 {ONE}\nn2 {TWO}\n")
+        put(path, f"n1 {ONE}\nn2 {TWO}\n")
         await asyncio.sleep(WITHIN_S)
         assert await statuses(master) == [200, 200]
 
@@ -89,7 +95,7 @@ async def test_a_line_that_is_removed_ends_its_token_and_no_other(path: Path) ->
 async def test_good_lines_count_beside_a_bad_one_that_is_named_and_not_shown(path: Path) -> None:
     async with following(path) as master:
         with capture_logs() as logs:
-            path.write_text(f"n1 {ONE}\nn2 {TWO} S3KRET-tail\n")
+            put(path, f"n1 {ONE}\nn2 {TWO} S3KRET-tail\n")
             await asyncio.sleep(WITHIN_S)
         assert await statuses(master) == [200, 401]
         told = await warning(master)
@@ -101,7 +107,7 @@ async def test_good_lines_count_beside_a_bad_one_that_is_named_and_not_shown(pat
         (error,) = [line for line in logs if line["log_level"] == "error"]
         assert error["where"] == str(path)
         assert "S3KRET" not in json.dumps([logs, told])
-        path.write_text(f"n1 {ONE}\nn2 {TWO}\n")
+        put(path, f"n1 {ONE}\nn2 {TWO}\n")
         await asyncio.sleep(WITHIN_S)
         assert await warning(master) == {}
         assert await metric(master, 'topo_master_warnings{code="worker-token-file"}') == 0
@@ -109,7 +115,7 @@ async def test_good_lines_count_beside_a_bad_one_that_is_named_and_not_shown(pat
 
 async def test_a_token_for_two_holders_is_nobodys_and_both_lines_are_named(path: Path) -> None:
     async with following(path) as master:
-        path.write_text(f"n1 {ONE}\n{TWO}\nn2 {TWO}\n")
+        put(path, f"n1 {ONE}\n{TWO}\nn2 {TWO}\n")
         await asyncio.sleep(WITHIN_S)
         assert await statuses(master) == [200, 401]
         assert "lines 2, 3" in (await warning(master))["text"]
@@ -118,9 +124,9 @@ async def test_a_token_for_two_holders_is_nobodys_and_both_lines_are_named(path:
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (lambda path: path.write_text(""), "no token in the file"),
-        (lambda path: path.write_text("# all gone\n"), "no token in the file"),
-        (lambda path: path.write_text("one two three\n"), "no token in the file"),
+        (lambda path: put(path, ""), "no token in the file"),
+        (lambda path: put(path, "# all gone\n"), "no token in the file"),
+        (lambda path: put(path, "one two three\n"), "no token in the file"),
         (Path.unlink, "does not exist"),
         (folder, "a directory"),
     ],
@@ -189,7 +195,7 @@ async def test_a_process_without_a_descriptor_left_keeps_its_tokens_until_it_has
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with following(path) as master:
         with capture_logs() as logs:
-            path.write_text(f"n1 {ONE}\n")
+            put(path, f"n1 {ONE}\n")
             resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
             try:
                 await asyncio.sleep(GRACE_S + 2 * WITHIN_S)
@@ -215,7 +221,7 @@ async def test_an_editor_that_writes_anew_locks_nobody_out(path: Path) -> None:
                     path.write_text(part)
                 await asyncio.sleep(CONFIRM_S * 0.3)
                 assert await statuses(master) == [200, 200]
-            path.write_text(whole)
+            put(path, whole)
             await asyncio.sleep(WITHIN_S)
             assert await statuses(master) == [200, 200]
 
@@ -224,8 +230,7 @@ async def test_a_file_that_never_rests_counts_as_it_stands(path: Path) -> None:
     """Who writes it again and again cannot keep a removed token alive."""
     async with following(path) as master:
         for number in range(20 * CONFIRMATIONS):
-            (fresh := path.with_name("fresh")).write_text(f"n1 {ONE}\n# {number}\n")
-            fresh.replace(path)
+            put(path, f"n1 {ONE}\n# {number}\n")
             await asyncio.sleep(CONFIRM_S / 2)
         assert await statuses(master) == [200, 401]
 
@@ -258,7 +263,7 @@ async def test_a_report_whose_token_ended_while_its_body_came_is_refused(path: P
         )
         writer.write(head.encode() + body[:5])
         await asyncio.sleep(WITHIN_S)
-        path.write_text(f"n1 {ONE}\n")
+        put(path, f"n1 {ONE}\n")
         await asyncio.sleep(WITHIN_S)
         writer.write(body[5:])
         assert (await reader.readline()).split()[1] == b"401"
@@ -276,7 +281,7 @@ async def test_a_hold_whose_token_ended_while_its_body_came_is_refused(tmp_path:
         )
         writer.write(head.encode() + body[:5])
         await asyncio.sleep(WITHIN_S)
-        (tmp_path / "writers").write_text("ops another-token\n")
+        put(tmp_path / "writers", "ops another-token\n")
         await asyncio.sleep(WITHIN_S)
         writer.write(body[5:])
         assert (await reader.readline()).split()[1] == b"401"
@@ -305,7 +310,7 @@ async def test_a_writer_whose_token_is_removed_holds_nothing_more(tmp_path: Path
                 return answer.status
 
         assert [await held("first-writer"), await held("second-writer")] == [200, 200]
-        writers.write_text("ops first-writer\n")
+        put(writers, "ops first-writer\n")
         await asyncio.sleep(WITHIN_S)
         assert [await held("first-writer"), await held("second-writer")] == [200, 401]
         writers.unlink()
