@@ -63,7 +63,7 @@ def _sites(settings: MasterSettings) -> tuple[Site, ...]:
     api = Site(
         app=build_app(service, tls),
         port=settings.server_port,
-        connections=service.api_connections,
+        connections=service.api_limits.connections,
         host=host,
         name="api",
         tls=tls if settings.tls_scope == "all" else None,

@@ -100,7 +100,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         "history": service.past.run,
         "placements": partial(service.placements.maintenance.run, settings.recount_interval),
         "capacity-events": CapacityEvents(
-            service.placements.feed, service.view, lambda: engine.history.run_id
+            service.placements.feed, service.shown.view, lambda: engine.history.run_id
         ).run,
         "loop-lag": partial(_measure_lag, service, engine.clock),
         "role": partial(service.replica.run, _for_ever),
@@ -114,7 +114,7 @@ def _works(service: Service, tls: SSLContext | None) -> Mapping[str, Work]:
         works["state-copy"] = service.state_copy.run
     if service.booking_log is not None:
         works["booking-log"] = service.booking_log.run
-    for kind, file in service.token_files.items():
+    for kind, file in service.callers.files.items():
         works[f"tokens of {kind.whose}"] = partial(file.follow, settings.config_poll_interval)
     works |= cluster_works(service)
     if service.replicas is not None:

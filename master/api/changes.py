@@ -59,7 +59,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     Among them what happens to holds and to the capacity from now on.
     """
     service = request.app[SERVICE]
-    streams = service.streams
+    streams = service.api_limits.streams
     if not streams.enter():
         refused = problem(
             503,
@@ -73,7 +73,7 @@ async def get_events(request: web.Request, query: Query) -> web.StreamResponse:
     try:
         await response.prepare(request)
         history = service.engine.history
-        stream = _Stream(request.writer, service.api_connections.in_flight)
+        stream = _Stream(request.writer, service.api_limits.connections.in_flight)
         async with asyncio.TaskGroup() as both:
             beside = both.create_task(_follow_bookings(stream, service.placements.feed, history))
             start = _start(request, query, history.run_id)

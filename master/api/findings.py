@@ -20,7 +20,7 @@ async def get_findings(request: web.Request, query: Query) -> web.StreamResponse
         return none_acceptable()
     if "at" in query and not query["at"].is_now:
         return await findings_then(request, query, zipped=taken == "gzip")
-    cache = request.app[SERVICE].findings_document
+    cache = request.app[SERVICE].documents.findings
     made = await cache.document()
     headers = {**CACHED, "ETag": f'W/"{made.tag}"'}
     if is_known(request.headers.get("If-None-Match"), made.tag):

@@ -41,7 +41,7 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
             fix = did_you_mean(given, parameter.words, f"give {' or '.join(parameter.words)}")
             return problem(400, f"there is no {given!r}", field=parameter.name, fix=fix)
     with refusing_when_full():
-        body = await service.graphs.run(partial(_prepared, service, chosen))
+        body = await service.api_limits.graphs.run(partial(_prepared, service, chosen))
     if isinstance(body, web.Response):
         return body
     return web.Response(body=body, content_type=GRAPH_MEDIA[chosen["format"]])
@@ -50,7 +50,7 @@ async def get_graph(request: web.Request, query: Query) -> web.StreamResponse:
 def _prepared(service: Service, query: Query) -> Callable[[], bytes | web.Response]:
     """What makes the answer in any thread; what it reads is frozen now, on the loop."""
     run = service.engine.history.run_id
-    return partial(_made, service.view(), service.engine.facts(), run, query)
+    return partial(_made, service.shown.view(), service.engine.facts(), run, query)
 
 
 def _made(

@@ -18,7 +18,7 @@ async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
     service = request.app[SERVICE]
     engine = service.engine
     if engine.alive:
-        health = HealthDocument(status="ok", warnings=service.warnings)
+        health = HealthDocument(status="ok", warnings=service.warnings.now())
         return web.json_response(health.model_dump())
     stuck_s = engine.clock() - engine.advanced_at_s
     return problem(
@@ -31,7 +31,7 @@ async def get_health(request: web.Request, _query: Query) -> web.StreamResponse:
 async def get_ready(request: web.Request, _query: Query) -> web.StreamResponse:
     """200 once the tree may be shown and the cluster is known; 503 with what is missing before."""
     service = request.app[SERVICE]
-    missing = service.unready()
+    missing = service.availability.unready()
     if not missing:
         return web.json_response(_ready(service).model_dump())
     return problem(

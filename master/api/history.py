@@ -79,7 +79,9 @@ async def get_diff(request: web.Request, query: Query) -> web.StreamResponse:
     if other.moment.at_s < one.moment.at_s:
         return _ends_before_it_starts()
     with refusing_when_full():
-        return json_body(await service.parts.run(lambda: partial(_compared_body, one, other)))
+        return json_body(
+            await service.api_limits.parts.run(lambda: partial(_compared_body, one, other))
+        )
 
 
 def _ends_before_it_starts() -> web.Response:
@@ -198,7 +200,7 @@ async def _then(
         return web.Response(status=304, headers=headers)
     mode = service.settings.mode.value
     with refusing_when_full():
-        return await service.parts.run(
+        return await service.api_limits.parts.run(
             lambda: partial(_answer, partial(body_of, found, query, mode), headers, zipped=zipped)
         )
 

@@ -31,7 +31,7 @@ async def post_hold(request: web.Request, _query: Query) -> web.StreamResponse:
     body = await read_body(request, HoldBody)
     if (refused := forbidden(request)) is not None:  # its token ended while the body came
         return refused
-    if missing := service.uncounted():
+    if missing := service.availability.uncounted():
         return not_ready(service, missing)
     return await hold(request, service, body, pods_of(body))
 

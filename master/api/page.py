@@ -60,7 +60,7 @@ async def get_file(request: web.Request, query: Query) -> web.StreamResponse:
 
 async def get_plain(request: web.Request, _query: Query) -> web.StreamResponse:
     """Made when somebody asks and the tree differs, or a second has passed."""
-    cache = request.app[SERVICE].plain_document
+    cache = request.app[SERVICE].documents.plain
     made = await cache.document()
     headers = {**CACHED, "ETag": f'W/"{made.tag}"'}
     if is_known(request.headers.get("If-None-Match"), made.tag):

@@ -59,7 +59,7 @@ async def _place(request: web.Request, body: PlacementBody) -> web.StreamRespons
         return refused
     if body.hold_s is not None and not service.role.acts:
         return not_leader(service.role)
-    if missing := service.uncounted():
+    if missing := service.availability.uncounted():
         return not_ready(service, missing)
     assumptions = assumptions_of(body)
     if body.hold_s is not None:
@@ -127,7 +127,7 @@ def _rendered(service: Service, answer: Outcome | Hold) -> bytes:
 async def get_fragmentation(request: web.Request, _query: Query) -> web.StreamResponse:
     """`GET /v1/fragmentation`: the report on the capacity now, made once per version of it."""
     service = request.app[SERVICE]
-    if missing := service.uncounted():
+    if missing := service.availability.uncounted():
         return not_ready(service, missing)
     latest = await service.placements.maintenance.report()
     document = {

@@ -18,10 +18,10 @@ async def get_replica(request: web.Request) -> web.StreamResponse:
     service = request.app[SERVICE]
     if (refusal := await _refusal(request)) is not None:
         return refusal
-    if missing := service.missing():
+    if missing := service.availability.missing():
         headers = {"Retry-After": "1"}
         return problem(503, "; ".join(missing), fix="ask again", headers=headers)
-    document = await service.documents.newest()
+    document = await service.documents.of_leader.newest()
     age_s = max(0.0, service.engine.clock() - document.made_s)
     headers = {"ETag": document.tag, AGE: f"{age_s:.3f}", "Cache-Control": "no-store"}
     if request.headers.get("If-None-Match") == document.tag:

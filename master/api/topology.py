@@ -36,9 +36,9 @@ PARAMETERS = (
 async def get_node_group(request: web.Request, _query: Query) -> web.StreamResponse:
     """`GET /node_group`, with a strong ETag per representation, 304 when the client has it."""
     service = request.app[SERVICE]
-    if missing := service.missing():
+    if missing := service.availability.missing():
         return not_ready(service, missing)
-    document = await service.node_group_document.document()
+    document = await service.documents.node_group.document()
     zipped_tag = f"{document.tag}-gzip"
     taken = coding(request.headers.get("Accept-Encoding"))
     if taken is None:
@@ -47,7 +47,7 @@ async def get_node_group(request: web.Request, _query: Query) -> web.StreamRespo
     headers = {**CACHED, "ETag": f'"{zipped_tag if zipped else document.tag}"'}
     if is_known(request.headers.get("If-None-Match"), document.tag, zipped_tag):
         return web.Response(status=304, headers=headers)
-    body = await service.node_group_document.compressed(document) if zipped else document.body
+    body = await service.documents.node_group.compressed(document) if zipped else document.body
     return json_body(body, headers, zipped=zipped)
 
 
@@ -66,12 +66,12 @@ async def get_topology(request: web.Request, query: Query) -> web.StreamResponse
 async def _whole(request: web.Request, *, zipped: bool) -> web.StreamResponse:
     """All of it, as it was made for somebody else a moment ago."""
     service = request.app[SERVICE]
-    tag = topology_document.tag(service.version())
+    tag = topology_document.tag(service.shown.version())
     if is_known(request.headers.get("If-None-Match"), tag):
         return web.Response(status=304, headers={**CACHED, "ETag": f'W/"{tag}"'})
-    made = await service.topology_document.document()
+    made = await service.documents.topology.document()
     headers = {**CACHED, "ETag": f'W/"{topology_document.tag(made.version)}"'}
-    body = await service.topology_document.compressed(made) if zipped else made.body
+    body = await service.documents.topology.compressed(made) if zipped else made.body
     return json_body(body, headers, zipped=zipped)
 
 
@@ -82,13 +82,13 @@ async def _part(request: web.Request, query: Query, *, zipped: bool) -> web.Stre
     """
     with refusing_when_full():
         prepare = partial(_prepared, request, query, zipped=zipped)
-        return await request.app[SERVICE].parts.run(prepare)
+        return await request.app[SERVICE].api_limits.parts.run(prepare)
 
 
 def _prepared(request: web.Request, query: Query, *, zipped: bool) -> Callable[[], web.Response]:
     """What makes the answer in any thread; what it reads is frozen now, on the loop."""
     service = request.app[SERVICE]
-    view = service.view()
+    view = service.shown.view()
     render = _renderer(service, view, query)
     headers, known = dict(CACHED), False
     if "node" not in query:  # what a worker said may change without a new generation

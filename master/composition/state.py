@@ -1,37 +1,43 @@
 """Where the state is kept, when it is saved, and what is written beside it."""
 
 from master.booking.booking_log import BookingLog
-from master.booking.placements import Placements
 from master.cluster import Cluster
-from master.file_warnings import FileWarnings
-from master.metrics import ServiceMetrics
+from master.composition.core import Core
 from master.replicas.replicas import Replicas
 from master.replicas.state_copy import StateCopy
-from master.role import Replica
-from master.settings import MasterSettings
 from master.state.config_maps import ConfigMapStore
 from master.state.saving import StateSaver, StateStore
 from master.state.state_file import StateFileStore
-from master.tree.engine import Engine
-from master.tree.readiness import Readiness
 
 
-def booking_log(settings: MasterSettings, placements: Placements) -> BookingLog | None:
+def booking_log(core: Core) -> BookingLog | None:
     """What takes down every booking, where the settings name a file for it."""
-    if settings.booking_log is None:
+    path, bookings = core.settings.booking_log, core.placements.state
+    if path is None:
         return None
-    log = BookingLog(settings.booking_log, placements.state.header)
-    placements.state.record = log.record
+    log = BookingLog(path, bookings.header)
+    bookings.record = log.record
     return log
 
 
-def state_store(
-    settings: MasterSettings,
-    cluster: Cluster | None,
-    replica: Replica,
-    metrics: ServiceMetrics,
-) -> StateStore | None:
-    """Where the state is kept; None where the settings name no place."""
+def state_saver(core: Core, cluster: Cluster | None) -> StateSaver | None:
+    """What saves the state where it is kept; None where the settings name no place."""
+    store = _store(core, cluster)
+    if store is None:
+        return None
+    return StateSaver(
+        store=store,
+        interval_s=core.settings.state_save_interval,
+        engine=core.engine,
+        readiness=core.readiness,
+        bookings=core.placements.state,
+        metrics=core.metrics,
+        clock=core.engine.clock,
+    )
+
+
+def _store(core: Core, cluster: Cluster | None) -> StateStore | None:
+    settings, replica = core.settings, core.replica
     if settings.state_file is not None:
         return StateFileStore(settings.state_file)
     if not settings.state_config_maps or cluster is None:
@@ -41,46 +47,19 @@ def state_store(
         settings.pod_namespace,
         settings.domain,
         may_write=lambda: replica.role.acts,
-        on_late=metrics.saves.labels("late").inc,
+        on_late=core.metrics.saves.labels("late").inc,
     )
 
 
-def state_saver(
-    store: StateStore | None,
-    interval_s: float,
-    *,
-    engine: Engine,
-    readiness: Readiness,
-    placements: Placements,
-    metrics: ServiceMetrics,
-) -> StateSaver | None:
-    """What saves into the store."""
-    if store is None:
-        return None
-    return StateSaver(
-        store=store,
-        interval_s=interval_s,
-        engine=engine,
-        readiness=readiness,
-        bookings=placements.state,
-        metrics=metrics,
-        clock=engine.clock,
-    )
-
-
-def state_copy(
-    settings: MasterSettings,
-    saver: StateSaver | None,
-    replicas: Replicas | None,
-    warnings: FileWarnings,
-) -> StateCopy | None:
+def state_copy(core: Core, saver: StateSaver | None, replicas: Replicas | None) -> StateCopy | None:
     """The copy on this master's own disk, where the settings name a file for it."""
-    if settings.state_copy_file is None or saver is None or replicas is None:
+    path = core.settings.state_copy_file
+    if path is None or saver is None or replicas is None:
         return None
     return StateCopy(
-        settings.state_copy_file,
+        path,
         saver,
         follower=replicas.follower,
         replica=replicas.replica,
-        warnings=warnings,
+        warnings=core.file_warnings,
     )

@@ -1,42 +1,21 @@
-"""What owns the tree, and how a follower shows another master's."""
+"""What is told and kept of the tree, and how a follower shows another master's."""
 
-from collections.abc import Iterable
-
+from master.availability import Availability
 from master.booking.placements import Placements
-from master.metrics import EngineMetrics, TreeCollector
+from master.cluster import Cluster
+from master.composition.core import Core
+from master.metrics import TreeCollector
 from master.replicas.follower import TakeUp
+from master.replicas.replicas import Replicas, build_replicas
 from master.role import Replica
 from master.service import Service
-from master.settings import MasterSettings
-from master.tree.engine import Clock, Engine
+from master.state.history_file import HistoryFile
+from master.tree.engine import Engine
+from master.tree.past import Past, build_past
 from master.tree.readiness import Readiness
 from topo.discovery.memory import Memory
-from topo.discovery.sources import Source
-from topo.discovery.state import Discovery
 from topo.model.forest import Forest
 from topo.placement.booking.holds import FORMAT, HoldsMemory
-
-
-def tree_engine(
-    settings: MasterSettings,
-    sources: Iterable[Source],
-    replica: Replica,
-    *,
-    metrics: EngineMetrics,
-    clock: Clock,
-) -> Engine:
-    """The owner of what is known; events feed it while this master acts."""
-    engine = Engine(
-        Discovery(settings.discovery, tuple(sources)),
-        metrics,
-        queue_limit=settings.queue_limit,
-        history_limit=settings.history_limit,
-        tick_s=min(1.0, settings.beat_interval / 4),
-        standstill_s=settings.discovery.standstill_s,
-        clock=clock,
-    )
-    engine.is_fed = lambda: replica.is_fed
-    return engine
 
 
 def taking_up(
@@ -53,6 +32,33 @@ def taking_up(
     return TakeUp(take_up, engine.replicate_sources)
 
 
+def build_replicated(core: Core, cluster: Cluster | None) -> Replicas | None:
+    """Who leads of several masters; None in one that stands for no election."""
+    if cluster is None or not core.settings.elects_leader:
+        return None
+    return build_replicas(
+        core.settings,
+        cluster,
+        core.replica,
+        registry=core.registry,
+        reports=core.metrics.reports,
+        take_up=taking_up(core.engine, core.placements, core.replica, core.readiness),
+        clock=core.clock,
+    )
+
+
+def kept_past(core: Core, availability: Availability) -> Past:
+    """The moments that are kept, from the first that is shown on."""
+    settings = core.settings
+    return build_past(
+        core.engine,
+        (settings.history_bytes, settings.history_age),
+        core.registry,
+        is_shown=lambda: not availability.missing(),
+        store=HistoryFile(settings.state_file) if settings.state_file is not None else None,
+    )
+
+
 def tree_collector(service: Service) -> TreeCollector:
     """What the metrics say of the tree."""
     engine = service.engine
@@ -61,8 +67,8 @@ def tree_collector(service: Service) -> TreeCollector:
         clock=engine.clock,
         waiting=lambda: engine.waiting,
         workers=lambda: len(service.worker_port.sessions),
-        ready=lambda: not service.missing(),
-        warnings=lambda: service.warnings,
-        document_sizes=lambda: service.node_group_document.sizes,
+        ready=lambda: not service.availability.missing(),
+        warnings=service.warnings.now,
+        document_sizes=lambda: service.documents.node_group.sizes,
         by_group=service.settings.group_metrics,
     )

@@ -98,13 +98,13 @@ async def test_a_token_that_is_refused_is_no_secret(token_flag: str) -> None:
     """Only one that opens something is worth a warning; a new warning changes the tag."""
     async with running("--mode=dragonfly", token_flag) as master:
         asked: list[str] = []
-        master.service.tokens.accepted = lambda request: asked.append(request.path)
+        master.service.callers.workers.accepted = lambda request: asked.append(request.path)
         await master.worker("n1", "no such token").beat()
         assert asked == []
         await master.worker("n1", TOKEN).beat()
         assert asked == ["/v1/reports"]
         before = (await master.get("/v1/topology")).headers["ETag"]
-        accept(master.service.clear_text, "10.0.0.5")
+        accept(master.service.callers.clear_text, "10.0.0.5")
         await asyncio.sleep(REST_MAX_S)
         after = await master.get("/v1/topology", If_None_Match=before)
         assert [w["code"] for w in after.json["warnings"]] == [WORKER_TOKEN.code]

@@ -183,7 +183,7 @@ async def running(
     if began_s is not None:
         service.past.clock = lambda: began_s + clock()
     sites = (
-        (build_app(service), service.api_connections, ports[0]),
+        (build_app(service), service.api_limits.connections, ports[0]),
         (service.worker_port.app(), service.report_connections, ports[1]),
     )
     async with AsyncExitStack() as stack:

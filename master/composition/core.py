@@ -1,0 +1,115 @@
+"""What every other part of a master hangs on: who owns the tree and the bookings, and its role."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import prometheus_client as prom
+
+from master.availability import Availability
+from master.booking.capacity_metrics import CapacityCollector
+from master.booking.metrics import PlacementMetrics
+from master.booking.placements import Placements
+from master.cluster import Cluster
+from master.file_warnings import FileWarnings
+from master.metrics import EngineMetrics, ServiceMetrics, new_registry
+from master.replicas.replicas import Replicas
+from master.role import FOLLOWER, Replica, Role
+from master.settings import MasterSettings
+from master.sources.kubernetes.capacity import ClusterCapacity
+from master.sources.row import SourceRow
+from master.tree.engine import Clock, Engine
+from master.tree.readiness import Readiness
+from topo.discovery.sources import LISTED, Source, Startup
+from topo.discovery.state import Discovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Core:
+    """The owners, which follow each other, and what all parts write their figures into."""
+
+    settings: MasterSettings
+    source_rows: Sequence[SourceRow]
+    clock: Clock
+    registry: prom.CollectorRegistry
+    metrics: ServiceMetrics
+    engine_metrics: EngineMetrics
+    replica: Replica
+    engine: Engine
+    placements: Placements
+    readiness: Readiness
+    file_warnings: FileWarnings
+
+
+def build_core(
+    settings: MasterSettings, role: Role, source_rows: Sequence[SourceRow], clock: Clock
+) -> Core:
+    """The bookings follow the tree from its first forest on."""
+    if settings.kube_config is not None:
+        source_rows = (*source_rows, SourceRow(LISTED))
+    sources = tuple(row.source for row in source_rows)
+    replica = Replica(FOLLOWER if settings.elects_leader else role)
+    registry = new_registry(settings.mode)
+    engine_metrics, metrics = EngineMetrics(registry), ServiceMetrics(registry)
+    engine = _engine(settings, sources, replica, metrics=engine_metrics, clock=clock)
+    startup = Startup(began_s=engine.clock(), heard_s=settings.discovery.heard_s)
+    engine.on_advanced = lambda now_s: startup.reachable(now_s) if replica.role.acts else None
+    return Core(
+        settings=settings,
+        source_rows=source_rows,
+        clock=clock,
+        registry=registry,
+        metrics=metrics,
+        engine_metrics=engine_metrics,
+        replica=replica,
+        engine=engine,
+        placements=_placements(settings, engine, registry),
+        readiness=Readiness(settings.mode, startup, sources),
+        file_warnings=FileWarnings(),
+    )
+
+
+def judged(
+    core: Core, replicas: Replicas | None, cluster: Cluster | None, capacity: ClusterCapacity | None
+) -> Availability:
+    """What may be shown, published and handed out of what the owners know."""
+    return Availability(
+        engine=core.engine,
+        readiness=core.readiness,
+        replica=core.replica,
+        replicas=replicas,
+        cluster=cluster,
+        capacity=capacity,
+    )
+
+
+def _engine(
+    settings: MasterSettings,
+    sources: Sequence[Source],
+    replica: Replica,
+    *,
+    metrics: EngineMetrics,
+    clock: Clock,
+) -> Engine:
+    """The owner of what is known; events feed it while this master acts."""
+    engine = Engine(
+        Discovery(settings.discovery, tuple(sources)),
+        metrics,
+        queue_limit=settings.queue_limit,
+        history_limit=settings.history_limit,
+        tick_s=min(1.0, settings.beat_interval / 4),
+        standstill_s=settings.discovery.standstill_s,
+        clock=clock,
+    )
+    engine.is_fed = lambda: replica.is_fed
+    return engine
+
+
+def _placements(
+    settings: MasterSettings, engine: Engine, registry: prom.CollectorRegistry
+) -> Placements:
+    metrics = PlacementMetrics(registry)
+    placements = Placements(settings.policy, settings.hold_limits, metrics, engine.clock)
+    engine.on_published.append(placements.state.follow)
+    engine.before_published.append(placements.state.follow_ahead)
+    registry.register(CapacityCollector(metrics, placements.holds.booked, placements.totals))
+    return placements

@@ -1,0 +1,44 @@
+"""What is wrong with how a master is run, from each of its parts."""
+
+from dataclasses import dataclass
+
+from master.admission.admission import Admission
+from master.clear_text import ClearText
+from master.cluster import Cluster
+from master.controllers.table import Controllers
+from master.file_warnings import FileWarnings
+from master.replicas.replicas import Replicas
+from master.settings import MasterSettings
+from topo.model.rest.topology import WarningDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWarnings:
+    """Who may have something to say. What a master has not is None."""
+
+    settings: MasterSettings
+    clear_text: ClearText
+    files: FileWarnings
+    cluster: Cluster | None
+    replicas: Replicas | None
+    admission: Admission | None
+    controllers: Controllers
+
+    def now(self) -> tuple[WarningDocument, ...]:
+        """What is wrong now, and the next steps."""
+        of_cluster = self.cluster.warnings if self.cluster is not None else ()
+        of_replicas = self.replicas.warnings if self.replicas is not None else ()
+        of_us = (*self.clear_text.warnings, *self.files.warnings)
+        return (*of_us, *of_cluster, *of_replicas, *self._of_webhook(), *self.controllers.warnings)
+
+    def _of_webhook(self) -> tuple[WarningDocument, ...]:
+        if self.admission is None:
+            return ()
+        nomination = self.controllers.nomination
+        is_used = self.settings.placement == "native" or (nomination and nomination.has_native)
+        reader = self.admission.reader
+        of_volcano = reader.warnings if is_used else ()
+        over = reader.preemption_warnings if self.settings.preempt_after else ()
+        if of_volcano and over:
+            of_volcano, over = reader.joint_warnings, ()
+        return (*self.admission.keeper.warnings, *of_volcano, *over)
