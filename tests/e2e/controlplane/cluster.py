@@ -24,7 +24,7 @@ from tests.support.waiting import CEILING_S, eventually
 from topo.sim.worlds.presets import World
 
 _LOOK_S = 0.02
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _QUEUE = "/apis/scheduling.volcano.sh/v1beta1/queues/default"
 
 
@@ -74,7 +74,7 @@ class Cluster:
         for program in (self.controllers, self.scheduler, self.kwok):
             program.start()
         async with self.api() as api:
-            await self._define(api)
+            await define(api, *self._defined)
             if self.volcano:
                 await self._start_volcano(api)
             if world is not None:
@@ -134,14 +134,12 @@ class Cluster:
         for program in reversed(self.volcano):
             program.start()
 
-    async def _define(self, api: Api) -> None:
-        wanted = {
-            definition["metadata"]["name"]: definition
-            for definition in volcano.definitions(*self._defined)
-        }
-        for definition in wanted.values():
-            await api.create(_DEFINITIONS, definition)
-        await eventually(lambda: _are_established(api, tuple(wanted)))
+
+async def define(api: Api, *names: str) -> None:
+    """Makes these definitions of Volcano; returns when the API server knows their objects."""
+    for definition in volcano.definitions(*names):
+        await api.create(DEFINITIONS, definition)
+    await eventually(lambda: _are_established(api, names))
 
 
 async def service_account(
@@ -204,7 +202,7 @@ async def _is_open(api: Api) -> bool:
 
 
 async def _are_established(api: Api, names: Sequence[str]) -> bool:
-    found = {each["metadata"]["name"]: each for each in await api.items(_DEFINITIONS)}
+    found = {each["metadata"]["name"]: each for each in await api.items(DEFINITIONS)}
     return all(
         any(
             condition["type"] == "Established" and condition["status"] == "True"

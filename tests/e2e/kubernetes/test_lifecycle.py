@@ -1,61 +1,71 @@
 """Releases from their first command to their last, their pods real, and what is left of them."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.clustermanager.control import command
 from tests.e2e.controlplane.audit import Call
 from tests.e2e.controlplane.cleanup import Baseline, Kept
 from tests.e2e.controlplane.client import Api
-from tests.e2e.controlplane.cluster import Cluster
+from tests.e2e.controlplane.cluster import DEFINITIONS, Cluster, define
 from tests.e2e.controlplane.nodes import NODES
 from tests.e2e.controlplane.release import ALONE, WAIT, Release
-from tests.e2e.kubernetes.agreement import disagreements, of_document
+from tests.e2e.kubernetes.agreement import HYPERNODES, disagreements, of_document
 from tests.e2e.scheduling.admission_master import is_trusted
 from tests.e2e.scheduling.asking import batch_job
 from tests.e2e.scheduling.jobs import BATCH_JOBS, are_whole, bound, pods_of
 from tests.helm.chart import CHART, NAMESPACE, Allowed, allowed
 from tests.support.waiting import eventually, eventually_nothing
 from topo.sim.clustermanager.certificates import Authority
+from topo.sim.clustermanager.faults import ManagerFaultKind
 
 SELDOM = {
     ("", "topology.volcano.sh", "hypernodes", "patch"),
-    *(
-        (where, "events.k8s.io", "events", verb)
-        for where in ("own", "default", "")
-        for verb in ("create", "patch")
-    ),
-    *(("", "scheduling.volcano.sh", what, "watch") for what in ("podgroups", "queues")),
+    *((where, "events.k8s.io", "events", "patch") for where in ("own", "default", "")),
 }
-"""What masters do only when a node changes its group, cables are cut or sources are lost; there is
-no Volcano here.
-"""
+"""What masters do when people edit what they wrote, sources are lost, cables are cut, and a gang
+does not fit."""
+OFTEN = (
+    *("--set", "topoDiscovery.switchbox.clusterManagerPollTopoPeriod=2"),
+    *("--set", "topoDiscovery.switchbox.clusterManagerPollEventPeriod=1"),
+)
+QUEUED = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
+"""What a master reads of Volcano, where it is there when that master starts."""
 NAMES = ("topo-master-service", "topo-master-reports")
 SCORES = "metax-tech.com/gpu.topology.scores"
 ANSWERS = {"labelSelector": "app.kubernetes.io/name=topo-master-answers"}
 
 
 async def test_a_release_is_installed_tested_upgraded_rolled_back_and_leaves_nothing(
-    release: Release, cluster: Cluster, api: Api, baseline: Baseline
+    release: Release, cluster: Cluster, api: Api, baseline: Baseline, namespace: str
 ) -> None:
-    """Two masters run while the clean-up works; each account does no more than its role allows."""
+    """Two masters run while the clean-up works; each account does all that its role allows, and
+    no more.
+    """
     master = f"{release.namespace}:topo-master"
     written = await _written(api)
-    await release.install()
+    await release.install(*OFTEN)
     await eventually_nothing(lambda: _unlike(release, "switchbox"))
     await eventually_nothing(lambda: _unscored(api))
     await _place_a_pair(release, api)
+    async with _what_is_seldom(release, api, namespace):
+        await eventually(lambda: _asked(cluster, release.namespace) >= SELDOM)
     await _test(release)
 
+    await define(api, *QUEUED)
     flat = ("--set", "topoDiscovery.mode=dragonfly")
     await release.helm("upgrade", release.name, str(CHART), *release.values, *flat, *WAIT)
     await eventually_nothing(lambda: _unlike(release, "dragonfly"))
     await release.helm("rollback", release.name, "1", *WAIT)
     await eventually_nothing(lambda: _unlike(release, "switchbox"))
     granted = {_kind(each, NAMESPACE) for each in allowed("vendor", "topo-master")}
-    await eventually(lambda: granted - _asked(cluster, release.namespace) <= SELDOM)
+    await eventually(lambda: granted <= _asked(cluster, release.namespace))
     assert _denied(cluster, master) == []
+    for definition in QUEUED:
+        await api.delete(f"{DEFINITIONS}/{definition}")
     await release.helm("uninstall", release.name, *WAIT)
     await release.remove_authority()
     await eventually_nothing(lambda: _left(api, baseline))
@@ -90,6 +100,21 @@ async def _place_a_pair(release: Release, api: Api) -> None:
     logs = [pod.log for pod in release.kubelet.pods("topo-master")]
     lacking = [log.count('"resource":"podgroups"') for log in logs]
     assert max(lacking) == 1, "said once, or not at all"
+
+
+@asynccontextmanager
+async def _what_is_seldom(release: Release, api: Api, namespace: str) -> AsyncIterator[None]:
+    """What each of `SELDOM` is for: a cut, an edit, a source that fails, a gang that never fits."""
+    jobs, manager = BATCH_JOBS.replace("default", namespace), release.manager.directory
+    release.hosts.cut("node-sample1")
+    edited, *_ = await api.items(HYPERNODES)
+    await api.merge(f"{HYPERNODES}/{edited['metadata']['name']}", {"spec": {"tier": 7}})
+    await command(manager, "PUT", "/faults", {"kind": ManagerFaultKind.ERROR})
+    await api.create(jobs, batch_job("never", 10, 16))
+    yield
+    await api.delete(f"{jobs}/never")
+    await command(manager, "DELETE", "/faults")
+    release.hosts.heal()
 
 
 async def _unlike(release: Release, root: str) -> list[str]:
@@ -129,9 +154,17 @@ async def _written(api: Api) -> dict[str, tuple[object, object]]:
 
 
 def _asked(cluster: Cluster, namespace: str) -> set[tuple[str, ...]]:
-    """What the masters of a namespace have asked for until now."""
-    asked = cluster.calls(f"{namespace}:topo-master")
-    return {_kind(call, namespace) for call in asked if call.resource}
+    """What the masters of a namespace have asked for until now.
+
+    An apply that makes its object is a patch that needs the right to create, too.
+    """
+    asked = [call for call in cluster.calls(f"{namespace}:topo-master") if call.resource]
+    made = [
+        call._replace(verb="create")
+        for call in asked
+        if call.verb == "patch" and call.status == 201
+    ]
+    return {_kind(call, namespace) for call in (*asked, *made)}
 
 
 def _kind(call: Allowed | Call, own: str) -> tuple[str, ...]:
